@@ -1,0 +1,37 @@
+import type { JsonValue } from '#core/json'
+import type { Outcome } from '#core/outcome'
+import type { Secret } from '#core/secret'
+import type { ToolRef } from '#core/tool-id'
+
+/** One request to run one tool, as every protocol's codec gives it. */
+export interface CallRequest {
+  readonly tool: ToolRef
+  /** Absent means `{}` (OTC-48). */
+  readonly input: JsonValue | undefined
+  /** The caller's idempotency key, already checked by `checkCallKey` (rule 4). */
+  readonly key: string | undefined
+  readonly traceId: string | undefined
+  readonly userId: string | undefined
+  /** Tokens by authorization requirement id. Never stored. */
+  readonly tokens: ReadonlyMap<string, Secret>
+  /** Secrets by id. Never stored. */
+  readonly secrets: ReadonlyMap<string, Secret>
+  readonly onProgress?: (progress: Progress) => void
+}
+
+export interface Progress {
+  readonly done: number
+  readonly total: number | undefined
+  readonly message: string | undefined
+}
+
+export const NO_SECRETS: ReadonlyMap<string, Secret> = new Map()
+
+/** What goes back. A refusal is an outcome too: its code says that nothing ran. */
+export interface CallReply {
+  /** The caller's key, or the one made for it. */
+  readonly callId: string
+  readonly outcome: Outcome
+  /** The outcome was recorded by an earlier request with this key. */
+  readonly replayed: boolean
+}

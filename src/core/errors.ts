@@ -1,0 +1,127 @@
+/**
+ * Every way a call can end other than with a value. Each protocol has a total table over this union, so a
+ * new code does not compile until every wire has an answer for it.
+ */
+export type ErrorCode = RefusalCode | FailureCode
+
+/** Known before the tool starts: nothing ran, and no call was recorded because of it. */
+export type RefusalCode = (typeof REFUSAL_CODES)[number]
+
+/** The tool started, or may have started. */
+export type FailureCode = (typeof FAILURE_CODES)[number]
+
+export const REFUSAL_CODES = [
+  'unauthenticated',
+  'request_invalid',
+  'version_unsupported',
+  'key_conflict',
+  'call_not_found',
+  'tool_not_found',
+  'not_authorized',
+  'input_invalid',
+  'requirement_missing',
+  'approval_required',
+  'approval_rejected',
+  'rate_limited',
+  'budget_exceeded',
+  'overloaded',
+  'not_ready',
+  'internal',
+] as const
+
+export const FAILURE_CODES = [
+  'tool_failed',
+  'tool_timeout',
+  'cancelled',
+  'upstream_failed',
+  'egress_denied',
+  'output_invalid',
+  'result_too_large',
+  'ambiguous',
+  'outcome_unknown',
+  'result_expired',
+] as const
+
+const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)
+
+export function isRefusal(code: ErrorCode): code is RefusalCode {
+  return REFUSALS.has(code)
+}
+
+/** What a tool author may say about a failure. */
+export interface ToolErrorOptions {
+  /** Detail for logs and developers; never shown to a user or a model. */
+  readonly developerMessage?: string
+  /**
+   * The author's statement that **nothing took effect**, so that the same call may run again. Leave it out
+   * when the effect is unknown: after a timeout, a reset connection or a bad answer (rule 9).
+   */
+  readonly canRetry?: boolean
+  /** How long a caller should wait before it tries again. */
+  readonly retryAfterMs?: number
+  /** Text for the model's next attempt, for example a list of valid values. */
+  readonly additionalPromptContent?: string
+  readonly cause?: unknown
+}
+
+/** One thing wrong with an input, in words an agent can act on. */
+export interface InputIssue {
+  /** Top-level parameter the issue belongs to; absent when the input as a whole is wrong. */
+  readonly parameter?: string
+  /** JSON Pointer into the input. */
+  readonly pointer: string
+  readonly message: string
+}
+
+/** One open challenge: `id` names the challenge, not the provider (OTC-76). */
+export interface Challenge {
+  readonly id: string
+  readonly url: string
+  readonly checkUrl: string
+}
+
+export interface MissingRequirements {
+  readonly authorization?: readonly Challenge[]
+  readonly secrets?: readonly { readonly id: string }[]
+  readonly userId?: true
+}
+
+/** Facts that ride along with some codes; protocols render them, models may act on them. */
+export interface ErrorDetails {
+  readonly issues?: readonly InputIssue[]
+  readonly missing?: MissingRequirements
+}
+
+export interface FaultOptions extends ToolErrorOptions, ErrorDetails {}
+
+/**
+ * The one error class. Tools throw `new ToolError(message, options)`; the server's own stages use `fault`.
+ * `message` is for the user and the model; `developerMessage` is not.
+ */
+export class ToolError extends Error {
+  override readonly name = 'ToolError'
+  readonly code: ErrorCode = 'tool_failed'
+  readonly developerMessage: string | undefined
+  readonly canRetry: boolean
+  readonly retryAfterMs: number | undefined
+  readonly additionalPromptContent: string | undefined
+  readonly details: ErrorDetails = {}
+
+  constructor(message: string, options: ToolErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.developerMessage = options.developerMessage
+    this.canRetry = options.canRetry ?? false
+    this.retryAfterMs = options.retryAfterMs
+    this.additionalPromptContent = options.additionalPromptContent
+  }
+}
+
+/** A `ToolError` with one of the server's own codes. */
+export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
+  const { issues, missing, ...rest } = options
+  const details: ErrorDetails = {
+    ...(issues === undefined ? {} : { issues }),
+    ...(missing === undefined ? {} : { missing }),
+  }
+  return Object.assign(new ToolError(message, rest), { code, details })
+}

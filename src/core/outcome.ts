@@ -1,0 +1,30 @@
+import type { ErrorCode, ErrorDetails } from './errors.ts'
+
+/** How a call ended. `valueJson` is the value serialised once: stored, journaled and sent as these bytes. */
+export type Outcome = Success | Failure
+
+export interface Success {
+  readonly ok: true
+  readonly valueJson: string
+  readonly durationMs: number
+}
+
+export interface Failure {
+  readonly ok: false
+  readonly error: CallError
+  readonly durationMs: number
+}
+
+export interface CallError {
+  readonly code: ErrorCode
+  /** For the user and the model. */
+  readonly message: string
+  /** For logs and developers only (OTC-86). */
+  readonly developerMessage?: string
+  readonly canRetry: boolean
+  readonly retryAfterMs?: number
+  readonly additionalPromptContent?: string
+  /** `unknown` when a started write was cut short: check before repeating (rule 10). */
+  readonly effect?: 'unknown'
+  readonly details?: ErrorDetails
+}

@@ -1,0 +1,182 @@
+import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
+import type { CallError, Outcome } from '#core/outcome'
+import type { ReplayPolicy, SafetyTier } from '#core/tool'
+
+export type MaybePromise<T> = T | Promise<T>
+
+/**
+ * `parked`: waits for a yes. `running`: claimed by a writer. `released`: failed with the author's word that
+ * nothing took effect, so the same request may run again. `ambiguous`: cut by a crash; only an operator ends it.
+ */
+export type CallState = 'parked' | 'running' | 'succeeded' | 'failed' | 'released' | 'ambiguous'
+
+/** Where a call lives. `record` is the keyed digest of tenant, principal and key, so it is unguessable and unique. */
+export interface CallAddress {
+  readonly tenant: string
+  readonly record: string
+}
+
+/** A call as it is first written, by a claim or together with its outcome. */
+export interface NewCall extends CallAddress {
+  readonly principal: string
+  /** The caller's key, or the one we made; caller text, so it is stored encrypted (rule 15). */
+  readonly callId: string
+  readonly traceId: string
+  readonly userId: string | undefined
+  readonly fingerprint: string
+  /** Full id of the resolved version. */
+  readonly tool: string
+  readonly definitionHash: string
+  readonly tier: SafetyTier
+  readonly replay: ReplayPolicy
+  /** Until when a run cut by a crash may run again; 0 = never, Infinity = always (rule 8). */
+  readonly rerunUntilMs: number
+  readonly inputJson: string
+  readonly atMs: number
+}
+
+export interface CallRecord extends CallAddress {
+  readonly principal: string
+  readonly callId: string
+  readonly traceId: string
+  readonly userId: string | undefined
+  readonly fingerprint: string
+  readonly tool: string
+  readonly definitionHash: string
+  readonly tier: SafetyTier
+  readonly replay: ReplayPolicy
+  readonly rerunUntilMs: number
+  readonly state: CallState
+  /** 1 for the first run. Every change of a running call is conditional on it. */
+  readonly attempt: number
+  /** Who claimed it last. */
+  readonly writer: string
+  readonly createdAtMs: number
+  readonly finishedAtMs: number | undefined
+  /** `undefined` while not final, for `ambiguous`, and after retention removed it. */
+  readonly outcome: Outcome | undefined
+  /** Retention removed input and outcome; the key is still taken (rule 13). */
+  readonly expired: boolean
+  /** What the tool answered after the call was already ended by timeout, cancel or shutdown (rule 10). */
+  readonly late: Outcome | undefined
+}
+
+/** One attempt of one call by one writer: what a started run holds in its hand. */
+export interface Attempt extends CallAddress {
+  readonly attempt: number
+}
+
+export type ClaimResult =
+  | { readonly kind: 'claimed'; readonly attempt: number }
+  | { readonly kind: 'found'; readonly record: CallRecord }
+
+export type FinishResult =
+  | { readonly kind: 'recorded' }
+  | { readonly kind: 'found'; readonly record: CallRecord }
+
+export interface FinishedRun {
+  readonly run: Attempt
+  readonly state: 'succeeded' | 'failed' | 'released'
+  readonly outcome: Outcome
+  readonly atMs: number
+}
+
+export interface Settlement {
+  readonly record: string
+  readonly as: 'succeeded' | 'failed' | 'not-run'
+  /** Only with `succeeded`: the value the tool is known to have given. */
+  readonly valueJson: string | undefined
+  readonly error: CallError | undefined
+  readonly who: string
+  readonly why: string
+  readonly atMs: number
+}
+
+export type SettleResult = 'settled' | 'not_found' | 'not_ambiguous'
+
+/** At most one is open per tenant, principal, user, provider and scopes (rule 22). */
+export interface NewChallenge {
+  readonly id: string
+  readonly tenant: string
+  readonly principal: string
+  /** Keyed digest of the user id, or `''` for none. */
+  readonly user: string
+  readonly provider: string
+  readonly scopes: readonly string[]
+  readonly tool: string
+  readonly atMs: number
+  readonly expiresAtMs: number
+}
+
+export type ChallengeStatus = 'pending' | 'completed' | 'failed'
+
+export interface ChallengeRecord extends NewChallenge {
+  readonly status: ChallengeStatus
+}
+
+export interface RetentionPolicy {
+  readonly resultsMs: number
+  readonly journalMs: number
+}
+
+export interface CallFilter {
+  readonly state?: CallState
+  readonly limit: number
+}
+
+export interface RecoveryReport {
+  readonly deadWriters: number
+  readonly ambiguous: number
+}
+
+/**
+ * Where calls and their journal live. Every method that changes something resolves only after the change
+ * **and** its journal events are durable, and rejects with a `StoreError` otherwise.
+ */
+export interface Store {
+  /** This process's writer, named in every claim (rule 17). */
+  readonly writer: string
+  /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
+  digest(text: string): string
+
+  find(address: CallAddress): MaybePromise<CallRecord | undefined>
+  /** Inserts a `running` call if the key is free. */
+  claim(call: NewCall): MaybePromise<ClaimResult>
+  /**
+   * Takes a `released` call, or a `running` one whose run is known not to go on, for the next attempt: one
+   * update, conditional on state, writer and attempt being those of `seen`.
+   */
+  reclaim(seen: CallRecord, atMs: number): MaybePromise<ClaimResult>
+  /** Ends our own attempt; conditional on it still being `running` and ours. */
+  finish(finished: FinishedRun): MaybePromise<FinishResult>
+  /** Writes a call that skipped its claim, with its outcome, if the key is free (rule 7). */
+  insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): MaybePromise<FinishResult>
+  /** Keeps and journals what arrived after the end. Never changes the outcome. */
+  recordLate(run: Attempt, late: Outcome, atMs: number): MaybePromise<void>
+  /** Asks whoever runs the call to stop it. */
+  requestCancel(address: CallAddress, by: string, atMs: number): MaybePromise<boolean>
+  /** Our own running calls that somebody asked to stop. */
+  cancelRequests(): MaybePromise<readonly CallAddress[]>
+  settle(settlement: Settlement): MaybePromise<SettleResult>
+
+  /** Turns running calls of dead writers into `ambiguous`, unless they may run again (rule 8). */
+  recover(nowMs: number): MaybePromise<RecoveryReport>
+  isWriterAlive(writer: string): MaybePromise<boolean>
+
+  /** Gives the open challenge of the same need, or stores this one. */
+  openChallenge(challenge: NewChallenge): MaybePromise<ChallengeRecord>
+  findChallenge(id: string): MaybePromise<ChallengeRecord | undefined>
+  completeChallenge(id: string, atMs: number): MaybePromise<void>
+
+  /** Operators' views; not for protocols. Newest first. */
+  list(filter: CallFilter): MaybePromise<readonly CallRecord[]>
+  findByRecord(record: string): MaybePromise<CallRecord | undefined>
+  /** Groups in commit order after the given position of each chain. */
+  readJournal(after: readonly JournalHead[], limit: number): MaybePromise<readonly JournalGroup[]>
+
+  /** One small step of forgetting (rule 13); `true` while there is more to do. */
+  purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
+  /** Rejects while writes do not work. */
+  probe(): MaybePromise<void>
+  close(): MaybePromise<void>
+}

@@ -1,0 +1,60 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { JsonObject, JsonValue } from './json.ts'
+import type {
+  Approval,
+  Egress,
+  Hint,
+  ReplayPolicy,
+  SafetyTier,
+  ToolContext,
+  ToolRequirements,
+} from './tool.ts'
+
+/** A Standard Schema that can give JSON Schema, or plain JSON Schema 2020-12. */
+export type SchemaLike = StandardSchemaV1 | JsonObject
+
+/** What `run` receives: the schema library's output type, or any JSON object for plain JSON Schema. */
+export type InputOf<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<S> : JsonObject
+
+/** What `run` must give: the wire type of the output schema, nothing for `null`, any JSON otherwise. */
+export type ResultOf<S> = S extends null
+  ? // biome-ignore lint/suspicious/noConfusingVoidType: a run that returns nothing has this type
+    void | null | undefined
+  : S extends StandardSchemaV1
+    ? StandardSchemaV1.InferInput<S>
+    : JsonValue
+
+export interface PolicyDefinition {
+  readonly safetyTier?: SafetyTier
+  readonly replay?: ReplayPolicy
+  readonly egress?: Egress
+  readonly approval?: Approval
+  readonly scopes?: readonly string[]
+  readonly timeoutMs?: number
+  readonly rerunWindowMs?: number
+  readonly costHint?: Hint
+  readonly latencyHint?: Hint
+}
+
+/** A tool as its author writes it. */
+export interface ToolDefinition<
+  I extends SchemaLike = SchemaLike,
+  O extends SchemaLike | null = SchemaLike | null,
+> {
+  /** `Toolkit.Name@x.y.z`. */
+  readonly id: string
+  /** Function name for models; default `Toolkit_Name`. */
+  readonly name?: string
+  readonly title?: string
+  /** openwop id; default `openwop:Toolkit.Name`. */
+  readonly catalogId?: string
+  readonly description: string
+  /** Optional repetition of the id's version; must agree with it. */
+  readonly version?: string
+  readonly input: I
+  /** `null` = no output, `{}` = any JSON value. */
+  readonly output: O
+  readonly requirements?: ToolRequirements
+  readonly policy?: PolicyDefinition
+  readonly run: (input: InputOf<I>, context: ToolContext) => ResultOf<O> | Promise<ResultOf<O>>
+}

@@ -1,0 +1,53 @@
+/** `Toolkit.Name@x.y.z` taken apart. */
+export interface ToolId {
+  /** `Toolkit.Name`, shared by all versions. */
+  readonly base: string
+  readonly toolkit: string
+  readonly name: string
+  readonly version: string
+}
+
+/** What a caller asks for: a base name and an exact version, or the latest one. */
+export interface ToolRef {
+  readonly base: string
+  /** `x.y.z` after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
+  readonly version: string
+}
+
+export const LATEST = 'latest'
+
+const DEFINED = /^([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)@([0-9]+\.[0-9]+\.[0-9]+)$/
+const REQUESTED = /^([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@(?:([0-9]+)|([0-9]+\.[0-9]+\.[0-9]+)))?$/
+const VERSION = /^[0-9]+\.[0-9]+\.[0-9]+$/
+
+/** A full id as a definition carries it (OTC-23); `undefined` for anything else. */
+export function parseToolId(text: string): ToolId | undefined {
+  const match = DEFINED.exec(text)
+  if (match === null) return undefined
+  const [, toolkit = '', name = '', version = ''] = match
+  return { base: `${toolkit}.${name}`, toolkit, name, version }
+}
+
+/** An id as a request carries it: no version, `@x` or `@x.y.z` (OTC-43). */
+export function parseToolRef(text: string): ToolRef | undefined {
+  const match = REQUESTED.exec(text)
+  if (match === null) return undefined
+  const [, base = '', major, exact] = match
+  if (exact !== undefined) return { base, version: exact }
+  return { base, version: major === undefined ? LATEST : `${major}.0.0` }
+}
+
+export function isToolVersion(text: string): boolean {
+  return VERSION.test(text)
+}
+
+/** Numeric order of the three integers, of any size (T-10, T-11). */
+export function compareVersions(left: string, right: string): number {
+  const rights = right.split('.')
+  for (const [place, part] of left.split('.').entries()) {
+    const a = BigInt(part)
+    const b = BigInt(rights[place] ?? '0')
+    if (a !== b) return a < b ? -1 : 1
+  }
+  return 0
+}

@@ -1,0 +1,104 @@
+import type { InputIssue } from './errors.ts'
+import type { JsonObject, JsonValue } from './json.ts'
+import type { Logger } from './ports/logger.ts'
+import type { Principal } from './principal.ts'
+import type { Secret } from './secret.ts'
+import type { ToolId } from './tool-id.ts'
+
+export type SafetyTier = 'pure' | 'read' | 'write' | 'exec'
+export type ReplayPolicy = 'deterministic' | 'idempotent' | 'non-deterministic'
+export type Egress = 'none' | 'safe-fetch' | 'host-mediated' | 'host-owned'
+export type Approval = 'never' | 'conditional' | 'always'
+export type Hint = 'low' | 'medium' | 'high'
+export type SourceKind = 'node-pack' | 'workflow' | 'mcp' | 'connector' | 'host-extension'
+
+/** A complete policy: every default filled in. */
+export interface ToolPolicy {
+  readonly safetyTier: SafetyTier
+  readonly replay: ReplayPolicy
+  readonly egress?: Egress
+  readonly approval: Approval
+  /** All of these must be held. */
+  readonly scopes: readonly string[]
+  readonly timeoutMs: number
+  /** How long after a crash an idempotent write may run again (rule 8). */
+  readonly rerunWindowMs: number
+  readonly costHint?: Hint
+  readonly latencyHint?: Hint
+}
+
+export interface AuthorizationRequirement {
+  readonly id: string
+  readonly oauth2?: { readonly scopes?: readonly string[]; readonly [extra: string]: unknown }
+  readonly [extra: string]: unknown
+}
+
+export interface SecretRequirement {
+  readonly id: string
+  readonly [extra: string]: unknown
+}
+
+/** What a call needs beyond its input; open, because the standard keeps unknown members (OTC-41). */
+export interface ToolRequirements {
+  readonly authorization?: readonly AuthorizationRequirement[]
+  readonly secrets?: readonly SecretRequirement[]
+  readonly userId?: boolean
+  readonly [extra: string]: unknown
+}
+
+/** What `run` gets besides its input. */
+export interface ToolContext {
+  readonly callId: string
+  readonly traceId: string
+  /** Aborted on timeout, cancel and shutdown. */
+  readonly signal: AbortSignal
+  readonly principal: Principal
+  readonly userId: string | undefined
+  /** The token for a declared authorization requirement. */
+  token(id: string): Secret
+  /** The value of a declared secret. */
+  secret(id: string): Secret
+  /** `fetch` that is aborted with the call. */
+  readonly fetch: typeof fetch
+  readonly log: Logger
+  /** Reports progress; protocols that can, show it. */
+  progress(done: number, total?: number, message?: string): void
+}
+
+/** A checked definition, ready to be listed and called. Made by `prepareTool`; frozen. */
+export interface Tool {
+  /** `Toolkit.Name@x.y.z`. */
+  readonly id: string
+  readonly parts: ToolId
+  /** Function name for models: 1 to 64 of `A-Za-z0-9_-`, shared by all versions. */
+  readonly name: string
+  readonly title?: string
+  /** openwop id, without a version. */
+  readonly catalogId: string
+  readonly description: string
+  readonly source: SourceKind
+  /** Published JSON Schema 2020-12, without `$ref` and definitions. `{}` = no parameters. */
+  readonly inputSchema: JsonObject
+  /** `null` = no output, `{}` = any value. */
+  readonly outputSchema: JsonObject | null
+  readonly requirements?: ToolRequirements
+  readonly policy: ToolPolicy
+  /** Digest of everything above: what a claim pins (rule 5). */
+  readonly definitionHash: string
+  /** Wire check of an input; no coercion, no defaults (T-18). Compiled at the first call. */
+  checkInput(input: JsonValue): readonly InputIssue[]
+  /** The schema library's own parse: what `run` gets. Runs after `checkInput`. */
+  parseInput(input: JsonValue): ParsedInput | Promise<ParsedInput>
+  /** Problems of a value against `outputSchema`, for the developer; empty when it conforms. */
+  checkOutput(value: JsonValue): readonly string[]
+  run(input: unknown, context: ToolContext): unknown
+}
+
+export type ParsedInput =
+  | { readonly ok: true; readonly input: unknown }
+  | { readonly ok: false; readonly issues: readonly InputIssue[] }
+
+/** Whether a run may change the world: such calls are claimed before they start (rule 7). */
+export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {
+  return policy.safetyTier === 'write' || policy.safetyTier === 'exec'
+}

@@ -1,0 +1,45 @@
+import type { ToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Principal } from '#core/principal'
+
+/**
+ * How a protocol meets HTTP without knowing the server: it declares routes, gets a checked request and gives
+ * back bytes. The server owns sockets, `Host` and `Origin`, limits, authentication and the JSON body reader.
+ */
+export interface HttpRequest {
+  readonly method: string
+  /** Path without query. */
+  readonly path: string
+  readonly query: URLSearchParams
+  /** Lower-case names. A header sent twice is joined with `, `. */
+  readonly headers: Readonly<Record<string, string | undefined>>
+  /** Path parameters, decoded. */
+  readonly params: Readonly<Record<string, string>>
+  /** Parsed JSON body; `undefined` when there is none. Finite numbers and well-formed strings only. */
+  readonly body: JsonValue | undefined
+  readonly principal: Principal
+  /** Trace id of the request: from `traceparent`, or made by the server. */
+  readonly traceId: string
+}
+
+export interface HttpReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | Uint8Array | undefined
+}
+
+export interface HttpRoute {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** Fastify path: `/calls/:id`. */
+  readonly path: string
+  /** `open` routes are reachable without a credential; they run as `anonymous`. */
+  readonly access: 'authenticated' | 'open'
+  /** Whether a request body is read; `never` ignores it unread. */
+  readonly body: 'json' | 'never'
+  handle(request: HttpRequest): HttpReply | Promise<HttpReply>
+  /**
+   * Renders what failed before `handle` could run (401, bad JSON, too large …) in the protocol's own shape.
+   * `status` is the HTTP status the server suggests for the failure; the protocol may know better.
+   */
+  refuse(request: Omit<HttpRequest, 'body' | 'principal'>, error: ToolError, status: number): HttpReply
+}
