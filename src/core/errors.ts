@@ -94,11 +94,14 @@ export interface ErrorDetails {
 
 export interface FaultOptions extends ToolErrorOptions, ErrorDetails {}
 
+const TOOL_ERROR_BRAND = Symbol.for('collet.ToolError')
+
 /**
  * The one error class. Tools throw `new ToolError(message, options)`; the server's own stages use `fault`.
  * `message` is for the user and the model; `developerMessage` is not.
  */
 export class ToolError extends Error {
+  readonly [TOOL_ERROR_BRAND] = true
   override readonly name = 'ToolError'
   readonly code: ErrorCode = 'tool_failed'
   readonly developerMessage: string | undefined
@@ -124,4 +127,9 @@ export function fault(code: ErrorCode, message: string, options: FaultOptions = 
     ...(missing === undefined ? {} : { missing }),
   }
   return Object.assign(new ToolError(message, rest), { code, details })
+}
+
+/** Also true for a `ToolError` of another copy of this package, as in a project with its own install. */
+export function isToolError(value: unknown): value is ToolError {
+  return value instanceof ToolError || (value instanceof Error && TOOL_ERROR_BRAND in value)
 }

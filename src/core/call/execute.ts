@@ -1,0 +1,130 @@
+import { FAILURE_CODES, type FailureCode, isToolError } from '#core/errors'
+import type { CallError, Outcome } from '#core/outcome'
+import { hasEffects } from '#core/tool'
+import { callErrorOf } from './call-error-of.ts'
+import type { CallServices } from './call-services.ts'
+import { interruptedError, notStartedError } from './interrupted-error.ts'
+import { redactSecrets } from './redact-secrets.ts'
+import { RunContext } from './run-context.ts'
+import type { Interruption, RunningCall } from './running-calls.ts'
+import { serializeOutput } from './serialize-output.ts'
+
+const INTERRUPTED = Symbol('interrupted')
+const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
+
+interface Run {
+  readonly input: unknown
+  readonly attempt: number
+}
+
+/** Runs the tool until it answers or somebody ends it. From here on every end is a 200 (rule 11). */
+export async function execute(services: CallServices, running: RunningCall, run: Run): Promise<Outcome> {
+  const { tool } = running
+  if (running.interruption !== undefined)
+    return { ok: false, error: notStartedError(tool, running.interruption), durationMs: 0 }
+  const context = new RunContext(services, running)
+  const startedMs = services.clock.monotonicMs()
+  const took = () => Math.max(0, Math.round((services.clock.monotonicMs() - startedMs) * 1_000) / 1_000)
+  let outcome: Outcome
+  try {
+    const started = tool.run(run.input, context)
+    if (isThenable(started)) {
+      const answer = Promise.resolve(started)
+      const first = await firstOf(answer, running, context)
+      if (first === INTERRUPTED) {
+        keepLate(services, { running, answer, attempt: run.attempt, took })
+        const error = interruptedError(tool, running.interruption ?? 'cancel')
+        outcome = { ok: false, error, durationMs: took() }
+      } else {
+        outcome = succeed(services, running, { value: first, durationMs: took() })
+      }
+    } else {
+      outcome = succeed(services, running, { value: started, durationMs: took() })
+    }
+  } catch (error) {
+    outcome = { ok: false, error: errorOfRun(services, running, error), durationMs: took() }
+  }
+  services.observe({
+    tool: tool.id,
+    code: outcome.ok ? 'ok' : outcome.error.code,
+    durationMs: outcome.durationMs,
+  })
+  return outcome
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
+
+/** The answer, or the interruption: whichever is first. The timer and the listener never outlive the race. */
+function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunContext): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => running.interrupt('timeout'), running.tool.policy.timeoutMs)
+    running.onInterrupt((why: Interruption) => {
+      clearTimeout(timer)
+      resolve(INTERRUPTED)
+      context.abort(why)
+    })
+    answer.then(
+      (value) => {
+        clearTimeout(timer)
+        resolve(value)
+      },
+      (error: unknown) => {
+        clearTimeout(timer)
+        reject(error)
+      },
+    )
+  })
+}
+
+function succeed(
+  services: CallServices,
+  running: RunningCall,
+  ran: { readonly value: unknown; readonly durationMs: number },
+): Outcome {
+  const { tool } = running
+  const output = serializeOutput(tool, ran.value, services.maxResultBytes)
+  if (output.ok) return { ok: true, valueJson: output.valueJson, durationMs: ran.durationMs }
+  const error: CallError = hasEffects(tool.policy) ? { ...output.error, effect: 'unknown' } : output.error
+  return { ok: false, error, durationMs: ran.durationMs }
+}
+
+/** T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log. */
+function errorOfRun(services: CallServices, running: RunningCall, error: unknown): CallError {
+  const { call, tool } = running
+  if (isToolError(error)) {
+    const said = redactSecrets(callErrorOf(error), call.request)
+    return { ...said, code: isFailure(said.code) ? said.code : 'tool_failed' }
+  }
+  services.log.error({ err: error, tool: tool.id, record: call.record }, 'a tool threw')
+  return { code: 'tool_failed', message: `${tool.name} failed unexpectedly.`, canRetry: false }
+}
+
+function isFailure(code: string): code is FailureCode {
+  return FAILURES.has(code)
+}
+
+/** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
+function keepLate(
+  services: CallServices,
+  late: {
+    readonly running: RunningCall
+    readonly answer: Promise<unknown>
+    readonly attempt: number
+    readonly took: () => number
+  },
+): void {
+  const { running, answer, attempt, took } = late
+  const { tenant, record } = running.call
+  const keep = async (outcome: Outcome): Promise<void> => {
+    await services.keeper.recordLate({ tenant, record, attempt }, outcome)
+  }
+  services.running.holdSlotUntil(
+    answer.then(
+      (value: unknown) => keep(succeed(services, running, { value, durationMs: took() })),
+      (error: unknown) =>
+        keep({ ok: false, error: errorOfRun(services, running, error), durationMs: took() }),
+    ),
+  )
+}

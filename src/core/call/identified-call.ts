@@ -1,0 +1,47 @@
+import { canonicalJson } from '#core/canonical-json'
+import type { JsonValue } from '#core/json'
+import type { CallAddress, Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import type { CallRequest } from './call-request.ts'
+
+const NO_INPUT: JsonValue = {}
+
+/** A request with its place in the store: which call it is, and whether it is the same request again. */
+export interface IdentifiedCall extends CallAddress {
+  readonly principal: Principal
+  readonly callId: string
+  /** False when we made the key: nobody can have used it before. */
+  readonly keyed: boolean
+  readonly fingerprint: string
+  readonly input: JsonValue
+  readonly inputJson: string
+  readonly request: CallRequest
+}
+
+/** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */
+export function identifyCall(
+  store: Store,
+  caller: { readonly principal: Principal; readonly request: CallRequest; readonly freshId: () => string },
+): IdentifiedCall {
+  const { principal, request } = caller
+  const callId = request.key ?? caller.freshId()
+  const input = request.input ?? NO_INPUT
+  const inputJson = canonicalJson(input)
+  return {
+    tenant: principal.tenant,
+    record: recordOf(store, principal, callId),
+    principal,
+    callId,
+    keyed: request.key !== undefined,
+    fingerprint: store.digest(
+      `${JSON.stringify(['fingerprint', request.tool.base, request.tool.version, request.userId ?? null])}${inputJson}`,
+    ),
+    input,
+    inputJson,
+    request,
+  }
+}
+
+export function recordOf(store: Store, principal: Principal, callId: string): string {
+  return store.digest(JSON.stringify(['call', principal.tenant, principal.id, callId]))
+}

@@ -1,0 +1,69 @@
+import type { CallRecord } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { answerRecorded } from './answer-recorded.ts'
+import type { CallServices } from './call-services.ts'
+import type { CallView } from './call-view.ts'
+import { recordOf } from './identified-call.ts'
+
+/** A cancelled run is recorded at once; only a store that is down makes this matter. */
+const LONGEST_WAIT_MS = 2_000
+
+/** Rule 10: a principal sees the state and outcome of its own call, and nobody else's. */
+export async function readOwnCall(
+  services: CallServices,
+  principal: Principal,
+  callId: string,
+): Promise<CallView | undefined> {
+  const record = recordOf(services.store, principal, callId)
+  const found = await services.store.find({ tenant: principal.tenant, record })
+  if (found !== undefined) return viewOf(found)
+  const running = services.running.get(record)
+  if (running === undefined) return undefined
+  return {
+    callId,
+    record,
+    tool: running.tool.id,
+    state: 'running',
+    attempt: 1,
+    createdAtMs: services.clock.nowMs(),
+    finishedAtMs: undefined,
+    outcome: undefined,
+    expired: false,
+  }
+}
+
+/** Asks for a stop. The first committed final state wins, so an ended call is simply shown (rule 10). */
+export async function cancelOwnCall(
+  services: CallServices,
+  principal: Principal,
+  callId: string,
+): Promise<CallView | undefined> {
+  const record = recordOf(services.store, principal, callId)
+  const running = services.running.get(record)
+  if (running !== undefined) {
+    running.interrupt('cancel')
+    await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, LONGEST_WAIT_MS).unref())])
+  } else {
+    await services.store.requestCancel(
+      { tenant: principal.tenant, record },
+      principal.id,
+      services.clock.nowMs(),
+    )
+  }
+  return await readOwnCall(services, principal, callId)
+}
+
+function viewOf(record: CallRecord): CallView {
+  const isOpen = record.state === 'running' || record.state === 'parked'
+  return {
+    callId: record.callId,
+    record: record.record,
+    tool: record.tool,
+    state: record.state,
+    attempt: record.attempt,
+    createdAtMs: record.createdAtMs,
+    finishedAtMs: record.finishedAtMs,
+    outcome: isOpen ? undefined : answerRecorded(record),
+    expired: record.expired,
+  }
+}

@@ -1,0 +1,87 @@
+import { fault } from '#core/errors'
+import type { Outcome } from '#core/outcome'
+import type { CallRecord, FinishedRun, NewCall } from '#core/ports/store'
+import { answerRecorded } from './answer-recorded.ts'
+import type { CallServices } from './call-services.ts'
+import { MOST_ATTEMPTS } from './may-run-again.ts'
+import { refusalOutcome } from './refusal-outcome.ts'
+import type { RunningCall } from './running-calls.ts'
+
+export interface RanCall {
+  readonly running: RunningCall
+  readonly newCall: NewCall
+  readonly attempt: number
+  readonly outcome: Outcome
+  /** Whether a row waits for this outcome; otherwise it is inserted with it. */
+  readonly claimed: boolean
+}
+
+/** Makes the outcome and its journal events durable before anybody hears of it. */
+export async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome> {
+  const { running, newCall, attempt, outcome, claimed } = ran
+  const finished: FinishedRun = {
+    run: { tenant: newCall.tenant, record: newCall.record, attempt },
+    state: stateOf(outcome, attempt),
+    outcome,
+    atMs: services.clock.nowMs(),
+  }
+  const write = () =>
+    claimed ? services.store.finish(finished) : services.store.insertFinished(newCall, finished)
+  try {
+    const result = await write()
+    return end(
+      services,
+      running,
+      result.kind === 'recorded' ? outcome : loserAnswer(services, running, result.record),
+    )
+  } catch (error) {
+    services.readiness.noteStoreFailure(error)
+    services.log.error(
+      { err: error, record: newCall.record },
+      'an outcome could not be committed; keeping it',
+    )
+    services.keeper.keep(async () => {
+      const result = await write()
+      end(
+        services,
+        running,
+        result.kind === 'recorded' ? outcome : loserAnswer(services, running, result.record),
+      )
+    })
+    return outcomeUnknown(running)
+  }
+}
+
+/** `released` is for failures whose author says nothing took effect, and not for ever (rule 9). */
+function stateOf(outcome: Outcome, attempt: number): FinishedRun['state'] {
+  if (outcome.ok) return 'succeeded'
+  return outcome.error.canRetry && attempt < MOST_ATTEMPTS ? 'released' : 'failed'
+}
+
+function end(services: CallServices, running: RunningCall, outcome: Outcome): Outcome {
+  services.running.end(running)
+  running.settle(outcome)
+  return outcome
+}
+
+/** Rule 7: a loser answers with the winner's outcome, or `key_conflict` when the winner was another request. */
+function loserAnswer(services: CallServices, running: RunningCall, winner: CallRecord): Outcome {
+  if (winner.fingerprint === running.call.fingerprint) return answerRecorded(winner)
+  return refusalOutcome(
+    services,
+    fault(
+      'key_conflict',
+      'This call id was already used for a different request. Use a new call id for a new call.',
+    ),
+  )
+}
+
+/** Rule 11: not a recorded outcome; the kept one is committed as soon as the store works again. */
+function outcomeUnknown(running: RunningCall): Outcome {
+  const error = {
+    code: 'outcome_unknown',
+    message: `${running.tool.name} ran, but its outcome could not be stored yet. Do not repeat it; ask again with the same call id.`,
+    canRetry: false,
+  } as const
+  return { ok: false, error, durationMs: 0 }
+}

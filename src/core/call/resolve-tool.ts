@@ -1,0 +1,38 @@
+import { fault, type ToolError } from '#core/errors'
+import type { CallRecord } from '#core/ports/store'
+import type { Tool } from '#core/tool'
+import { LATEST } from '#core/tool-id'
+import type { CallServices } from './call-services.ts'
+import type { IdentifiedCall } from './identified-call.ts'
+import { suggestTool } from './suggest-tool.ts'
+
+/**
+ * Finds the tool in the principal's own catalog, so that hidden and unknown take the same path (rule 2). A call
+ * that runs again uses exactly the version and definition it was claimed with (rule 5).
+ */
+export function resolveTool(
+  services: CallServices,
+  call: IdentifiedCall,
+  seen: CallRecord | undefined,
+): Tool {
+  const catalog = services.registry.catalogFor(call.principal)
+  const tool = seen === undefined ? catalog.resolve(call.request.tool) : catalog.get(seen.tool)
+  if (seen === undefined) {
+    if (tool === undefined) throw toolNotFound(call, suggestTool(catalog, call.request.tool))
+    return tool
+  }
+  if (tool?.definitionHash === seen.definitionHash) return tool
+  throw fault(
+    'not_ready',
+    `${seen.tool}, which this call began with, is not served here right now. Try again later.`,
+    {
+      retryAfterMs: 5_000,
+    },
+  )
+}
+
+function toolNotFound(call: IdentifiedCall, suggestion: string): ToolError {
+  const { base, version } = call.request.tool
+  const asked = version === LATEST ? base : `${base}@${version}`
+  return fault('tool_not_found', `Tool '${asked}' was not found.${suggestion}`)
+}

@@ -1,0 +1,113 @@
+import type { Outcome } from '#core/outcome'
+import type { CallRecord, NewCall } from '#core/ports/store'
+import { hasEffects, type Tool } from '#core/tool'
+import type { CallServices } from './call-services.ts'
+import { execute } from './execute.ts'
+import type { IdentifiedCall } from './identified-call.ts'
+import { join } from './look-up.ts'
+import { recordOutcome } from './record-outcome.ts'
+import type { RunningCall } from './running-calls.ts'
+
+export interface CheckedCall {
+  readonly call: IdentifiedCall
+  readonly tool: Tool
+  /** What `run` gets. */
+  readonly input: unknown
+  /** The record whose next attempt this is. */
+  readonly seen: CallRecord | undefined
+}
+
+export type RunResult =
+  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly joined: boolean }
+  /** Somebody else's record is under the key: look it up again. */
+  | { readonly kind: 'lost' }
+
+/** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
+export async function runCall(services: CallServices, checked: CheckedCall): Promise<RunResult> {
+  const joined = join(services, checked.call)
+  if (joined !== undefined) return { kind: 'answer', outcome: await joined, joined: true }
+  const running = services.running.start(checked.call, checked.tool)
+  const newCall = toNewCall(services, checked)
+  const attempt = await claim(services, { running, newCall, checked })
+  if (attempt === undefined) return { kind: 'lost' }
+  const ran = await execute(services, running, { input: checked.input, attempt })
+  const outcome = await recordOutcome(services, {
+    running,
+    newCall,
+    attempt,
+    outcome: ran,
+    claimed: isClaimed(checked),
+  })
+  return { kind: 'answer', outcome, joined: false }
+}
+
+interface Claiming {
+  readonly running: RunningCall
+  readonly newCall: NewCall
+  readonly checked: CheckedCall
+}
+
+/** The attempt we own, or `undefined` when somebody else has the key. A claim that fails ends the entry: nothing runs. */
+async function claim(
+  services: CallServices,
+  { running, newCall, checked }: Claiming,
+): Promise<number | undefined> {
+  if (!isClaimed(checked)) return 1
+  try {
+    const { seen } = checked
+    const result = await (seen === undefined
+      ? services.store.claim(newCall)
+      : services.store.reclaim(seen, newCall.atMs))
+    if (result.kind === 'claimed') return result.attempt
+  } catch (error) {
+    abandon(services, running)
+    throw error
+  }
+  abandon(services, running)
+  return undefined
+}
+
+/** `pure` and `read` skip the claim of a first attempt (rule 7). */
+function isClaimed({ tool, seen }: CheckedCall): boolean {
+  return hasEffects(tool.policy) || seen !== undefined
+}
+
+function abandon(services: CallServices, running: RunningCall): void {
+  services.running.end(running)
+  running.settle({
+    ok: false,
+    error: {
+      code: 'not_ready',
+      message: 'The tool server could not record the call, so nothing was run. Try again shortly.',
+      canRetry: false,
+      retryAfterMs: 1_000,
+    },
+    durationMs: 0,
+  })
+}
+
+function toNewCall(services: CallServices, { call, tool }: CheckedCall): NewCall {
+  const atMs = services.clock.nowMs()
+  return {
+    tenant: call.tenant,
+    record: call.record,
+    principal: call.principal.id,
+    callId: call.callId,
+    traceId: call.request.traceId ?? '',
+    userId: call.request.userId,
+    fingerprint: call.fingerprint,
+    tool: tool.id,
+    definitionHash: tool.definitionHash,
+    tier: tool.policy.safetyTier,
+    replay: tool.policy.replay,
+    rerunUntilMs: rerunUntil(tool, atMs),
+    inputJson: call.inputJson,
+    atMs,
+  }
+}
+
+/** Rule 8. */
+function rerunUntil(tool: Tool, atMs: number): number {
+  if (!hasEffects(tool.policy)) return Number.MAX_SAFE_INTEGER
+  return tool.policy.replay === 'idempotent' ? atMs + tool.policy.rerunWindowMs : 0
+}

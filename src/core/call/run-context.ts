@@ -1,0 +1,105 @@
+import { fault, type ToolError } from '#core/errors'
+import type { Logger } from '#core/ports/logger'
+import type { Principal } from '#core/principal'
+import type { Secret } from '#core/secret'
+import type { Tool, ToolContext } from '#core/tool'
+import type { CallServices } from './call-services.ts'
+import type { Interruption, RunningCall } from './running-calls.ts'
+
+/** What one run of a tool gets. The abort controller is made only for tools that look at the signal. */
+export class RunContext implements ToolContext {
+  readonly #services: CallServices
+  readonly #running: RunningCall
+  #abort: AbortController | undefined
+  #aborted: Interruption | undefined
+
+  constructor(services: CallServices, running: RunningCall) {
+    this.#services = services
+    this.#running = running
+  }
+
+  get callId(): string {
+    return this.#running.call.callId
+  }
+
+  get traceId(): string {
+    return this.#running.call.request.traceId ?? ''
+  }
+
+  get principal(): Principal {
+    return this.#running.call.principal
+  }
+
+  get userId(): string | undefined {
+    return this.#running.call.request.userId
+  }
+
+  get log(): Logger {
+    return this.#services.log
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#aborted !== undefined) this.#abort.abort(reasonOf(this.#aborted))
+    }
+    return this.#abort.signal
+  }
+
+  token(id: string): Secret {
+    return declared(this.#running.tool, {
+      id,
+      kind: 'authorization',
+      value: this.#running.call.request.tokens.get(id),
+    })
+  }
+
+  secret(id: string): Secret {
+    return declared(this.#running.tool, {
+      id,
+      kind: 'secrets',
+      value: this.#running.call.request.secrets.get(id),
+    })
+  }
+
+  readonly fetch: typeof fetch = (resource, init) => {
+    const signal = init?.signal == null ? this.signal : AbortSignal.any([this.signal, init.signal])
+    return this.#services.fetch(resource, { ...init, signal })
+  }
+
+  progress(done: number, total?: number, message?: string): void {
+    if (this.#aborted !== undefined) return
+    this.#running.call.request.onProgress?.({ done, total, message })
+  }
+
+  abort(why: Interruption): void {
+    this.#aborted = why
+    this.#abort?.abort(reasonOf(why))
+  }
+}
+
+function reasonOf(why: Interruption): DOMException {
+  return why === 'timeout'
+    ? new DOMException('The tool ran out of time.', 'TimeoutError')
+    : new DOMException(`The call was ended by ${why}.`, 'AbortError')
+}
+
+/** A tool gets only what it declared (T-21). */
+function declared(
+  tool: Tool,
+  asked: {
+    readonly id: string
+    readonly kind: 'authorization' | 'secrets'
+    readonly value: Secret | undefined
+  },
+): Secret {
+  const isDeclared = tool.requirements?.[asked.kind]?.some(({ id }) => id === asked.id) ?? false
+  if (isDeclared && asked.value !== undefined) return asked.value
+  throw undeclared(tool, asked)
+}
+
+function undeclared(tool: Tool, asked: { readonly id: string; readonly kind: string }): ToolError {
+  return fault('tool_failed', 'The tool asked for a credential it did not declare.', {
+    developerMessage: `${tool.id} must list '${asked.id}' in requirements.${asked.kind}.`,
+  })
+}

@@ -1,0 +1,64 @@
+import type { Outcome } from '#core/outcome'
+import type { CallRecord, NewCall, Settlement } from '#core/ports/store'
+import type {
+  CallAmbiguous,
+  CallCancelRequested,
+  CallClaimed,
+  CallEnded,
+  CallSettled,
+} from './journal-event.ts'
+
+type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
+
+/** What one change of one call writes to the journal; every store appends exactly these. */
+export function claimedEvent(
+  call: Omit<Subject, 'attempt'> & Pick<NewCall, 'tier'>,
+  attempt: number,
+  atMs: number,
+): CallClaimed {
+  return { type: 'call.claimed', ...subject(call, attempt, atMs), tier: call.tier }
+}
+
+export function endedEvent(
+  call: Omit<Subject, 'attempt'>,
+  attempt: number,
+  ended: {
+    readonly state: 'succeeded' | 'failed' | 'released' | 'late'
+    readonly outcome: Outcome
+    readonly atMs: number
+  },
+): CallEnded {
+  const { state, outcome, atMs } = ended
+  const base = {
+    type: `call.${state}`,
+    ...subject(call, attempt, atMs),
+    durationMs: outcome.durationMs,
+  } as const
+  if (outcome.ok) return base
+  const { code, effect } = outcome.error
+  return effect === undefined ? { ...base, code } : { ...base, code, effect }
+}
+
+export function ambiguousEvent(call: Subject, deadWriter: string, atMs: number): CallAmbiguous {
+  return { type: 'call.ambiguous', ...subject(call, call.attempt, atMs), deadWriter }
+}
+
+export function settledEvent(call: Subject, settlement: Settlement): CallSettled {
+  const { as, who, why, atMs } = settlement
+  return { type: 'call.settled', ...subject(call, call.attempt, atMs), as, who, why }
+}
+
+export function cancelRequestedEvent(call: Subject, by: string, atMs: number): CallCancelRequested {
+  return { type: 'call.cancel_requested', ...subject(call, call.attempt, atMs), by }
+}
+
+function subject(call: Omit<Subject, 'attempt'>, attempt: number, atMs: number) {
+  return {
+    at: atMs,
+    record: call.record,
+    tenant: call.tenant,
+    principal: call.principal,
+    tool: call.tool,
+    attempt,
+  }
+}

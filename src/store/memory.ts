@@ -1,0 +1,265 @@
+import { hash, randomBytes, randomUUID } from 'node:crypto'
+import { getHeapStatistics } from 'node:v8'
+import {
+  ambiguousEvent,
+  cancelRequestedEvent,
+  claimedEvent,
+  endedEvent,
+  settledEvent,
+} from '#core/journal/call-events'
+import type { JournalEvent } from '#core/journal/journal-event'
+import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
+import type { Outcome } from '#core/outcome'
+import type {
+  Attempt,
+  CallAddress,
+  CallFilter,
+  CallRecord,
+  ChallengeRecord,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+  NewChallenge,
+  RecoveryReport,
+  RetentionPolicy,
+  Settlement,
+  SettleResult,
+  Store,
+} from '#core/ports/store'
+import { StoreError } from '#core/store-error'
+import { hasEffects } from '#core/tool'
+import { challengeKey } from './challenge-key.ts'
+import { settledOutcome } from './settled-outcome.ts'
+
+/** Rough heap cost of one call with its events; the store refuses new calls before the heap is full. */
+const BYTES_PER_CALL = 3_072
+const PURGE_STEP = 1_000
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+interface Row extends Mutable<CallRecord> {
+  cancelRequested: boolean
+}
+
+/**
+ * The reference store: the same rules with nothing under them. Nothing outlives the process, nothing is
+ * encrypted and the journal is not chained, so it is for tests and for tools without effects.
+ */
+export class MemoryStore implements Store {
+  readonly writer = `memory-${randomUUID()}`
+  readonly #salt = randomBytes(32).toString('base64url')
+  readonly #rows = new Map<string, Row>()
+  readonly #groups: JournalGroup[] = []
+  readonly #challenges = new Map<string, Mutable<ChallengeRecord>>()
+  readonly #openChallenges = new Map<string, string>()
+  readonly #mostCalls: number
+
+  constructor(options: { readonly mostCalls?: number } = {}) {
+    this.#mostCalls = options.mostCalls ?? Math.floor(getHeapStatistics().heap_size_limit / BYTES_PER_CALL)
+  }
+
+  digest(text: string): string {
+    return hash('sha256', this.#salt + text, 'base64url').slice(0, 24)
+  }
+
+  find(address: CallAddress): CallRecord | undefined {
+    const row = this.#rows.get(address.record)
+    return row?.tenant === address.tenant ? { ...row } : undefined
+  }
+
+  claim(call: NewCall): ClaimResult {
+    const row = this.#rows.get(call.record)
+    if (row !== undefined) return { kind: 'found', record: { ...row } }
+    this.#insert(call, { state: 'running', outcome: undefined, finishedAtMs: undefined })
+    this.#append(claimedEvent(call, 1, call.atMs))
+    return { kind: 'claimed', attempt: 1 }
+  }
+
+  reclaim(seen: CallRecord, atMs: number): ClaimResult {
+    const row = this.#rows.get(seen.record)
+    if (row === undefined) throw new StoreError('not_written', 'the call to run again is gone')
+    if (row.state !== seen.state || row.attempt !== seen.attempt || row.writer !== seen.writer) {
+      return { kind: 'found', record: { ...row } }
+    }
+    row.state = 'running'
+    row.attempt += 1
+    row.writer = this.writer
+    row.outcome = undefined
+    row.finishedAtMs = undefined
+    row.cancelRequested = false
+    this.#append(claimedEvent(row, row.attempt, atMs))
+    return { kind: 'claimed', attempt: row.attempt }
+  }
+
+  finish(finished: FinishedRun): FinishResult {
+    const { run, state, outcome, atMs } = finished
+    const row = this.#rows.get(run.record)
+    if (row === undefined) throw new StoreError('not_written', 'the call to finish is gone')
+    if (row.state !== 'running' || row.attempt !== run.attempt || row.writer !== this.writer) {
+      return { kind: 'found', record: { ...row } }
+    }
+    row.state = state
+    row.outcome = outcome
+    row.finishedAtMs = atMs
+    this.#append(endedEvent(row, row.attempt, { state, outcome, atMs }))
+    return { kind: 'recorded' }
+  }
+
+  insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): FinishResult {
+    const row = this.#rows.get(call.record)
+    if (row !== undefined) return { kind: 'found', record: { ...row } }
+    const { state, outcome, atMs } = finished
+    this.#insert(call, { state, outcome, finishedAtMs: atMs })
+    this.#append(endedEvent(call, 1, finished))
+    return { kind: 'recorded' }
+  }
+
+  recordLate(run: Attempt, late: Outcome, atMs: number): void {
+    const row = this.#rows.get(run.record)
+    if (row === undefined) return
+    row.late = late
+    this.#append(endedEvent(row, run.attempt, { state: 'late', outcome: late, atMs }))
+  }
+
+  requestCancel(address: CallAddress, by: string, atMs: number): boolean {
+    const row = this.#rows.get(address.record)
+    if (row === undefined || row.tenant !== address.tenant || row.state !== 'running') return false
+    row.cancelRequested = true
+    this.#append(cancelRequestedEvent(row, by, atMs))
+    return true
+  }
+
+  cancelRequests(): readonly CallAddress[] {
+    return [...this.#rows.values()].filter((row) => row.cancelRequested && row.state === 'running')
+  }
+
+  settle(settlement: Settlement): SettleResult {
+    const row = this.#rows.get(settlement.record)
+    if (row === undefined) return 'not_found'
+    if (row.state !== 'ambiguous') return 'not_ambiguous'
+    this.#append(settledEvent(row, settlement))
+    if (settlement.as === 'not-run') {
+      this.#rows.delete(settlement.record)
+      return 'settled'
+    }
+    row.state = settlement.as
+    row.outcome = settledOutcome(settlement)
+    row.finishedAtMs = settlement.atMs
+    return 'settled'
+  }
+
+  /** Only this process ever writes here, so nobody else can have died. */
+  recover(): RecoveryReport {
+    return { deadWriters: 0, ambiguous: 0 }
+  }
+
+  isWriterAlive(writer: string): boolean {
+    return writer === this.writer
+  }
+
+  openChallenge(challenge: NewChallenge): ChallengeRecord {
+    const key = challengeKey(challenge)
+    const open = this.#challenges.get(this.#openChallenges.get(key) ?? '')
+    if (open?.status === 'pending' && open.expiresAtMs > challenge.atMs) return { ...open }
+    const record: ChallengeRecord = { ...challenge, status: 'pending' }
+    this.#challenges.set(challenge.id, record)
+    this.#openChallenges.set(key, challenge.id)
+    const { id, tenant, principal, provider, atMs } = challenge
+    this.#append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
+    return record
+  }
+
+  findChallenge(id: string): ChallengeRecord | undefined {
+    const found = this.#challenges.get(id)
+    return found === undefined ? undefined : { ...found }
+  }
+
+  completeChallenge(id: string, atMs: number): void {
+    const found = this.#challenges.get(id)
+    if (found?.status !== 'pending') return
+    found.status = 'completed'
+    const { tenant, principal, provider } = found
+    this.#append({ type: 'challenge.completed', at: atMs, challenge: id, tenant, principal, provider })
+  }
+
+  list(filter: CallFilter): readonly CallRecord[] {
+    const rows = [...this.#rows.values()].filter(
+      ({ state }) => filter.state === undefined || state === filter.state,
+    )
+    return rows.reverse().slice(0, filter.limit)
+  }
+
+  findByRecord(record: string): CallRecord | undefined {
+    const row = this.#rows.get(record)
+    return row === undefined ? undefined : { ...row }
+  }
+
+  readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
+    const next = (after.find(({ writer }) => writer === this.writer)?.group ?? -1) + 1
+    const first = this.#groups[0]?.group ?? 0
+    const start = Math.max(0, next - first)
+    return this.#groups.slice(start, start + limit)
+  }
+
+  purge(nowMs: number, policy: RetentionPolicy): boolean {
+    let steps = 0
+    for (const row of this.#rows.values()) {
+      if (steps >= PURGE_STEP) return true
+      if (!isForgettable(row, nowMs, policy)) continue
+      steps += 1
+      const keepsKey =
+        hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
+      if (!keepsKey) this.#rows.delete(row.record)
+      row.outcome = undefined
+      row.late = undefined
+      row.expired = true
+    }
+    const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
+    if (kept > 0) this.#groups.splice(0, kept)
+    return false
+  }
+
+  probe(): void {}
+
+  close(): void {}
+
+  #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): void {
+    if (this.#rows.size >= this.#mostCalls) {
+      throw new StoreError('full', `the memory store holds ${this.#rows.size} calls and takes no more`)
+    }
+    this.#rows.set(call.record, {
+      tenant: call.tenant,
+      record: call.record,
+      principal: call.principal,
+      callId: call.callId,
+      traceId: call.traceId,
+      userId: call.userId,
+      fingerprint: call.fingerprint,
+      tool: call.tool,
+      definitionHash: call.definitionHash,
+      tier: call.tier,
+      replay: call.replay,
+      rerunUntilMs: call.rerunUntilMs,
+      state: end.state,
+      attempt: 1,
+      writer: this.writer,
+      createdAtMs: call.atMs,
+      finishedAtMs: end.finishedAtMs,
+      outcome: end.outcome,
+      expired: false,
+      late: undefined,
+      cancelRequested: false,
+    })
+  }
+
+  #append(event: JournalEvent): void {
+    const group = (this.#groups.at(-1)?.group ?? -1) + 1
+    this.#groups.push({ writer: this.writer, group, link: '', atMs: event.at, events: [event] })
+  }
+}
+
+function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
+  if (row.finishedAtMs === undefined) return false
+  return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+}
