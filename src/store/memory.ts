@@ -1,12 +1,6 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
-import {
-  ambiguousEvent,
-  cancelRequestedEvent,
-  claimedEvent,
-  endedEvent,
-  settledEvent,
-} from '#core/journal/call-events'
+import { cancelRequestedEvent, claimedEvent, endedEvent, settledEvent } from '#core/journal/call-events'
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'

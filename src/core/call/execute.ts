@@ -6,7 +6,7 @@ import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
 import { redactSecrets } from './redact-secrets.ts'
 import { RunContext } from './run-context.ts'
-import type { Interruption, RunningCall } from './running-calls.ts'
+import { attemptOf, type Interruption, type RunningCall } from './running-calls.ts'
 import { serializeOutput } from './serialize-output.ts'
 
 const INTERRUPTED = Symbol('interrupted')
@@ -116,9 +116,8 @@ function keepLate(
   },
 ): void {
   const { running, answer, attempt, took } = late
-  const { tenant, record } = running.call
   const keep = async (outcome: Outcome): Promise<void> => {
-    await services.keeper.recordLate({ tenant, record, attempt }, outcome)
+    await services.keeper.recordLate(attemptOf(running, attempt), outcome)
   }
   services.running.holdSlotUntil(
     answer.then(

@@ -5,7 +5,7 @@ import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import { MOST_ATTEMPTS } from './may-run-again.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
-import type { RunningCall } from './running-calls.ts'
+import { attemptOf, type RunningCall } from './running-calls.ts'
 
 export interface RanCall {
   readonly running: RunningCall
@@ -20,7 +20,7 @@ export interface RanCall {
 export async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome> {
   const { running, newCall, attempt, outcome, claimed } = ran
   const finished: FinishedRun = {
-    run: { tenant: newCall.tenant, record: newCall.record, attempt },
+    run: attemptOf(running, attempt),
     state: stateOf(outcome, attempt),
     outcome,
     atMs: services.clock.nowMs(),

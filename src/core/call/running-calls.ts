@@ -1,4 +1,5 @@
 import type { Outcome } from '#core/outcome'
+import type { Attempt } from '#core/ports/store'
 import type { Tool } from '#core/tool'
 import type { IdentifiedCall } from './identified-call.ts'
 
@@ -42,6 +43,12 @@ export class RunningCall {
     this.interruption = why
     this.#interrupt?.(why)
   }
+}
+
+/** How a store names one attempt of a run. */
+export function attemptOf(running: RunningCall, attempt: number): Attempt {
+  const { tenant, record, principal } = running.call
+  return { tenant, record, principal: principal.id, tool: running.tool.id, attempt }
 }
 
 /** The runs of this process by record. A late run leaves this map but keeps its slot until it settles (rule 10). */

@@ -63,6 +63,8 @@ export interface CallRecord extends CallAddress {
 
 /** One attempt of one call by one writer: what a started run holds in its hand. */
 export interface Attempt extends CallAddress {
+  readonly principal: string
+  readonly tool: string
   readonly attempt: number
 }
 

@@ -1,0 +1,34 @@
+import { createHmac } from 'node:crypto'
+
+/** What one link of the chain covers: everything of a group that stays as long as the journal. */
+export interface LinkedGroup {
+  readonly writer: string
+  readonly group: number
+  readonly atMs: number
+  /** The events as the exact text that is stored. */
+  readonly eventsJson: string
+  /** Sealed caller text, or nothing. */
+  readonly callers: Uint8Array | null
+}
+
+/** Rule 15: one HMAC per commit group, over the group and the link before it. */
+export function linkOf(chainKey: Buffer, previous: string, group: LinkedGroup): string {
+  const hmac = createHmac('sha256', chainKey)
+  hmac.update(JSON.stringify([previous, group.writer, group.group, group.atMs, group.eventsJson]))
+  if (group.callers !== null) hmac.update(group.callers)
+  return hmac.digest('base64url')
+}
+
+/** What retention leaves behind in place of the groups it removed. */
+export function checkpointSignature(
+  chainKey: Buffer,
+  checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
+): string {
+  const { writer, group, link } = checkpoint
+  return createHmac('sha256', chainKey)
+    .update(JSON.stringify(['checkpoint', writer, group, link]))
+    .digest('base64url')
+}
+
+/** The link before a chain's first group. */
+export const CHAIN_START = ''

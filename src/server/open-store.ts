@@ -1,0 +1,40 @@
+import { join } from 'node:path'
+import type { Store } from '#core/ports/store'
+import { readKeyFile, readOrCreateKeyFile } from '#store/keys/master-key'
+import { MemoryStore } from '#store/memory'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+
+export const KEY_FILE = 'key'
+
+export interface OpenStoreOptions {
+  /** Folder of the key file. */
+  readonly dataFolder: string
+  /** `COLLET_KEY`; without it the key file is used. */
+  readonly masterKey: Uint8Array | undefined
+  /** Operators' commands never make a key file: a missing one means they look in the wrong place. */
+  readonly mode: 'server' | 'operator'
+  readonly onCommit?: (changes: number, durationMs: number) => void
+}
+
+/** The store behind a URL: `memory:` or `sqlite:PATH`. */
+export function openStore(url: string, options: OpenStoreOptions): Store {
+  return url === 'memory:' ? new MemoryStore() : openSqlite(url, options)
+}
+
+export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore {
+  if (!url.startsWith('sqlite:')) {
+    throw new Error(`The store '${url}' is not known. Write 'sqlite:PATH' or 'memory:'.`)
+  }
+  const { onCommit } = options
+  return new SqliteStore({
+    path: url.slice('sqlite:'.length),
+    masterKey: masterKeyOf(options),
+    ...(onCommit === undefined ? {} : { onCommit }),
+  })
+}
+
+function masterKeyOf(options: OpenStoreOptions): Uint8Array {
+  if (options.masterKey !== undefined) return options.masterKey
+  const file = join(options.dataFolder, KEY_FILE)
+  return options.mode === 'server' ? readOrCreateKeyFile(file) : readKeyFile(file)
+}

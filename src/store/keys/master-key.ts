@@ -1,0 +1,45 @@
+import { randomBytes } from 'node:crypto'
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, statSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { StoreError } from '#core/store-error'
+
+const KEY_BYTES = 32
+
+/** The key file's key, made on first use: created exclusively with mode 0600, so two processes cannot make two (rule 14). */
+export function readOrCreateKeyFile(path: string): Uint8Array {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  createKeyFile(path)
+  return readKeyFile(path)
+}
+
+export function readKeyFile(path: string): Uint8Array {
+  const mode = statSync(path).mode & 0o777
+  if ((mode & 0o077) !== 0) {
+    throw new StoreError(
+      'unreadable',
+      `the key file ${path} can be read by others (mode ${mode.toString(8)}). Run: chmod 600 ${path}`,
+    )
+  }
+  const key = Buffer.from(readFileSync(path, 'utf8').trim(), 'base64')
+  if (key.length === KEY_BYTES) return key
+  throw new StoreError(
+    'unreadable',
+    `the key file ${path} does not hold ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`,
+  )
+}
+
+function createKeyFile(path: string): void {
+  let file: number
+  try {
+    file = openSync(path, 'wx', 0o600)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return
+    throw error
+  }
+  try {
+    writeSync(file, `${randomBytes(KEY_BYTES).toString('base64')}\n`)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}

@@ -1,0 +1,32 @@
+import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+
+/** Keys derived from `COLLET_KEY`, one per purpose, so that no two uses can be played against each other. */
+export interface StoreKeys {
+  /** Wraps each writer's random data key (rule 14). */
+  readonly wrap: Buffer
+  /** Links the journal (rule 15). */
+  readonly chain: Buffer
+  /** Prefix of keyed digests. */
+  readonly digest: string
+  /** Kept in the store: a process with another key refuses to start. */
+  readonly check: string
+}
+
+export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
+  return {
+    wrap: derive(masterKey, 'collet/wrap/v1'),
+    chain: derive(masterKey, 'collet/journal-chain/v1'),
+    digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
+    check: createHmac('sha256', derive(masterKey, 'collet/key-check/v1'))
+      .update('collet')
+      .digest('base64url'),
+  }
+}
+
+export function isSameCheck(left: string, right: string): boolean {
+  return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right))
+}
+
+function derive(masterKey: Uint8Array, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', masterKey, '', purpose, 32))
+}

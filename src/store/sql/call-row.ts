@@ -1,0 +1,74 @@
+import type { CallRecord } from '#core/ports/store'
+import type { Slice } from './open-group.ts'
+import { outcomeFromText } from './outcome-text.ts'
+import { integer, optionalInteger, type Row, text, word } from './row.ts'
+
+export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+const TIERS = ['pure', 'read', 'write', 'exec'] as const
+const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
+
+/** Reads sealed text by its place. */
+export interface SealedText {
+  read(segment: 'callers' | 'payload', slice: Slice): string
+}
+
+export function callFromRow(row: Row, sealed: SealedText): CallRecord {
+  const expired = integer(row, 'expired') === 1
+  const outcome = sliceOf(row, 'outcome')
+  const late = sliceOf(row, 'late')
+  return {
+    tenant: text(row, 'tenant'),
+    record: text(row, 'record'),
+    principal: text(row, 'principal'),
+    ...callerOf(row, sealed, expired),
+    fingerprint: text(row, 'fingerprint'),
+    tool: text(row, 'tool'),
+    definitionHash: text(row, 'definition'),
+    tier: word(row, 'tier', TIERS),
+    replay: word(row, 'replay', REPLAYS),
+    rerunUntilMs: integer(row, 'rerun_until'),
+    state: word(row, 'state', CALL_STATES),
+    attempt: integer(row, 'attempt'),
+    writer: text(row, 'writer_id'),
+    createdAtMs: integer(row, 'created_at'),
+    finishedAtMs: optionalInteger(row, 'finished_at'),
+    outcome: outcome === undefined ? undefined : outcomeFromText(sealed.read('payload', outcome)),
+    late: late === undefined ? undefined : outcomeFromText(sealed.read('payload', late)),
+    expired,
+  }
+}
+
+/** Caller text as one sealed value. */
+export function callerToText(caller: {
+  readonly callId: string
+  readonly traceId: string
+  readonly userId: string | undefined
+}): string {
+  return JSON.stringify([caller.callId, caller.traceId, caller.userId ?? null])
+}
+
+function callerOf(
+  row: Row,
+  sealed: SealedText,
+  expired: boolean,
+): Pick<CallRecord, 'callId' | 'traceId' | 'userId'> {
+  const slice = {
+    group: integer(row, 'claim_group'),
+    at: integer(row, 'caller_at'),
+    length: integer(row, 'caller_length'),
+  }
+  try {
+    const [callId, traceId, userId]: readonly (string | null)[] = JSON.parse(sealed.read('callers', slice))
+    return { callId: callId ?? '', traceId: traceId ?? '', userId: userId ?? undefined }
+  } catch (error) {
+    // A tombstone may outlive the group its caller text was in.
+    if (expired) return { callId: '', traceId: '', userId: undefined }
+    throw error
+  }
+}
+
+function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
+  const group = optionalInteger(row, `${name}_group`)
+  if (group === undefined) return undefined
+  return { group, at: integer(row, `${name}_at`), length: integer(row, `${name}_length`) }
+}

@@ -1,0 +1,103 @@
+import { StoreError } from '#core/store-error'
+import type { OpenGroup } from './open-group.ts'
+
+/** One change waiting for its commit. `apply` may run twice: once in a group that failed, once alone. */
+export interface PendingChange {
+  readonly key: string
+  apply(group: OpenGroup): void
+  resolve(): void
+  reject(error: unknown): void
+}
+
+export interface Committer {
+  /**
+   * Applies all changes in one transaction and makes them durable, or throws and leaves nothing. `busy` when
+   * another process holds the write lock: waiting for it here would block the event loop.
+   */
+  commit(changes: readonly PendingChange[]): 'committed' | 'busy'
+}
+
+const BUSY_RETRY_MS = 2
+const LONGEST_BUSY_MS = 10_000
+const LARGEST_GROUP = 512
+
+/**
+ * Rule 19: everything that arrives in one turn of the event loop is committed together, so that one fsync pays
+ * for all of it. Nobody hears of a change before its commit.
+ */
+export class GroupQueue {
+  readonly #committer: Committer
+  #waiting: PendingChange[] = []
+  #scheduled = false
+  #busySinceMs: number | undefined
+
+  constructor(committer: Committer) {
+    this.#committer = committer
+  }
+
+  get size(): number {
+    return this.#waiting.length
+  }
+
+  submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      let result: T
+      this.#waiting.push({
+        key,
+        apply: (group) => {
+          result = apply(group)
+        },
+        resolve: () => resolve(result),
+        reject,
+      })
+      this.#schedule()
+    })
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    setImmediate(() => this.#flush())
+  }
+
+  #flush(): void {
+    this.#scheduled = false
+    const changes = this.#waiting.splice(0, LARGEST_GROUP)
+    if (changes.length > 1) changes.sort(byKey)
+    this.#commit(changes)
+    if (this.#waiting.length > 0) this.#schedule()
+  }
+
+  #commit(changes: readonly PendingChange[]): void {
+    try {
+      if (this.#committer.commit(changes) === 'busy') {
+        this.#retryLater(changes)
+        return
+      }
+      this.#busySinceMs = undefined
+      for (const change of changes) change.resolve()
+    } catch (error) {
+      const alone = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
+      if (alone) for (const change of changes) change.reject(error)
+      else for (const change of changes) this.#commit([change])
+    }
+  }
+
+  #retryLater(changes: readonly PendingChange[]): void {
+    const nowMs = performance.now()
+    this.#busySinceMs ??= nowMs
+    if (nowMs - this.#busySinceMs > LONGEST_BUSY_MS) {
+      this.#busySinceMs = undefined
+      const error = new StoreError('not_written', 'another process kept the database locked for too long')
+      for (const change of changes) change.reject(error)
+      return
+    }
+    this.#waiting.unshift(...changes)
+    this.#scheduled = true
+    setTimeout(() => this.#flush(), BUSY_RETRY_MS * (1 + Math.random()))
+  }
+}
+
+function byKey(left: PendingChange, right: PendingChange): number {
+  return left.key < right.key ? -1 : left.key > right.key ? 1 : 0
+}

@@ -1,0 +1,20 @@
+import type { Outcome } from '#core/outcome'
+import { StoreError } from '#core/store-error'
+
+/**
+ * An outcome as it is stored. A value keeps the bytes it is answered with: `+<duration>\n<value>`; a failure is
+ * `-<json>`.
+ */
+export function outcomeToText(outcome: Outcome): string {
+  return outcome.ok ? `+${outcome.durationMs}\n${outcome.valueJson}` : `-${JSON.stringify(outcome)}`
+}
+
+export function outcomeFromText(text: string): Outcome {
+  if (text.startsWith('+')) {
+    const end = text.indexOf('\n')
+    return { ok: true, valueJson: text.slice(end + 1), durationMs: Number(text.slice(1, end)) }
+  }
+  const outcome: Outcome = JSON.parse(text.slice(1))
+  if (outcome.ok === false) return outcome
+  throw new StoreError('unreadable', 'a stored outcome has an unknown form')
+}

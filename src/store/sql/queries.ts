@@ -1,0 +1,79 @@
+/** Every statement the SQL stores use, once. Parameters are positional. */
+export const QUERIES = {
+  insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
+  endWriter: 'UPDATE writers SET ended_at = ? WHERE id = ?',
+  openWriters: 'SELECT no, id FROM writers WHERE ended_at IS NULL',
+  allWriters: 'SELECT no, id, data_key FROM writers',
+  writerByNo: 'SELECT no, id, data_key FROM writers WHERE no = ?',
+
+  nextGroup: 'SELECT coalesce(max(id), 0) + 1 AS id FROM commit_groups',
+  insertGroup:
+    'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
+  heads: `SELECT w.id AS writer, g.n, g.link FROM writers w
+    JOIN commit_groups g ON g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)`,
+  groupPlace: 'SELECT g.id FROM commit_groups g JOIN writers w ON w.no = g.writer WHERE w.id = ? AND g.n = ?',
+  groupsAfter: `SELECT g.n, g.at, g.events, g.link, w.id AS writer FROM commit_groups g
+    JOIN writers w ON w.no = g.writer WHERE g.id > ? ORDER BY g.id LIMIT ?`,
+  chainAfter:
+    'SELECT n, at, events, callers, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
+  groupContents: `SELECT g.writer, g.n, g.callers, g.payload FROM commit_groups g WHERE g.id = ?`,
+  dropReference:
+    'UPDATE commit_groups SET live = live - ?, payload = CASE WHEN live <= ? THEN NULL ELSE payload END WHERE id = ?',
+
+  findCall: 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.record = ?',
+  insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
+      state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
+      outcome_group, outcome_at, outcome_length)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
+  reclaimCall: `UPDATE calls SET state = 'running', attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
+      outcome_group = NULL, outcome_at = NULL, outcome_length = NULL
+    WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)`,
+  finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
+  lateCall: 'UPDATE calls SET late_group = ?, late_at = ?, late_length = ? WHERE record = ? AND expired = 0',
+  requestCancel:
+    "UPDATE calls SET cancel_requested = 1 WHERE record = ? AND tenant = ? AND state = 'running' AND cancel_requested = 0",
+  cancelRequests:
+    "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
+  settleCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'ambiguous'`,
+  deleteCall: 'DELETE FROM calls WHERE record = ?',
+  runningOf: `SELECT record, tenant, principal, tool, attempt, rerun_until FROM calls
+    WHERE state = 'running' AND writer = ? LIMIT ?`,
+  makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
+  listCalls:
+    'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer ORDER BY c.no DESC LIMIT ?',
+  listCallsByState:
+    'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.state = ? ORDER BY c.no DESC LIMIT ?',
+
+  expiredResults: `SELECT record, tier, claim_group, outcome_group, late_group FROM calls
+    WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ? ORDER BY finished_at LIMIT ?`,
+  makeTombstone: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
+      late_group = NULL, late_at = NULL, late_length = NULL WHERE record = ?`,
+  deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ? LIMIT ?)`,
+  purgeablePrefix: `SELECT max(n) AS n FROM (
+      SELECT n FROM commit_groups WHERE writer = ? AND at < ? AND n < coalesce(
+        (SELECT min(n) FROM commit_groups WHERE writer = ? AND (live > 0 OR at >= ?)), 9223372036854775807)
+      ORDER BY n LIMIT ?)`,
+  linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
+  deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',
+  saveCheckpoint: `INSERT INTO checkpoints (writer, n, link, signature) VALUES (?, ?, ?, ?)
+    ON CONFLICT (writer) DO UPDATE SET n = excluded.n, link = excluded.link, signature = excluded.signature`,
+  checkpointOf: 'SELECT n, link, signature FROM checkpoints WHERE writer = ?',
+  deleteChallenges: 'DELETE FROM challenges WHERE expires_at < ?',
+
+  expireChallenge:
+    "UPDATE challenges SET status = 'failed' WHERE need = ? AND status = 'pending' AND expires_at <= ?",
+  openChallenge: "SELECT * FROM challenges WHERE need = ? AND status = 'pending'",
+  insertChallenge: `INSERT INTO challenges (id, need, tenant, principal, user, provider, scopes, tool, status, created_at, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
+  findChallenge: 'SELECT * FROM challenges WHERE id = ?',
+  completeChallenge: "UPDATE challenges SET status = 'completed' WHERE id = ? AND status = 'pending'",
+
+  readMeta: 'SELECT value FROM meta WHERE name = ?',
+  writeMeta:
+    'INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+} as const
+
+export type QueryName = keyof typeof QUERIES

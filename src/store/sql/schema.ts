@@ -1,0 +1,93 @@
+/** Raised with every change of the tables. */
+export const SCHEMA_VERSION = 1
+
+/**
+ * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
+ * the sealed caller text (kept as long as the journal) and the sealed inputs and outcomes (kept as long as
+ * results); call rows point into it by group, offset and length (rule 14).
+ */
+export const SCHEMA = `
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE writers (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  data_key BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE commit_groups (
+  id INTEGER PRIMARY KEY,
+  writer INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  events TEXT NOT NULL,
+  callers BLOB,
+  payload BLOB,
+  live INTEGER NOT NULL,
+  link TEXT NOT NULL,
+  UNIQUE (writer, n)
+) STRICT;
+
+CREATE TABLE checkpoints (
+  writer INTEGER PRIMARY KEY,
+  n INTEGER NOT NULL,
+  link TEXT NOT NULL,
+  signature TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE calls (
+  no INTEGER PRIMARY KEY,
+  record TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  tier TEXT NOT NULL,
+  replay TEXT NOT NULL,
+  rerun_until INTEGER NOT NULL,
+  fingerprint TEXT NOT NULL,
+  state TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  writer INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  finished_at INTEGER,
+  claim_group INTEGER NOT NULL,
+  caller_at INTEGER NOT NULL,
+  caller_length INTEGER NOT NULL,
+  input_at INTEGER NOT NULL,
+  input_length INTEGER NOT NULL,
+  outcome_group INTEGER,
+  outcome_at INTEGER,
+  outcome_length INTEGER,
+  late_group INTEGER,
+  late_at INTEGER,
+  late_length INTEGER,
+  cancel_requested INTEGER NOT NULL DEFAULT 0,
+  expired INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX calls_open ON calls (state, writer) WHERE state IN ('parked', 'running', 'ambiguous');
+CREATE INDEX calls_results ON calls (finished_at) WHERE finished_at IS NOT NULL AND expired = 0;
+CREATE INDEX calls_tombstones ON calls (finished_at) WHERE expired = 1;
+
+CREATE TABLE challenges (
+  id TEXT PRIMARY KEY,
+  need TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  user TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  scopes TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  status TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX challenges_open ON challenges (need) WHERE status = 'pending';
+`

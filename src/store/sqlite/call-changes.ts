@@ -1,0 +1,169 @@
+import { cancelRequestedEvent, claimedEvent, endedEvent, settledEvent } from '#core/journal/call-events'
+import type { Outcome } from '#core/outcome'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+  Settlement,
+  SettleResult,
+} from '#core/ports/store'
+import { StoreError } from '#core/store-error'
+import { settledOutcome } from '#store/settled-outcome'
+import { callerToText, callFromRow, type SealedText } from '#store/sql/call-row'
+import type { OpenGroup, Slice } from '#store/sql/open-group'
+import { outcomeToText } from '#store/sql/outcome-text'
+import { optionalInteger } from '#store/sql/row'
+import type { Database } from './database.ts'
+import { dropReferences } from './drop-references.ts'
+
+const NO_SLICE = { group: null, at: null, length: null } as const
+
+/** Every change of a call row, each inside a commit group that the caller opened. Conflicts are results (rule 19). */
+export class CallChanges {
+  readonly #database: Database
+  readonly #sealed: SealedText
+  readonly #writerNo: () => number
+
+  constructor(parts: {
+    readonly database: Database
+    readonly sealed: SealedText
+    readonly writerNo: () => number
+  }) {
+    this.#database = parts.database
+    this.#sealed = parts.sealed
+    this.#writerNo = parts.writerNo
+  }
+
+  find(record: string): CallRecord | undefined {
+    const row = this.#database.get('findCall', record)
+    return row === undefined ? undefined : callFromRow(row, this.#sealed)
+  }
+
+  claim(group: OpenGroup, call: NewCall): ClaimResult {
+    if (!this.#insert(group, call, undefined)) return { kind: 'found', record: this.#mustFind(call.record) }
+    group.append(claimedEvent(call, 1, call.atMs))
+    return { kind: 'claimed', attempt: 1 }
+  }
+
+  insertFinished(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'>): FinishResult {
+    if (!this.#insert(group, call, finished)) return { kind: 'found', record: this.#mustFind(call.record) }
+    group.append(endedEvent(call, 1, finished))
+    return { kind: 'recorded' }
+  }
+
+  reclaim(group: OpenGroup, seen: CallRecord, atMs: number): ClaimResult {
+    const row = this.#database.get('findCall', seen.record)
+    const { record, state, attempt, writer } = seen
+    if (this.#database.run('reclaimCall', this.#writerNo(), record, state, attempt, writer) === 0) {
+      return { kind: 'found', record: this.#mustFind(record) }
+    }
+    const replaced = row === undefined ? undefined : optionalInteger(row, 'outcome_group')
+    if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
+    group.append(claimedEvent(seen, attempt + 1, atMs))
+    return { kind: 'claimed', attempt: attempt + 1 }
+  }
+
+  finish(group: OpenGroup, finished: FinishedRun): FinishResult {
+    const { run, state, outcome, atMs } = finished
+    const slice = group.addPayload(outcomeToText(outcome))
+    const changed = this.#database.run(
+      'finishCall',
+      state,
+      atMs,
+      slice.group,
+      slice.at,
+      slice.length,
+      run.record,
+      run.attempt,
+      this.#writerNo(),
+    )
+    if (changed === 0) return { kind: 'found', record: this.#mustFind(run.record) }
+    group.addReference()
+    group.append(endedEvent(run, run.attempt, { state, outcome, atMs }))
+    return { kind: 'recorded' }
+  }
+
+  recordLate(
+    group: OpenGroup,
+    late: { readonly run: Attempt; readonly outcome: Outcome; readonly atMs: number },
+  ): void {
+    const slice = group.addPayload(outcomeToText(late.outcome))
+    if (this.#database.run('lateCall', slice.group, slice.at, slice.length, late.run.record) > 0)
+      group.addReference()
+    group.append(
+      endedEvent(late.run, late.run.attempt, { state: 'late', outcome: late.outcome, atMs: late.atMs }),
+    )
+  }
+
+  requestCancel(
+    group: OpenGroup,
+    asked: CallAddress & { readonly by: string; readonly atMs: number },
+  ): boolean {
+    if (this.#database.run('requestCancel', asked.record, asked.tenant) === 0) return false
+    group.append(cancelRequestedEvent(this.#mustFind(asked.record), asked.by, asked.atMs))
+    return true
+  }
+
+  settle(group: OpenGroup, settlement: Settlement): SettleResult {
+    const found = this.find(settlement.record)
+    if (found === undefined) return 'not_found'
+    if (found.state !== 'ambiguous') return 'not_ambiguous'
+    if (settlement.as === 'not-run') {
+      dropReferences(this.#database, [this.#database.get('findCall', settlement.record) ?? {}])
+      this.#database.run('deleteCall', settlement.record)
+    } else {
+      const outcome = settledOutcome(settlement)
+      const slice: Slice | typeof NO_SLICE =
+        outcome === undefined ? NO_SLICE : group.addPayload(outcomeToText(outcome))
+      if (outcome !== undefined) group.addReference()
+      const { as, atMs, record } = settlement
+      this.#database.run('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
+    }
+    group.append(settledEvent(found, settlement))
+    return 'settled'
+  }
+
+  #insert(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'> | undefined): boolean {
+    const caller = group.addCaller(callerToText(call))
+    const input = group.addPayload(call.inputJson)
+    const outcome = finished === undefined ? NO_SLICE : group.addPayload(outcomeToText(finished.outcome))
+    const inserted = this.#database.run(
+      'insertCall',
+      call.record,
+      call.tenant,
+      call.principal,
+      call.tool,
+      call.definitionHash,
+      call.tier,
+      call.replay,
+      call.rerunUntilMs,
+      call.fingerprint,
+      finished?.state ?? 'running',
+      this.#writerNo(),
+      call.atMs,
+      finished?.atMs ?? null,
+      group.id,
+      caller.at,
+      caller.length,
+      input.at,
+      input.length,
+      outcome.group,
+      outcome.at,
+      outcome.length,
+    )
+    if (inserted === 0) return false
+    group.addReference()
+    if (finished !== undefined) group.addReference()
+    return true
+  }
+
+  #mustFind(record: string): CallRecord {
+    const found = this.find(record)
+    if (found !== undefined) return found
+    throw new StoreError('not_written', 'a call vanished while it was being changed')
+  }
+}

@@ -1,0 +1,57 @@
+import { Worker } from 'node:worker_threads'
+import type { Database } from './database.ts'
+
+/** Pages of write-ahead log after which it is moved into the database. */
+const COMMITS_PER_CHECKPOINT = 400
+const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
+
+/**
+ * Moves the write-ahead log into the database from another thread, because a checkpoint on the committing thread
+ * is what ruins p99. The rest that arrived meanwhile is small; this thread moves it, so that the log starts over.
+ */
+export class Checkpointer {
+  readonly #database: Database
+  #worker: Worker | undefined
+  #commits = 0
+  #isWorking = false
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  noteCommit(): void {
+    this.#commits += 1
+    if (this.#commits < COMMITS_PER_CHECKPOINT || this.#isWorking) return
+    this.#commits = 0
+    this.#isWorking = true
+    this.#start().postMessage('checkpoint')
+  }
+
+  async close(): Promise<void> {
+    const worker = this.#worker
+    this.#worker = undefined
+    await worker?.terminate()
+  }
+
+  #start(): Worker {
+    if (this.#worker !== undefined) return this.#worker
+    const worker = new Worker(new URL(WORKER_FILE, import.meta.url), {
+      workerData: { path: this.#database.path },
+    })
+    worker.unref()
+    worker.on('message', () => this.#finish(worker))
+    worker.on('error', () => this.#fallBack(worker))
+    this.#worker = worker
+    return worker
+  }
+
+  #finish(worker: Worker): void {
+    this.#isWorking = false
+    if (this.#worker === worker) this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+  }
+
+  /** Without the worker SQLite moves the log by itself, slower for the unlucky commit but never forgotten. */
+  #fallBack(worker: Worker): void {
+    if (this.#worker === worker) this.#database.exec('PRAGMA wal_autocheckpoint = 1000')
+  }
+}

@@ -1,0 +1,137 @@
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { StoreError } from '#core/store-error'
+import { isSameCheck, type StoreKeys } from '#store/keys/store-keys'
+import { QUERIES, type QueryName } from '#store/sql/queries'
+import { type Row, text } from '#store/sql/row'
+import { SCHEMA, SCHEMA_VERSION } from '#store/sql/schema'
+import { storeErrorOf } from './sqlite-errors.ts'
+
+/** How long opening waits for another process that is opening or migrating too. */
+const OPEN_WAIT_MS = 5_000
+
+export type SqlValue = string | number | null | Uint8Array
+
+/** One connection with every statement prepared on first use. */
+export class Database {
+  readonly path: string
+  readonly #connection: DatabaseSync
+  readonly #statements = new Map<QueryName, StatementSync>()
+  readonly #begin: StatementSync
+  readonly #commit: StatementSync
+  readonly #rollback: StatementSync
+
+  constructor(path: string, connection: DatabaseSync) {
+    this.path = path
+    this.#connection = connection
+    this.#begin = connection.prepare('BEGIN IMMEDIATE')
+    this.#commit = connection.prepare('COMMIT')
+    this.#rollback = connection.prepare('ROLLBACK')
+  }
+
+  run(name: QueryName, ...values: SqlValue[]): number {
+    return Number(this.#statement(name).run(...values).changes)
+  }
+
+  get(name: QueryName, ...values: SqlValue[]): Row | undefined {
+    return this.#statement(name).get(...values)
+  }
+
+  all(name: QueryName, ...values: SqlValue[]): readonly Row[] {
+    return this.#statement(name).all(...values)
+  }
+
+  begin(): void {
+    this.#begin.run()
+  }
+
+  commit(): void {
+    this.#commit.run()
+  }
+
+  rollback(): void {
+    if (this.#connection.isTransaction) this.#rollback.run()
+  }
+
+  exec(sql: string): void {
+    this.#connection.exec(sql)
+  }
+
+  /** Answer of a pragma that gives one row. */
+  pragma(name: string): Row | undefined {
+    return this.#connection.prepare(`PRAGMA ${name}`).get()
+  }
+
+  close(): void {
+    this.#connection.close()
+  }
+
+  #statement(name: QueryName): StatementSync {
+    const known = this.#statements.get(name)
+    if (known !== undefined) return known
+    const prepared = this.#connection.prepare(QUERIES[name])
+    this.#statements.set(name, prepared)
+    return prepared
+  }
+}
+
+/** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
+export function openDatabase(path: string, keys: StoreKeys): Database {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  let database: Database | undefined
+  try {
+    database = connect(path)
+    migrate(database, keys)
+    checkKey(database, keys)
+    // From here on a lock is never waited for on this thread: the group queue tries again later.
+    database.exec('PRAGMA busy_timeout = 0')
+    return database
+  } catch (error) {
+    database?.close()
+    throw storeErrorOf(error, `cannot open ${path}`)
+  }
+}
+
+function connect(path: string): Database {
+  const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
+  connection.exec(`
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = FULL;
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA cache_size = -65536;
+    PRAGMA temp_store = MEMORY;
+  `)
+  return new Database(path, connection)
+}
+
+function migrate(database: Database, keys: StoreKeys): void {
+  database.begin()
+  try {
+    const version = Number(database.pragma('user_version')?.user_version ?? 0)
+    if (version > SCHEMA_VERSION) {
+      throw new StoreError(
+        'unreadable',
+        `it was written by a newer Collet (schema ${version}); this one knows ${SCHEMA_VERSION}`,
+      )
+    }
+    if (version === 0) {
+      database.exec(SCHEMA)
+      database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
+      database.run('writeMeta', 'key_check', keys.check)
+    }
+    database.commit()
+  } catch (error) {
+    database.rollback()
+    throw error
+  }
+}
+
+function checkKey(database: Database, keys: StoreKeys): void {
+  const row = database.get('readMeta', 'key_check')
+  if (row !== undefined && isSameCheck(text(row, 'value'), keys.check)) return
+  throw new StoreError(
+    'unreadable',
+    'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
+  )
+}

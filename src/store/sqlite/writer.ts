@@ -1,0 +1,156 @@
+import { randomUUID } from 'node:crypto'
+import { CHAIN_START, linkOf } from '#core/journal/chain'
+import { StoreError } from '#core/store-error'
+import { newDataKey, Sealer, wrapDataKey } from '#store/keys/sealer'
+import type { StoreKeys } from '#store/keys/store-keys'
+import type { Committer, PendingChange } from '#store/sql/group-queue'
+import { OpenGroup } from '#store/sql/open-group'
+import { integer, text } from '#store/sql/row'
+import type { Database } from './database.ts'
+import { placeOf } from './group-contents.ts'
+import { isBusy, isStoreWide, storeErrorOf } from './sqlite-errors.ts'
+import { WriterLock } from './writer-lock.ts'
+
+/** Told after each commit, for metrics and for deciding when to move the log into the database. */
+export interface CommitObserver {
+  committed(changes: number, durationMs: number): void
+}
+
+export interface WriterOptions {
+  readonly database: Database
+  readonly keys: StoreKeys
+  readonly lockFolder: string
+  readonly nowMs: () => number
+  readonly observer: CommitObserver
+}
+
+/** This process as a writer: its lock, its data key and its chain. Begun by the first change. */
+export class Writer implements Committer {
+  readonly id = randomUUID()
+  readonly #options: WriterOptions
+  #started: { readonly no: number; readonly lock: WriterLock; readonly sealer: Sealer } | undefined
+  #head = { n: -1, link: CHAIN_START }
+  #headKnown = true
+
+  constructor(options: WriterOptions) {
+    this.#options = options
+  }
+
+  get isStarted(): boolean {
+    return this.#started !== undefined
+  }
+
+  /** The writer's number in call rows; 0 before it began, which no row has. */
+  get no(): number {
+    return this.#started?.no ?? 0
+  }
+
+  commit(changes: readonly PendingChange[]): 'committed' | 'busy' {
+    const { database, observer } = this.#options
+    const startedMs = performance.now()
+    try {
+      this.#begin()
+      database.begin()
+    } catch (error) {
+      if (isBusy(error)) return 'busy'
+      throw storeErrorOf(error, 'cannot write to the database')
+    }
+    let sealed: { readonly n: number; readonly link: string } | undefined
+    try {
+      if (!this.#headKnown) this.#readHead()
+      const group = new OpenGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      for (const change of changes) change.apply(group)
+      if (!group.isEmpty) sealed = this.#insert(group)
+      database.commit()
+    } catch (error) {
+      if (!this.#isCommitted(sealed)) throw this.#failed(error)
+    }
+    if (sealed !== undefined) this.#head = sealed
+    observer.committed(changes.length, performance.now() - startedMs)
+    return 'committed'
+  }
+
+  /** The last event of the chain is the caller's to submit; this frees the lock. */
+  end(nowMs: number): void {
+    const started = this.#started
+    if (started === undefined) return
+    this.#started = undefined
+    try {
+      this.#options.database.run('endWriter', nowMs, this.id)
+    } finally {
+      started.lock.release()
+    }
+  }
+
+  /** Lock first, then the row: a row without a living lock is a dead writer. */
+  #begin(): void {
+    if (this.#started !== undefined) return
+    const { database, keys, lockFolder, nowMs } = this.#options
+    const lock = new WriterLock(lockFolder, this.id)
+    try {
+      const dataKey = newDataKey()
+      database.begin()
+      const heads = database.all('heads').map((row) => ({
+        writer: text(row, 'writer'),
+        group: integer(row, 'n'),
+        link: text(row, 'link'),
+      }))
+      const row =
+        database.get('insertWriter', this.id, nowMs(), wrapDataKey(keys.wrap, dataKey, this.id)) ?? {}
+      this.#started = { no: integer(row, 'no'), lock, sealer: new Sealer(dataKey) }
+      const group = new OpenGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      group.append({ type: 'writer.started', at: nowMs(), heads })
+      const head = this.#insert(group)
+      database.commit()
+      this.#head = head
+    } catch (error) {
+      this.#started = undefined
+      database.rollback()
+      lock.release()
+      throw error
+    }
+  }
+
+  #insert(group: OpenGroup): { readonly n: number; readonly link: string } {
+    const started = this.#started
+    if (started === undefined) throw new StoreError('not_written', 'the writer has ended')
+    const { database, keys, nowMs } = this.#options
+    const n = this.#head.n + 1
+    const atMs = nowMs()
+    const callers =
+      group.callers === '' ? null : started.sealer.seal(group.callers, placeOf('callers', this.id, n))
+    const payload =
+      group.payload === '' ? null : started.sealer.seal(group.payload, placeOf('payload', this.id, n))
+    const { eventsJson } = group
+    const link = linkOf(keys.chain, this.#head.link, { writer: this.id, group: n, atMs, eventsJson, callers })
+    database.run('insertGroup', group.id, started.no, n, atMs, eventsJson, callers, payload, group.live, link)
+    return { n, link }
+  }
+
+  /** Rule 15: after an unknown commit the head is read again. */
+  #readHead(): void {
+    const row = this.#options.database.get('headOf', this.no)
+    if (row !== undefined) this.#head = { n: integer(row, 'n'), link: text(row, 'link') }
+    this.#headKnown = true
+  }
+
+  /** A commit that reported an error may still have happened: the chain knows. */
+  #isCommitted(sealed: { readonly n: number; readonly link: string } | undefined): boolean {
+    try {
+      this.#options.database.rollback()
+      if (sealed === undefined) return false
+      const row = this.#options.database.get('headOf', this.no)
+      return row !== undefined && text(row, 'link') === sealed.link
+    } catch {
+      this.#headKnown = false
+      return false
+    }
+  }
+
+  #failed(error: unknown): unknown {
+    this.#headKnown = false
+    return isStoreWide(error) || error instanceof StoreError
+      ? storeErrorOf(error, 'cannot write to the database')
+      : error
+  }
+}
