@@ -38,6 +38,17 @@ export function callFromRow(row: Row, sealed: SealedText): CallRecord {
   }
 }
 
+/** Whom an event is about; needs nothing sealed. */
+export function subjectFromRow(row: Row) {
+  return {
+    record: text(row, 'record'),
+    tenant: text(row, 'tenant'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    attempt: integer(row, 'attempt'),
+  }
+}
+
 /** Caller text as one sealed value. */
 export function callerToText(caller: {
   readonly callId: string

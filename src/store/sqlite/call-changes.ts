@@ -11,14 +11,22 @@ import type {
   Settlement,
   SettleResult,
 } from '#core/ports/store'
-import { StoreError } from '#core/store-error'
 import { settledOutcome } from '#store/settled-outcome'
-import { callerToText, callFromRow, type SealedText } from '#store/sql/call-row'
+import { callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
-import { optionalInteger } from '#store/sql/row'
+import { optionalInteger, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
+
+/**
+ * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is
+ * being put together, its text not sealed yet (rule 19).
+ */
+export const TAKEN = 'taken'
+
+type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
 
 const NO_SLICE = { group: null, at: null, length: null } as const
 
@@ -43,23 +51,27 @@ export class CallChanges {
     return row === undefined ? undefined : callFromRow(row, this.#sealed)
   }
 
-  claim(group: OpenGroup, call: NewCall): ClaimResult {
-    if (!this.#insert(group, call, undefined)) return { kind: 'found', record: this.#mustFind(call.record) }
+  claim(group: OpenGroup, call: NewCall): Claimed | typeof TAKEN {
+    if (!this.#insert(group, call, undefined)) return TAKEN
     group.append(claimedEvent(call, 1, call.atMs))
     return { kind: 'claimed', attempt: 1 }
   }
 
-  insertFinished(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'>): FinishResult {
-    if (!this.#insert(group, call, finished)) return { kind: 'found', record: this.#mustFind(call.record) }
+  insertFinished(
+    group: OpenGroup,
+    call: NewCall,
+    finished: Omit<FinishedRun, 'run'>,
+  ): Recorded | typeof TAKEN {
+    if (!this.#insert(group, call, finished)) return TAKEN
     group.append(endedEvent(call, 1, finished))
     return { kind: 'recorded' }
   }
 
-  reclaim(group: OpenGroup, seen: CallRecord, atMs: number): ClaimResult {
+  reclaim(group: OpenGroup, seen: CallRecord, atMs: number): Claimed | typeof TAKEN {
     const row = this.#database.get('findCall', seen.record)
     const { record, state, attempt, writer } = seen
     if (this.#database.run('reclaimCall', this.#writerNo(), record, state, attempt, writer) === 0) {
-      return { kind: 'found', record: this.#mustFind(record) }
+      return TAKEN
     }
     const replaced = row === undefined ? undefined : optionalInteger(row, 'outcome_group')
     if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
@@ -67,7 +79,7 @@ export class CallChanges {
     return { kind: 'claimed', attempt: attempt + 1 }
   }
 
-  finish(group: OpenGroup, finished: FinishedRun): FinishResult {
+  finish(group: OpenGroup, finished: FinishedRun): Recorded | typeof TAKEN {
     const { run, state, outcome, atMs } = finished
     const slice = group.addPayload(outcomeToText(outcome))
     const changed = this.#database.run(
@@ -81,7 +93,7 @@ export class CallChanges {
       run.attempt,
       this.#writerNo(),
     )
-    if (changed === 0) return { kind: 'found', record: this.#mustFind(run.record) }
+    if (changed === 0) return TAKEN
     group.addReference()
     group.append(endedEvent(run, run.attempt, { state, outcome, atMs }))
     return { kind: 'recorded' }
@@ -104,16 +116,17 @@ export class CallChanges {
     asked: CallAddress & { readonly by: string; readonly atMs: number },
   ): boolean {
     if (this.#database.run('requestCancel', asked.record, asked.tenant) === 0) return false
-    group.append(cancelRequestedEvent(this.#mustFind(asked.record), asked.by, asked.atMs))
+    const row = this.#database.get('findCall', asked.record) ?? {}
+    group.append(cancelRequestedEvent(subjectFromRow(row), asked.by, asked.atMs))
     return true
   }
 
   settle(group: OpenGroup, settlement: Settlement): SettleResult {
-    const found = this.find(settlement.record)
-    if (found === undefined) return 'not_found'
-    if (found.state !== 'ambiguous') return 'not_ambiguous'
+    const row = this.#database.get('findCall', settlement.record)
+    if (row === undefined) return 'not_found'
+    if (text(row, 'state') !== 'ambiguous') return 'not_ambiguous'
     if (settlement.as === 'not-run') {
-      dropReferences(this.#database, [this.#database.get('findCall', settlement.record) ?? {}])
+      dropReferences(this.#database, [row])
       this.#database.run('deleteCall', settlement.record)
     } else {
       const outcome = settledOutcome(settlement)
@@ -123,7 +136,7 @@ export class CallChanges {
       const { as, atMs, record } = settlement
       this.#database.run('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
     }
-    group.append(settledEvent(found, settlement))
+    group.append(settledEvent(subjectFromRow(row), settlement))
     return 'settled'
   }
 
@@ -159,11 +172,5 @@ export class CallChanges {
     group.addReference()
     if (finished !== undefined) group.addReference()
     return true
-  }
-
-  #mustFind(record: string): CallRecord {
-    const found = this.find(record)
-    if (found !== undefined) return found
-    throw new StoreError('not_written', 'a call vanished while it was being changed')
   }
 }

@@ -1,7 +1,8 @@
 import { mayRunAgain } from '#core/call/may-run-again'
 import { ambiguousEvent } from '#core/journal/call-events'
+import { subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup } from '#store/sql/open-group'
-import { integer, type Row, text } from '#store/sql/row'
+import { integer, type Row } from '#store/sql/row'
 import type { Database } from './database.ts'
 
 const MOST_AT_ONCE = 500
@@ -39,12 +40,5 @@ export function recoverWriter(
 }
 
 function cutCallOf(row: Row) {
-  return {
-    record: text(row, 'record'),
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
-    tool: text(row, 'tool'),
-    attempt: integer(row, 'attempt'),
-    rerunUntilMs: integer(row, 'rerun_until'),
-  }
+  return { ...subjectFromRow(row), rerunUntilMs: integer(row, 'rerun_until') }
 }

@@ -18,11 +18,12 @@ import type {
   SettleResult,
   Store,
 } from '#core/ports/store'
+import { StoreError } from '#core/store-error'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { callFromRow } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, text } from '#store/sql/row'
-import { CallChanges } from './call-changes.ts'
+import { CallChanges, TAKEN } from './call-changes.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
 import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
@@ -98,20 +99,27 @@ export class SqliteStore implements Store {
     return found?.tenant === address.tenant ? found : undefined
   }
 
-  claim(call: NewCall): Promise<ClaimResult> {
-    return this.#queue.submit(call.record, (group) => this.#changes.claim(group, call))
+  async claim(call: NewCall): Promise<ClaimResult> {
+    const claimed = await this.#queue.submit(call.record, (group) => this.#changes.claim(group, call))
+    return claimed === TAKEN ? this.#holderOf(call.record) : claimed
   }
 
-  reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
-    return this.#queue.submit(seen.record, (group) => this.#changes.reclaim(group, seen, atMs))
+  async reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
+    const claimed = await this.#queue.submit(seen.record, (group) => this.#changes.reclaim(group, seen, atMs))
+    return claimed === TAKEN ? this.#holderOf(seen.record) : claimed
   }
 
-  finish(finished: FinishedRun): Promise<FinishResult> {
-    return this.#queue.submit(finished.run.record, (group) => this.#changes.finish(group, finished))
+  async finish(finished: FinishedRun): Promise<FinishResult> {
+    const { record } = finished.run
+    const recorded = await this.#queue.submit(record, (group) => this.#changes.finish(group, finished))
+    return recorded === TAKEN ? this.#holderOf(record) : recorded
   }
 
-  insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
-    return this.#queue.submit(call.record, (group) => this.#changes.insertFinished(group, call, finished))
+  async insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
+    const recorded = await this.#queue.submit(call.record, (group) =>
+      this.#changes.insertFinished(group, call, finished),
+    )
+    return recorded === TAKEN ? this.#holderOf(call.record) : recorded
   }
 
   recordLate(run: Attempt, outcome: Outcome, atMs: number): Promise<void> {
@@ -213,6 +221,12 @@ export class SqliteStore implements Store {
         .finally(() => this.#writer.end(at))
     }
     this.#database.close()
+  }
+
+  #holderOf(record: string): { readonly kind: 'found'; readonly record: CallRecord } {
+    const holder = this.findByRecord(record)
+    if (holder !== undefined) return { kind: 'found', record: holder }
+    throw new StoreError('not_written', 'a call vanished while it was being changed')
   }
 
   #deadWriters(): readonly { readonly no: number; readonly id: string }[] {

@@ -1,0 +1,227 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { attemptAt, sampleCall, success } from '#testing/sample-call'
+import { STORE_CONTRACT } from '#testing/store-contract'
+import { SqliteStore } from './sqlite-store.ts'
+
+const masterKey = randomBytes(32)
+let folder: string
+let path: string
+const open: SqliteStore[] = []
+
+function openStore(
+  changes: { readonly masterKey?: Uint8Array; readonly nowMs?: () => number } = {},
+): SqliteStore {
+  const store = new SqliteStore({ path, masterKey, ...changes })
+  open.push(store)
+  return store
+}
+
+async function close(store: SqliteStore): Promise<void> {
+  open.splice(open.indexOf(store), 1)
+  await store.close()
+}
+
+/** Changes the file behind the store's back, as a tamperer would. */
+function tamper(sql: string): void {
+  const database = new DatabaseSync(path)
+  database.exec(sql)
+  database.close()
+}
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-store-'))
+  path = join(folder, 'collet.db')
+})
+
+afterEach(async () => {
+  for (const store of open.splice(0)) await store.close()
+  rmSync(folder, { recursive: true })
+})
+
+describe('the SQLite store', () => {
+  for (const { name, run } of STORE_CONTRACT) it(name, () => run(async () => openStore()))
+
+  it('gives back after a restart what it acknowledged before', async () => {
+    const first = openStore()
+    const call = sampleCall({ userId: 'u' })
+    await first.claim(call)
+    await first.finish({ run: attemptAt(call, 1), state: 'succeeded', outcome: success('[1]'), atMs: 2_000 })
+    const before = first.find(call)
+    await close(first)
+    expect(openStore().find(call)).toEqual(before)
+  })
+
+  it('rule 14: writes no input, output or caller text in the clear', async () => {
+    const store = openStore()
+    const call = sampleCall({
+      callId: 'CLEAR-CALL',
+      traceId: 'CLEAR-TRACE',
+      userId: 'CLEAR-USER',
+      inputJson: '"CLEAR-INPUT"',
+    })
+    await store.claim(call)
+    await store.finish({
+      run: attemptAt(call, 1),
+      state: 'succeeded',
+      outcome: success('"CLEAR-OUTPUT"'),
+      atMs: 2_000,
+    })
+    const files = ['', '-wal'].map((suffix) => readFileSync(`${path}${suffix}`, 'latin1')).join('')
+    expect(files).toContain('Doorbell.Ring@0.1.0')
+    expect(files).not.toContain('CLEAR-')
+  })
+
+  it('rule 14: refuses to start with another key', async () => {
+    await close(openStore())
+    expect(() => openStore({ masterKey: randomBytes(32) })).toThrow(
+      /the key does not fit this database.*COLLET_KEY/,
+    )
+  })
+
+  it('rule 14: sealed bytes that were changed are an error, never "not found"', async () => {
+    const store = openStore()
+    const call = sampleCall()
+    await store.insertFinished(call, { state: 'succeeded', outcome: success('1'), atMs: 2_000 })
+    await close(store)
+    tamper('UPDATE commit_groups SET payload = zeroblob(64) WHERE payload IS NOT NULL')
+    expect(() => openStore().find(call)).toThrow(/cannot be decrypted/)
+  })
+
+  it('names a file that is not a database', () => {
+    writeFileSync(path, 'this is not a database, but it is long enough to be looked at as if it were one')
+    expect(() => openStore()).toThrow(/not a SQLite database, or it is damaged/)
+  })
+
+  it('rule 19: a change that fails takes nobody else with it', async () => {
+    const store = openStore()
+    const bad = { ...sampleCall({ record: 'record-2' }), rerunUntilMs: Number.NaN }
+    const results = await Promise.allSettled([
+      store.claim(sampleCall()),
+      store.claim(bad),
+      store.claim(sampleCall({ record: 'record-3' })),
+    ])
+    expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(store.verify().ok).toBe(true)
+  })
+
+  it('two writers on one file see each other and both chains verify', async () => {
+    const left = openStore()
+    const right = openStore()
+    const claims = await Promise.all(
+      Array.from({ length: 40 }, (_, index) =>
+        (index % 2 === 0 ? left : right).claim(sampleCall({ record: `record-${index >> 1}` })),
+      ),
+    )
+    expect(claims.filter(({ kind }) => kind === 'claimed')).toHaveLength(20)
+    expect(left.isWriterAlive(right.writer)).toBe(true)
+    expect(await left.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
+    expect(left.verify()).toMatchObject({ ok: true, chains: 2, firstBad: undefined })
+  })
+})
+
+describe('verifying the SQLite journal', () => {
+  async function writeCalls(store: SqliteStore, count: number, atMs = 1_000): Promise<void> {
+    for (let index = 0; index < count; index += 1) {
+      await store.claim(sampleCall({ record: `record-${atMs}-${index}`, atMs }))
+    }
+  }
+
+  it('rule 15: an untouched journal verifies', async () => {
+    const store = openStore()
+    await writeCalls(store, 5)
+    expect(store.verify()).toMatchObject({ ok: true, chains: 1, groups: 6, events: 6 })
+  })
+
+  it.each([
+    [
+      'a changed event',
+      "UPDATE commit_groups SET events = replace(events, 'key:alice', 'key:mallory') WHERE n = 3",
+      3,
+    ],
+    ['a changed time', 'UPDATE commit_groups SET at = at + 1 WHERE n = 2', 2],
+    ['changed caller text', 'UPDATE commit_groups SET callers = zeroblob(40) WHERE n = 4', 4],
+    ['a changed link', "UPDATE commit_groups SET link = 'x' WHERE n = 1", 1],
+    ['a removed group', 'DELETE FROM commit_groups WHERE n = 2', 2],
+    ['a removed first group', 'DELETE FROM commit_groups WHERE n = 0', 0],
+  ])('rule 15: names the first bad group after %s', async (_what, sql, group) => {
+    const store = openStore()
+    await writeCalls(store, 5)
+    await close(store)
+    tamper(sql)
+    const verification = openStore().verify()
+    expect(verification.ok).toBe(false)
+    expect(verification.firstBad).toMatchObject({ writer: store.writer, group })
+  })
+
+  it('rule 15: a cut tail shows in the heads the next writer recorded', async () => {
+    const first = openStore()
+    await writeCalls(first, 3)
+    await close(first)
+    const second = openStore()
+    await writeCalls(second, 1, 2_000)
+    await close(second)
+    tamper('DELETE FROM commit_groups WHERE writer = 1 AND n >= 3')
+    expect(openStore().verify().firstBad).toMatchObject({
+      writer: first.writer,
+      reason: expect.stringContaining('missing at the end'),
+    })
+  })
+
+  it('rule 15: a cut tail shows against a head kept elsewhere', async () => {
+    const store = openStore()
+    await writeCalls(store, 3)
+    await close(store)
+    const [head] = openStore().verify().heads
+    tamper('DELETE FROM commit_groups WHERE n >= 3')
+    expect(openStore().verify().ok).toBe(true)
+    expect(openStore().verify(head).ok).toBe(false)
+  })
+
+  it('rule 15: retention leaves a signed checkpoint that verifies and cannot be forged', async () => {
+    let nowMs = 1_000
+    const store = openStore({ nowMs: () => nowMs })
+    const call = sampleCall({ tier: 'read' })
+    for (let index = 0; index < 4; index += 1) {
+      await store.insertFinished(
+        { ...call, record: `record-${index}` },
+        { state: 'succeeded', outcome: success('1'), atMs: 1_000 },
+      )
+    }
+    nowMs = 200 * 86_400_000
+    const policy = { resultsMs: 86_400_000, journalMs: 90 * 86_400_000 }
+    for (let step = 0; step < 5; step += 1) await store.purge(nowMs, policy)
+    expect(store.verify()).toMatchObject({ ok: true, groups: 1 })
+    await close(store)
+    tamper('UPDATE checkpoints SET n = n - 1')
+    expect(openStore().verify()).toMatchObject({
+      ok: false,
+      firstBad: { reason: expect.stringContaining('checkpoint') },
+    })
+  })
+
+  it('rule 13: the payload of a group goes when its last call has expired', async () => {
+    const store = openStore()
+    const calls = ['a', 'b'].map((record) => sampleCall({ record, tier: 'read' }))
+    await Promise.all(
+      calls.map((call, index) =>
+        store.insertFinished(call, { state: 'succeeded', outcome: success('1'), atMs: 1_000 + index }),
+      ),
+    )
+    const policy = { resultsMs: 100, journalMs: 1e12 }
+    await store.purge(1_101, policy)
+    expect(store.find({ tenant: 'default', record: 'a' })).toBeUndefined()
+    expect(store.find({ tenant: 'default', record: 'b' })?.outcome).toEqual(success('1'))
+    await store.purge(1_102, policy)
+    await close(store)
+    const database = new DatabaseSync(path)
+    expect(
+      database.prepare('SELECT count(*) AS n FROM commit_groups WHERE payload IS NOT NULL').get(),
+    ).toEqual({ n: 0 })
+    database.close()
+  })
+})

@@ -1,0 +1,39 @@
+import type { Outcome } from '#core/outcome'
+import type { Attempt, NewCall } from '#core/ports/store'
+
+/** A call as the pipeline would write it, for store tests. */
+export function sampleCall(changes: Partial<NewCall> = {}): NewCall {
+  return {
+    tenant: 'default',
+    record: 'record-1',
+    principal: 'key:alice',
+    callId: 'call-1',
+    traceId: 'trace-1',
+    userId: undefined,
+    fingerprint: 'fingerprint-1',
+    tool: 'Doorbell.Ring@0.1.0',
+    definitionHash: 'definition-1',
+    tier: 'write',
+    replay: 'non-deterministic',
+    rerunUntilMs: 0,
+    inputJson: '{"doorbell_id":"doorbell42"}',
+    atMs: 1_000,
+    ...changes,
+  }
+}
+
+export function attemptAt(call: NewCall, attempt: number): Attempt {
+  return { tenant: call.tenant, record: call.record, principal: call.principal, tool: call.tool, attempt }
+}
+
+export function success(valueJson: string): Outcome {
+  return { ok: true, valueJson, durationMs: 1.5 }
+}
+
+export function failure(canRetry: boolean): Outcome {
+  return {
+    ok: false,
+    error: { code: 'tool_failed', message: 'The bell is broken.', canRetry },
+    durationMs: 2,
+  }
+}
