@@ -21,7 +21,7 @@ export class Readiness {
 
   /** After a store write error health is 503 and no new write starts, until a probe succeeds (rule 11). */
   noteStoreFailure(error: unknown): void {
-    if (!(error instanceof StoreError) || this.#storeFailed) return
+    if (!(error instanceof StoreError) || error.code === 'unreadable' || this.#storeFailed) return
     this.#storeFailed = true
     this.#onStoreFailure()
   }

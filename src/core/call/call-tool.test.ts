@@ -1,0 +1,242 @@
+import { describe, expect, it } from 'vitest'
+import { ToolError } from '#core/errors'
+import { Secret } from '#core/secret'
+import type { Tool, ToolContext } from '#core/tool'
+import { MemoryStore } from '#store/memory'
+import { sampleTool } from '#testing/sample-tool'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+
+/** A write tool that counts its runs and ends each as told. */
+function countingTool(
+  end: (run: number, context: ToolContext) => unknown,
+  changes: Parameters<typeof sampleTool>[2] = {},
+) {
+  const state = { runs: 0 }
+  const tool = sampleTool(
+    'Bell.Ring@1.0.0',
+    (_input, context) => {
+      state.runs += 1
+      return end(state.runs, context)
+    },
+    changes,
+  )
+  return { tool, state }
+}
+
+const RING = 'Bell.Ring@1.0.0'
+
+describe('a call with a key', () => {
+  it('rule 1, T-25: runs once and answers the same outcome again', async () => {
+    const { tool, state } = countingTool((run) => run)
+    const desk = openTestDesk([tool])
+    const first = await desk.call(ALICE, callRequest(RING, { key: 'k' }))
+    const second = await desk.call(ALICE, callRequest(RING, { key: 'k' }))
+    expect(second).toEqual({ ...first, replayed: true })
+    expect(state.runs).toBe(1)
+  })
+
+  it('T-02: a second request joins the running one', async () => {
+    const gate = Promise.withResolvers<number>()
+    const { tool, state } = countingTool(() => gate.promise)
+    const desk = openTestDesk([tool])
+    const both = [1, 2].map(() => desk.call(ALICE, callRequest(RING, { key: 'k' })))
+    gate.resolve(7)
+    expect((await Promise.all(both)).map(gist)).toEqual(['ok 7', 'ok 7'])
+    expect(state.runs).toBe(1)
+  })
+
+  it('T-03: another input, user, tool version or tool under the same key is a conflict, also while running', async () => {
+    const gate = Promise.withResolvers<number>()
+    const { tool } = countingTool(() => gate.promise)
+    const newer = sampleTool('Bell.Ring@1.1.0', () => 0)
+    const desk = openTestDesk([tool, newer])
+    const running = desk.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1 } }))
+    const others = [
+      callRequest(RING, { key: 'k', input: { a: 2 } }),
+      callRequest(RING, { key: 'k', input: { a: 1 }, userId: 'u' }),
+      callRequest('Bell.Ring@1.1.0', { key: 'k', input: { a: 1 } }),
+      callRequest('Bell.Ring', { key: 'k', input: { a: 1 } }),
+    ]
+    for (const other of others) expect(gist(await desk.call(ALICE, other))).toBe('key_conflict')
+    gate.resolve(1)
+    await running
+    for (const other of others) expect(gist(await desk.call(ALICE, other))).toBe('key_conflict')
+  })
+
+  it('rule 5: members in another order, and @1 for @1.0.0, are the same request', async () => {
+    const { tool, state } = countingTool((run) => run)
+    const desk = openTestDesk([tool])
+    await desk.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1, b: { c: 1, d: 2 } } }))
+    const again = await desk.call(
+      ALICE,
+      callRequest('Bell.Ring@1', { key: 'k', input: { b: { d: 2, c: 1 }, a: 1 } }),
+    )
+    expect(again.replayed).toBe(true)
+    expect(state.runs).toBe(1)
+  })
+
+  it('rule 3: is another call for another principal or tenant', async () => {
+    const { tool, state } = countingTool((run) => run)
+    const desk = openTestDesk([tool])
+    for (const caller of [ALICE, { ...ALICE, id: 'key:bob' }, { ...ALICE, tenant: 'other' }]) {
+      await desk.call(caller, callRequest(RING, { key: 'k' }))
+    }
+    expect(state.runs).toBe(3)
+    expect(await desk.readCall({ ...ALICE, id: 'key:carol' }, 'k')).toBeUndefined()
+  })
+
+  it('rule 1: answers an earlier outcome although the input is no longer valid and the version is gone', async () => {
+    const { tool } = countingTool(() => 'rung')
+    const store = new MemoryStore()
+    await openTestDesk([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
+    const stricter: Tool = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
+    expect(gist(await openTestDesk([stricter], { store }).call(ALICE, callRequest(RING, { key: 'k' })))).toBe(
+      'ok "rung"',
+    )
+    expect(gist(await openTestDesk([], { store }).call(ALICE, callRequest(RING, { key: 'k' })))).toBe(
+      'ok "rung"',
+    )
+  })
+
+  it('rule 1: does not show an earlier outcome of a tool the principal may no longer see', async () => {
+    const { tool } = countingTool(() => 'rung', { policy: { scopes: ['bell:ring'] } })
+    const store = new MemoryStore()
+    const desk = openTestDesk([tool], { store })
+    expect(gist(await desk.call({ ...ALICE, scopes: ['bell:*'] }, callRequest(RING, { key: 'k' })))).toBe(
+      'ok "rung"',
+    )
+    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('tool_not_found')
+  })
+
+  it('T-04: 400 and 422 do not use up the key', async () => {
+    const { tool } = countingTool(() => 'rung')
+    const desk = openTestDesk([{ ...tool, requirements: { secrets: [{ id: 'K' }] } }])
+    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('requirement_missing')
+    const secrets = new Map([['K', new Secret('v')]])
+    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k', secrets })))).toBe('ok "rung"')
+  })
+})
+
+describe('failures', () => {
+  it('rule 9: a failure with canRetry is released and runs again, at most three times', async () => {
+    const { tool, state } = countingTool(() => {
+      throw new ToolError('busy', { canRetry: true })
+    })
+    const desk = openTestDesk([tool])
+    for (let round = 0; round < 5; round += 1) {
+      expect(errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' }))).canRetry).toBe(true)
+    }
+    expect(state.runs).toBe(3)
+    expect((await desk.readCall(ALICE, 'k'))?.state).toBe('failed')
+  })
+
+  it('rule 9: a released call takes only the same request', async () => {
+    const { tool } = countingTool(() => {
+      throw new ToolError('busy', { canRetry: true })
+    })
+    const desk = openTestDesk([tool])
+    await desk.call(ALICE, callRequest(RING, { key: 'k' }))
+    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k', input: { other: 1 } })))).toBe(
+      'key_conflict',
+    )
+  })
+
+  it('rule 5: a released call waits for the definition it began with', async () => {
+    const { tool } = countingTool(() => {
+      throw new ToolError('busy', { canRetry: true })
+    })
+    const store = new MemoryStore()
+    await openTestDesk([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
+    const changed = openTestDesk([{ ...tool, definitionHash: 'another' }], { store })
+    expect(gist(await changed.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('not_ready')
+  })
+
+  it('T-20: an uncaught error says nothing of itself, a ToolError says what its author wrote', async () => {
+    const crash = sampleTool('Bell.Crash@1.0.0', () => {
+      throw new Error('password is hunter2')
+    })
+    const told = sampleTool('Bell.Told@1.0.0', () => {
+      throw new ToolError('No such bell', {
+        developerMessage: 'bell 7',
+        additionalPromptContent: 'bells: 1, 2',
+      })
+    })
+    const desk = openTestDesk([crash, told])
+    expect(JSON.stringify(await desk.call(ALICE, callRequest('Bell.Crash')))).not.toContain('hunter2')
+    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Told')))).toEqual({
+      code: 'tool_failed',
+      message: 'No such bell',
+      developerMessage: 'bell 7',
+      additionalPromptContent: 'bells: 1, 2',
+      canRetry: false,
+    })
+  })
+
+  it('T-20: credentials of the call are cut out of the text of its error', async () => {
+    const tool = sampleTool(
+      'Bell.Leak@1.0.0',
+      (_input, context) => {
+        const key = context.secret('K').reveal()
+        throw new ToolError(`bad key ${key}`, {
+          developerMessage: `tried ${key}`,
+          additionalPromptContent: key,
+        })
+      },
+      { requirements: { secrets: [{ id: 'K' }] } },
+    )
+    const secrets = new Map([['K', new Secret('s3cr3t-value')]])
+    expect(
+      JSON.stringify(await openTestDesk([tool]).call(ALICE, callRequest('Bell.Leak', { secrets }))),
+    ).not.toContain('s3cr3t')
+  })
+
+  it('T-21: a tool gets only the credentials it declared', async () => {
+    const tool = sampleTool('Bell.Peek@1.0.0', (_input, context) => context.secret('OTHER').reveal())
+    const secrets = new Map([['OTHER', new Secret('not yours')]])
+    expect(gist(await openTestDesk([tool]).call(ALICE, callRequest('Bell.Peek', { secrets })))).toBe(
+      'tool_failed',
+    )
+  })
+
+  it('T-14: a result outside the output schema is a tool error; a tool without output has its value dropped', async () => {
+    const wrong = sampleTool('Bell.Wrong@1.0.0', () => 'text', { checkOutput: () => ['must be a number'] })
+    const none = sampleTool('Bell.None@1.0.0', () => 'dropped', { outputSchema: null })
+    const endless = sampleTool('Bell.Endless@1.0.0', () => Number.NaN)
+    const desk = openTestDesk([wrong, none, endless])
+    const error = errorOf(await desk.call(ALICE, callRequest('Bell.Wrong')))
+    expect([error.code, error.message.includes('number'), error.developerMessage]).toEqual([
+      'output_invalid',
+      false,
+      expect.stringContaining('must be a number'),
+    ])
+    expect(gist(await desk.call(ALICE, callRequest('Bell.None')))).toBe('ok null')
+    expect(gist(await desk.call(ALICE, callRequest('Bell.Endless')))).toBe('output_invalid')
+  })
+
+  it('a result over the limit is a clear tool error', async () => {
+    const tool = sampleTool('Bell.Big@1.0.0', () => 'x'.repeat(200))
+    const error = errorOf(
+      await openTestDesk([tool], { maxResultBytes: 100 }).call(ALICE, callRequest('Bell.Big')),
+    )
+    expect(error.code).toBe('result_too_large')
+    expect(error.message).toContain('202 bytes and at most 100')
+  })
+
+  it('OTC-70: an unknown tool says what is near in the caller’s own catalog only', async () => {
+    const hidden = sampleTool('Bell.Rong@1.0.0', () => 1, { policy: { scopes: ['x'] } })
+    const desk = openTestDesk([countingTool(() => 1).tool, hidden])
+    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Rin'))).message).toContain(
+      "Did you mean 'Bell.Ring'?",
+    )
+    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Ring@2.0.0'))).message).toContain(
+      'Versions served: 1.0.0',
+    )
+    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Rong'))).message).not.toContain('Rong@')
+  })
+
+  it('a tool that wants an approval does not run without one', async () => {
+    const { tool, state } = countingTool(() => 1, { policy: { approval: 'always' } })
+    expect(gist(await openTestDesk([tool]).call(ALICE, callRequest(RING)))).toBe('approval_required')
+    expect(state.runs).toBe(0)
+  })
+})
