@@ -41,14 +41,12 @@ export async function recordOutcome(services: CallServices, ran: RanCall): Promi
       'an outcome could not be committed; keeping it',
     )
     services.keeper.keep(async () => {
-      const result = await write()
-      end(
-        services,
-        running,
-        result.kind === 'recorded' ? outcome : loserAnswer(services, running, result.record),
-      )
+      await write()
+      services.running.end(running)
     })
-    return outcomeUnknown(running)
+    const unknown = outcomeUnknown(running)
+    running.settle(unknown)
+    return unknown
   }
 }
 
