@@ -123,6 +123,8 @@ export interface RetentionPolicy {
 
 export interface CallFilter {
   readonly state?: CallState
+  /** Absent: calls of every tenant. */
+  readonly tenant?: string
   readonly limit: number
 }
 

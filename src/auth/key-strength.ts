@@ -1,0 +1,28 @@
+import type { Settings } from '#config/settings'
+
+const FEWEST_CHARACTERS = 32
+const FEWEST_DISTINCT = 12
+
+/**
+ * One sentence for each credential that is easy to guess (OTC-103). A warning on loopback, a reason not to
+ * start elsewhere. Never contains the credential.
+ */
+export function findWeakCredentials(auth: Settings['auth']): readonly string[] {
+  const weak: string[] = []
+  for (const { id, key } of auth.apiKeys) {
+    const reason = weaknessOf(key.reveal())
+    if (reason !== undefined) weak.push(`The API key of "${id}" ${reason}. ${ADVICE}`)
+  }
+  const reason = auth.jwt === undefined ? undefined : weaknessOf(auth.jwt.secret.reveal())
+  if (reason !== undefined) weak.push(`The JWT secret ${reason}. ${ADVICE}`)
+  return weak
+}
+
+const ADVICE = 'Use 32 random bytes or more, for example the output of: openssl rand -base64 32'
+
+function weaknessOf(text: string): string | undefined {
+  const bytes = Buffer.byteLength(text)
+  if (bytes < FEWEST_CHARACTERS) return `has only ${bytes} bytes`
+  const distinct = new Set(text).size
+  return distinct < FEWEST_DISTINCT ? `repeats itself: only ${distinct} different characters` : undefined
+}

@@ -1,0 +1,156 @@
+import { type FastifyInstance, fastify } from 'fastify'
+import type { Authenticator } from '#auth/authenticator'
+import type { Settings } from '#config/settings'
+import type { Clock } from '#core/ports/clock'
+import { type HttpServices, openExchange, type Visitor } from './exchange.ts'
+import { FrontDoor } from './front-door.ts'
+import { listenError } from './listen-error.ts'
+import type { ServerLog } from './log.ts'
+import type { Metrics } from './metrics.ts'
+import { refuseBrokenRequest } from './refuse-broken-request.ts'
+import { RoutePath } from './route-path.ts'
+import { serveRequest } from './serve-request.ts'
+import { serveMalformedPath, serveUnknown } from './serve-unknown.ts'
+import type { ServerRoute } from './server-route.ts'
+import type { SpanExporter } from './tracing.ts'
+
+export interface HttpAppOptions {
+  readonly routes: readonly ServerRoute[]
+  readonly authenticator: Authenticator
+  readonly settings: Settings['server']
+  readonly log: ServerLog
+  readonly metrics: Metrics
+  readonly clock: Clock
+  readonly spans?: SpanExporter
+  /** Level of the one line per request; default `debug`. */
+  readonly requestLogLevel?: 'debug' | 'info'
+  /** Turns visitors away by throwing a fault: the place for allow-lists and rate limits (OTC-114). */
+  readonly admit?: (visitor: Visitor) => void
+  readonly timeouts?: Partial<HttpTimeouts>
+}
+
+export interface HttpTimeouts {
+  /** For all headers of a request to arrive. */
+  readonly headersMs: number
+  /** For a whole request to arrive. */
+  readonly requestMs: number
+  /** For an idle connection. */
+  readonly keepAliveMs: number
+  /** For running requests to finish once the server closes. */
+  readonly closeMs: number
+}
+
+export interface HttpApp {
+  /** Starts to listen; gives the URL. Rejects with a text that says what to do. */
+  listen(): Promise<string>
+  /** Stops listening, lets running requests finish within `closeMs`, then cuts what is left. */
+  close(): Promise<void>
+}
+
+const TIMEOUTS: HttpTimeouts = { headersMs: 10_000, requestMs: 30_000, keepAliveMs: 72_000, closeMs: 10_000 }
+const LONGEST_PARAMETER = 4_096
+const METHODS_WITH_BODY = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const UNKNOWN = 'unknown'
+const NO_QUERY = Object.freeze({})
+
+/** Every protocol's routes on one port. Fastify routes and keeps connections; bodies, refusals and replies are ours. */
+export function createHttpApp(options: HttpAppOptions): HttpApp {
+  const { settings } = options
+  const timeouts = { ...TIMEOUTS, ...options.timeouts }
+  let frontDoor = new FrontDoor(settings)
+  let isClosing = false
+  const services: HttpServices = {
+    get frontDoor() {
+      return frontDoor
+    },
+    authenticator: options.authenticator,
+    bodyLimitBytes: settings.bodyLimitBytes,
+    log: options.log,
+    requestLogLevel: options.requestLogLevel ?? 'debug',
+    metrics: options.metrics,
+    clock: options.clock,
+    spans: options.spans,
+    admit: options.admit,
+    isClosing: () => isClosing,
+  }
+  const app = createRouter(services, options.routes, timeouts)
+  return {
+    async listen() {
+      const { host, port } = settings
+      try {
+        await app.listen({ host, port })
+      } catch (cause) {
+        await app.close()
+        throw listenError(settings, cause)
+      }
+      const address = app.server.address()
+      const bound = address === null || typeof address === 'string' ? port : address.port
+      frontDoor = new FrontDoor({ ...settings, port: bound })
+      return `http://${reachableName(host)}:${bound}`
+    },
+    async close() {
+      isClosing = true
+      const cut = setTimeout(() => app.server.closeAllConnections(), timeouts.closeMs)
+      await app.close()
+      clearTimeout(cut)
+    },
+  }
+}
+
+function createRouter(
+  services: HttpServices,
+  routes: readonly ServerRoute[],
+  timeouts: HttpTimeouts,
+): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    exposeHeadRoutes: false,
+    // Requests that arrive while we close are answered like any other, by routes that know whether we are ready.
+    return503OnClosing: false,
+    requestTimeout: timeouts.requestMs,
+    keepAliveTimeout: timeouts.keepAliveMs,
+    http: {
+      headersTimeout: timeouts.headersMs,
+      connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
+      // A second Host or Authorization must not hide behind the first.
+      joinDuplicateHeaders: true,
+      // The front door says what is missing.
+      requireHostHeader: false,
+    },
+    routerOptions: { maxParamLength: LONGEST_PARAMETER, querystringParser: () => NO_QUERY },
+    clientErrorHandler: refuseBrokenRequest,
+    frameworkErrors: (_error, request, reply) => {
+      reply.hijack()
+      serveMalformedPath(services, openExchange(services, UNKNOWN, request.raw, reply.raw))
+    },
+  })
+  // No method has a body as far as Fastify knows: it must not parse, limit or refuse what we read ourselves.
+  for (const method of METHODS_WITH_BODY)
+    app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
+  const entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
+  for (const { route, path } of entries) {
+    app.route({
+      method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
+      url: route.path,
+      handler(request, reply) {
+        reply.hijack()
+        const exchange = openExchange(services, route.path, request.raw, reply.raw)
+        const params = path.match(exchange.path)
+        if (params === undefined) serveUnknown(services, entries, exchange)
+        else void serveRequest(services, route, params, exchange)
+      },
+    })
+  }
+  app.setNotFoundHandler((request, reply) => {
+    reply.hijack()
+    serveUnknown(services, entries, openExchange(services, UNKNOWN, request.raw, reply.raw))
+  })
+  return app
+}
+
+/** A name under which a listener on a wildcard address can be reached from here. */
+function reachableName(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
+}

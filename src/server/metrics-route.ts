@@ -1,0 +1,38 @@
+import type { Authenticator } from '#auth/authenticator'
+import { fault } from '#core/errors'
+import { coversScope } from '#core/scopes'
+import type { Metrics } from './metrics.ts'
+import { refuseWithMessage, type ServerRoute } from './server-route.ts'
+
+export interface MetricsRouteOptions {
+  readonly metrics: Metrics
+  readonly authenticator: Authenticator
+  /** Whether the server is bound to loopback only. */
+  readonly isLoopback: boolean
+}
+
+const SCOPE = 'metrics:read'
+
+/** `GET /metrics`: open on loopback while no credential is configured, otherwise for the scope `metrics:read`. */
+export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
+  const { metrics, authenticator } = options
+  const isOpen = !authenticator.isConfigured && options.isLoopback
+  return {
+    method: 'GET',
+    path: '/metrics',
+    access: 'authenticated',
+    body: 'never',
+    async handle({ principal }) {
+      if (!isOpen && !coversScope(principal.scopes, SCOPE)) {
+        throw fault('not_authorized', `Metrics need a credential with the scope ${SCOPE}.`)
+      }
+      const { contentType, text } = await metrics.render()
+      return {
+        status: 200,
+        headers: { 'content-type': contentType, 'cache-control': 'no-store' },
+        body: text,
+      }
+    },
+    refuse: refuseWithMessage,
+  }
+}

@@ -1,0 +1,52 @@
+import type { CallReply, CallRequest } from '#core/call/call-request'
+import type { Gateway } from '#core/gateway'
+import type { Clock } from '#core/ports/clock'
+import type { Principal } from '#core/principal'
+import type { Metrics } from './metrics.ts'
+import { requestScope } from './request-scope.ts'
+
+export interface ObserveCallsOptions {
+  readonly metrics: Metrics
+  readonly clock: Clock
+}
+
+/** The same gateway, whose calls are counted, timed and named in the request's log line and span. */
+export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Gateway {
+  const { metrics, clock } = options
+
+  /** Labels come from the catalog only, so a caller cannot make new ones. */
+  const toolOf = (principal: Principal, request: CallRequest): string =>
+    gateway.catalogFor(principal).resolve(request.tool)?.id ?? 'unknown'
+
+  const observe = (tool: string, request: CallRequest, reply: CallReply, durationMs: number): void => {
+    const outcome = reply.outcome.ok ? 'ok' : reply.outcome.error.code
+    metrics.callEnded({ tool, outcome, durationMs, isReplay: reply.replayed })
+    const scope = requestScope.getStore()
+    if (scope === undefined) return
+    const callerTraceId = request.traceId === scope.traceId ? undefined : request.traceId
+    scope.call = { tool, outcome, isReplay: reply.replayed, callerTraceId }
+  }
+
+  return {
+    toolkits: gateway.toolkits,
+    catalogFor: (principal) => gateway.catalogFor(principal),
+    readCall: (principal, callId) => gateway.readCall(principal, callId),
+    cancelCall: (principal, callId) => gateway.cancelCall(principal, callId),
+    findChallenge: (id) => gateway.findChallenge(id),
+    isReady: () => gateway.isReady(),
+    async call(principal, request) {
+      const startedMs = clock.monotonicMs()
+      metrics.callStarted()
+      let reply: CallReply | undefined
+      try {
+        reply = await gateway.call(principal, request)
+        return reply
+      } finally {
+        metrics.callLeft()
+        if (reply !== undefined) {
+          observe(toolOf(principal, request), request, reply, clock.monotonicMs() - startedMs)
+        }
+      }
+    },
+  }
+}

@@ -1,0 +1,58 @@
+const REDACTED = '[redacted]'
+const DEEPEST = 6
+
+/** Field names, lower case without `-` and `_`, that carry credentials or the content of calls. */
+const SENSITIVE: ReadonlySet<string> = new Set([
+  'apikey',
+  'authorization',
+  'body',
+  'cookie',
+  'input',
+  'inputs',
+  'inputjson',
+  'key',
+  'otcapikey',
+  'output',
+  'oxpapikey',
+  'password',
+  'proxyauthorization',
+  'secret',
+  'secrets',
+  'setcookie',
+  'token',
+  'tokens',
+  'value',
+  'valuejson',
+  'xapikey',
+])
+
+/** A copy of log fields whose credentials and call contents are blanked. */
+export function redactFields(fields: object): Record<string, unknown> {
+  return redactMembers(fields, 0)
+}
+
+function redactMembers(fields: object, depth: number): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [
+      name,
+      isSensitive(name) ? REDACTED : redact(value, depth),
+    ]),
+  )
+}
+
+function redact(value: unknown, depth: number): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (depth >= DEEPEST) return '[deep]'
+  if (Array.isArray(value)) return value.map((item) => redact(item, depth + 1))
+  return isRecord(value) ? redactMembers(value, depth + 1) : value
+}
+
+/** Class instances render themselves: a `Secret` as `[redacted]`, an error by its serializer. */
+function isRecord(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+function isSensitive(name: string): boolean {
+  return SENSITIVE.has(name.toLowerCase().replaceAll(/[-_]/g, ''))
+}

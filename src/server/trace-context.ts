@@ -1,0 +1,51 @@
+import { randomFillSync } from 'node:crypto'
+
+/** One request's place in a W3C trace: its own span, and the caller's when it named one. */
+export interface TraceContext {
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId: string | undefined
+  readonly isSampled: boolean
+}
+
+const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+const NO_TRACE = '0'.repeat(32)
+const NO_SPAN = '0'.repeat(16)
+
+/** Goes on with a valid `traceparent`, and starts a trace for an absent or invalid one, as W3C asks. */
+export function openTrace(traceparent: string | undefined, samplesNewTraces: boolean): TraceContext {
+  const parent = traceparent === undefined ? undefined : parseTraceparent(traceparent)
+  if (parent !== undefined) return { ...parent, spanId: randomHex(8) }
+  return {
+    traceId: randomHex(16),
+    spanId: randomHex(8),
+    parentSpanId: undefined,
+    isSampled: samplesNewTraces,
+  }
+}
+
+export function formatTraceparent(trace: TraceContext): string {
+  return `00-${trace.traceId}-${trace.spanId}-${trace.isSampled ? '01' : '00'}`
+}
+
+function parseTraceparent(text: string): Omit<TraceContext, 'spanId'> | undefined {
+  const match = TRACEPARENT.exec(text)
+  if (match === null) return undefined
+  const [, version = '', traceId = '', parentSpanId = '', flags = '', rest] = match
+  if (version === 'ff' || (version === '00' && rest !== undefined)) return undefined
+  if (traceId === NO_TRACE || parentSpanId === NO_SPAN) return undefined
+  return { traceId, parentSpanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 }
+}
+
+const pool = Buffer.alloc(4_096)
+let used = pool.length
+
+/** From a pool, because one call into the random source per request shows in a profile. */
+function randomHex(bytes: number): string {
+  if (used + bytes > pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  used += bytes
+  return pool.toString('hex', used - bytes, used)
+}
