@@ -1,4 +1,5 @@
-import type { OPENAPI_SCHEMAS } from './openapi-schemas.ts'
+import { text } from './openapi-parts.ts'
+import { type SchemaName, schemaRef } from './openapi-schemas.ts'
 import { CALL_ID_HEADER, ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OXP_VERSION_HEADER } from './wire.ts'
 
 const OPEN: readonly object[] = [{}]
