@@ -1,0 +1,121 @@
+import { fault } from '#core/errors'
+import { isJsonObject, type JsonValue } from '#core/json'
+import type { Tool, ToolRequirements } from '#core/tool'
+import type { HttpRequest } from '#protocols/http-exchange'
+import { decodeVersion } from './codec-version.ts'
+import { OXP_VERSION_HEADER, type SchemaFamily } from './wire.ts'
+
+/** The published shapes of a list (§3.1): `header` has no `$schema`, `uts` is a bare array (C-08). */
+export type ListShape = 'header' | 'tools' | 'arcade' | 'both' | 'items' | 'uts'
+
+export interface ListForm {
+  readonly shape: ListShape
+  /** `$schema` of the answer; `undefined` where the shape has none. */
+  readonly schemaId: string | undefined
+}
+
+const SHAPES = { arcade: 'arcade', otc: 'tools', oxp: 'both' } as const satisfies Record<
+  SchemaFamily,
+  ListShape
+>
+
+/** Which list a request asks for. A browser cannot send a GET body, so `?schema=` says the same (C-31). */
+export function decodeListRequest(request: Pick<HttpRequest, 'headers' | 'body' | 'query'>): ListForm {
+  const header = request.headers[OXP_VERSION_HEADER]
+  const { schemaId, family } = decodeVersion(readSchema(request.body, request.query), header)
+  if (header !== undefined) return { shape: 'header', schemaId: undefined }
+  return { shape: SHAPES[family ?? 'oxp'], schemaId }
+}
+
+function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonValue | undefined {
+  if (body !== undefined && !isJsonObject(body)) {
+    throw fault(
+      'request_invalid',
+      'The body of a list request must be a JSON object such as {"$schema":"otc://1.0"}, or absent.',
+    )
+  }
+  const inBody = body?.$schema
+  const inQuery = query.get('schema') ?? undefined
+  if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) {
+    throw fault(
+      'request_invalid',
+      '"$schema" in the body and "schema" in the query differ; send one of them.',
+    )
+  }
+  return inBody ?? inQuery
+}
+
+export interface ListContent {
+  readonly tools: readonly Tool[]
+  /** Toolkit descriptions by name (C-11). */
+  readonly toolkits: ReadonlyMap<string, string>
+}
+
+export function encodeList({ shape, schemaId }: ListForm, content: ListContent): string {
+  const schema = `"$schema":${JSON.stringify(schemaId ?? '')}`
+  const items = () => encodeArray(content.tools, toItem)
+  const tools = () => encodeArray(content.tools, toWrappedItem)
+  const shapes = {
+    header: () => `{"items":${items()}}`,
+    items: () => `{${schema},"items":${items()}}`,
+    tools: () => `{${schema},"tools":${tools()}}`,
+    both: () => `{${schema},"tools":${tools()},"items":${items()}}`,
+    arcade: () => `{${schema},"tools":${encodeArray(content.tools, (tool) => toArcadeItem(tool, content))}}`,
+    uts: items,
+  } satisfies Record<ListShape, () => string>
+  return shapes[shape]()
+}
+
+function encodeArray(tools: readonly Tool[], toWire: (tool: Tool) => object): string {
+  return `[${tools.map((tool) => JSON.stringify(toWire(tool))).join(',')}]`
+}
+
+/** All six members always, though some texts make two of them optional (C-13). */
+function toItem(tool: Tool) {
+  return {
+    id: tool.id,
+    name: tool.name,
+    description: tool.description,
+    version: tool.parts.version,
+    input_schema: tool.inputSchema,
+    output_schema: tool.outputSchema,
+    ...toWireRequirements(tool.requirements),
+  }
+}
+
+/** In `tools[]` the schema stands under `parameters`, in `items[]` it stands by itself (C-09). */
+function toWrappedItem(tool: Tool) {
+  return { ...toItem(tool), input_schema: { parameters: tool.inputSchema } }
+}
+
+/** What the RFC's list sample has besides (C-11). */
+function toArcadeItem(tool: Tool, { toolkits }: ListContent) {
+  const { toolkit: name, version } = tool.parts
+  const description = toolkits.get(name)
+  const { required } = tool.inputSchema
+  return {
+    ...toWrappedItem(tool),
+    toolkit: { name, ...(description === undefined ? {} : { description }), version },
+    input: { parameters: tool.inputSchema, required: Array.isArray(required) ? required : [] },
+    output:
+      tool.outputSchema === null
+        ? { available_modes: ['null', 'error'] }
+        : {
+            available_modes: ['value', 'error'],
+            description: outputDescription(tool.outputSchema.description),
+            value: { parameters: tool.outputSchema },
+          },
+  }
+}
+
+function outputDescription(description: JsonValue | undefined): string {
+  return typeof description === 'string' ? description : 'The result produced by the tool.'
+}
+
+/** Listed as the author wrote them, unknown members too (OTC-41); absent when there are none (OTC-37). */
+function toWireRequirements(requirements: ToolRequirements | undefined): { requirements?: object } {
+  if (requirements === undefined) return {}
+  const { userId, ...others } = requirements
+  const listed = { ...others, ...(userId === undefined ? {} : { user_id: userId }) }
+  return Object.keys(listed).length === 0 ? {} : { requirements: listed }
+}

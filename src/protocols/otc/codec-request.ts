@@ -1,0 +1,120 @@
+import { checkCallKey } from '#core/call/call-key'
+import type { CallRequest } from '#core/call/call-request'
+import { canonicalJson } from '#core/canonical-json'
+import { fault } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Secret } from '#core/secret'
+import type { ToolRef } from '#core/tool-id'
+import type { HttpRequest } from '#protocols/http-exchange'
+import { decodeContext } from './codec-context.ts'
+import { bodyObject, decodeEnvelope, isExecutePath } from './codec-envelope.ts'
+import { decodeToolRef } from './codec-tool-ref.ts'
+import { decodeVersion } from './codec-version.ts'
+import { refuseUnknownMembers } from './strict-members.ts'
+import { type CallPath, type Dialect, IDEMPOTENCY_KEY_HEADER, OXP_VERSION_HEADER } from './wire.ts'
+
+export interface DecodedCall {
+  readonly dialect: Dialect
+  /** `$schema` of the answer; `oxp-header` sends none. */
+  readonly schemaId: string
+  readonly call: CallRequest
+  /** A token without a provider, to be bound once the tool is known (C-26). */
+  readonly loneToken: Secret | undefined
+}
+
+export interface DecodeOptions {
+  /** Refuses members no published shape has (T-23). */
+  readonly strict: boolean
+}
+
+type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId'>
+
+/** One HTTP request as one call, or a fault. Checks in the order of T-12: version, envelope, members. */
+export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
+  const body = bodyObject(request.body)
+  const { schemaId, family } = decodeVersion(body.$schema, request.headers[OXP_VERSION_HEADER])
+  const { dialect, call } = decodeEnvelope(path, body, family)
+  if (options.strict) refuseUnknownMembers(dialect, body, call)
+  const tool = readTool(path, dialect, call)
+  const context = decodeContext(call.context)
+  return {
+    dialect,
+    schemaId,
+    loneToken: context.loneToken,
+    call: {
+      tool,
+      input: readInput(call),
+      key: readCallKey(call, request.headers),
+      traceId: readTraceId(dialect, call) ?? request.traceId,
+      userId: dialect === 'uts' ? readUtsUser(call, context.userId) : context.userId,
+      tokens: context.tokens,
+      secrets: context.secrets,
+    },
+  }
+}
+
+/** `call_id` and `execution_id` are one id (C-04); the header is another name for it (rule 4). */
+export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
+  const inBody = oneOf(readString(call, 'call_id'), readString(call, 'execution_id'))
+  const key = oneOf(inBody, headers[IDEMPOTENCY_KEY_HEADER])
+  return key === undefined ? undefined : checkCallKey(key)
+}
+
+function oneOf(left: string | undefined, right: string | undefined): string | undefined {
+  if (left !== undefined && right !== undefined && left !== right) {
+    throw fault(
+      'request_invalid',
+      'The request names two different call ids; "call_id", "execution_id" and the Idempotency-Key header must be equal.',
+    )
+  }
+  return left ?? right
+}
+
+function readTool(path: CallPath, dialect: Dialect, call: JsonObject): ToolRef {
+  const allowLatest = isExecutePath(path)
+  if (dialect !== 'proto') {
+    const { tool_id: id } = call
+    if (typeof id === 'string') return decodeToolRef(id, allowLatest)
+    throw fault('request_invalid', '"tool_id" must be a string such as "Calculator.Add@1.0.0".')
+  }
+  const tool = isJsonObject(call.tool) ? call.tool : {}
+  const { name, toolkit, version } = tool
+  if (typeof name !== 'string' || typeof toolkit !== 'string') {
+    throw fault('request_invalid', '"tool" must have the strings "name" and "toolkit".')
+  }
+  if (version !== undefined && typeof version !== 'string') {
+    throw fault('request_invalid', '"tool.version" must be a string such as "1.0.0".')
+  }
+  return decodeToolRef(
+    version === undefined ? `${toolkit}.${name}` : `${toolkit}.${name}@${version}`,
+    allowLatest,
+  )
+}
+
+/** Samples and schemas say `input`, field lists say `inputs` (C-05). Any JSON: core judges it (T-13). */
+function readInput({ input, inputs }: JsonObject): JsonValue | undefined {
+  if (input === undefined) return inputs
+  if (inputs === undefined || canonicalJson(input) === canonicalJson(inputs)) return input
+  throw fault('request_invalid', '"input" and "inputs" are the same member and differ; send "input" only.')
+}
+
+/** The March draft groups calls by `run_id`, which is what a trace does. */
+function readTraceId(dialect: Dialect, call: JsonObject): string | undefined {
+  const traceId = readString(call, 'trace_id')
+  return traceId ?? (dialect === 'proto' ? readString(call, 'run_id') : undefined)
+}
+
+/** universal-tool-server puts `user_id` beside `tool_id` (C-26). */
+function readUtsUser(call: JsonObject, inContext: string | undefined): string | undefined {
+  const beside = readString(call, 'user_id')
+  if (beside !== undefined && inContext !== undefined && beside !== inContext) {
+    throw fault('request_invalid', '"user_id" and "context.user_id" differ; send one of them.')
+  }
+  return inContext ?? (beside === '' ? undefined : beside)
+}
+
+function readString(call: JsonObject, member: string): string | undefined {
+  const text = call[member]
+  if (text === undefined || typeof text === 'string') return text
+  throw fault('request_invalid', `"${member}" must be a string; leave it out when there is none.`)
+}

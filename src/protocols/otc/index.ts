@@ -1,0 +1,2 @@
+export type { OtcOptions } from './options.ts'
+export { otcRoutes } from './routes.ts'

@@ -1,0 +1,139 @@
+import type { JsonObject, JsonValue } from '#core/json'
+
+/** The one protocol version this code speaks (T-08: a newer minor is unsupported too). */
+export const PROTOCOL_VERSION = '1.0'
+
+/** `$schema` of every answer whose request named none (C-16). */
+export const DEFAULT_SCHEMA_ID = 'urn:oxp:1.0'
+export const OTC_SCHEMA_ID = 'otc://1.0'
+export const ARCADE_SCHEMA_ID =
+  'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'
+
+/** Header names in lower case, as requests are read and replies are written. */
+export const OXP_VERSION_HEADER = 'oxp-version'
+export const IDEMPOTENCY_KEY_HEADER = 'idempotency-key'
+export const CALL_ID_HEADER = 'collet-call-id'
+export const ERROR_CODE_HEADER = 'collet-error-code'
+/** OXP 1.0, OTC 1.0 and the RFC each named another one (C-25). */
+export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
+
+/** The published shapes of one operation, oldest first (ledger §1). */
+export type Dialect = 'proto' | 'execute' | 'rfc-call' | 'otc-1.0' | 'oxp-1.0' | 'oxp-header' | 'uts'
+
+/** Every path that runs a tool; path and body together pick the dialect (C-01, §3.1). */
+export const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute', '/uts/tools/call'] as const
+export type CallPath = (typeof CALL_PATHS)[number]
+
+/** Who published the shape a `$schema` id names. */
+export type SchemaFamily = 'arcade' | 'otc' | 'oxp'
+
+const GITHUB_ID =
+  /^https:\/\/github\.com\/(ArcadeAI\/OpenToolCalling|OpenToolCalling\/Specification|OpenExecProtocol\/Specification)\/(?:tree|blob|raw)\/[A-Za-z0-9._-]{1,64}\/spec(?:ification)?\/http\/1\.0\/openapi\.json$/
+
+const GITHUB_FAMILIES: Readonly<Record<string, SchemaFamily>> = {
+  'ArcadeAI/OpenToolCalling': 'arcade',
+  'OpenToolCalling/Specification': 'otc',
+  'OpenExecProtocol/Specification': 'oxp',
+}
+
+/** The family of a `$schema` id of version 1.0; `undefined` for every other text (C-16, OTC-18). */
+export function schemaFamily(schemaId: string): SchemaFamily | undefined {
+  if (schemaId === DEFAULT_SCHEMA_ID) return 'oxp'
+  if (schemaId === OTC_SCHEMA_ID) return 'otc'
+  const repository = GITHUB_ID.exec(schemaId)?.[1]
+  return repository === undefined ? undefined : GITHUB_FAMILIES[repository]
+}
+
+/** `1.0` is the only sample of a header that must be a semantic version, so both spellings count (OTC-22). */
+export function isSupportedVersion(version: string): boolean {
+  return version === PROTOCOL_VERSION || version === '1.0.0'
+}
+
+const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
+const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
+
+/**
+ * A call id as a header value: everything but visible ASCII, and `%` itself, is percent-encoded UTF-8, so
+ * `decodeURIComponent` gives back the exact id and no id can end the header line.
+ */
+export function callIdToHeader(callId: string): string {
+  return HEADER_SAFE.test(callId) ? callId : callId.toWellFormed().replace(HEADER_UNSAFE, encodeURIComponent)
+}
+
+export interface WireRequirements {
+  readonly authorization?: readonly {
+    readonly id: string
+    readonly oauth2?: { readonly scopes?: readonly string[] }
+  }[]
+  readonly secrets?: readonly { readonly id: string }[]
+  readonly user_id?: boolean
+}
+
+/** One element of `items[]`; in `tools[]` the input schema is wrapped in `{ parameters }` (C-09). */
+export interface WireToolDefinition {
+  readonly id: string
+  readonly name: string
+  readonly description: string
+  readonly version: string
+  readonly input_schema: JsonObject
+  readonly output_schema: JsonObject | null
+  readonly requirements?: WireRequirements
+}
+
+export interface WireContext {
+  readonly authorization?: readonly { readonly id: string; readonly token: string }[]
+  readonly secrets?: readonly { readonly id: string; readonly value: string }[]
+  readonly user_id?: string
+}
+
+export interface WireCallRequest {
+  readonly tool_id: string
+  readonly call_id?: string
+  readonly trace_id?: string
+  readonly input?: JsonValue
+  readonly context?: WireContext
+}
+
+/** A failure of the tool itself, inside a 200 (OTC-84). */
+export interface WireToolError {
+  readonly message: string
+  readonly developer_message?: string
+  readonly can_retry?: true
+  readonly additional_prompt_content?: string
+  readonly retry_after_ms?: number
+}
+
+export interface WireCallResult {
+  readonly call_id: string
+  readonly success: boolean
+  readonly duration?: number
+  readonly value?: JsonValue
+  readonly error?: WireToolError
+}
+
+/** `id` names the challenge, not the provider; closed (OTC-76). */
+export interface WireChallenge {
+  readonly id: string
+  readonly url: string
+  readonly check_url?: string
+}
+
+/** `secrets` is ours: the standard asks for the 400 but defines no member for it (C-28). */
+export interface WireMissingRequirements {
+  readonly authorization?: readonly WireChallenge[]
+  readonly secrets?: readonly { readonly id: string }[]
+  readonly user_id?: true
+}
+
+/** Body of every 400, 401, 404, 405, 413 and 422. */
+export interface WireErrorBody {
+  readonly $schema?: string
+  readonly message: string
+  readonly developer_message?: string
+  readonly parameter_errors?: Readonly<Record<string, string>>
+  readonly missing_requirements?: WireMissingRequirements
+  /** Only while a call waits for a yes (rule 6). */
+  readonly call_id?: string
+}
+
+export type WireChallengeStatus = 'pending' | 'completed' | 'failed'
