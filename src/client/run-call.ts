@@ -97,8 +97,8 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
     }
   } catch (cause) {
     const { missing = {} } = failure
-    const why = run.signal?.aborted ? 'The call was aborted while' : 'The call stops because'
-    const message = `${why} onChallenge ${run.signal?.aborted ? 'was running' : 'failed'}: ${failure.message}`
+    const why = run.signal?.aborted ? 'aborted while onChallenge ran' : 'stopped because onChallenge failed'
+    const message = `The call was ${why}: ${failure.message}`
     throw new CallFailure(failure.class, message, { ...factsOf(run), missing, cause })
   }
 }
