@@ -1,0 +1,72 @@
+import type {
+  FailureClass,
+  RemoteChallenge,
+  RemoteMissing,
+  WireFailure,
+} from '#protocols/otc/codec-client-failure'
+
+export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 'message'>> {
+  readonly toolId?: string
+  readonly status?: number
+  readonly retries?: number
+  readonly cause?: unknown
+}
+
+/** Why a call gave no value. `class` says what to do next; `modelText` is what a model may read. */
+export class CallFailure extends Error {
+  override readonly name = 'CallFailure'
+  readonly class: FailureClass
+  /** For logs and developers; never show it to a user or a model (OTC-86). */
+  readonly developerMessage: string | undefined
+  /** The server says that the same call may be tried again; absent on the wire means false (OTC-93). */
+  readonly canRetry: boolean
+  readonly retryAfterMs: number | undefined
+  readonly additionalPromptContent: string | undefined
+  /** What is wrong, by parameter name. */
+  readonly parameterErrors: Readonly<Record<string, string>>
+  /** Addresses to show to the user before the call is repeated with the same `callId` (OTC-77). */
+  readonly challenges: readonly RemoteChallenge[]
+  readonly missing: RemoteMissing | undefined
+  readonly toolId: string | undefined
+  /** Repeating the call with this id never runs the tool a second time; absent when nothing was sent. */
+  readonly callId: string | undefined
+  readonly durationMs: number | undefined
+  /** HTTP status of the last answer, if there was one. */
+  readonly status: number | undefined
+  /** How often the call was sent again. */
+  readonly retries: number
+
+  constructor(kind: FailureClass, message: string, options: CallFailureOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.class = kind
+    this.developerMessage = options.developerMessage
+    this.canRetry = options.canRetry ?? false
+    this.retryAfterMs = options.retryAfterMs
+    this.additionalPromptContent = options.additionalPromptContent
+    this.parameterErrors = options.parameterErrors ?? {}
+    this.missing = options.missing
+    this.challenges = [...(options.missing?.authorization ?? []), ...(options.missing?.approval ?? [])]
+    this.toolId = options.toolId
+    this.callId = options.callId
+    this.durationMs = options.durationMs
+    this.status = options.status
+    this.retries = options.retries ?? 0
+  }
+
+  /** Everything a model needs for its next step, without `developerMessage` (OTC-86, OTC-96). */
+  get modelText(): string {
+    const parameters = Object.entries(this.parameterErrors).map(([name, problem]) => `- ${name}: ${problem}`)
+    return [this.message, ...parameters, this.additionalPromptContent ?? []].flat().join('\n')
+  }
+
+  /** What `JSON.stringify` shows is safe for a model too. */
+  toJSON(): Readonly<Record<string, unknown>> {
+    const { developerMessage: _, cause: __, ...shown } = this
+    return { ...shown, message: this.message }
+  }
+}
+
+/** A failure known before anything is sent. */
+export function configFailure(message: string, options: CallFailureOptions = {}): CallFailure {
+  return new CallFailure('config', message, options)
+}

@@ -1,0 +1,64 @@
+import type { RemoteTool } from '#protocols/otc/codec-client-list'
+import {
+  type ApiKeyHeader,
+  type CallPath,
+  pinnedWire,
+  type ServerWire,
+  versionHeaders,
+} from '#protocols/otc/codec-client-wire'
+import { configFailure } from './call-failure.ts'
+import type { ClientSettings } from './client-options.ts'
+import type { ToolDirectory } from './tool-directory.ts'
+
+/** What all calls of one client share. */
+export interface CallSession {
+  readonly settings: ClientSettings
+  readonly directory: ToolDirectory
+  /** The call path that worked last (C-01). */
+  readonly route: { path: CallPath | undefined }
+}
+
+/** What is called, and in which words. */
+export interface CallTarget {
+  readonly toolId: string
+  /** `undefined` when the tool is not listed; the server then decides. */
+  readonly tool: RemoteTool | undefined
+  readonly wire: ServerWire
+  headers(): Promise<Readonly<Record<string, string>>>
+}
+
+/** A pinned dialect needs no list, unless there is something to resolve (§3.2 item 5). */
+export async function findTarget(
+  session: CallSession,
+  tool: string | RemoteTool,
+  signal: AbortSignal | undefined,
+): Promise<CallTarget> {
+  const { dialect } = session.settings
+  const asked = typeof tool === 'string' ? tool : tool.id
+  if (typeof asked !== 'string' || asked === '') throw configFailure('Name the tool to call by its id.')
+  const given = typeof tool === 'string' ? undefined : tool
+  if (dialect !== undefined && (given !== undefined || !hasResolvers(session.settings))) {
+    return targetOf(session, asked, given, pinnedWire(dialect))
+  }
+  const found = given ?? (await session.directory.find(asked, signal))
+  const { wire, keyHeader } = await session.directory.current(signal)
+  return targetOf(session, found?.id ?? asked, found, wire, keyHeader)
+}
+
+function targetOf(
+  { settings }: CallSession,
+  toolId: string,
+  tool: RemoteTool | undefined,
+  wire: ServerWire,
+  keyHeader?: ApiKeyHeader,
+): CallTarget {
+  const headers = async () => ({
+    ...versionHeaders(wire.dialect),
+    ...(await settings.credentials.headers(wire.dialect, keyHeader)),
+  })
+  return { toolId, tool, wire, headers }
+}
+
+function hasResolvers({ requirements }: ClientSettings): boolean {
+  return (requirements.authorization ?? requirements.secrets ?? requirements.userId) !== undefined
+}

@@ -1,0 +1,114 @@
+import type { RemoteChallenge } from '#protocols/otc/codec-client-failure'
+import type { RemoteAuthorization, RemoteTool } from '#protocols/otc/codec-client-list'
+import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client-wire'
+import { configFailure } from './call-failure.ts'
+import { type Credentials, type JwtOption, readCredentials } from './credentials.ts'
+import type { Fetch } from './http-exchange.ts'
+import { parseServerUrl, type ServerUrl } from './server-url.ts'
+import { type Sleep, sleep } from './wait.ts'
+
+type Resolved = string | undefined | Promise<string | undefined>
+
+/** Where what a tool needs beyond its input comes from; asked before each call (OTC-50 to OTC-53). */
+export interface RequirementResolvers {
+  /** A token for this provider; without one the call is sent to obtain the challenge (T-32). */
+  authorization?(id: string, requirement: RemoteAuthorization, tool: RemoteTool): Resolved
+  /** The value of this secret; without it the call is refused here (T-32). */
+  secrets?(id: string, tool: RemoteTool): Resolved
+  /** Whom the call is for; without it a tool that needs it is refused here (T-32). */
+  userId?(): Resolved
+}
+
+export interface ClientOptions {
+  readonly apiKey?: string | undefined
+  /** A token, a function that gives one, or what to sign tokens with. Wins over `apiKey` (OTC-113). */
+  readonly jwt?: JwtOption | undefined
+  /** Skips detection of the server's dialect. */
+  readonly dialect?: ClientDialect
+  readonly requirements?: RequirementResolvers
+  /** Default `send`: call without the token, so that the server answers with a challenge (T-32). */
+  readonly missingAuthorization?: 'send' | 'refuse'
+  /** Told once of each place a user has to visit (OTC-77). */
+  readonly onChallenge?: (challenge: RemoteChallenge) => void | Promise<void>
+  /** Waits until every challenge is completed, then repeats the call once with the same id (OTC-78). */
+  readonly pollChallenges?: boolean
+  /** How long to poll, default five minutes. */
+  readonly challengeTimeoutMs?: number
+  /** Limit of one HTTP exchange, default two minutes. */
+  readonly timeoutMs?: number
+  /** How often a request is resent after a transport failure, 0 to 10, default 2; 0 turns all resending off. */
+  readonly maxRetries?: number
+  /** Longest answer that is read, default 64 MiB. */
+  readonly maxResponseBytes?: number
+  /** Ends everything this client does. */
+  readonly signal?: AbortSignal
+  readonly fetch?: Fetch
+  readonly sleep?: Sleep
+  readonly randomId?: () => string
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+/** Options with every default filled in. */
+export interface ClientSettings {
+  readonly server: ServerUrl
+  readonly credentials: Credentials
+  readonly dialect: ClientDialect | undefined
+  readonly requirements: RequirementResolvers
+  readonly missingAuthorization: 'send' | 'refuse'
+  readonly onChallenge: (challenge: RemoteChallenge) => void | Promise<void>
+  readonly pollChallenges: boolean
+  readonly challengeTimeoutMs: number
+  readonly timeoutMs: number
+  readonly maxRetries: number
+  readonly maxResponseBytes: number
+  readonly signal: AbortSignal | undefined
+  readonly fetch: Fetch
+  readonly sleep: Sleep
+  readonly randomId: () => string
+  readonly now: () => number
+}
+
+const MOST_RETRIES = 10
+/** Longest delay a timer of any platform can hold. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+export function readOptions(url: string | URL, options: ClientOptions): ClientSettings {
+  const server = parseServerUrl(url)
+  const now = options.now ?? Date.now
+  if (options.dialect !== undefined && !CLIENT_DIALECTS.includes(options.dialect)) {
+    throw configFailure(`dialect must be one of ${CLIENT_DIALECTS.join(', ')}.`)
+  }
+  return {
+    server,
+    credentials: readCredentials(options, server, now),
+    dialect: options.dialect,
+    requirements: options.requirements ?? {},
+    missingAuthorization: options.missingAuthorization ?? 'send',
+    onChallenge: options.onChallenge ?? (() => undefined),
+    pollChallenges: options.pollChallenges ?? false,
+    challengeTimeoutMs: readNumber(
+      'challengeTimeoutMs',
+      options.challengeTimeoutMs ?? 300_000,
+      LONGEST_TIMER_MS,
+    ),
+    timeoutMs: readNumber('timeoutMs', options.timeoutMs ?? 120_000, LONGEST_TIMER_MS),
+    maxRetries: readNumber('maxRetries', options.maxRetries ?? 2, MOST_RETRIES),
+    maxResponseBytes: readNumber('maxResponseBytes', options.maxResponseBytes ?? 64 * 1024 * 1024, 2 ** 40),
+    signal: options.signal,
+    fetch: options.fetch ?? ((address, init) => globalThis.fetch(address, init)),
+    sleep: options.sleep ?? sleep,
+    randomId: options.randomId ?? randomUuid,
+    now,
+  }
+}
+
+function randomUuid(): string {
+  if (globalThis.crypto?.randomUUID !== undefined) return crypto.randomUUID()
+  throw configFailure('This page cannot make call ids (no crypto.randomUUID outside https); pass randomId.')
+}
+
+function readNumber(name: string, value: number, most: number): number {
+  if (Number.isInteger(value) && value >= 0 && value <= most) return value
+  throw configFailure(`${name} must be a whole number from 0 to ${most}.`)
+}

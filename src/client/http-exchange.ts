@@ -1,0 +1,106 @@
+import type { JsonValue } from '#core/json'
+import { CallFailure } from './call-failure.ts'
+import { readText } from './read-text.ts'
+import { untilAborted } from './wait.ts'
+
+/** The part of `fetch` the client uses. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+export interface HttpSending {
+  readonly method: 'GET' | 'POST'
+  readonly url: string
+  /** Asked anew for each attempt, inside its deadline: tokens end. */
+  headers(): Promise<Readonly<Record<string, string>>>
+  readonly body?: string
+  /** The status is all that matters: whatever follows it is neither read nor waited for. */
+  readonly ignoreBody?: true
+}
+
+export interface HttpLimits {
+  readonly fetch: Fetch
+  readonly timeoutMs: number
+  readonly maxResponseBytes: number
+  readonly signal: AbortSignal | undefined
+}
+
+export interface HttpAnswer {
+  readonly status: number
+  readonly headers: Headers
+  /** `undefined` when the body is not JSON. */
+  readonly body: JsonValue | undefined
+}
+
+export type NoAnswerReason = 'network' | 'timeout' | 'aborted' | 'too_large' | 'redirect'
+
+/** One exchange that brought no answer. Stays inside the client: callers see a `CallFailure`. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+  readonly reason: NoAnswerReason
+
+  constructor(reason: NoAnswerReason, message: string, cause?: unknown) {
+    super(message, { cause })
+    this.reason = reason
+  }
+}
+
+/** Sends one request and reads its whole answer, within one deadline. */
+export async function exchange(sending: HttpSending, limits: HttpLimits): Promise<HttpAnswer> {
+  const deadline = new AbortController()
+  const timer = setTimeout(() => deadline.abort(), limits.timeoutMs)
+  const signals = limits.signal === undefined ? [deadline.signal] : [deadline.signal, limits.signal]
+  try {
+    return await untilAborted(AbortSignal.any(signals), (ended) => sendAndRead(sending, limits, ended))
+  } catch (error) {
+    if (error instanceof CallFailure || error instanceof NoAnswer) throw error
+    if (limits.signal?.aborted)
+      throw new NoAnswer('aborted', 'was aborted by its caller', limits.signal.reason)
+    if (deadline.signal.aborted) throw new NoAnswer('timeout', `gave no answer within ${limits.timeoutMs} ms`)
+    throw new NoAnswer('network', 'could not be reached, or the connection broke', error)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function sendAndRead(
+  sending: HttpSending,
+  limits: HttpLimits,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
+  const { fetch, maxResponseBytes } = limits
+  const headers = { Accept: 'application/json', ...(await sending.headers()) }
+  const response = await fetch(sending.url, {
+    method: sending.method,
+    headers: sending.body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },
+    ...(sending.body === undefined ? {} : { body: sending.body }),
+    // A redirect could carry credentials and a call to another server, so none is followed.
+    redirect: 'manual',
+    signal,
+  })
+  if (response.type === 'opaqueredirect' || (response.status >= 300 && response.status < 400)) {
+    await response.body?.cancel()
+    throw new NoAnswer('redirect', `answered with a redirect${redirectTarget(response, sending.url)}`)
+  }
+  if (sending.ignoreBody) {
+    await response.body?.cancel()
+    return { status: response.status, headers: response.headers, body: undefined }
+  }
+  const text = await readText(response, maxResponseBytes, signal)
+  if (text === undefined) {
+    throw new NoAnswer('too_large', `answered with more than ${maxResponseBytes} bytes`)
+  }
+  return { status: response.status, headers: response.headers, body: parseJson(text) }
+}
+
+/** Only the origin: the rest of a redirect's address may hold secrets. */
+function redirectTarget(response: Response, from: string): string {
+  const target = URL.parse(response.headers.get('location') ?? '', from)
+  return target === null || !response.headers.has('location') ? '' : ` to ${target.origin}`
+}
+
+function parseJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,52 @@
+import type { JsonValue } from '#core/json'
+import type { WireFailure } from '#protocols/otc/codec-client-failure'
+import { readCallReply } from '#protocols/otc/codec-client-reply'
+import { CallFailure } from './call-failure.ts'
+import { type CallRun, doubtOf, factsOf } from './call-run.ts'
+import type { HttpAnswer } from './http-exchange.ts'
+import { retryAdvice } from './retry-policy.ts'
+
+export interface CallResult {
+  /** `null` for tools without output (OTC-91). */
+  readonly value: JsonValue
+  readonly callId: string
+  /** The full id that was called. */
+  readonly toolId: string
+  /** Run time as the server measured it. */
+  readonly durationMs?: number
+  /** How often the call was sent again. */
+  readonly retries: number
+}
+
+export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | CallFailure {
+  const reading = readCallReply(answer.status, answer.body, run.target.wire)
+  switch (reading.kind) {
+    case 'value': {
+      const { value, callId = run.callId, durationMs } = reading
+      return { ...factsOf(run), callId, value, ...(durationMs === undefined ? {} : { durationMs }) }
+    }
+    case 'failure':
+      return failureOf(reading.failure, answer, run)
+    case 'unreadable': {
+      const message = `The server answered ${answer.status} with something that is no call response.`
+      return new CallFailure('transport', `${message} ${doubtOf(run)}`, {
+        ...factsOf(run),
+        status: answer.status,
+      })
+    }
+  }
+}
+
+function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFailure {
+  const { refused, afterMs } = retryAdvice(answer, true, run.session.settings.now())
+  const retryAfterMs = wire.retryAfterMs ?? afterMs
+  const message = wire.class === 'transport' ? `${wire.message} ${doubtOf(run)}` : wire.message
+  return new CallFailure(wire.class, message, {
+    ...factsOf(run),
+    ...wire,
+    callId: wire.callId ?? answer.headers.get('collet-call-id') ?? run.callId,
+    canRetry: wire.canRetry || (wire.class === 'server' && refused),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    status: answer.status,
+  })
+}

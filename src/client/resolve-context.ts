@@ -1,0 +1,113 @@
+import type { RemoteTool } from '#protocols/otc/codec-client-list'
+import type { WireContext } from '#protocols/otc/codec-client-request'
+import { CallFailure } from './call-failure.ts'
+import type { ClientSettings } from './client-options.ts'
+import { untilAborted } from './wait.ts'
+
+export interface ContextNeeds {
+  /** `undefined` when the tool is not listed: only what the caller gave is sent. */
+  readonly tool: RemoteTool | undefined
+  readonly toolId: string
+  readonly userId: string | undefined
+  readonly signal: AbortSignal | undefined
+}
+
+/** Everything a tool requires beyond its input, or a refusal before anything is sent (OTC-50 to OTC-53). */
+export async function resolveContext(
+  needs: ContextNeeds,
+  settings: ClientSettings,
+): Promise<WireContext | undefined> {
+  const userId = await resolveUserId(needs, settings)
+  const authorization = await resolveTokens(needs, settings)
+  const secrets = await resolveSecrets(needs, settings)
+  const carriesCredentials = authorization.length > 0 || secrets.length > 0
+  if (carriesCredentials && !settings.server.mayCarryCredentials) {
+    throw new CallFailure(
+      'config',
+      `Tokens and secrets are not sent to ${settings.server.origin} over plain http; use its https address.`,
+      { toolId: needs.toolId },
+    )
+  }
+  if (!carriesCredentials && userId === undefined) return undefined
+  return { authorization, secrets, ...(userId === undefined ? {} : { userId }) }
+}
+
+async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Promise<string | undefined> {
+  if (needs.userId !== undefined || !needs.tool?.requirements.userId) return needs.userId
+  const userId = await ask('the user id', needs, () => settings.requirements.userId?.())
+  if (userId !== undefined) return userId
+  throw missing(
+    needs,
+    'This tool needs a user id; pass `userId` with the call or give the client `requirements.userId`.',
+    { userId: true },
+  )
+}
+
+async function resolveTokens(needs: ContextNeeds, settings: ClientSettings) {
+  const { tool } = needs
+  const tokens: { readonly id: string; readonly token: string }[] = []
+  for (const requirement of tool?.requirements.authorization ?? []) {
+    const { id } = requirement
+    const token = await ask(`the authorization \`${id}\``, needs, () =>
+      tool === undefined ? undefined : settings.requirements.authorization?.(id, requirement, tool),
+    )
+    if (token !== undefined) tokens.push({ id, token })
+    else if (settings.missingAuthorization === 'refuse') {
+      throw missing(
+        needs,
+        `This tool needs a token for \`${id}\`; \`requirements.authorization\` gave none.`,
+        {
+          authorization: [],
+        },
+      )
+    }
+  }
+  return tokens
+}
+
+async function resolveSecrets(needs: ContextNeeds, settings: ClientSettings) {
+  const { tool } = needs
+  const secrets: { readonly id: string; readonly value: string }[] = []
+  for (const { id } of tool?.requirements.secrets ?? []) {
+    const value = await ask(`the secret \`${id}\``, needs, () =>
+      tool === undefined ? undefined : settings.requirements.secrets?.(id, tool),
+    )
+    if (value === undefined) {
+      throw missing(needs, `This tool needs the secret \`${id}\`; \`requirements.secrets\` gave none.`, {
+        secrets: [id],
+      })
+    }
+    secrets.push({ id, value })
+  }
+  return secrets
+}
+
+/** An empty answer is no answer. A resolver's own error text may hold secrets, so it is only the cause. */
+async function ask(
+  what: string,
+  needs: ContextNeeds,
+  resolve: () => string | undefined | Promise<string | undefined>,
+): Promise<string | undefined> {
+  try {
+    const answer = await untilAborted(needs.signal, async () => resolve())
+    return typeof answer === 'string' && answer !== '' ? answer : undefined
+  } catch (cause) {
+    const why = needs.signal?.aborted ? 'The call was aborted while waiting for' : 'The resolver failed for'
+    throw new CallFailure(
+      needs.signal?.aborted ? 'transport' : 'requirements',
+      `${why} ${what}; nothing was sent.`,
+      { toolId: needs.toolId, cause },
+    )
+  }
+}
+
+function missing(
+  needs: ContextNeeds,
+  message: string,
+  what: NonNullable<CallFailure['missing']>,
+): CallFailure {
+  return new CallFailure('requirements', `${message} Nothing was sent.`, {
+    toolId: needs.toolId,
+    missing: what,
+  })
+}

@@ -1,0 +1,166 @@
+import { compareVersions, isToolVersion, LATEST, parseToolRef } from '#core/tool-id'
+import { readRefusal } from '#protocols/otc/codec-client-failure'
+import { type RemoteTool, readToolList } from '#protocols/otc/codec-client-list'
+import {
+  API_KEY_HEADERS,
+  type ApiKeyHeader,
+  detectWire,
+  pinnedWire,
+  type ServerWire,
+  VERSION_HEADER,
+  versionHeaders,
+} from '#protocols/otc/codec-client-wire'
+import { CallFailure } from './call-failure.ts'
+import type { ClientSettings } from './client-options.ts'
+import { type HttpAnswer, NoAnswer } from './http-exchange.ts'
+import { noAnswerFailure, sendWithRetries } from './send-with-retries.ts'
+import { untilAborted } from './wait.ts'
+
+/** What `GET /tools` told us. */
+export interface Listing {
+  readonly tools: readonly RemoteTool[]
+  readonly wire: ServerWire
+  /** The header that got the key accepted, when the usual one did not. */
+  readonly keyHeader?: ApiKeyHeader
+  readonly listedAtMs: number
+}
+
+/** A list this old is read again before a tool counts as unknown. */
+const FRESH_MS = 60_000
+
+/** The server's tools, read once and shared by all calls. */
+export class ToolDirectory {
+  readonly #settings: ClientSettings
+  #known: Listing | undefined
+  #loading: Promise<Listing> | undefined
+
+  constructor(settings: ClientSettings) {
+    this.#settings = settings
+  }
+
+  /** The list as last read; reads it first if need be. */
+  async current(signal?: AbortSignal): Promise<Listing> {
+    return this.#known ?? (await this.refresh(signal))
+  }
+
+  /** Reads the list anew; callers that ask at the same time share one request. */
+  async refresh(signal?: AbortSignal): Promise<Listing> {
+    const loading = this.#loading ?? this.#load()
+    this.#loading = loading
+    // Every waiter may have left by the time it fails.
+    loading.catch(() => undefined)
+    try {
+      return await untilAborted(signal, () => loading)
+    } catch (error) {
+      if (error instanceof CallFailure || !signal?.aborted) throw error
+      throw new CallFailure('transport', 'Listing the tools was aborted by its caller; nothing was called.', {
+        cause: error,
+      })
+    }
+  }
+
+  /** A tool by full id, `@x` (= `x.0.0`) or no version (= latest listed); C-15 asks for full ids on the wire. */
+  async find(id: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
+    const listing = await this.current(signal)
+    const found = findTool(listing.tools, id)
+    if (found !== undefined || this.#settings.now() - listing.listedAtMs < FRESH_MS) return found
+    return findTool((await this.refresh(signal)).tools, id)
+  }
+
+  async #load(): Promise<Listing> {
+    try {
+      this.#known = await this.#read()
+      return this.#known
+    } finally {
+      this.#loading = undefined
+    }
+  }
+
+  async #read(): Promise<Listing> {
+    const { dialect, now } = this.#settings
+    const { answer, keyHeader } = await this.#ask()
+    if (answer.status < 200 || answer.status > 299) throw refusedList(answer)
+    const tools = answer.body === undefined ? undefined : readToolList(answer.body)
+    if (tools === undefined || answer.body === undefined) {
+      throw new CallFailure(
+        'transport',
+        'The server answered GET /tools with something that is no tool list.',
+        {
+          status: answer.status,
+        },
+      )
+    }
+    return {
+      tools,
+      wire:
+        dialect === undefined
+          ? detectWire(answer.body, answer.headers.get(VERSION_HEADER))
+          : pinnedWire(dialect),
+      ...(keyHeader === undefined ? {} : { keyHeader }),
+      listedAtMs: now(),
+    }
+  }
+
+  /** Servers of other dialects read API keys from other headers, so a 401 is asked again with those (C-25). */
+  async #ask(): Promise<{ readonly answer: HttpAnswer; readonly keyHeader: ApiKeyHeader | undefined }> {
+    const { credentials, dialect } = this.#settings
+    const first = { answer: await this.#get(this.#known?.keyHeader), keyHeader: this.#known?.keyHeader }
+    if (first.answer.status !== 401 || !credentials.usesApiKey || dialect !== undefined) return first
+    for (const keyHeader of API_KEY_HEADERS.slice(1)) {
+      const answer = await this.#get(keyHeader)
+      if (answer.status !== 401) return { answer, keyHeader }
+    }
+    return first
+  }
+
+  async #get(keyHeader: ApiKeyHeader | undefined): Promise<HttpAnswer> {
+    const { server, credentials, dialect, signal } = this.#settings
+    const sending = {
+      method: 'GET' as const,
+      // No body: fetch cannot send one with GET (C-31).
+      url: `${server.base}/tools`,
+      headers: async () => ({
+        ...versionHeaders(dialect),
+        ...(await credentials.headers(dialect, keyHeader)),
+      }),
+    }
+    try {
+      const rules = { settings: this.#settings, signal, dedupes: true, progress: { resent: 0 } }
+      return await sendWithRetries(sending, rules)
+    } catch (error) {
+      if (error instanceof NoAnswer) throw noAnswerFailure(error, `GET ${server.base}/tools`)
+      throw error
+    }
+  }
+}
+
+function refusedList({ status, body }: HttpAnswer): CallFailure {
+  const refusal = readRefusal(status, body)
+  const hint =
+    status === 404
+      ? ' This address has no GET /tools: check the URL, or pin `dialect` to call without a list.'
+      : ''
+  return new CallFailure(refusal.class, `Listing the tools failed: ${refusal.message}${hint}`, {
+    ...refusal,
+    status,
+  })
+}
+
+function findTool(tools: readonly RemoteTool[], id: string): RemoteTool | undefined {
+  const exact = tools.find((tool) => tool.id === id)
+  const ref = parseToolRef(id)
+  if (exact !== undefined || ref === undefined) return exact
+  if (ref.version !== LATEST) return tools.find((tool) => tool.id === `${ref.base}@${ref.version}`)
+  const versions = tools.filter(({ id: listed }) => {
+    const version = listed.slice(ref.base.length + 1)
+    return listed.startsWith(`${ref.base}@`) && isToolVersion(version)
+  })
+  return versions.reduce<RemoteTool | undefined>((newest, tool) => {
+    const isNewer = newest === undefined || compareVersions(versionOf(tool), versionOf(newest)) > 0
+    return isNewer ? tool : newest
+  }, undefined)
+}
+
+function versionOf({ id }: RemoteTool): string {
+  return id.slice(id.lastIndexOf('@') + 1)
+}
