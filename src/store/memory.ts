@@ -178,8 +178,10 @@ export class MemoryStore implements Store {
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
+    const { state, tenant } = filter
     const rows = [...this.#rows.values()].filter(
-      ({ state }) => filter.state === undefined || state === filter.state,
+      (row) =>
+        (state === undefined || row.state === state) && (tenant === undefined || row.tenant === tenant),
     )
     return rows.reverse().slice(0, filter.limit)
   }

@@ -224,6 +224,8 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
         )
       assert.deepEqual(await records(), ['record-3', 'record-2'])
       assert.deepEqual(await records('running'), ['record-3', 'record-1'])
+      assert.deepEqual(await store.list({ limit: 5, tenant: 'other' }), [])
+      assert.equal((await store.list({ limit: 5, tenant: 'default', state: 'running' })).length, 2)
     },
   },
   {

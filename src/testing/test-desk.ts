@@ -24,7 +24,6 @@ export function openTestDesk(tools: readonly Tool[], changes: Partial<CallDeskOp
     newChallengeId: randomUUID,
     publicUrl: () => 'http://127.0.0.1:4100',
     maxResultBytes: 1_000_000,
-    observe: () => {},
     ...changes,
   })
 }

@@ -6,13 +6,6 @@ import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
 
-/** What one finished run looked like, for metrics and traces. */
-export interface CallObservation {
-  readonly tool: string
-  readonly code: string
-  readonly durationMs: number
-}
-
 /** Everything the call pipeline needs from outside, handed in once. */
 export interface CallServices {
   readonly registry: Registry
@@ -30,5 +23,4 @@ export interface CallServices {
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
   readonly maxResultBytes: number
-  observe(observation: CallObservation): void
 }

@@ -44,11 +44,6 @@ export async function execute(services: CallServices, running: RunningCall, run:
   } catch (error) {
     outcome = { ok: false, error: errorOfRun(services, running, error), durationMs: took() }
   }
-  services.observe({
-    tool: tool.id,
-    code: outcome.ok ? 'ok' : outcome.error.code,
-    durationMs: outcome.durationMs,
-  })
   return outcome
 }
 

@@ -42,10 +42,10 @@ export const QUERIES = {
   runningOf: `SELECT record, tenant, principal, tool, attempt, rerun_until FROM calls
     WHERE state = 'running' AND writer = ? LIMIT ?`,
   makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
-  listCalls:
-    'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer ORDER BY c.no DESC LIMIT ?',
-  listCallsByState:
-    'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.state = ? ORDER BY c.no DESC LIMIT ?',
+  listCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+  listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.state = ? AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
 
   expiredResults: `SELECT record, tier, claim_group, outcome_group, late_group FROM calls
     WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ? ORDER BY finished_at LIMIT ?`,

@@ -178,11 +178,12 @@ export class SqliteStore implements Store {
 
   list(filter: CallFilter): readonly CallRecord[] {
     const { state, limit } = filter
+    const tenant = filter.tenant ?? null
     return this.#read(() => {
       const rows =
         state === undefined
-          ? this.#database.all('listCalls', limit)
-          : this.#database.all('listCallsByState', state, limit)
+          ? this.#database.all('listCalls', tenant, tenant, limit)
+          : this.#database.all('listCallsByState', state, tenant, tenant, limit)
       return rows.map((row) => callFromRow(row, this.#contents))
     })
   }
