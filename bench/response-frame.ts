@@ -1,4 +1,5 @@
 const HEAD_END = '\r\n\r\n'
+const LENGTH_HEADER = '\r\ncontent-length:'
 const LAST_CHUNK = '0\r\n\r\n'
 
 /**
@@ -32,9 +33,7 @@ export class ResponseFrame {
     this.#tail = ''
     this.#inBody = true
     this.status = Number(head.slice('http/1.1 '.length, 'http/1.1 200'.length))
-    const place = head.indexOf('\r\ncontent-length:')
-    if (place !== -1) this.#remaining = Number.parseInt(head.slice(place + '\r\ncontent-length:'.length), 10)
-    else this.#remaining = this.status === 304 || this.status === 204 ? 0 : undefined
+    this.#remaining = this.status === 304 ? 0 : readContentLength(head)
   }
 
   #pushBody(buffer: Buffer, from: number, length: number): boolean {
@@ -49,4 +48,9 @@ export class ResponseFrame {
     }
     return !this.#inBody
   }
+}
+
+function readContentLength(head: string): number | undefined {
+  const place = head.indexOf(LENGTH_HEADER)
+  return place === -1 ? undefined : Number.parseInt(head.slice(place + LENGTH_HEADER.length), 10)
 }
