@@ -1,0 +1,67 @@
+import { ADD_TOOL, API_KEY } from './servers/add-contract.ts'
+
+/** A request of the comparison; each contender is asked in its own protocol. */
+export interface BenchRequest {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: unknown
+}
+
+/** Stands where every sending of the request has its own call id. */
+export const CALL_ID_MARK = '#'.repeat(12)
+
+function post(path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): BenchRequest {
+  return {
+    method: 'POST',
+    path,
+    headers: { 'x-api-key': API_KEY, 'content-type': 'application/json', ...headers },
+    body,
+  }
+}
+
+/** One OTC call of an add tool. */
+export function addCall(toolId: string = ADD_TOOL, callId?: string): BenchRequest {
+  return post('/tools/call', {
+    $schema: 'urn:oxp:1.0',
+    request: {
+      tool_id: toolId,
+      ...(callId === undefined ? {} : { call_id: callId }),
+      input: { a: 2, b: 3 },
+    },
+  })
+}
+
+const MCP_REVISION = '2026-07-28'
+
+/** The same call over MCP: the envelope in `_meta` and the mirrored headers make it stateless. */
+export function mcpAddCall(): BenchRequest {
+  return post(
+    '/mcp',
+    {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: {
+        name: 'Calculator_Add',
+        arguments: { a: 2, b: 3 },
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': MCP_REVISION,
+          'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1.0.0' },
+          'io.modelcontextprotocol/clientCapabilities': {},
+        },
+      },
+    },
+    {
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': MCP_REVISION,
+      'mcp-method': 'tools/call',
+      'mcp-name': 'Calculator_Add',
+    },
+  )
+}
+
+/** The whole catalog. */
+export function listTools(headers: Readonly<Record<string, string>> = {}): BenchRequest {
+  return { method: 'GET', path: '/tools', headers: { 'x-api-key': API_KEY, ...headers }, body: undefined }
+}

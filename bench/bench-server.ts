@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+const START_LIMIT_MS = 60_000
+const STOP_LIMIT_MS = 20_000
+
+export interface ServerCommand {
+  /** File name in `servers/`, without extension. */
+  readonly file: string
+  readonly args: readonly string[]
+}
+
+/** A server in a process of its own. */
+export interface BenchServer {
+  readonly port: number
+  /** From spawning the process to its ready line. */
+  readonly startUpMs: number
+  stop(): Promise<void>
+}
+
+export async function startBenchServer(
+  command: ServerCommand,
+  nodeOptions: readonly string[] = [],
+): Promise<BenchServer> {
+  const file = fileURLToPath(new URL(`servers/${command.file}.ts`, import.meta.url))
+  const startedAt = performance.now()
+  const child = spawn(
+    process.execPath,
+    ['--conditions=source', '--disable-warning=ExperimentalWarning', ...nodeOptions, file, ...command.args],
+    { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_ENV: 'production' } },
+  )
+  try {
+    const port = await readPort(child)
+    return { port, startUpMs: performance.now() - startedAt, stop: () => stop(child) }
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw new Error(`The server "${[command.file, ...command.args].join(' ')}" did not start.`, {
+      cause: error,
+    })
+  }
+}
+
+async function readPort(child: ChildProcess): Promise<number> {
+  if (child.stdout === null) throw new Error('The server has no standard output.')
+  const signal = AbortSignal.timeout(START_LIMIT_MS)
+  const exited = once(child, 'exit', { signal }).then(([code]) => [`exit code ${code}`])
+  const [line] = await Promise.race([
+    once(createInterface({ input: child.stdout }), 'line', { signal }),
+    exited,
+  ])
+  const port = /^ready (\d+)$/.exec(String(line))?.[1]
+  if (port === undefined) throw new Error(`Expected the line "ready PORT", got "${line}".`)
+  return Number(port)
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const exited = once(child, 'exit', { signal: AbortSignal.timeout(STOP_LIMIT_MS) })
+  child.kill('SIGTERM')
+  await exited.catch(() => child.kill('SIGKILL'))
+}

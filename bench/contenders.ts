@@ -1,0 +1,40 @@
+import { addCall, type BenchRequest, CALL_ID_MARK, mcpAddCall } from './bench-request.ts'
+import type { ServerCommand } from './bench-server.ts'
+import { BUMP_TOOL } from './servers/add-contract.ts'
+
+export interface Contender {
+  readonly title: string
+  readonly command: ServerCommand
+  readonly request: BenchRequest
+}
+
+function collet(store: 'memory' | 'sqlite', tools = 10): ServerCommand {
+  return { file: 'collet', args: [`--store=${store}`, `--tools=${tools}`] }
+}
+
+const BARE: ServerCommand = { file: 'bare', args: [] }
+
+export const CONTENDERS = {
+  bare: { title: 'bare node:http', command: BARE, request: addCall() },
+  'bare again': { title: 'bare node:http', command: BARE, request: addCall() },
+  memory: { title: 'memory store', command: collet('memory'), request: addCall() },
+  sqlite: { title: 'SQLite', command: collet('sqlite'), request: addCall() },
+  keyed: {
+    title: 'SQLite, call ids',
+    command: collet('sqlite'),
+    request: addCall(undefined, CALL_ID_MARK),
+  },
+  write: { title: 'SQLite, write tool', command: collet('sqlite'), request: addCall(BUMP_TOOL) },
+  mcp: { title: 'MCP SDK v2', command: { file: 'mcp', args: [] }, request: mcpAddCall() },
+  'tools 1000': { title: '1 000 tools', command: collet('memory', 1_000), request: addCall() },
+  'tools 10000': { title: '10 000 tools', command: collet('memory', 10_000), request: addCall() },
+} as const satisfies Record<string, Contender>
+
+export type ContenderName = keyof typeof CONTENDERS
+
+/** A catalog large enough that listing it is real work. */
+export const LARGE_CATALOG = { tools: 10_000, command: collet('sqlite', 10_000) } as const
+
+export function isContenderName(text: string): text is ContenderName {
+  return Object.hasOwn(CONTENDERS, text)
+}

@@ -1,0 +1,91 @@
+import type { ContenderName } from './contenders.ts'
+import type { LoadResult } from './load.ts'
+import type { CatalogMeasurement } from './measure-catalog.ts'
+import type { CatalogRow, RatioRow, Row, RowName, SpreadRow } from './rows.ts'
+import { median } from './statistics.ts'
+
+/** All measurements, one entry a round. */
+export interface Measurements {
+  readonly loads: ReadonlyMap<ContenderName, readonly LoadResult[]>
+  readonly catalogs: readonly CatalogMeasurement[]
+}
+
+/** One line of the table. */
+export interface Line {
+  readonly row: RowName
+  readonly title: string
+  readonly requestsPerSecond: number | undefined
+  readonly p50Ms: number | undefined
+  readonly p99Ms: number | undefined
+  readonly againstRequestsPerSecond: number | undefined
+  /** Median of the rounds' own ratios, lowest and highest round. */
+  readonly ratio: { readonly median: number; readonly lowest: number; readonly highest: number } | undefined
+  readonly target: string
+  /** `undefined` = the row is for information. */
+  readonly passed: boolean | undefined
+}
+
+export function reportLine(name: RowName, row: Row, measured: Measurements): Line {
+  if (row.kind === 'ratio') return { row: name, ...reportRatio(row, measured) }
+  if (row.kind === 'spread') return { row: name, ...reportSpread(row, measured) }
+  return { row: name, ...reportCatalog(row, measured) }
+}
+
+type Body = Omit<Line, 'row'>
+
+function reportRatio(row: RatioRow, measured: Measurements): Body {
+  const against = measured.loads.get(row.against) ?? []
+  const ratio = ratioOf(measured, row.contender, row.against)
+  return {
+    title: row.title,
+    ...summary(measured.loads.get(row.contender) ?? []),
+    againstRequestsPerSecond: median(against.map((load) => load.requestsPerSecond)),
+    ratio,
+    target: row.atLeast === undefined ? '' : `≥ ${row.atLeast.toFixed(2)}`,
+    passed: row.atLeast === undefined ? undefined : ratio.median >= row.atLeast,
+  }
+}
+
+function reportSpread(row: SpreadRow, measured: Measurements): Body {
+  const pairs = row.contenders.flatMap((left) =>
+    row.contenders.filter((right) => right !== left).map((right) => ratioOf(measured, left, right)),
+  )
+  const ratio = pairs.reduce((worst, pair) => (pair.median < worst.median ? pair : worst))
+  return {
+    title: row.title,
+    ...summary(row.contenders.flatMap((contender) => measured.loads.get(contender) ?? [])),
+    againstRequestsPerSecond: undefined,
+    ratio,
+    target: `≥ ${row.atLeast.toFixed(2)}`,
+    passed: ratio.median >= row.atLeast,
+  }
+}
+
+function reportCatalog(row: CatalogRow, measured: Measurements): Body {
+  const { timing } = row
+  const target = `≤ ${row.atMostMs} ms`
+  const rest = { title: row.title, againstRequestsPerSecond: undefined, ratio: undefined, target }
+  if (timing === 'startUp') {
+    const p50Ms = median(measured.catalogs.map((catalog) => catalog.startUpMs))
+    return { ...rest, requestsPerSecond: undefined, p50Ms, p99Ms: undefined, passed: p50Ms <= row.atMostMs }
+  }
+  const lists = summary(measured.catalogs.map((catalog) => catalog[timing]))
+  return { ...rest, ...lists, passed: lists.p50Ms <= row.atMostMs }
+}
+
+function summary(loads: readonly LoadResult[]) {
+  return {
+    requestsPerSecond: median(loads.map((load) => load.requestsPerSecond)),
+    p50Ms: median(loads.map((load) => load.p50Ms)),
+    p99Ms: median(loads.map((load) => load.p99Ms)),
+  }
+}
+
+/** Compares inside each round first, so that a slow minute of the machine slows both sides. */
+function ratioOf(measured: Measurements, contender: ContenderName, against: ContenderName) {
+  const others = measured.loads.get(against) ?? []
+  const ratios = (measured.loads.get(contender) ?? []).map(
+    (load, round) => load.requestsPerSecond / (others[round]?.requestsPerSecond ?? Number.NaN),
+  )
+  return { median: median(ratios), lowest: Math.min(...ratios), highest: Math.max(...ratios) }
+}

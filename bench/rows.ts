@@ -1,0 +1,107 @@
+import type { ContenderName } from './contenders.ts'
+
+/** Requests per second of one contender over those of another. */
+export interface RatioRow {
+  readonly kind: 'ratio'
+  readonly title: string
+  readonly contender: ContenderName
+  readonly against: ContenderName
+  /** `undefined` = shown for information. */
+  readonly atLeast: number | undefined
+}
+
+/** The most different two of several contenders. */
+export interface SpreadRow {
+  readonly kind: 'spread'
+  readonly title: string
+  readonly contenders: readonly ContenderName[]
+  readonly atLeast: number
+}
+
+export type CatalogTiming = 'plain' | 'gzip' | 'notModified' | 'startUp'
+
+export interface CatalogRow {
+  readonly kind: 'catalog'
+  readonly title: string
+  readonly timing: CatalogTiming
+  readonly atMostMs: number
+}
+
+export type Row = RatioRow | SpreadRow | CatalogRow
+
+/** What is promised, row by row. */
+export const ROWS = {
+  memory: {
+    kind: 'ratio',
+    title: 'memory store, against bare node:http',
+    contender: 'memory',
+    against: 'bare',
+    atLeast: 0.5,
+  },
+  sqlite: {
+    kind: 'ratio',
+    title: 'SQLite, outcome and event fsynced, against bare',
+    contender: 'sqlite',
+    against: 'bare',
+    atLeast: 0.3,
+  },
+  mcp: {
+    kind: 'ratio',
+    title: 'SQLite, against MCP SDK v2 (stateless, JSON)',
+    contender: 'sqlite',
+    against: 'mcp',
+    atLeast: 4,
+  },
+  write: {
+    kind: 'ratio',
+    title: 'SQLite, write tool, claim and outcome fsynced, against bare',
+    contender: 'write',
+    against: 'bare',
+    atLeast: 0.18,
+  },
+  tools: {
+    kind: 'spread',
+    title: 'calls with 10, 1 000 and 10 000 tools (least over most)',
+    contenders: ['memory', 'tools 1000', 'tools 10000'],
+    atLeast: 0.9,
+  },
+  'list-plain': { kind: 'catalog', title: 'GET /tools, 10 000 tools', timing: 'plain', atMostMs: 150 },
+  'list-gzip': { kind: 'catalog', title: 'GET /tools, 10 000 tools, gzip', timing: 'gzip', atMostMs: 150 },
+  'list-304': {
+    kind: 'catalog',
+    title: 'GET /tools, 10 000 tools, 304',
+    timing: 'notModified',
+    atMostMs: 2,
+  },
+  'start-up': {
+    kind: 'catalog',
+    title: 'start-up with 10 000 tools',
+    timing: 'startUp',
+    atMostMs: 2_000,
+  },
+  keyed: {
+    kind: 'ratio',
+    title: 'SQLite, every call with its own call id, against bare',
+    contender: 'keyed',
+    against: 'bare',
+    atLeast: undefined,
+  },
+  noise: {
+    kind: 'ratio',
+    title: 'bare against bare: the noise of this machine',
+    contender: 'bare again',
+    against: 'bare',
+    atLeast: undefined,
+  },
+} as const satisfies Record<string, Row>
+
+export type RowName = keyof typeof ROWS
+
+export function isRowName(text: string): text is RowName {
+  return Object.hasOwn(ROWS, text)
+}
+
+export function contendersOf(row: Row): readonly ContenderName[] {
+  if (row.kind === 'ratio') return [row.against, row.contender]
+  return row.kind === 'spread' ? row.contenders : []
+}

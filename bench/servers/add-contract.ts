@@ -1,0 +1,15 @@
+/** What every server of the comparison is asked, so that they do the same work. */
+export const API_KEY = 'bench-key-0123456789abcdef0123456789abcdef'
+
+export const ADD_TOOL = 'Calculator.Add@1.0.0'
+export const BUMP_TOOL = 'Counter.Bump@1.0.0'
+
+/** The JSON Schema that `z.object({ a: z.number(), b: z.number() })` publishes. */
+export const ADD_INPUT_SCHEMA = {
+  type: 'object',
+  properties: {
+    a: { type: 'number', description: 'The first number.' },
+    b: { type: 'number', description: 'The second number.' },
+  },
+  required: ['a', 'b'],
+} as const

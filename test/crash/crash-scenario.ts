@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { checkJournal, type JournalCheck } from './check-journal.ts'
+import type { CrashStage } from './crash-stage.ts'
+import { readEffects } from './effect-log.ts'
+import { judgeHistory, type Verdict } from './judge-history.ts'
+import { type KillPlan, killRepeatedly } from './kill-repeatedly.ts'
+import { lookLast } from './look-last.ts'
+import { makeCalls } from './make-calls.ts'
+import { seededRandom } from './seeded-random.ts'
+import { ServerProcess } from './server-process.ts'
+
+const CALLERS = 16
+
+export interface CrashOptions extends KillPlan {
+  /** Server processes on the one SQLite file; only the first is killed. */
+  readonly writers: 1 | 2
+  readonly seed: number
+}
+
+export interface CrashResult {
+  readonly verdict: Verdict
+  readonly journal: JournalCheck
+}
+
+/** Calls, kills, restarts, looks, and judges. Leaves no process and no file behind. */
+export async function runCrashScenario(options: CrashOptions): Promise<CrashResult> {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-crash-'))
+  const masterKey = randomBytes(32).toString('base64')
+  const stage = setStage(options, folder, masterKey)
+  try {
+    for (const server of stage.servers) server.start()
+    await callAndKill(stage, options)
+    const lastLooks = await lookLast(stage)
+    await stopAll(stage)
+    const effects = readEffects(join(folder, 'effects.log'))
+    const verdict = judgeHistory({ ...stage, effects, lastLooks })
+    return { verdict, journal: await checkJournal(folder, masterKey) }
+  } finally {
+    await stopAll(stage)
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function setStage(options: CrashOptions, folder: string, masterKey: string): CrashStage {
+  const apiKey = randomBytes(32).toString('hex')
+  const servers = Array.from(
+    { length: options.writers },
+    (_, place) => new ServerProcess({ folder, masterKey, apiKey, seed: options.seed + place * 1_000 }),
+  )
+  return { servers, apiKey, random: seededRandom(options.seed), tools: new Map(), sendings: [], kills: [] }
+}
+
+async function callAndKill(stage: CrashStage, plan: KillPlan): Promise<void> {
+  const stop = new AbortController()
+  const callers = Array.from({ length: CALLERS }, () => makeCalls(stage, stop.signal))
+  await Promise.all([killRepeatedly(stage, plan, stop), ...callers]).finally(() => stop.abort())
+}
+
+async function stopAll(stage: CrashStage): Promise<void> {
+  await Promise.all(stage.servers.map((server) => server.stop()))
+}

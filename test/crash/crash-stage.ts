@@ -1,0 +1,28 @@
+import type { Kill, Sending } from './call-history.ts'
+import type { EffectTool } from './effect-log.ts'
+import type { Random } from './seeded-random.ts'
+import type { ServerProcess } from './server-process.ts'
+
+/** What callers, killer and last look share; it only grows. */
+export interface CrashStage {
+  readonly servers: readonly ServerProcess[]
+  readonly apiKey: string
+  readonly random: Random
+  readonly tools: Map<string, EffectTool>
+  readonly sendings: Sending[]
+  readonly kills: Kill[]
+}
+
+/** The server a request goes to: the wanted one, or while it is down another that listens. */
+export function pickServer(stage: CrashStage, wanted: number): number {
+  if (stage.servers[wanted]?.listening) return wanted
+  const other = stage.servers.findIndex((server) => server.listening)
+  return other === -1 ? wanted : other
+}
+
+/** Where that server listens, once it does. */
+export async function addressOf(stage: CrashStage, server: number) {
+  const process = stage.servers[server]
+  if (process === undefined) throw new Error(`There is no server ${server}.`)
+  return { url: await process.url(), apiKey: stage.apiKey }
+}

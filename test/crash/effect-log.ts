@@ -1,0 +1,40 @@
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs'
+
+/** The tools of the test by what may happen to them after a crash. */
+export const EFFECT_TOOLS = {
+  'Effect.Write@1.0.0': { repeatable: false },
+  'Effect.Idempotent@1.0.0': { repeatable: true },
+  'Effect.Flaky@1.0.0': { repeatable: false },
+} as const
+
+export type EffectTool = keyof typeof EFFECT_TOOLS
+
+/** One thing a tool did to the world. */
+export interface Effect {
+  readonly key: string
+  /** Made by the run itself: tells two runs of one key apart. */
+  readonly nonce: string
+}
+
+/** On disk when this returns, and outside the store: the world does not roll back with our database. */
+export function appendEffect(file: string, effect: Effect): void {
+  const descriptor = openSync(file, 'a')
+  try {
+    writeSync(descriptor, `${effect.key} ${effect.nonce}\n`)
+    fsyncSync(descriptor)
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
+export function readEffects(file: string): readonly Effect[] {
+  if (!existsSync(file)) return []
+  const lines = readFileSync(file, 'utf8').split('\n')
+  return lines.filter((line) => line !== '').map(parseEffect)
+}
+
+function parseEffect(line: string): Effect {
+  const [, key, nonce] = /^(\S+) (\S+)$/.exec(line) ?? []
+  if (key === undefined || nonce === undefined) throw new Error(`Expected "KEY NONCE", got "${line}".`)
+  return { key, nonce }
+}

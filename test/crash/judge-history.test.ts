@@ -1,0 +1,147 @@
+import { describe, expect, it } from 'vitest'
+import type { CallHistory, LastLook, Reply, Sending } from './call-history.ts'
+import type { EffectTool } from './effect-log.ts'
+import { type Breach, judgeHistory } from './judge-history.ts'
+
+const KEY = 'call-0'
+
+function success(nonce: string): Reply {
+  const body = JSON.stringify({ result: { call_id: KEY, success: true, value: nonce } })
+  return { ...FAILURE, success: true, body, value: nonce }
+}
+
+const FAILURE: Reply = {
+  status: 200,
+  comeAgain: false,
+  errorCode: 'ambiguous',
+  success: false,
+  canRetry: false,
+  body: '{"result":{"success":false}}',
+  value: undefined,
+}
+const RELEASED: Reply = { ...FAILURE, errorCode: 'tool_failed', canRetry: true }
+const OUTCOME_UNKNOWN: Reply = { ...FAILURE, errorCode: 'outcome_unknown' }
+
+function sent(reply: Reply | undefined, times: Partial<Sending> = {}): Sending {
+  return { key: KEY, server: 0, sentAtMs: 10, endedAtMs: 20, reply, ...times }
+}
+
+interface Story {
+  readonly tool?: EffectTool
+  readonly sendings?: readonly Sending[]
+  readonly nonces?: readonly string[]
+  readonly looks?: readonly LastLook[]
+  readonly killedAtMs?: number
+}
+
+/** One call that ran once, was acknowledged, and is still there, except for what the test changes. */
+function history(story: Story): CallHistory {
+  return {
+    tools: new Map([[KEY, story.tool ?? 'Effect.Write@1.0.0']]),
+    sendings: story.sendings ?? [sent(success('n1'))],
+    kills: [{ server: 0, atMs: story.killedAtMs ?? 15 }],
+    effects: (story.nonces ?? ['n1']).map((nonce) => ({ key: KEY, nonce })),
+    lastLooks: new Map([[KEY, story.looks ?? [{ reply: success('n1'), state: 'succeeded' }]]]),
+  }
+}
+
+function breaches(story: Story): readonly Breach[] {
+  return judgeHistory(history(story)).findings.map((finding) => finding.breach)
+}
+
+describe('judgeHistory', () => {
+  it('finds nothing in a call that ran once and kept its outcome', () => {
+    expect(judgeHistory(history({}))).toEqual({
+      calls: 1,
+      acknowledged: 1,
+      sendings: 1,
+      kills: 1,
+      effects: 1,
+      ambiguous: 0,
+      findings: [],
+    })
+  })
+
+  it('finds a second effect of a tool that is not idempotent', () => {
+    expect(breaches({ nonces: ['n1', 'n2'] })).toEqual(['effect twice'])
+    expect(breaches({ nonces: ['n1', 'n2'], tool: 'Effect.Flaky@1.0.0' })).toEqual(['effect twice'])
+  })
+
+  it('allows a second effect of an idempotent tool', () => {
+    expect(breaches({ nonces: ['n1', 'n2'], tool: 'Effect.Idempotent@1.0.0' })).toEqual([])
+  })
+
+  it('finds an outcome that is another one after the restart', () => {
+    const looks = [{ reply: success('n2'), state: 'succeeded' }]
+    const tool = 'Effect.Idempotent@1.0.0'
+    expect(breaches({ looks, tool, nonces: ['n1', 'n2'] })).toEqual(['outcome changed'])
+  })
+
+  it('finds two callers who got different outcomes', () => {
+    const sendings = [sent(success('n1')), sent({ ...success('n1'), body: '{"result":{}}' })]
+    expect(breaches({ sendings })).toEqual(['outcome changed'])
+  })
+
+  it('finds an outcome that only one of two servers still knows', () => {
+    const looks = [
+      { reply: success('n1'), state: 'succeeded' },
+      { reply: OUTCOME_UNKNOWN, state: 'running' },
+    ]
+    expect(breaches({ looks })).toEqual(['outcome lost', 'not final'])
+  })
+
+  it('finds an acknowledged outcome that is gone', () => {
+    const looks = [{ reply: RELEASED, state: 'released' }]
+    expect(breaches({ looks })).toEqual(['outcome lost'])
+  })
+
+  it('finds a call nobody knows any more', () => {
+    expect(breaches({ looks: [{ reply: success('n1'), state: undefined }] })).toEqual(['not final'])
+    expect(breaches({ looks: [] })).toEqual(['not final'])
+  })
+
+  it('finds a call that still runs', () => {
+    expect(breaches({ looks: [{ reply: success('n1'), state: 'running' }] })).toEqual(['not final'])
+  })
+
+  it('finds a success whose effect never happened', () => {
+    expect(breaches({ nonces: [] })).toEqual(['success without effect'])
+  })
+
+  it('accepts an ambiguous call that was in flight at a kill', () => {
+    const looks = [{ reply: FAILURE, state: 'ambiguous' }]
+    expect(breaches({ sendings: [sent(undefined)], looks })).toEqual([])
+    expect(breaches({ sendings: [sent(undefined)], looks, killedAtMs: 25 })).toEqual([])
+  })
+
+  it('finds an ambiguous call that no kill explains', () => {
+    const looks = [{ reply: FAILURE, state: 'ambiguous' }]
+    expect(breaches({ sendings: [sent(undefined)], looks, killedAtMs: 5 })).toEqual([
+      'ambiguous without a kill',
+    ])
+    expect(breaches({ sendings: [sent(undefined, { server: 1 })], looks })).toEqual([
+      'ambiguous without a kill',
+    ])
+    expect(breaches({ sendings: [sent(FAILURE)], looks, killedAtMs: 25 })).toEqual([
+      'ambiguous without a kill',
+    ])
+  })
+
+  it('finds an ambiguous call of an idempotent tool, which should have run again', () => {
+    const looks = [{ reply: FAILURE, state: 'ambiguous' }]
+    const tool = 'Effect.Idempotent@1.0.0'
+    expect(breaches({ sendings: [sent(undefined)], looks, tool })).toEqual(['ambiguous though repeatable'])
+  })
+
+  it('does not hold the server to a released failure or to outcome_unknown', () => {
+    const sendings = [sent(RELEASED), sent(OUTCOME_UNKNOWN), sent(success('n1'))]
+    expect(breaches({ sendings })).toEqual([])
+  })
+
+  it('finds a status that no call may be answered with', () => {
+    const refused = { ...FAILURE, status: 500 }
+    expect(breaches({ sendings: [sent(refused), sent(success('n1'))] })).toEqual(['unexpected reply'])
+    const waiting = { ...FAILURE, status: 400, comeAgain: true }
+    expect(breaches({ sendings: [sent(waiting), sent(success('n1'))] })).toEqual([])
+  })
+})

@@ -1,0 +1,160 @@
+import { type CallHistory, isFinal, type LastLook, type Reply, type Sending } from './call-history.ts'
+import { EFFECT_TOOLS, type Effect, type EffectTool } from './effect-log.ts'
+
+export type Breach =
+  | 'effect twice'
+  | 'outcome changed'
+  | 'outcome lost'
+  | 'not final'
+  | 'success without effect'
+  | 'ambiguous without a kill'
+  | 'ambiguous though repeatable'
+  | 'unexpected reply'
+
+export interface Finding {
+  readonly breach: Breach
+  readonly key: string
+  readonly detail: string
+}
+
+export interface Verdict {
+  readonly calls: number
+  /** Calls whose final outcome some caller had in hand before the last restart. */
+  readonly acknowledged: number
+  readonly sendings: number
+  readonly kills: number
+  readonly effects: number
+  readonly ambiguous: number
+  readonly findings: readonly Finding[]
+}
+
+/** Everything known about one call. */
+interface CallStory {
+  readonly key: string
+  readonly tool: EffectTool
+  readonly sendings: readonly Sending[]
+  readonly effects: readonly Effect[]
+  readonly lastLooks: readonly LastLook[]
+}
+
+/** Compares what a run saw with what is promised ("What we promise" in `docs/durable-call.md`). */
+export function judgeHistory(history: CallHistory): Verdict {
+  const stories = tellStories(history)
+  return {
+    calls: stories.length,
+    acknowledged: stories.filter((story) => finalReplies(story.sendings).length > 0).length,
+    sendings: history.sendings.length,
+    kills: history.kills.length,
+    effects: history.effects.length,
+    ambiguous: stories.filter(isAmbiguous).length,
+    findings: stories.flatMap((story) => [
+      ...judgeReplies(story),
+      ...judgeEffects(story),
+      ...judgeOutcomes(story),
+      ...judgeState(story),
+      ...judgeAmbiguity(story, history),
+    ]),
+  }
+}
+
+function tellStories(history: CallHistory): CallStory[] {
+  const sendings = Map.groupBy(history.sendings, (sending) => sending.key)
+  const effects = Map.groupBy(history.effects, (effect) => effect.key)
+  return [...history.tools].map(([key, tool]) => ({
+    key,
+    tool,
+    sendings: sendings.get(key) ?? [],
+    effects: effects.get(key) ?? [],
+    lastLooks: history.lastLooks.get(key) ?? [],
+  }))
+}
+
+/** Only a call's own outcome, or a refusal that asks to come again, may answer a good request. */
+function judgeReplies(story: CallStory): Finding[] {
+  return replies(story)
+    .filter((reply) => reply.status !== 200 && !reply.comeAgain)
+    .map((reply) => ({ breach: 'unexpected reply', key: story.key, detail: `status ${reply.status}` }))
+}
+
+/** One key, at most one effect; and no success without one. */
+function judgeEffects(story: CallStory): Finding[] {
+  const { key, tool, effects } = story
+  const nonces = new Set(effects.map((effect) => effect.nonce))
+  const invented = replies(story).find(({ success, value }) => success && !nonces.has(value ?? ''))
+  return [
+    ...(effects.length > 1 && !EFFECT_TOOLS[tool].repeatable
+      ? [{ breach: 'effect twice', key, detail: `${effects.length} effects of ${tool}` } as const]
+      : []),
+    ...(invented === undefined
+      ? []
+      : [{ breach: 'success without effect', key, detail: invented.body } as const]),
+  ]
+}
+
+/** A final acknowledged outcome never changes or vanishes. */
+function judgeOutcomes(story: CallStory): Finding[] {
+  const { key } = story
+  const acknowledged = finalReplies(story.sendings)
+  const seenLast = finalReplies(story.lastLooks)
+  const [first] = [...acknowledged, ...seenLast]
+  const changed = [...acknowledged, ...seenLast].find((reply) => reply.body !== first?.body)
+  const lost = acknowledged.length > 0 && seenLast.length < story.lastLooks.length
+  return [
+    ...(changed === undefined || first === undefined
+      ? []
+      : [
+          {
+            breach: 'outcome changed',
+            key,
+            detail: `${first.body} became ${changed.body}`,
+          } as const,
+        ]),
+    ...(lost ? [{ breach: 'outcome lost', key, detail: acknowledged[0]?.body ?? '' } as const] : []),
+  ]
+}
+
+/** After the last restart every call is final, ambiguous, or released by its author's word. */
+function judgeState(story: CallStory): Finding[] {
+  const { key, lastLooks } = story
+  if (lastLooks.length === 0) return [{ breach: 'not final', key, detail: 'nobody looked' }]
+  return lastLooks
+    .filter((look) => !isSettled(look))
+    .map(({ state, reply }) => ({
+      breach: 'not final',
+      key,
+      detail: `state ${state ?? 'unknown'}, status ${reply.status}, ${reply.body}`,
+    }))
+}
+
+function isSettled({ state, reply }: LastLook): boolean {
+  if (reply.success) return state === 'succeeded'
+  if (reply.canRetry) return state === 'released' || state === 'failed'
+  return isFinal(reply) && (state === 'failed' || state === 'ambiguous')
+}
+
+/** Only a crash makes a call ambiguous, and never one that may run again (rule 8). */
+function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
+  if (!isAmbiguous(story)) return []
+  const { key, tool } = story
+  if (EFFECT_TOOLS[tool].repeatable) return [{ breach: 'ambiguous though repeatable', key, detail: tool }]
+  const cut = story.sendings.some((sending) => history.kills.some((kill) => wasInFlight(sending, kill)))
+  return cut ? [] : [{ breach: 'ambiguous without a kill', key, detail: `${story.sendings.length} sendings` }]
+}
+
+/** A run outlives a broken connection, so an unanswered sending stays in flight until its server dies. */
+function wasInFlight(sending: Sending, kill: { readonly server: number; readonly atMs: number }): boolean {
+  if (sending.server !== kill.server || sending.sentAtMs > kill.atMs) return false
+  return sending.reply === undefined || sending.endedAtMs >= kill.atMs
+}
+
+function isAmbiguous(story: CallStory): boolean {
+  return story.lastLooks.some((look) => look.state === 'ambiguous')
+}
+
+function replies(story: CallStory): Reply[] {
+  return [...story.sendings, ...story.lastLooks].flatMap(({ reply }) => reply ?? [])
+}
+
+function finalReplies(looks: readonly { readonly reply: Reply | undefined }[]): Reply[] {
+  return looks.flatMap(({ reply }) => (reply !== undefined && isFinal(reply) ? [reply] : []))
+}

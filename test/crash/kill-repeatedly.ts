@@ -1,0 +1,34 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { CrashStage } from './crash-stage.ts'
+import { between } from './seeded-random.ts'
+
+const VICTIM = 0
+/** How often a server dies before it listens: recovery must survive being cut as well. */
+const EARLY_SHARE = 0.15
+const LONGEST_LIFE_MS = 400
+
+export interface KillPlan {
+  readonly kills: number
+  /** Goes on killing until this much time has passed. */
+  readonly seconds: number
+}
+
+/** Kills and restarts the first server; the callers stop at the last kill, with calls still in flight. */
+export async function killRepeatedly(
+  stage: CrashStage,
+  plan: KillPlan,
+  stop: AbortController,
+): Promise<void> {
+  const victim = stage.servers[VICTIM]
+  if (victim === undefined) throw new Error('There is no server to kill.')
+  const until = performance.now() + plan.seconds * 1000
+  while (!stop.signal.aborted) {
+    if (stage.random() >= EARLY_SHARE) await victim.url()
+    await wait(between(stage.random, 0, LONGEST_LIFE_MS))
+    stage.kills.push({ server: VICTIM, atMs: performance.now() })
+    await victim.kill()
+    if (stage.kills.length >= plan.kills && performance.now() >= until) stop.abort()
+    victim.start()
+  }
+  await victim.url()
+}

@@ -1,0 +1,52 @@
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { Settings } from '#config/settings'
+import { prepareTools } from '#core/prepare-tools'
+import { DEFAULT_TENANT } from '#core/principal'
+import { Secret } from '#core/secret'
+import { startServer } from '#server/start-server'
+import { makeEffectTools } from './effect-tools.ts'
+import { seededRandom } from './seeded-random.ts'
+
+/** The server that gets killed: a child process of the driver. */
+const { values } = parseArgs({
+  options: {
+    folder: { type: 'string', default: '' },
+    port: { type: 'string', default: '0' },
+    seed: { type: 'string', default: '1' },
+  },
+})
+const { COLLET_KEY = '', CRASH_API_KEY = '' } = process.env
+
+const tools = makeEffectTools(join(values.folder, 'effects.log'), seededRandom(Number(values.seed)))
+const settings: Settings = {
+  tools: prepareTools(tools),
+  toolkits: new Map(),
+  server: {
+    host: '127.0.0.1',
+    port: Number(values.port),
+    publicUrl: undefined,
+    bodyLimitBytes: 1_048_576,
+    allowedOrigins: [],
+  },
+  store: `sqlite:${join(values.folder, 'collet.db')}`,
+  dataFolder: values.folder,
+  masterKey: Buffer.from(COLLET_KEY, 'base64'),
+  auth: {
+    apiKeys: [{ id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] }],
+    jwt: undefined,
+  },
+  calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
+  journal: { retentionDays: 90 },
+  logLevel: 'error',
+  otlpEndpoint: undefined,
+}
+
+const server = await startServer(settings)
+process.once('SIGTERM', async () => {
+  await server.close()
+  process.exit(0)
+})
+// Ends with the driver, even if the driver had no time to say so.
+process.stdin.resume().once('end', () => process.exit(1))
+process.stdout.write(`ready ${new URL(server.url).port}\n`)
