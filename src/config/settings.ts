@@ -17,7 +17,7 @@ export interface JwtSettings {
   readonly tenant: string
 }
 
-/** Everything the server needs, checked and with every default filled in. Nothing below this reads a file or `process.env`. */
+/** Everything the server needs, checked and with every default filled in. Nothing below this reads a file or the environment. */
 export interface Settings {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name. */

@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest'
+import { importsOf, readSourceFiles, resolveImport, type SourceFile } from './source-files.ts'
+
+/** Who may import whom, as ARCHITECTURE.md says. A zone always may import itself. */
+const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly may: readonly string[] }[] = [
+  { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
+  { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
+  { zone: 'core', files: /^src\/core\//, may: [] },
+  { zone: 'http-exchange', files: /^src\/protocols\/http-exchange\.ts$/, may: ['core'] },
+  { zone: 'codec', files: /^src\/protocols\/[^/]+\/(wire|codec)[^/]*\.ts$/, may: ['core', 'http-exchange'] },
+  { zone: 'protocols', files: /^src\/protocols\//, may: ['core', 'codec', 'http-exchange'] },
+  {
+    zone: 'sql',
+    files: /^src\/store\/(sql|keys)\/|^src\/store\/(challenge-key|settled-outcome)\.ts$/,
+    may: ['core'],
+  },
+  { zone: 'store', files: /^src\/store\//, may: ['core', 'sql'] },
+  { zone: 'config', files: /^src\/config\//, may: ['core'] },
+  { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config'] },
+  { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
+  {
+    zone: 'server',
+    files: /^src\/server\//,
+    may: ['core', 'codec', 'http-exchange', 'protocols', 'sql', 'store', 'config', 'auth', 'client'],
+  },
+  { zone: 'cli', files: /^src\/cli\//, may: ['core', 'config', 'client', 'server', 'codec'] },
+  { zone: 'testing', files: /^src\/testing\//, may: ['core', 'store', 'sql'] },
+]
+
+const SIBLINGS = /^src\/(protocols|sources|store)\/([^/]+)\//
+const SHARED_STORE_ROOMS = new Set(['sql', 'keys'])
+const LONGEST_FILE = 400
+
+function zoneOf(path: string) {
+  const found = ZONES.find(({ files }) => files.test(path))
+  if (found === undefined)
+    throw new Error(`${path} is in no zone: add its room to ARCHITECTURE.md and to this test`)
+  return found
+}
+
+/** What is wrong with a file's imports; empty when nothing is. */
+function findViolations(file: SourceFile): readonly string[] {
+  const from = zoneOf(file.path)
+  if (from.zone === 'tests') return []
+  return file.imports.flatMap((specifier) => {
+    if (specifier.startsWith('../')) return [`${file.path}: '${specifier}' climbs; write #room/file`]
+    const target = resolveImport(file.path, specifier)
+    if (target === undefined)
+      return from.zone === 'client' && specifier !== ''
+        ? [`${file.path}: the client has no dependencies, not even ${specifier}`]
+        : []
+    const to = zoneOf(target)
+    const allowed = to.zone === from.zone || from.may.includes(to.zone)
+    if (!allowed) return [`${file.path} (${from.zone}) may not import ${target} (${to.zone})`]
+    return areSiblings(file.path, target)
+      ? [`${file.path} and ${target} are siblings and may not know each other`]
+      : []
+  })
+}
+
+function areSiblings(from: string, to: string): boolean {
+  const [, leftRoom, left] = SIBLINGS.exec(from) ?? []
+  const [, rightRoom, right] = SIBLINGS.exec(to) ?? []
+  if (left === undefined || right === undefined || leftRoom !== rightRoom || left === right) return false
+  return !SHARED_STORE_ROOMS.has(right)
+}
+
+const files = readSourceFiles('src/**/*.ts')
+
+describe('the house', () => {
+  it('has files to look at', () => {
+    expect(files.length).toBeGreaterThan(50)
+  })
+
+  it('keeps its doors: every import is allowed by the table', () => {
+    expect(files.flatMap(findViolations)).toEqual([])
+  })
+
+  it('notices a forbidden door', () => {
+    const text = "import { createHttpApp } from '#server/http-app'\nimport x from '../up.ts'\n"
+    const found = findViolations({ path: 'src/core/tool.ts', text, imports: importsOf(text) })
+    expect(found).toEqual([
+      'src/core/tool.ts (core) may not import src/server/http-app.ts (server)',
+      "src/core/tool.ts: '../up.ts' climbs; write #room/file",
+    ])
+  })
+
+  it('keeps files small: one concept, one file', () => {
+    const long = files.filter(({ text }) => text.split('\n').length > LONGEST_FILE).map(({ path }) => path)
+    expect(long).toEqual([])
+  })
+
+  it('reads the environment in one place', () => {
+    const readers = files.filter(
+      ({ path, text }) => !path.endsWith('.test.ts') && text.includes('process.env'),
+    )
+    expect(readers.map(({ path }) => path)).toEqual(['src/config/environment.ts'])
+  })
+
+  it('has no wildcard re-exports and no files named for nothing', () => {
+    const bad = files.filter(
+      ({ path, text }) => /^export \*/m.test(text) || /\/(utils|helpers|types|common|misc)\.ts$/.test(path),
+    )
+    expect(bad.map(({ path }) => path)).toEqual([])
+  })
+
+  it('has no import cycle', () => {
+    expect(findCycle(files)).toBeUndefined()
+  })
+})
+
+function findCycle(all: readonly SourceFile[]): readonly string[] | undefined {
+  const byPath = new Map(all.map((file) => [file.path, file]))
+  const done = new Set<string>()
+  const visit = (path: string, trail: readonly string[]): readonly string[] | undefined => {
+    if (trail.includes(path)) return [...trail.slice(trail.indexOf(path)), path]
+    const file = byPath.get(path)
+    if (file === undefined || done.has(path)) return undefined
+    for (const specifier of runtimeImports(file)) {
+      const target = resolveImport(path, specifier)
+      const cycle = target === undefined ? undefined : visit(target, [...trail, path])
+      if (cycle !== undefined) return cycle
+    }
+    done.add(path)
+    return undefined
+  }
+  for (const { path } of all) {
+    const cycle = visit(path, [])
+    if (cycle !== undefined) return cycle
+  }
+  return undefined
+}
+
+/** Type-only imports vanish, so they cannot make a cycle at run time. */
+function runtimeImports(file: SourceFile): readonly string[] {
+  return importsOf(file.text.replaceAll(/^import type [^;]*?from\s*['"][^'"]+['"]/gm, ''))
+}
