@@ -1,4 +1,4 @@
-import type { JsonValue } from './json.ts'
+import { isJsonObject, type JsonValue } from './json.ts'
 
 /**
  * One text per value: members sorted by UTF-16 code unit, no spaces, numbers and strings as ECMAScript
@@ -6,12 +6,15 @@ import type { JsonValue } from './json.ts'
  */
 export function canonicalJson(value: JsonValue): string {
   if (value === null || typeof value !== 'object') return JSON.stringify(value)
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
-  const members = Object.entries(value)
-  if (members.length > 1) members.sort(byName)
-  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`).join(',')}}`
-}
-
-function byName([left]: readonly [string, JsonValue], [right]: readonly [string, JsonValue]): number {
-  return left < right ? -1 : 1
+  let text = ''
+  if (!isJsonObject(value)) {
+    for (const member of value) text += `${text === '' ? '' : ','}${canonicalJson(member)}`
+    return `[${text}]`
+  }
+  for (const name of Object.keys(value).sort()) {
+    const member = value[name]
+    if (member === undefined) continue
+    text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonicalJson(member)}`
+  }
+  return `{${text}}`
 }

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
-import type { JsonObject, JsonValue } from './json.ts'
+import type { JsonObject } from './json.ts'
+import type { TypeOfSchema } from './json-schema-type.ts'
 import type {
   Approval,
   Egress,
@@ -13,16 +14,20 @@ import type {
 /** A Standard Schema that can give JSON Schema, or plain JSON Schema 2020-12. */
 export type SchemaLike = StandardSchemaV1 | JsonObject
 
-/** What `run` receives: the schema library's output type, or any JSON object for plain JSON Schema. */
-export type InputOf<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<S> : JsonObject
+/** What `run` receives: the schema library's output type, or the type a JSON Schema written in place describes. */
+export type InputOf<S> = S extends StandardSchemaV1
+  ? StandardSchemaV1.InferOutput<S>
+  : S extends { readonly type: 'object'; readonly properties: unknown }
+    ? TypeOfSchema<S>
+    : JsonObject
 
-/** What `run` must give: the wire type of the output schema, nothing for `null`, any JSON otherwise. */
+/** What `run` must give: what goes on the wire for the output schema, nothing for `null`, any JSON for `{}`. */
 export type ResultOf<S> = S extends null
   ? // biome-ignore lint/suspicious/noConfusingVoidType: a run that returns nothing has this type
     void | null | undefined
   : S extends StandardSchemaV1
     ? StandardSchemaV1.InferInput<S>
-    : JsonValue
+    : TypeOfSchema<S>
 
 export interface PolicyDefinition {
   readonly safetyTier?: SafetyTier

@@ -1,0 +1,141 @@
+import { isText } from './check-identity.ts'
+import { checkKeys } from './check-keys.ts'
+import { describeValue } from './describe-value.ts'
+import type { Report } from './finding.ts'
+import { didYouMean } from './nearest-name.ts'
+import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind, ToolPolicy } from './tool.ts'
+import { hasEffects } from './tool.ts'
+import type { PolicyDefinition } from './tool-definition.ts'
+
+export interface PolicyOptions {
+  readonly source: SourceKind
+  readonly defaultTimeoutMs: number
+}
+
+const HINTS = { low: true, medium: true, high: true } satisfies Record<Hint, true>
+const CHOICES = {
+  safetyTier: { pure: true, read: true, write: true, exec: true } satisfies Record<SafetyTier, true>,
+  replay: { deterministic: true, idempotent: true, 'non-deterministic': true } satisfies Record<
+    ReplayPolicy,
+    true
+  >,
+  egress: { none: true, 'safe-fetch': true, 'host-mediated': true, 'host-owned': true } satisfies Record<
+    Egress,
+    true
+  >,
+  approval: { never: true, conditional: true, always: true } satisfies Record<Approval, true>,
+  costHint: HINTS,
+  latencyHint: HINTS,
+}
+
+const KEYS = Object.keys({
+  safetyTier: true,
+  replay: true,
+  egress: true,
+  approval: true,
+  scopes: true,
+  timeoutMs: true,
+  rerunWindowMs: true,
+  costHint: true,
+  latencyHint: true,
+} satisfies Record<keyof PolicyDefinition, true>)
+
+/** The longest delay a timer can hold; a longer one would fire at once. */
+const LONGEST_TIMEOUT_MS = 2_147_483_647
+const RERUN_WINDOW_MS = 3_600_000
+
+/** A policy with every default filled in: what is not said counts as the more careful choice. */
+export function readPolicy(written: unknown, options: PolicyOptions, report: Report): ToolPolicy {
+  const given = isRecord(written) ? written : {}
+  if (written !== undefined && !isRecord(written)) {
+    report('policy', 'Is not an object.', "Write `{ safetyTier: 'read' }` or the like, or leave it out.")
+  }
+  checkKeys(given, KEYS, 'policy', report)
+  const egress = readChoice('egress', given, report)
+  const costHint = readChoice('costHint', given, report)
+  const latencyHint = readChoice('latencyHint', given, report)
+  const policy: ToolPolicy = {
+    safetyTier: readChoice('safetyTier', given, report) ?? 'write',
+    replay: readChoice('replay', given, report) ?? 'non-deterministic',
+    ...(egress === undefined ? {} : { egress }),
+    approval: readChoice('approval', given, report) ?? 'never',
+    scopes: readScopes(given.scopes, report),
+    timeoutMs: readMilliseconds('timeoutMs', given, { least: 1, usual: options.defaultTimeoutMs }, report),
+    rerunWindowMs: readMilliseconds('rerunWindowMs', given, { least: 0, usual: RERUN_WINDOW_MS }, report),
+    ...(costHint === undefined ? {} : { costHint }),
+    ...(latencyHint === undefined ? {} : { latencyHint }),
+  }
+  checkTogether(policy, options.source, report)
+  return Object.freeze(policy)
+}
+
+function checkTogether(policy: ToolPolicy, source: SourceKind, report: Report): void {
+  if (policy.replay === 'deterministic' && hasEffects(policy)) {
+    report(
+      'policy/replay',
+      `A tool of tier \`${policy.safetyTier}\` changes something, so it is not \`deterministic\` (rule 7).`,
+      "Write `replay: 'idempotent'` if a repeated run changes nothing more, or say `safetyTier: 'pure'` or `'read'`.",
+    )
+  }
+  if (policy.safetyTier === 'exec' && source !== 'host-extension') {
+    report(
+      'policy/safetyTier',
+      '`exec` is for commands that the host runs in isolation, not for tools written as code.',
+      "Write `safetyTier: 'write'`.",
+    )
+  }
+}
+
+type ChoiceKey = keyof typeof CHOICES
+type Choice<Key extends ChoiceKey> = keyof (typeof CHOICES)[Key]
+
+function readChoice<Key extends ChoiceKey>(
+  key: Key,
+  given: Readonly<Record<string, unknown>>,
+  report: Report,
+): Choice<Key> | undefined {
+  const value = given[key]
+  const choices = CHOICES[key]
+  if (value === undefined || isKeyOf(choices, value)) return value
+  const known = Object.keys(choices)
+  const meant = typeof value === 'string' ? didYouMean(value, known) : ''
+  report(`policy/${key}`, `Is ${describeValue(value)}.${meant}`, `Write one of: ${known.join(', ')}.`)
+  return undefined
+}
+
+function readScopes(value: unknown, report: Report): readonly string[] {
+  if (value === undefined) return Object.freeze([])
+  const scopes: readonly unknown[] = Array.isArray(value) ? value : [undefined]
+  const texts = scopes.filter(isText)
+  if (texts.length < scopes.length) {
+    report('policy/scopes', 'Is not a list of non-empty texts.', "Write `scopes: ['mail:send']`.")
+  }
+  return Object.freeze([...new Set(texts)])
+}
+
+function readMilliseconds(
+  key: 'timeoutMs' | 'rerunWindowMs',
+  given: Readonly<Record<string, unknown>>,
+  { least, usual }: { readonly least: number; readonly usual: number },
+  report: Report,
+): number {
+  const value = given[key]
+  if (value === undefined) return usual
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= LONGEST_TIMEOUT_MS) {
+    return value
+  }
+  report(
+    `policy/${key}`,
+    `Is ${describeValue(value)}.`,
+    `Write a whole number of milliseconds from ${least} to ${LONGEST_TIMEOUT_MS}.`,
+  )
+  return usual
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isKeyOf<Table extends object>(table: Table, value: unknown): value is keyof Table {
+  return typeof value === 'string' && Object.hasOwn(table, value)
+}

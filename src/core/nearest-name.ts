@@ -1,0 +1,42 @@
+const LONGEST = 64
+
+/** The known name that was probably meant; `undefined` when none is close. */
+export function nearestName(name: string, known: Iterable<string>): string | undefined {
+  if (name.length > LONGEST) return undefined
+  const wanted = simplify(name)
+  let best: string | undefined
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1
+  for (const candidate of known) {
+    if (candidate.length > LONGEST) continue
+    const distance = editDistance(wanted, simplify(candidate))
+    if (distance < bestDistance) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best
+}
+
+/** `Did you mean "x"?` with a leading space, or nothing. */
+export function didYouMean(name: string, known: Iterable<string>): string {
+  const nearest = nearestName(name, known)
+  return nearest === undefined ? '' : ` Did you mean "${nearest}"?`
+}
+
+/** Case and word separators are the most common slips: `time_out_ms` for `timeoutMs`. */
+function simplify(name: string): string {
+  return name.toLowerCase().replaceAll(/[_\-. ]/g, '')
+}
+
+function editDistance(left: string, right: string): number {
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index)
+  for (let row = 1; row <= left.length; row += 1) {
+    const current = [row]
+    for (let column = 1; column <= right.length; column += 1) {
+      const replaced = (previous[column - 1] ?? 0) + (left[row - 1] === right[column - 1] ? 0 : 1)
+      current.push(Math.min(replaced, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1))
+    }
+    previous = current
+  }
+  return previous[right.length] ?? 0
+}

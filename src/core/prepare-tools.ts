@@ -1,0 +1,89 @@
+import type { Finding } from './finding.ts'
+import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
+import type { Tool } from './tool.ts'
+import { compareVersions } from './tool-id.ts'
+
+/** A definition and where it came from. */
+export interface LoadedDefinition {
+  readonly definition: unknown
+  readonly file?: string
+}
+
+export type PreparedTools =
+  | { readonly ok: true; readonly tools: readonly Tool[] }
+  | { readonly ok: false; readonly findings: readonly Finding[] }
+
+interface Placed {
+  readonly identity: ToolIdentity
+  readonly file?: string
+}
+
+/** All tools of a server in the order given, or every finding of every tool. */
+export function prepareTools(
+  definitions: readonly LoadedDefinition[],
+  options: Omit<PrepareOptions, 'file'> = {},
+): PreparedTools {
+  const findings: Finding[] = []
+  const placed: Placed[] = []
+  const tools: Tool[] = []
+  for (const { definition, file } of definitions) {
+    const place = file === undefined ? {} : { file }
+    const inspected = inspectTool(definition, { ...options, ...place })
+    findings.push(...inspected.findings)
+    if (inspected.identity !== undefined) placed.push({ identity: inspected.identity, ...place })
+    if (inspected.tool !== undefined) tools.push(inspected.tool)
+  }
+  findings.push(...checkVersions(placed), ...checkShared(placed, 'name'), ...checkShared(placed, 'catalogId'))
+  return findings.length > 0 ? { ok: false, findings } : { ok: true, tools }
+}
+
+/** Ids are unique, also when two spell one version differently (OTC-24, T-10). */
+function checkVersions(placed: readonly Placed[]): Finding[] {
+  const findings: Finding[] = []
+  for (const versions of Map.groupBy(placed, ({ identity }) => identity.parts.base).values()) {
+    const inOrder = versions.toSorted(byVersion)
+    for (const [index, later] of inOrder.entries()) {
+      const earlier = inOrder[index - 1]
+      if (earlier === undefined || byVersion(earlier, later) !== 0) continue
+      const where = earlier.file === undefined ? '' : ` in ${earlier.file}`
+      const problem = `This version is already defined${where}, as "${earlier.identity.id}".`
+      findings.push(found(later, 'id', problem, 'Raise the version, or remove one of the two.'))
+    }
+  }
+  return findings
+}
+
+function byVersion(left: Placed, right: Placed): number {
+  return compareVersions(left.identity.parts.version, right.identity.parts.version)
+}
+
+/** A `name` or `catalogId` belongs to one base and is shared by its versions. */
+function checkShared(placed: readonly Placed[], key: 'name' | 'catalogId'): Finding[] {
+  const findings: Finding[] = []
+  const firstOfBase = new Map<string, ToolIdentity>()
+  const firstWithValue = new Map<string, ToolIdentity>()
+  for (const place of placed) {
+    const { identity } = place
+    const value = identity[key]
+    const sibling = remember(firstOfBase, identity.parts.base, identity)
+    const owner = remember(firstWithValue, value, identity)
+    if (sibling[key] !== value) {
+      const problem = `Is "${value}", but "${sibling.id}" has "${sibling[key]}".`
+      findings.push(found(place, key, problem, 'Write the same in all versions of a tool.'))
+    } else if (owner.parts.base !== identity.parts.base) {
+      const problem = `"${value}" already belongs to "${owner.id}".`
+      findings.push(found(place, key, problem, `Give this tool another one: \`${key}: '…'\`.`))
+    }
+  }
+  return findings
+}
+
+function remember<Value>(first: Map<string, Value>, key: string, value: Value): Value {
+  const known = first.get(key)
+  if (known === undefined) first.set(key, value)
+  return known ?? value
+}
+
+function found({ identity, file }: Placed, where: string, problem: string, fix: string): Finding {
+  return { toolId: identity.id, ...(file === undefined ? {} : { file }), where, problem, fix }
+}

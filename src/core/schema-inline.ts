@@ -1,0 +1,152 @@
+import type { Report } from './finding.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
+import { childPointer } from './json-pointer.ts'
+import { ANCHORS, DEFINITIONS, REFERENCES, SUBSCHEMAS } from './schema-keywords.ts'
+import { createSchemaResolver, type SchemaResolver } from './schema-resolver.ts'
+import { setMember } from './set-member.ts'
+
+/** Compiling takes about 0.2 ms a subschema at the first call, and no model reads more than this either. */
+const MOST_SUBSCHEMAS = 2_000
+/** A small document can name a long text or list many times over. */
+const MOST_CHARACTERS = 1_000_000
+
+/** Keywords that check nothing: beside a `$ref` they may overwrite those of its target. */
+const ANNOTATIONS: ReadonlySet<string> = new Set([
+  'title',
+  'description',
+  'default',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  '$comment',
+])
+
+interface Inlining {
+  readonly resolve: SchemaResolver
+  readonly where: string
+  readonly report: Report
+  /** Schemas being unfolded right now: meeting one again is recursion. */
+  readonly open: Set<JsonObject>
+  readonly recursive: Set<JsonObject>
+  schemasLeft: number
+  charactersLeft: number
+  tooLarge: boolean
+}
+
+/**
+ * The same schema without `$ref` and definitions (OTC-34, OTC-36), frozen. `schema` has passed
+ * `checkSchema`. Reports recursion, references that lead nowhere and schemas that unfold without end.
+ */
+export function inlineSchema(schema: JsonObject, where: string, report: Report): JsonObject {
+  const inlining: Inlining = {
+    resolve: createSchemaResolver(schema),
+    where,
+    report,
+    open: new Set(),
+    recursive: new Set(),
+    schemasLeft: MOST_SUBSCHEMAS,
+    charactersLeft: MOST_CHARACTERS,
+    tooLarge: false,
+  }
+  const { $schema, $id, ...rest } = asObject(inline(schema, '', inlining))
+  return Object.freeze(rest)
+}
+
+function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  if (inlining.open.has(schema)) {
+    reportRecursion(schema, pointer, inlining)
+    return true
+  }
+  inlining.schemasLeft -= 1
+  if (inlining.schemasLeft < 0 || inlining.charactersLeft < 0) {
+    reportSize(inlining)
+    return true
+  }
+  inlining.open.add(schema)
+  const targets: JsonValue[] = []
+  const kept: Record<string, JsonValue> = {}
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (DEFINITIONS.has(keyword) || ANCHORS.has(keyword)) continue
+    if (REFERENCES.has(keyword)) targets.push(follow(value, childPointer(pointer, keyword), inlining))
+    else setMember(kept, keyword, inlineKeyword(keyword, value, pointer, inlining))
+  }
+  inlining.open.delete(schema)
+  return Object.freeze(combine(kept, targets))
+}
+
+function inlineKeyword(keyword: string, value: JsonValue, pointer: string, inlining: Inlining): JsonValue {
+  const holds = SUBSCHEMAS.get(keyword)
+  if (holds === undefined) {
+    inlining.charactersLeft -= freezeData(value)
+    return value
+  }
+  const place = childPointer(pointer, keyword)
+  if (holds === 'one') return inline(value, place, inlining)
+  if (Array.isArray(value)) {
+    return Object.freeze(value.map((member, index) => inline(member, childPointer(place, index), inlining)))
+  }
+  if (!isJsonObject(value)) return value
+  const members: Record<string, JsonValue> = {}
+  for (const [name, member] of Object.entries(value)) {
+    setMember(members, name, inline(member, childPointer(place, name), inlining))
+  }
+  return Object.freeze(members)
+}
+
+function follow(reference: JsonValue, pointer: string, inlining: Inlining): JsonValue {
+  const target = typeof reference === 'string' ? inlining.resolve(reference) : undefined
+  if (typeof target === 'boolean' || isJsonObject(target)) return inline(target, pointer, inlining)
+  inlining.report(
+    `${inlining.where}${pointer}`,
+    `The reference ${JSON.stringify(reference)} leads to no schema of this document.`,
+    'Point to a schema of the same document, such as "#/$defs/name"; other documents are not fetched.',
+  )
+  return true
+}
+
+/** `$ref` applies beside its siblings, so whatever they check must hold as well as the target. */
+function combine(siblings: JsonObject, targets: readonly JsonValue[]): JsonObject {
+  const [target, ...more] = targets
+  if (target === undefined) return siblings
+  const onlyAnnotations = Object.keys(siblings).every((keyword) => ANNOTATIONS.has(keyword))
+  if (more.length === 0 && onlyAnnotations) return { ...asObject(target), ...siblings }
+  const { allOf, ...others } = siblings
+  return { ...others, allOf: Object.freeze([...targets, ...(Array.isArray(allOf) ? allOf : [])]) }
+}
+
+function asObject(schema: JsonValue): JsonObject {
+  if (isJsonObject(schema)) return schema
+  return schema === false ? { not: {} } : {}
+}
+
+function reportRecursion(schema: JsonObject, pointer: string, inlining: Inlining): void {
+  if (inlining.recursive.has(schema)) return
+  inlining.recursive.add(schema)
+  inlining.report(
+    `${inlining.where}${pointer}`,
+    'The schema contains itself: published definitions carry no references, so it has no end (OTC-34).',
+    'Write out as many levels as callers need and end with `{}`, or take a flat list whose items name their parent.',
+  )
+}
+
+function reportSize(inlining: Inlining): void {
+  if (inlining.tooLarge) return
+  inlining.tooLarge = true
+  inlining.report(
+    inlining.where,
+    `With its references written out it has more than ${MOST_SUBSCHEMAS} schemas or ${MOST_CHARACTERS} characters.`,
+    'Describe less: use `{}` for parts that need no check, or split the tool.',
+  )
+}
+
+/** Freezes what is not a schema, and gives about the number of characters it takes to write. */
+function freezeData(value: JsonValue): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 1
+  let size = 1
+  for (const [name, member] of Object.entries(value)) size += name.length + freezeData(member)
+  Object.freeze(value)
+  return size
+}

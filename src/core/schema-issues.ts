@@ -1,0 +1,154 @@
+import type { ErrorObject } from 'ajv/dist/2020.js'
+import type { InputIssue } from './errors.ts'
+import { isJsonObject, type JsonObject } from './json.ts'
+import { childPointer, pointerSteps } from './json-pointer.ts'
+import { didYouMean } from './nearest-name.ts'
+import { type Accepted, acceptedValues, keywordMessage, mustBe } from './schema-message.ts'
+
+/** Enough to repair a call; a list of thousands helps nobody. */
+const MOST_ISSUES = 50
+
+/** A validator's error on its way to an issue; kept together with where in the schema it arose. */
+interface Problem {
+  readonly schemaPath: string
+  readonly instancePath: string
+  readonly pointer: string
+  readonly message: string
+  /** Set when the problem is only that the value is none of these. */
+  readonly accepted?: readonly Accepted[]
+}
+
+/**
+ * A validator's errors as issues an agent can act on: each names its parameter, branches are told once.
+ * `schema` is what the value was checked against, for suggestions when a member is unknown.
+ */
+export function schemaIssues(errors: readonly ErrorObject[], schema: JsonObject): readonly InputIssue[] {
+  const problems: Problem[] = []
+  for (const error of errors) {
+    // What `then` or `else` found is listed on its own.
+    if (error.keyword === 'if') continue
+    if (!COMPOSED.has(error.keyword)) problems.push(toProblem(error, schema))
+    else problems.push(...summarize(error, takeInner(problems, error)))
+  }
+  const issues = new Map<string, InputIssue>()
+  for (const problem of problems) {
+    if (issues.size >= MOST_ISSUES) break
+    const [parameter] = pointerSteps(problem.pointer)
+    const { pointer, message } = problem
+    issues.set(
+      `${pointer} ${message}`,
+      parameter === undefined ? { pointer, message } : { parameter, pointer, message },
+    )
+  }
+  return [...issues.values()]
+}
+
+/** Keywords whose own error follows those of the schemas inside them. */
+const COMPOSED: ReadonlySet<string> = new Set(['anyOf', 'oneOf', 'contains', 'propertyNames'])
+
+function takeInner(problems: Problem[], { schemaPath, instancePath }: ErrorObject): readonly Problem[] {
+  const before = problems.findLastIndex((problem) => !isInside(problem, schemaPath, instancePath))
+  return problems.splice(before + 1)
+}
+
+function isInside(problem: Problem, schemaPath: string, instancePath: string): boolean {
+  return (
+    problem.schemaPath.startsWith(`${schemaPath}/`) &&
+    (problem.instancePath === instancePath || problem.instancePath.startsWith(`${instancePath}/`))
+  )
+}
+
+function toProblem(error: ErrorObject, schema: JsonObject): Problem {
+  const { keyword, params, schemaPath, instancePath } = error
+  const accepted = acceptedValues(keyword, params)
+  return {
+    schemaPath,
+    instancePath,
+    pointer: pointerOf(error),
+    message:
+      unknownMember(error, schema) ?? keywordMessage(keyword, params) ?? `Does not satisfy "${keyword}"`,
+    ...(accepted === undefined ? {} : { accepted }),
+  }
+}
+
+/** A missing or surplus member is named itself, not the object around it. */
+function pointerOf({ keyword, params, instancePath }: ErrorObject): string {
+  const member: unknown = params[MEMBER_PARAM[keyword] ?? '']
+  return typeof member === 'string' ? childPointer(instancePath, member) : instancePath
+}
+
+const MEMBER_PARAM: Readonly<Record<string, string>> = {
+  required: 'missingProperty',
+  dependentRequired: 'missingProperty',
+  dependencies: 'missingProperty',
+  additionalProperties: 'additionalProperty',
+  unevaluatedProperties: 'unevaluatedProperty',
+  propertyNames: 'propertyName',
+}
+
+function unknownMember(error: ErrorObject, { properties }: JsonObject): string | undefined {
+  if (error.keyword !== 'additionalProperties' && error.keyword !== 'unevaluatedProperties') return undefined
+  if (error.instancePath !== '' || !isJsonObject(properties)) return undefined
+  const [name = ''] = pointerSteps(pointerOf(error))
+  return `Is not known here.${didYouMean(name, Object.keys(properties))}`
+}
+
+/** Says what a failed choice needs: the list of what it accepts, the problems of the branch that was meant, or less. */
+function summarize(error: ErrorObject, inner: readonly Problem[]): readonly Problem[] {
+  const { keyword, schemaPath, instancePath } = error
+  const whole = (message: string): Problem => ({
+    schemaPath,
+    instancePath,
+    pointer: pointerOf(error),
+    message,
+  })
+  if (keyword === 'contains' || keyword === 'propertyNames') {
+    return [whole(keywordMessage(keyword, error.params) ?? 'Is not allowed')]
+  }
+  if (Array.isArray(error.params.passingSchemas)) {
+    return [whole('Must fit exactly one of the allowed forms, and fits several')]
+  }
+  const branches = [...Map.groupBy(inner, (problem) => branchOf(problem, schemaPath)).values()]
+  const accepted = branches.flatMap((branch) => acceptedHere(branch, instancePath) ?? [])
+  if (branches.every((branch) => acceptedHere(branch, instancePath) !== undefined)) {
+    return [{ ...whole(mustBe(accepted)), accepted }]
+  }
+  return (
+    meantBranch(branches, instancePath) ?? [whole(`Must fit one of the ${branches.length} allowed forms`)]
+  )
+}
+
+function branchOf({ schemaPath: path }: Problem, schemaPath: string): string {
+  return path.slice(schemaPath.length + 1).split('/', 1)[0] ?? ''
+}
+
+function acceptedHere(branch: readonly Problem[], instancePath: string): readonly Accepted[] | undefined {
+  const [only, ...more] = branch
+  return more.length === 0 && only?.instancePath === instancePath ? only.accepted : undefined
+}
+
+/** The one branch that comes clearly closest: right kind of value, right discriminator, fewest problems. */
+function meantBranch(
+  branches: readonly (readonly Problem[])[],
+  instancePath: string,
+): readonly Problem[] | undefined {
+  const depth = pointerSteps(instancePath).length
+  const ranked = branches
+    .map((branch) => ({ branch, penalty: penaltyOf(branch, depth) }))
+    .sort((left, right) => left.penalty - right.penalty)
+  const [first, second] = ranked
+  const clear = first !== undefined && (second === undefined || first.penalty < second.penalty)
+  return clear ? first.branch : undefined
+}
+
+const WRONG_KIND = 1_000_000
+const WRONG_MEMBER_VALUE = 1_000
+
+function penaltyOf(branch: readonly Problem[], depth: number): number {
+  return branch.reduce((sum, { accepted, instancePath }) => {
+    const distance = pointerSteps(instancePath).length - depth
+    if (accepted === undefined || distance > 1) return sum + 1
+    if (distance === 0) return sum + WRONG_KIND
+    return sum + (accepted.every((one) => one.kind === 'value') ? WRONG_MEMBER_VALUE : 1)
+  }, 0)
+}

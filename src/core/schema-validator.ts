@@ -1,0 +1,63 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import type { InputIssue } from './errors.ts'
+import type { JsonObject, JsonValue } from './json.ts'
+import { schemaIssues } from './schema-issues.ts'
+
+/** Shared by every successful check. */
+export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
+
+export type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
+
+/** Listing every problem of a larger value would cost more memory than the value itself. */
+const MOST_VALUES_EXPLAINED = 2_000
+
+/**
+ * Checks values against a schema that `checkSchema` accepted: no coercion, no defaults, `format` is an
+ * annotation (T-18), and nothing is read from a prototype. Compiled at the first use, because ten thousand
+ * tools must start in two seconds.
+ */
+export function createSchemaValidator(schema: JsonObject): SchemaValidator {
+  if (Object.keys(schema).length === 0) return () => NO_ISSUES
+  let accepts: ValidateFunction | undefined
+  let explain: ValidateFunction | undefined
+  return (value) => {
+    accepts ??= compile(schema, { allErrors: false })
+    if (accepts(value)) return NO_ISSUES
+    if (isLarge(value)) return takeIssues(accepts, schema)
+    explain ??= compile(schema, { allErrors: true })
+    explain(value)
+    return takeIssues(explain, schema)
+  }
+}
+
+/** One instance a schema: a shared one would keep every schema it ever compiled. */
+function compile(schema: JsonObject, options: { readonly allErrors: boolean }): ValidateFunction {
+  const ajv = new Ajv2020({
+    ...options,
+    strict: false,
+    ownProperties: true,
+    validateFormats: false,
+    validateSchema: false,
+    meta: false,
+    logger: false,
+  })
+  return ajv.compile(schema)
+}
+
+function takeIssues(validate: ValidateFunction, schema: JsonObject): readonly InputIssue[] {
+  const errors = validate.errors ?? []
+  validate.errors = null
+  return schemaIssues(errors, schema)
+}
+
+function isLarge(value: JsonValue): boolean {
+  const waiting = [value]
+  for (let seen = 0; seen < waiting.length; seen += 1) {
+    const next = waiting[seen]
+    if (typeof next !== 'object' || next === null) continue
+    const members = Object.values(next)
+    if (waiting.length + members.length > MOST_VALUES_EXPLAINED) return true
+    waiting.push(...members)
+  }
+  return false
+}

@@ -1,0 +1,66 @@
+import { checkDescription, checkId, checkName, checkVersion } from '#core/check-identity'
+import { checkKeys } from '#core/check-keys'
+import { checkParameters } from '#core/check-parameters'
+import { checkRequirements } from '#core/check-requirements'
+import { copyJson } from '#core/copy-json'
+import type { Finding, Report } from '#core/finding'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { checkSchema } from '#core/schema-check'
+
+const KEYS = ['id', 'name', 'description', 'version', 'input_schema', 'output_schema', 'requirements']
+
+/** Every way a ToolDefinition as it stands on the wire breaks OTC-23…41; empty for one we would publish. */
+export function checkToolDefinition(json: unknown): readonly Finding[] {
+  const copied = copyJson(json)
+  const definition = copied.ok && isJsonObject(copied.value) ? copied.value : undefined
+  const findings: Finding[] = []
+  const toolId = typeof definition?.id === 'string' ? definition.id : '(no id)'
+  const report: Report = (where, problem, fix) => findings.push({ toolId, where, problem, fix })
+  if (definition === undefined)
+    report('definition', 'Is not a JSON object.', `Send one with ${KEYS.join(', ')}.`)
+  else checkMembers(definition, report)
+  return findings
+}
+
+function checkMembers(definition: JsonObject, report: Report): void {
+  checkKeys(definition, KEYS, '', report)
+  const parts = checkId(definition.id, report)
+  checkName(definition.name, report)
+  checkDescription(definition.description, report)
+  checkVersion(definition.version, parts, report)
+  checkInput(definition.input_schema, report)
+  checkOutput(definition.output_schema, report)
+  checkRequirements(definition.requirements, 'user_id', report)
+}
+
+function checkInput(written: JsonValue | undefined, report: Report): void {
+  if (!isJsonObject(written)) {
+    report('input_schema', 'Is missing or not a schema.', 'Write JSON Schema, or `{}` for no parameters.')
+    return
+  }
+  const { schema, where } = unwrap(written)
+  if (!isJsonObject(schema))
+    report(where, 'Is not a schema.', 'Write JSON Schema, or `{}` for no parameters.')
+  else if (checkSchema(schema, where, report, { references: 'forbidden' })) {
+    checkParameters(schema, where, report, { describeParameters: true })
+  }
+}
+
+/** `{ parameters }` is the OTC form, anything else the schema itself (C-09). */
+function unwrap(written: JsonObject): { readonly schema: JsonValue; readonly where: string } {
+  const { parameters, type, properties } = written
+  return parameters !== undefined && type === undefined && properties === undefined
+    ? { schema: parameters, where: 'input_schema/parameters' }
+    : { schema: written, where: 'input_schema' }
+}
+
+function checkOutput(written: JsonValue | undefined, report: Report): void {
+  if (written === null) return
+  if (isJsonObject(written)) checkSchema(written, 'output_schema', report, { references: 'forbidden' })
+  else
+    report(
+      'output_schema',
+      'Is missing or not a schema.',
+      'Write JSON Schema, `{}` for any value, or null for none.',
+    )
+}
