@@ -133,6 +133,15 @@ describe('judgeHistory', () => {
     expect(breaches({ sendings: [sent(undefined)], looks, tool })).toEqual(['ambiguous though repeatable'])
   })
 
+  it('accepts an ambiguous call of an idempotent tool whose every attempt was cut', () => {
+    const looks = [{ reply: FAILURE, state: 'ambiguous' }]
+    const sendings = [10, 20, 30].map((sentAtMs) => sent(undefined, { sentAtMs, endedAtMs: sentAtMs + 5 }))
+    const kills = [11, 21, 31].map((atMs) => ({ server: 0, atMs }))
+    const story = history({ sendings, looks, tool: 'Effect.Idempotent@1.0.0' })
+    expect(judgeHistory({ ...story, kills }).findings).toEqual([])
+    expect(judgeHistory({ ...story, kills: kills.slice(0, 2) }).findings).toHaveLength(1)
+  })
+
   it('does not hold the server to a released failure or to outcome_unknown', () => {
     const sendings = [sent(RELEASED), sent(OUTCOME_UNKNOWN), sent(success('n1'))]
     expect(breaches({ sendings })).toEqual([])

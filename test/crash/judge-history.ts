@@ -1,5 +1,15 @@
-import { type CallHistory, isFinal, type LastLook, type Reply, type Sending } from './call-history.ts'
+import {
+  type CallHistory,
+  isFinal,
+  type Kill,
+  type LastLook,
+  type Reply,
+  type Sending,
+} from './call-history.ts'
 import { EFFECT_TOOLS, type Effect, type EffectTool } from './effect-log.ts'
+
+/** How often one call runs at most, whoever cut it. */
+const MOST_ATTEMPTS = 3
 
 export type Breach =
   | 'effect twice'
@@ -132,19 +142,25 @@ function isSettled({ state, reply }: LastLook): boolean {
   return isFinal(reply) && (state === 'failed' || state === 'ambiguous')
 }
 
-/** Only a crash makes a call ambiguous, and never one that may run again (rule 8). */
+/** Only a crash makes a call ambiguous; one that may run again takes as many as it has attempts (rules 8, 9). */
 function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
   if (!isAmbiguous(story)) return []
   const { key, tool } = story
-  if (EFFECT_TOOLS[tool].repeatable) return [{ breach: 'ambiguous though repeatable', key, detail: tool }]
-  const cut = story.sendings.some((sending) => history.kills.some((kill) => wasInFlight(sending, kill)))
-  return cut ? [] : [{ breach: 'ambiguous without a kill', key, detail: `${story.sendings.length} sendings` }]
+  const cuts = new Set(story.sendings.flatMap((sending) => cutBy(sending, history.kills) ?? []))
+  if (cuts.size === 0) {
+    return [{ breach: 'ambiguous without a kill', key, detail: `${story.sendings.length} sendings` }]
+  }
+  if (EFFECT_TOOLS[tool].repeatable && cuts.size < MOST_ATTEMPTS) {
+    return [{ breach: 'ambiguous though repeatable', key, detail: `after ${cuts.size} kills` }]
+  }
+  return []
 }
 
-/** A run outlives a broken connection, so an unanswered sending stays in flight until its server dies. */
-function wasInFlight(sending: Sending, kill: { readonly server: number; readonly atMs: number }): boolean {
-  if (sending.server !== kill.server || sending.sentAtMs > kill.atMs) return false
-  return sending.reply === undefined || sending.endedAtMs >= kill.atMs
+/** The kill that found a sending in flight. A run outlives a broken connection, so it ends with its server. */
+function cutBy(sending: Sending, kills: readonly Kill[]): Kill | undefined {
+  const next = kills.find((kill) => kill.server === sending.server && kill.atMs >= sending.sentAtMs)
+  if (next === undefined) return undefined
+  return sending.reply === undefined || sending.endedAtMs >= next.atMs ? next : undefined
 }
 
 function isAmbiguous(story: CallStory): boolean {
