@@ -4,8 +4,8 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import type { Settings } from '#config/settings'
 import { tool } from '#core/define-tool'
-import { prepareTools } from '#core/prepare-tools'
 import { DEFAULT_TENANT } from '#core/principal'
+import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
 import { ADD_INPUT_SCHEMA, ADD_TOOL, API_KEY, BUMP_TOOL } from './add-contract.ts'
@@ -61,7 +61,7 @@ function makeDataFolder(): string {
 const dataFolder = makeDataFolder()
 const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, place) => fillerTool(place))
 const settings: Settings = {
-  tools: prepareTools([...fillers, add, bump]),
+  tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),
   server: { host: '127.0.0.1', port: 0, publicUrl: undefined, bodyLimitBytes: 1_048_576, allowedOrigins: [] },
   store: values.store === 'memory' ? 'memory:' : `sqlite:${join(dataFolder, 'collet.db')}`,

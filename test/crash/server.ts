@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Settings } from '#config/settings'
-import { prepareTools } from '#core/prepare-tools'
 import { DEFAULT_TENANT } from '#core/principal'
+import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
 import { makeEffectTools } from './effect-tools.ts'
@@ -20,7 +20,7 @@ const { COLLET_KEY = '', CRASH_API_KEY = '' } = process.env
 
 const tools = makeEffectTools(join(values.folder, 'effects.log'), seededRandom(Number(values.seed)))
 const settings: Settings = {
-  tools: prepareTools(tools),
+  tools: requireTools(tools),
   toolkits: new Map(),
   server: {
     host: '127.0.0.1',
