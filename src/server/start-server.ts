@@ -38,6 +38,8 @@ export interface RunningServer {
   /** Weak credentials and the like: fine on loopback, worth a line. */
   readonly warnings: readonly string[]
   isReady(): boolean
+  /** Answers but takes no new calls, so that a load balancer looks elsewhere; resolves when none runs any more. */
+  drain(): Promise<void>
   /** Takes no new calls, lets running ones finish for the grace time, cancels the rest, closes everything. */
   close(): Promise<void>
 }
@@ -93,9 +95,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     },
     { clock, log },
   )
+  const drain = (): Promise<void> => desk.drain(options.graceMs ?? GRACE_MS)
   const close = async (): Promise<void> => {
     retention.stop()
-    await desk.drain(options.graceMs ?? GRACE_MS)
+    await drain()
     await app.close()
     await spans?.close()
     await startToken.close()
@@ -109,7 +112,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     throw error
   }
   for (const warning of warnings) log.warn({}, warning)
-  return { url: boundUrl, startTokenFile: startToken.file, warnings, isReady: () => desk.isReady(), close }
+  return {
+    url: boundUrl,
+    startTokenFile: startToken.file,
+    warnings,
+    isReady: () => desk.isReady(),
+    drain,
+    close,
+  }
 }
 
 /** Rule 28 and OTC-97: nobody but this machine without credentials, and no weak ones towards others. */

@@ -1,0 +1,34 @@
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Settings } from '#config/settings'
+
+/** Settings of a server on a free loopback port with a data folder of its own; the caller removes the folder. */
+export function testSettings(changes: Partial<Settings> = {}): Settings {
+  return {
+    tools: [],
+    toolkits: new Map(),
+    server: {
+      host: '127.0.0.1',
+      port: 0,
+      publicUrl: undefined,
+      bodyLimitBytes: 1_048_576,
+      allowedOrigins: [],
+    },
+    store: 'memory:',
+    dataFolder: mkdtempSync(join(tmpdir(), 'collet-test-')),
+    masterKey: undefined,
+    auth: { apiKeys: [], jwt: undefined },
+    calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
+    journal: { retentionDays: 90 },
+    logLevel: 'silent',
+    otlpEndpoint: undefined,
+    ...changes,
+  }
+}
+
+/** The same on a SQLite file inside the data folder. */
+export function sqliteSettings(changes: Partial<Settings> = {}): Settings {
+  const settings = testSettings(changes)
+  return { ...settings, store: `sqlite:${join(settings.dataFolder, 'collet.db')}` }
+}
