@@ -42,7 +42,7 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
       '"$schema" in the body and "schema" in the query differ; send one of them.',
     )
   }
-  return inBody ?? inQuery
+  return inBody === undefined ? inQuery : inBody
 }
 
 export interface ListContent {
