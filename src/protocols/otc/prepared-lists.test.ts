@@ -25,6 +25,17 @@ describe('PreparedLists', () => {
     expect(lists.get(catalog, { shape: 'tools', schemaId: 'cold' })).not.toBe(cold)
   })
 
+  it('a hit forgets nothing', () => {
+    const lists = new PreparedLists(new Map())
+    const catalog = new Catalog([], new Map())
+    const forms = Array.from({ length: 8 }, (_unused, place) => ({
+      shape: 'tools' as const,
+      schemaId: `spelling ${place}`,
+    }))
+    const first = forms.map((form) => lists.get(catalog, form))
+    expect(forms.every((form, place) => lists.get(catalog, form) === first[place])).toBe(true)
+  })
+
   it('compresses once', () => {
     const list = new PreparedLists(new Map()).get(new Catalog([], new Map()), HOT)
     expect(list.compressed()).toBe(list.compressed())
