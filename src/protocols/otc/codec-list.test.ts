@@ -128,7 +128,7 @@ describe('encodeList', () => {
     expect(
       list('arcade', toolWith({ outputSchema: null, inputSchema: {} }), new Map()).tools[0],
     ).toMatchObject({
-      toolkit: { name: 'Calculator', version: '1.0.0' },
+      toolkit: { name: 'Calculator', description: 'Calculator tools.', version: '1.0.0' },
       input: { required: [] },
       output: { available_modes: ['null', 'error'] },
     })
