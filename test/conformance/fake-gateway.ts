@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { Ajv2020 } from 'ajv/dist/2020.js'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { z } from 'zod'
 import type { CallReply, CallRequest } from '#core/call/call-request'
 import type { CallView } from '#core/call/call-view'
@@ -21,7 +21,7 @@ const ajv = new Ajv2020({ allErrors: true, strict: false })
 export function fakeTool(definition: FixtureTool): Tool {
   const parts = parseToolId(definition.id)
   if (parts === undefined) throw new Error(`bad fixture id ${definition.id}`)
-  const validate = ajv.compile(definition.input)
+  let compiled: ValidateFunction | undefined
   return {
     id: definition.id,
     parts,
@@ -42,14 +42,16 @@ export function fakeTool(definition: FixtureTool): Tool {
       ...definition.policy,
     },
     definitionHash: definition.id,
-    checkInput: (input) =>
-      validate(input)
+    checkInput: (input) => {
+      compiled ??= ajv.compile(definition.input)
+      return compiled(input)
         ? []
-        : (validate.errors ?? []).map(({ instancePath, params, message = '' }): InputIssue => {
+        : (compiled.errors ?? []).map(({ instancePath, params, message = '' }): InputIssue => {
             const missing: unknown = params.missingProperty
             const parameter = typeof missing === 'string' ? missing : instancePath.split('/')[1]
             return { pointer: instancePath, message, ...(parameter === undefined ? {} : { parameter }) }
-          }),
+          })
+    },
     parseInput: (input) => ({ ok: true, input }),
     checkOutput: () => [],
     run: (input, context) => definition.run(z.record(z.string(), z.json()).parse(input), context),

@@ -1,5 +1,5 @@
 import type { ErrorCode, ErrorDetails, InputIssue, MissingRequirements } from '#core/errors'
-import type { AnswerForm } from './answer-form.ts'
+import type { AnswerForm } from './codec-answer-form.ts'
 import type { WireErrorBody, WireMissingRequirements, WireToolError } from './wire.ts'
 
 /** The part of `ToolError` and of a recorded `CallError` that this wire shows. */

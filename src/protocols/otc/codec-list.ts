@@ -42,7 +42,7 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
       '"$schema" in the body and "schema" in the query differ; send one of them.',
     )
   }
-  return inBody ?? inQuery
+  return inBody === undefined ? inQuery : inBody
 }
 
 export interface ListContent {
@@ -91,11 +91,11 @@ function toWrappedItem(tool: Tool) {
 /** What the RFC's list sample has besides (C-11). */
 function toArcadeItem(tool: Tool, { toolkits }: ListContent) {
   const { toolkit: name, version } = tool.parts
-  const description = toolkits.get(name)
   const { required } = tool.inputSchema
   return {
     ...toWrappedItem(tool),
-    toolkit: { name, ...(description === undefined ? {} : { description }), version },
+    // The draft requires a description of the toolkit.
+    toolkit: { name, description: toolkits.get(name) ?? `${name} tools.`, version },
     input: { parameters: tool.inputSchema, required: Array.isArray(required) ? required : [] },
     output:
       tool.outputSchema === null

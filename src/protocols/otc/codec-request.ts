@@ -9,8 +9,8 @@ import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeContext } from './codec-context.ts'
 import { bodyObject, decodeEnvelope, isExecutePath } from './codec-envelope.ts'
 import { decodeToolRef } from './codec-tool-ref.ts'
+import { refuseUnknownMembers } from './codec-unknown-members.ts'
 import { decodeVersion } from './codec-version.ts'
-import { refuseUnknownMembers } from './strict-members.ts'
 import { type CallPath, type Dialect, IDEMPOTENCY_KEY_HEADER, OXP_VERSION_HEADER } from './wire.ts'
 
 export interface DecodedCall {

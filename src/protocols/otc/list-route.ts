@@ -1,7 +1,7 @@
 import { ToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { unreadForm } from './answer-form.ts'
+import { unreadForm } from './codec-answer-form.ts'
 import { decodeListRequest, type ListForm } from './codec-list.ts'
 import type { OtcSettings } from './options.ts'
 import { PreparedLists } from './prepared-lists.ts'

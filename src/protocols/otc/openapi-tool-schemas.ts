@@ -37,7 +37,7 @@ export const TOOL_SCHEMAS = {
       requirements: { $ref: '#/components/schemas/Requirements' },
       toolkit: {
         ...object,
-        required: ['name'],
+        required: ['name', 'description'],
         properties: { name: text, description: text, version: text },
       },
       input: { ...object, required: ['parameters'], properties: { parameters: jsonSchema } },

@@ -1,5 +1,5 @@
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
-import { type AnswerForm, unreadForm } from './answer-form.ts'
+import { type AnswerForm, unreadForm } from './codec-answer-form.ts'
 import { type EncodeOptions, encodeRefusal, type ShownError, toWholeMs } from './codec-error.ts'
 import { OTC_ANSWERS } from './errors.ts'
 import {

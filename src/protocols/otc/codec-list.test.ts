@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { Tool } from '#core/tool'
+import { decodeListRequest, encodeList, type ListShape } from './codec-list.ts'
+import { ARCADE_SCHEMA_ID } from './wire.ts'
+
+const OTC_URL = 'https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json'
+const OXP_URL = 'https://github.com/OpenExecProtocol/Specification/tree/main/spec/http/1.0/openapi.json'
+
+interface Asked {
+  readonly headers?: Record<string, string>
+  readonly body?: JsonValue
+  readonly query?: string
+}
+
+function decode({ headers = {}, body, query = '' }: Asked = {}) {
+  return decodeListRequest({ headers, body, query: new URLSearchParams(query) })
+}
+
+describe('decodeListRequest', () => {
+  it.each<[Asked, ListShape, string | undefined]>([
+    [{}, 'both', 'urn:oxp:1.0'],
+    [{ body: {} }, 'both', 'urn:oxp:1.0'],
+    [{ body: { $schema: 'urn:oxp:1.0' } }, 'both', 'urn:oxp:1.0'],
+    [{ body: { $schema: OXP_URL } }, 'both', OXP_URL],
+    [{ body: { $schema: 'otc://1.0' } }, 'tools', 'otc://1.0'],
+    [{ body: { $schema: OTC_URL } }, 'tools', OTC_URL],
+    [{ query: 'schema=otc%3A%2F%2F1.0' }, 'tools', 'otc://1.0'],
+    [{ query: 'schema=otc://1.0', body: { $schema: 'otc://1.0' } }, 'tools', 'otc://1.0'],
+    [{ body: { $schema: ARCADE_SCHEMA_ID } }, 'arcade', ARCADE_SCHEMA_ID],
+    [{ headers: { 'oxp-version': '1.0' } }, 'header', undefined],
+    [{ headers: { 'oxp-version': '1.0' }, body: { $schema: 'otc://1.0' } }, 'header', undefined],
+  ])('OTC-08, C-07, C-31: %j asks for %s', (asked, shape, schemaId) => {
+    expect(decode(asked)).toEqual({ shape, schemaId })
+  })
+
+  it.each<[Asked, string]>([
+    [{ body: { $schema: 'urn:oxp:9.0' } }, 'version_unsupported'],
+    [{ query: 'schema=urn:oxp:9.0' }, 'version_unsupported'],
+    [{ headers: { 'oxp-version': '9.0' } }, 'version_unsupported'],
+    [{ headers: { 'oxp-version': '1.0' }, body: { $schema: 'urn:oxp:9.0' } }, 'version_unsupported'],
+    [{ body: { $schema: 5 } }, 'request_invalid'],
+    [{ body: { $schema: null } }, 'request_invalid'],
+    [{ body: [] }, 'request_invalid'],
+    [{ body: null }, 'request_invalid'],
+    [{ query: 'schema=otc://1.0', body: { $schema: 'urn:oxp:1.0' } }, 'request_invalid'],
+  ])('OTC-16, OTC-18, C-17: %j is refused as %s', (asked, code) => {
+    expect(() => decode(asked)).toThrow(expect.objectContaining({ code }))
+  })
+})
+
+const policy: Tool['policy'] = {
+  safetyTier: 'pure',
+  replay: 'deterministic',
+  approval: 'never',
+  scopes: [],
+  timeoutMs: 1,
+  rerunWindowMs: 0,
+}
+
+function toolWith(parts: Partial<Tool>): Tool {
+  return {
+    id: 'Calculator.Add@1.0.0',
+    parts: { base: 'Calculator.Add', toolkit: 'Calculator', name: 'Add', version: '1.0.0' },
+    name: 'Calculator_Add',
+    title: 'Add',
+    catalogId: 'openwop:Calculator.Add',
+    description: 'Adds.',
+    source: 'node-pack',
+    inputSchema: { type: 'object', properties: { a: { type: 'number', description: 'A' } }, required: ['a'] },
+    outputSchema: { type: 'number', description: 'The sum.' },
+    policy,
+    definitionHash: 'h',
+    checkInput: () => [],
+    parseInput: (input) => ({ ok: true, input }),
+    checkOutput: () => [],
+    run: () => null,
+    ...parts,
+  }
+}
+
+function list(shape: ListShape, tool: Tool, toolkits = new Map([['Calculator', 'Calculations.']])) {
+  const form = { shape, schemaId: shape === 'header' || shape === 'uts' ? undefined : 'otc://1.0' }
+  return JSON.parse(encodeList(form, { tools: [tool], toolkits }))
+}
+
+const inputSchema: JsonObject = {
+  type: 'object',
+  properties: { a: { type: 'number', description: 'A' } },
+  required: ['a'],
+}
+const six = {
+  id: 'Calculator.Add@1.0.0',
+  name: 'Calculator_Add',
+  description: 'Adds.',
+  version: '1.0.0',
+  input_schema: inputSchema,
+  output_schema: { type: 'number', description: 'The sum.' },
+}
+const wrapped = { ...six, input_schema: { parameters: inputSchema } }
+
+describe('encodeList', () => {
+  it('OTC-06, OTC-31, OTC-33, OTC-41, C-09, C-13: each shape has its own definitions and no other members', () => {
+    const tool = toolWith({})
+    expect(list('header', tool)).toEqual({ items: [six] })
+    expect(list('items', tool)).toEqual({ $schema: 'otc://1.0', items: [six] })
+    expect(list('tools', tool)).toEqual({ $schema: 'otc://1.0', tools: [wrapped] })
+    expect(list('both', tool)).toEqual({ $schema: 'otc://1.0', tools: [wrapped], items: [six] })
+    expect(list('uts', tool)).toEqual([six])
+  })
+
+  it('C-11: the RFC form adds toolkit, input and output', () => {
+    expect(list('arcade', toolWith({}))).toEqual({
+      $schema: 'otc://1.0',
+      tools: [
+        {
+          ...wrapped,
+          toolkit: { name: 'Calculator', description: 'Calculations.', version: '1.0.0' },
+          input: { parameters: inputSchema, required: ['a'] },
+          output: {
+            available_modes: ['value', 'error'],
+            description: 'The sum.',
+            value: { parameters: six.output_schema },
+          },
+        },
+      ],
+    })
+    expect(
+      list('arcade', toolWith({ outputSchema: null, inputSchema: {} }), new Map()).tools[0],
+    ).toMatchObject({
+      toolkit: { name: 'Calculator', description: 'Calculator tools.', version: '1.0.0' },
+      input: { required: [] },
+      output: { available_modes: ['null', 'error'] },
+    })
+  })
+
+  it.each([[null], [{}], [{ type: 'string' }]])(
+    'OTC-35, C-12: output_schema %j is listed unchanged',
+    (outputSchema) => {
+      for (const [shape, pointer] of [
+        ['header', 'items'],
+        ['tools', 'tools'],
+      ] as const) {
+        expect(list(shape, toolWith({ outputSchema }))[pointer][0].output_schema).toEqual(outputSchema)
+      }
+      expect(list('uts', toolWith({ outputSchema }))[0].output_schema).toEqual(outputSchema)
+    },
+  )
+
+  it('OTC-30, OTC-31, OTC-33: no parameters are {} in both forms', () => {
+    const { tools, items } = list('both', toolWith({ inputSchema: {} }))
+    expect([tools[0].input_schema, items[0].input_schema]).toEqual([{ parameters: {} }, {}])
+  })
+
+  it('OTC-37…41: requirements as written, with user_id in wire spelling, absent when there are none', () => {
+    const requirements = {
+      authorization: [{ id: 'google', oauth2: { scopes: ['s'], extra: 1 } }],
+      secrets: [{ id: 'K', note: 'x' }],
+      userId: true,
+      region: 'eu',
+    }
+    const { userId, ...others } = requirements
+    expect(list('header', toolWith({ requirements })).items[0].requirements).toEqual({
+      ...others,
+      user_id: userId,
+    })
+    expect(list('header', toolWith({ requirements: {} })).items[0]).not.toHaveProperty('requirements')
+  })
+
+  it('OTC-07: no tools is an empty array in every shape', () => {
+    const empty = (shape: ListShape) =>
+      JSON.parse(encodeList({ shape, schemaId: 's' }, { tools: [], toolkits: new Map() }))
+    expect(empty('both')).toEqual({ $schema: 's', tools: [], items: [] })
+    expect(empty('uts')).toEqual([])
+    expect(empty('arcade')).toEqual({ $schema: 's', tools: [] })
+  })
+})

@@ -1,0 +1,112 @@
+import { gunzipSync } from 'node:zlib'
+import { describe, expect, it } from 'vitest'
+import { ANONYMOUS } from '#core/principal'
+import type { HttpRequest } from '#protocols/http-exchange'
+import { ARCADE_SCHEMA_ID } from '#protocols/otc/wire'
+import type { FixtureTool } from './otc-fixtures.ts'
+import { otcTestServer } from './otc-test-server.ts'
+
+const HEADER = { 'OXP-Version': '1.0' }
+
+describe('list', () => {
+  it('C-07, C-08, C-11: each dialect gets its shape', async () => {
+    const { ask } = otcTestServer({ toolkits: new Map([['Calculator', 'A toolkit for calculations.']]) })
+    const keys = async (path: string, sent = {}) => Object.keys((await ask('GET', path, sent)).json)
+    expect(await keys('/tools')).toEqual(['$schema', 'tools', 'items'])
+    expect(await keys('/tools', { headers: HEADER })).toEqual(['items'])
+    expect(await keys('/tools', { body: { $schema: 'otc://1.0' } })).toEqual(['$schema', 'tools'])
+    expect(await keys('/tools?schema=otc://1.0')).toEqual(['$schema', 'tools'])
+    expect((await ask('GET', '/uts/tools')).json).toHaveLength(6)
+    const { json } = await ask('GET', '/tools', { body: { $schema: ARCADE_SCHEMA_ID } })
+    expect(json.tools[0].toolkit).toEqual({
+      name: 'Calculator',
+      description: 'A toolkit for calculations.',
+      version: '1.0.0',
+    })
+  })
+
+  it('T-31: an operator can drop one of the two keys', async () => {
+    const keys = async (omitListKey: 'tools' | 'items') =>
+      Object.keys((await otcTestServer({ omitListKey }).ask('GET', '/tools')).json)
+    expect(await keys('tools')).toEqual(['$schema', 'items'])
+    expect(await keys('items')).toEqual(['$schema', 'tools'])
+  })
+
+  it('OTC-18: an unsupported version is 400 on both lists', async () => {
+    const { ask } = otcTestServer()
+    for (const path of ['/tools', '/uts/tools']) {
+      expect(await ask('GET', path, { headers: { 'OXP-Version': '9.0' } })).toMatchObject({ status: 400 })
+    }
+  })
+
+  it('is answered with 304 to whoever has it', async () => {
+    const { ask } = otcTestServer()
+    const { headers } = await ask('GET', '/tools')
+    const etag = headers.etag ?? ''
+    expect(etag).toMatch(/^"[\w-]{43}"$/)
+    expect(headers).toMatchObject({
+      'cache-control': 'private, no-cache',
+      vary: expect.stringContaining('oxp-version'),
+    })
+    for (const tags of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+      const again = await ask('GET', '/tools', { headers: { 'If-None-Match': tags } })
+      expect(again).toMatchObject({ status: 304, text: '', headers: { etag, vary: headers.vary } })
+    }
+    for (const tags of ['"other"', etag.slice(1, -1)]) {
+      expect(await ask('GET', '/tools', { headers: { 'If-None-Match': tags } })).toMatchObject({
+        status: 200,
+      })
+    }
+    const other = await ask('GET', '/tools', { headers: { ...HEADER, 'If-None-Match': etag } })
+    expect(other.status).toBe(200)
+  })
+
+  it('is compressed for whoever asks, under its own tag', async () => {
+    const { routes, ask } = otcTestServer()
+    const plain = await ask('GET', '/tools')
+    const route = routes.find(({ method, path }) => method === 'GET' && path === '/tools')
+    const request = (headers: Record<string, string>): HttpRequest => ({
+      method: 'GET',
+      path: '/tools',
+      query: new URLSearchParams(),
+      headers,
+      params: {},
+      body: undefined,
+      principal: ANONYMOUS,
+      traceId: 't',
+    })
+    const reply = await route?.handle(request({ 'accept-encoding': 'br, gzip;q=0.5' }))
+    expect(reply?.headers).toMatchObject({ 'content-encoding': 'gzip' })
+    expect(reply?.headers.etag).not.toBe(plain.headers.etag)
+    expect(gunzipSync(Buffer.from(reply?.body ?? '')).toString()).toBe(plain.text)
+    const tag = reply?.headers.etag ?? ''
+    expect(await route?.handle(request({ 'accept-encoding': 'gzip', 'if-none-match': tag }))).toMatchObject({
+      status: 304,
+    })
+    for (const coding of ['gzip;q=0', 'identity', 'gzip; q=0.000']) {
+      const identity = await route?.handle(request({ 'accept-encoding': coding }))
+      expect(identity?.headers).not.toHaveProperty('content-encoding')
+    }
+  })
+
+  it('is prepared once: 304 takes no longer with 10 000 tools', async () => {
+    const tools = Array.from(
+      { length: 10_000 },
+      (_unused, index): FixtureTool => ({
+        id: `Big.Tool${index}@1.0.0`,
+        description: 'One of many.',
+        input: { type: 'object' },
+        output: {},
+        run: () => null,
+      }),
+    )
+    const { ask } = otcTestServer({ tools })
+    const { headers } = await ask('GET', '/tools')
+    const started = performance.now()
+    const rounds = 20
+    for (let round = 0; round < rounds; round += 1) {
+      await ask('GET', '/tools', { headers: { 'If-None-Match': headers.etag ?? '' } })
+    }
+    expect((performance.now() - started) / rounds).toBeLessThan(2)
+  })
+})
