@@ -40,6 +40,10 @@ async function prepare(
   const signal = joinSignals(settings.signal, options.signal)
   const target = await findTarget(session, tool, signal)
   const context = await resolveContext({ ...target, userId: options.userId, signal }, settings)
+  if (signal?.aborted) {
+    const message = 'The call was aborted by its caller before it was sent.'
+    throw new CallFailure('transport', message, { toolId: target.toolId, cause: signal.reason })
+  }
   const progress = { resent: 0 }
   return {
     ...{ session, target, input: copy, options, signal, progress, context, callId },
