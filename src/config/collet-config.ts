@@ -1,10 +1,4 @@
-import type { ToolContext } from '#core/tool'
-import type { ToolDefinition } from '#core/tool-definition'
-
-/** Any tool definition, whatever its schemas. */
-export interface AnyToolDefinition extends Omit<ToolDefinition, 'run'> {
-  readonly run: (input: never, context: ToolContext) => unknown
-}
+import type { DefinedTool } from '#core/define-tool'
 
 export interface ApiKeyConfig {
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
@@ -32,7 +26,7 @@ export interface ColletConfig {
    * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
    * listed in this order; the files of one glob are sorted.
    */
-  readonly tools?: readonly (AnyToolDefinition | string)[]
+  readonly tools?: readonly (DefinedTool | string)[]
   readonly toolkits?: { readonly [name: string]: { readonly description: string } }
   readonly server?: {
     /** Default `127.0.0.1`. Any other than loopback needs `auth`. */

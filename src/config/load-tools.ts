@@ -29,10 +29,11 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
     else if (isDefinedTool(entry)) add(entry, loaded.file)
     else problems.push({ severity: 'error', file: loaded.file, where, message: notATool(entry) })
   }
-  const { tools, findings } = prepareTools([...found.values()], {
+  const prepared = prepareTools([...found.values()], {
     defaultTimeoutMs: loaded.config.calls.defaultTimeoutMs,
   })
-  return { tools, problems: [...problems, ...findings.map(toProblem)] }
+  if (prepared.ok) return { tools: prepared.tools, problems }
+  return { tools: [], problems: [...problems, ...prepared.findings.map(toProblem)] }
 
   function add(definition: DefinedTool, file: string): void {
     if (!found.has(definition)) found.set(definition, { definition, file })
