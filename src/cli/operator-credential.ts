@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { ConfigError } from '#config/config-error'
 import { startTokenFileIn } from '#config/data-files'
-import { isLoopbackHost } from '#config/loopback'
+import { isLoopback } from '#server/loopback'
 import type { Arguments } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
@@ -19,7 +19,7 @@ export async function operatorCredential(
 ): Promise<string> {
   const credential =
     args.text('key') ??
-    (isLoopbackHost(new URL(url).hostname) ? await readStartToken(args, context) : undefined) ??
+    (isLoopback(new URL(url).hostname) ? await readStartToken(args, context) : undefined) ??
     context.environment.apiKey?.reveal()
   if (credential !== undefined) return credential
   throw new CommandFailure(

@@ -24,9 +24,5 @@ export const REAL_SERVICES: Services = {
     const { connect } = await import('#client/index')
     return connect(url, { apiKey })
   },
-  async findWeakCredentials(auth) {
-    const { findWeakCredentials } = await import('#auth/key-strength')
-    return findWeakCredentials(auth)
-  },
   fetch: (...request) => fetch(...request),
 }

@@ -1,6 +1,7 @@
 import { didYouMean } from '#config/closest-name'
 import { ConfigError } from '#config/config-error'
 import { StoreError } from '#core/store-error'
+import { StartRefused } from '#server/start-refused'
 import { cleanText } from './clean-text.ts'
 import type { CliIo } from './cli-io.ts'
 import type { Command } from './command.ts'
@@ -99,6 +100,14 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
   }
   if (error instanceof StoreError) {
     output.error(`Store: ${cleanText(error.message)}`)
+    return EXIT.server
+  }
+  if (error instanceof StartRefused) {
+    for (const line of error.message.split('\n')) output.error(cleanText(line))
+    return EXIT.usage
+  }
+  if (error instanceof Error && 'syscall' in error) {
+    output.error(cleanText(error.message))
     return EXIT.server
   }
   output.error(unexpected(error))

@@ -1,9 +1,8 @@
 import type { Settings } from '#config/settings'
 import type { CommandContext } from './command.ts'
+import { CommandFailure } from './command-failure.ts'
 import { exampleCurl } from './example-call.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
-import type { RunningServer } from './services.ts'
-import { explainStartFailure } from './start-failure.ts'
 
 /** Starts the server, says where it is, and stays until somebody asks it to stop. */
 export async function serveUntilStopped(
@@ -13,22 +12,33 @@ export async function serveUntilStopped(
 ): Promise<ExitCode> {
   const { output, services } = context
   const stop = listenForStop(context)
-  let server: RunningServer
   try {
-    server = await output.during('Starting', services.startServer(settings, options))
+    const server = await output.during('Starting', services.startServer(settings, options))
+    for (const warning of server.warnings) output.warn(warning)
+    announce(server, settings, context)
+    await stop.requested
+    output.note('Stopping: running calls may finish. Ask again to stop at once.')
+    await server.close()
+    return EXIT.ok
   } catch (error) {
+    throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
+  } finally {
     stop.end()
-    const explained = explainStartFailure(error, settings)
-    if (explained === undefined) throw error
-    output.error(explained)
-    return EXIT.server
   }
-  announce(server, settings, context)
-  await stop.requested
-  output.note('Stopping: running calls may finish. Ask again to stop at once.')
-  await server.close()
-  stop.end()
-  return EXIT.ok
+}
+
+const LISTEN_CODES: ReadonlySet<unknown> = new Set([
+  'EADDRINUSE',
+  'EACCES',
+  'EADDRNOTAVAIL',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+])
+
+/** The server says in words why it cannot listen, and keeps the system's error as the cause. */
+function isListenFailure(error: unknown): error is Error {
+  if (!(error instanceof Error) || !(error.cause instanceof Error)) return false
+  return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
 }
 
 /** The first request ends the wait, the second one ends the process. */
@@ -43,8 +53,11 @@ function listenForStop({ onStop, exit }: CommandContext): { requested: Promise<v
   return { requested: promise, end }
 }
 
-function announce(server: RunningServer, settings: Settings, { output, json }: CommandContext): void {
-  const { url, startTokenFile } = server
+function announce(
+  { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string | undefined },
+  settings: Settings,
+  { output, json }: CommandContext,
+): void {
   const curl = exampleCurl(url, settings)
   if (json) {
     output.json({ url, store: settings.store, tools: settings.tools.length, startTokenFile, curl })

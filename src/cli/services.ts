@@ -2,13 +2,7 @@ import type { ColletClient } from '#client/index'
 import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/journal-group'
 import type { Store } from '#core/ports/store'
-
-export interface RunningServer {
-  readonly url: string
-  readonly startTokenFile: string | undefined
-  /** Drains, then cancels what still runs. */
-  close(): Promise<void>
-}
+import type { RunningServer } from '#server/start-server'
 
 /** How an operator's command reaches a store. */
 export interface StoreAccess {
@@ -31,7 +25,10 @@ export interface JournalVerification {
 
 /** The rooms behind the commands. They are loaded when first used, so that `collet --help` is quick. */
 export interface Services {
-  startServer(settings: Settings, options: { readonly allowAnonymous: boolean }): Promise<RunningServer>
+  startServer(
+    settings: Settings,
+    options: { readonly allowAnonymous: boolean },
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'close'>>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
@@ -39,7 +36,5 @@ export interface Services {
     url: string,
     options: { readonly apiKey: string | undefined },
   ): Promise<Pick<ColletClient, 'list' | 'tryCall'>>
-  /** One sentence for each credential that is easy to guess (OTC-103). */
-  findWeakCredentials(auth: Settings['auth']): Promise<readonly string[]>
   readonly fetch: typeof fetch
 }

@@ -1,14 +1,11 @@
 import { dirname } from 'node:path'
 import type { Arguments } from '#cli/arguments'
-import { checkExposure } from '#cli/check-exposure'
-import { type CommandContext, defineCommand } from '#cli/command'
+import { defineCommand } from '#cli/command'
 import { keepRestarting } from '#cli/keep-restarting'
 import { loadProject } from '#cli/load-project'
 import { serveUntilStopped } from '#cli/serve-until-stopped'
 import { watchFolder } from '#cli/watch-folder'
-import { ConfigError } from '#config/config-error'
 import { findConfig } from '#config/find-config'
-import type { Settings } from '#config/settings'
 import { type SettingsFlags, toSettings } from '#config/to-settings'
 
 const LARGEST_PORT = 65_535
@@ -43,7 +40,6 @@ export const serve = defineCommand<ServeOption>({
   ],
   async run(args, context) {
     const flags = readFlags(args)
-    const allowAnonymous = args.flag('allow-anonymous')
     const { environment, workingFolder, output } = context
     if (args.flag('watch')) {
       const folder = dirname(findConfig(workingFolder, args.text('config') ?? environment.configFile))
@@ -58,8 +54,7 @@ export const serve = defineCommand<ServeOption>({
     }
     const { loaded, tools } = await loadProject(args.text('config'), context)
     const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
-    await refuseExposure(settings, allowAnonymous, context)
-    return await serveUntilStopped(settings, { allowAnonymous }, context)
+    return await serveUntilStopped(settings, { allowAnonymous: args.flag('allow-anonymous') }, context)
   },
 })
 
@@ -81,15 +76,4 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
     return value === undefined ? [] : [`--${name}=${value}`]
   })
   return ['serve', ...values, ...(args.flag('allow-anonymous') ? ['--allow-anonymous'] : [])]
-}
-
-async function refuseExposure(
-  settings: Settings,
-  allowAnonymous: boolean,
-  context: CommandContext,
-): Promise<void> {
-  const weakCredentials = await context.services.findWeakCredentials(settings.auth)
-  const { errors, warnings } = checkExposure(settings, { allowAnonymous, weakCredentials })
-  if (errors.length > 0) throw new ConfigError(errors.map((message) => ({ severity: 'error', message })))
-  for (const warning of warnings) context.output.warn(warning)
 }
