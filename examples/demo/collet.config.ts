@@ -1,0 +1,23 @@
+import { defineConfig } from 'collet'
+import { gmailTools } from './tools/gmail.ts'
+import { smsTools } from './tools/sms.ts'
+
+/** The tools of the Open Tool Calling documents: `npm start` serves them on http://127.0.0.1:4100. */
+export default defineConfig({
+  tools: [
+    './tools/{calculator,doorbell,system}.ts',
+    ...gmailTools({ baseUrl: process.env.GMAIL_BASE_URL }),
+    ...smsTools({
+      baseUrl: process.env.TWILIO_BASE_URL,
+      accountSid: process.env.TWILIO_ACCOUNT_SID,
+      from: process.env.TWILIO_FROM,
+    }),
+  ],
+  toolkits: {
+    Calculator: { description: 'A toolkit for performing calculations.' },
+    Doorbell: { description: 'Rings the doorbells of a house.' },
+    System: { description: 'Facts about the machine the server runs on.' },
+    Gmail: { description: 'Reads mail in Gmail.' },
+    SMS: { description: 'Sends text messages through Twilio.' },
+  },
+})

@@ -1,0 +1,29 @@
+import { call } from '#cli/commands/call'
+import { calls } from '#cli/commands/calls'
+import { callsCancel } from '#cli/commands/calls-cancel'
+import { callsSettle } from '#cli/commands/calls-settle'
+import { doctor } from '#cli/commands/doctor'
+import { journal } from '#cli/commands/journal'
+import { journalHeads } from '#cli/commands/journal-heads'
+import { journalVerify } from '#cli/commands/journal-verify'
+import { keysGenerate } from '#cli/commands/keys-generate'
+import { serve } from '#cli/commands/serve'
+import { tools } from '#cli/commands/tools'
+import { version } from '#cli/commands/version'
+import type { Command } from './command.ts'
+
+/** Every command, in the order of the help. */
+export const COMMANDS: readonly Command[] = [
+  serve,
+  tools,
+  call,
+  calls,
+  callsSettle,
+  callsCancel,
+  journal,
+  journalVerify,
+  journalHeads,
+  doctor,
+  keysGenerate,
+  version,
+]

@@ -1,0 +1,115 @@
+import type { Arguments } from '#cli/arguments'
+import { type CommandContext, defineCommand } from '#cli/command'
+import { CommandFailure } from '#cli/command-failure'
+import { EXIT } from '#cli/exit-codes'
+import { requestJson } from '#cli/http-json'
+import { operatorCredential } from '#cli/operator-credential'
+import { STORE_OPTIONS, withStore } from '#cli/operator-store'
+import { readServerAddress } from '#cli/server-address'
+import { UsageError } from '#cli/usage-error'
+import { ToolError } from '#core/errors'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { Settlement, SettleResult } from '#core/ports/store'
+import { readSettlement } from '#server/read-settlement'
+
+type SettleOption = 'as' | 'value' | 'why' | 'store' | 'config' | 'url' | 'key'
+
+const ENDINGS = ['succeeded', 'failed', 'not-run'] as const satisfies readonly Settlement['as'][]
+
+export const callsSettle = defineCommand<SettleOption>({
+  name: 'calls settle',
+  summary: 'Ends an ambiguous call: says what really happened.',
+  details: [
+    'A crash cut the call, so nobody knows whether it took effect. Check at the service it went to, then settle it.',
+    'Only not-run frees the call id for another try. Who and why are journaled.',
+  ],
+  positionals: [{ name: 'RECORD', help: 'The call, as collet calls --state ambiguous shows it.' }],
+  options: {
+    as: { value: 'ENDING', help: 'succeeded, failed or not-run.' },
+    value: { value: 'JSON', help: 'With succeeded: the value the tool is known to have given.' },
+    why: { value: 'TEXT', help: 'How you know.' },
+    ...STORE_OPTIONS,
+    url: { value: 'U', help: 'Settle through this server instead.' },
+    key: {
+      value: 'K',
+      help: 'API key with the scope calls:settle. Default: the start token of a server here.',
+    },
+  },
+  examples: [
+    'collet calls settle 4f1c --as not-run --why "The mail is not in the sent folder."',
+    `collet calls settle 4f1c --as succeeded --value '{"status":"sent"}' --why "Twilio shows it."`,
+  ],
+  async run(args, context) {
+    const [record = ''] = args.positionals
+    const body = readBody(args)
+    if (args.text('url') === undefined) await settleInStore(record, body, args, context)
+    else await settleThroughServer(record, body, args, context)
+    if (context.json) context.output.json({ record, settledAs: body.as })
+    else context.output.data(`${record} is settled as ${body.as}.`)
+    return EXIT.ok
+  },
+})
+
+interface SettleBody extends JsonObject {
+  readonly as: Settlement['as']
+  readonly why: string
+}
+
+function readBody(args: Arguments<SettleOption>): SettleBody {
+  const as = args.oneOf('as', ENDINGS)
+  if (as === undefined) throw new UsageError(`Say how it ended: --as ${ENDINGS.join(', --as ')}.`)
+  const why = args.text('why')
+  if (why === undefined) throw new UsageError('Say how you know: --why TEXT. It goes into the journal.')
+  const value = args.text('value')
+  if (value === undefined) return { as, why }
+  if (as !== 'succeeded') throw new UsageError('--value goes only with --as succeeded.')
+  return { as, why, value: parseValue(value) }
+}
+
+function parseValue(text: string): JsonValue {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new UsageError(`--value is not JSON. Text needs quotes inside quotes: --value '"sent"'.`)
+  }
+}
+
+async function settleInStore(
+  record: string,
+  body: SettleBody,
+  args: Arguments<SettleOption>,
+  context: CommandContext,
+): Promise<void> {
+  const who = `cli:${context.userName}`
+  const settlement = checked(() => readSettlement(body, { record, who, atMs: context.clock.nowMs() }))
+  const result = await withStore(args, context, async (store) => await store.settle(settlement))
+  const refused = REFUSALS[result]
+  if (refused !== undefined) throw new CommandFailure(EXIT.usage, refused)
+}
+
+const REFUSALS = {
+  settled: undefined,
+  not_found: 'There is no call with this record. collet calls --state ambiguous lists them.',
+  not_ambiguous: 'Only an ambiguous call can be settled, and this one is not ambiguous (any more).',
+} as const satisfies Record<SettleResult, string | undefined>
+
+function checked(read: () => Settlement): Settlement {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof ToolError) throw new UsageError(error.message)
+    throw error
+  }
+}
+
+async function settleThroughServer(
+  record: string,
+  body: SettleBody,
+  args: Arguments<SettleOption>,
+  context: CommandContext,
+): Promise<void> {
+  const { url } = readServerAddress(args, context)
+  const credential = await operatorCredential(url, args, context)
+  const path = `${url}/admin/calls/${encodeURIComponent(record)}/settle`
+  await requestJson({ method: 'POST', url: path, credential, body }, context.services.fetch)
+}

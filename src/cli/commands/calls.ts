@@ -1,0 +1,80 @@
+import type { Arguments } from '#cli/arguments'
+import { CALL_HEADINGS, type CallRow, callCells, rowOfRecord, rowsOfAnswer } from '#cli/call-row'
+import { type CommandContext, defineCommand } from '#cli/command'
+import { CommandFailure } from '#cli/command-failure'
+import { EXIT } from '#cli/exit-codes'
+import { requestJson } from '#cli/http-json'
+import { operatorCredential } from '#cli/operator-credential'
+import { STORE_OPTIONS, withStore } from '#cli/operator-store'
+import { readServerAddress } from '#cli/server-address'
+import { renderTable } from '#cli/table'
+import type { CallFilter, CallState } from '#core/ports/store'
+
+const MOST_CALLS = 1_000
+const DEFAULT_LIMIT = 100
+
+const STATE_NAMES = [
+  'parked',
+  'running',
+  'succeeded',
+  'failed',
+  'released',
+  'ambiguous',
+] as const satisfies readonly CallState[]
+
+type CallsOption = 'state' | 'limit' | 'store' | 'config' | 'url' | 'key'
+
+export const calls = defineCommand<CallsOption>({
+  name: 'calls',
+  summary: 'Lists calls, newest first.',
+  details: ['Reads the store itself, also while a server uses it. With --url it asks the server.'],
+  positionals: [],
+  options: {
+    state: { value: 'S', help: `Only calls in this state: ${STATE_NAMES.join(', ')}.` },
+    limit: { value: 'N', help: `At most so many. Default ${DEFAULT_LIMIT}.` },
+    ...STORE_OPTIONS,
+    url: { value: 'U', help: 'Ask this server instead.' },
+    key: {
+      value: 'K',
+      help: 'API key with the scope admin:calls. Default: the start token of a server here.',
+    },
+  },
+  examples: ['collet calls --state ambiguous', 'collet calls --limit 20 --json'],
+  async run(args, context) {
+    const { output, json } = context
+    const state = args.oneOf('state', STATE_NAMES)
+    const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
+    const filter: CallFilter = { limit, ...(state === undefined ? {} : { state }) }
+    const rows =
+      args.text('url') === undefined
+        ? await withStore(args, context, async (store) => (await store.list(filter)).map(rowOfRecord))
+        : await askServer(filter, args, context)
+    if (json) output.json(rows)
+    else if (rows.length === 0) output.note('There are no such calls.')
+    else for (const line of renderTable(CALL_HEADINGS, rows.map(callCells), output.width)) output.data(line)
+    return EXIT.ok
+  },
+})
+
+async function askServer(
+  filter: CallFilter,
+  args: Arguments<CallsOption>,
+  context: CommandContext,
+): Promise<readonly CallRow[]> {
+  const { url } = readServerAddress(args, context)
+  const credential = await operatorCredential(url, args, context)
+  const query = new URLSearchParams({
+    limit: String(filter.limit),
+    ...(filter.state === undefined ? {} : { state: filter.state }),
+  })
+  const answer = await requestJson(
+    { method: 'GET', url: `${url}/admin/calls?${query}`, credential },
+    context.services.fetch,
+  )
+  const rows = rowsOfAnswer(answer)
+  if (rows !== undefined) return rows
+  throw new CommandFailure(
+    EXIT.server,
+    `${url} gave no list of calls. Is it a Collet server of this version?`,
+  )
+}

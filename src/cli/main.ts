@@ -1,0 +1,71 @@
+import { spawn } from 'node:child_process'
+import { userInfo } from 'node:os'
+import { readEnvironment } from '#config/environment'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import type { CliIo, ServerProcess } from './cli-io.ts'
+import { EXIT } from './exit-codes.ts'
+import { REAL_SERVICES } from './real-services.ts'
+import { runCli } from './run-cli.ts'
+
+/** What still runs this long after a command ended is left behind. */
+const LAST_MOMENT_MS = 2_000
+
+const io: CliIo = {
+  stdin: process.stdin,
+  stdout: process.stdout,
+  stderr: process.stderr,
+  environment: readEnvironment(),
+  workingFolder: process.cwd(),
+  userName: userName(),
+  clock: SYSTEM_CLOCK,
+  services: REAL_SERVICES,
+  onStop,
+  exit: (code) => process.exit(code),
+  startProcess,
+}
+
+// The reader of a pipe may leave early (`collet journal | head`): that is no failure.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error) => {
+    if ('code' in error && error.code === 'EPIPE') process.exit(EXIT.ok)
+    throw error
+  })
+}
+
+process.exitCode = await runCli(process.argv.slice(2), io)
+setTimeout(() => process.exit(), LAST_MOMENT_MS).unref()
+
+function onStop(listener: () => void): () => void {
+  const signals = ['SIGINT', 'SIGTERM'] as const
+  for (const signal of signals) process.on(signal, listener)
+  // A child of `serve --watch` also stops when its parent is gone.
+  if (process.channel !== undefined) {
+    process.on('disconnect', listener)
+    process.channel.unref()
+  }
+  return () => {
+    for (const signal of signals) process.off(signal, listener)
+    process.off('disconnect', listener)
+  }
+}
+
+/** In a process group of its own: Ctrl-C on the terminal reaches the parent only, which passes it on once. */
+function startProcess(args: readonly string[]): ServerProcess {
+  const [, script = ''] = process.argv
+  const child = spawn(process.execPath, [...process.execArgv, script, ...args], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    detached: true,
+  })
+  const { promise, resolve } = Promise.withResolvers<number>()
+  child.on('exit', (code) => resolve(code ?? EXIT.server))
+  child.on('error', () => resolve(EXIT.server))
+  return { ended: promise, stop: () => child.kill('SIGTERM'), kill: () => child.kill('SIGKILL') }
+}
+
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return 'unknown'
+  }
+}

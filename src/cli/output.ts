@@ -1,0 +1,89 @@
+import { styleText } from 'node:util'
+import { cleanJson } from './clean-text.ts'
+
+/** The part of a stream that output needs. */
+export interface TextStream {
+  write(text: string): unknown
+  readonly isTTY?: boolean | undefined
+  readonly columns?: number | undefined
+}
+
+export interface OutputOptions {
+  readonly stdout: TextStream
+  readonly stderr: TextStream
+  /** `NO_COLOR`. */
+  readonly noColor: boolean
+}
+
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
+
+const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'] as const
+const FRAME_MS = 100
+const CLEAR_LINE = '\r\u001b[K'
+
+/** What the CLI says: data on stdout, everything else on stderr, colours and motion only on a terminal. */
+export class Output {
+  readonly #stdout: TextStream
+  readonly #stderr: TextStream
+  readonly #noColor: boolean
+
+  constructor({ stdout, stderr, noColor }: OutputOptions) {
+    this.#stdout = stdout
+    this.#stderr = stderr
+    this.#noColor = noColor
+  }
+
+  /** A line of data. */
+  data(line: string): void {
+    this.#stdout.write(`${line}\n`)
+  }
+
+  /** Data for machines: one line. */
+  json(value: unknown): void {
+    this.data(cleanJson(value))
+  }
+
+  note(line: string): void {
+    this.#stderr.write(`${line}\n`)
+  }
+
+  warn(line: string): void {
+    this.note(`${this.#paint(this.#stderr, 'yellow', '!')} ${line}`)
+  }
+
+  error(line: string): void {
+    this.note(`${this.#paint(this.#stderr, 'red', '✗')} ${line}`)
+  }
+
+  /** Colours a part of a `data` line. */
+  style(style: Style, text: string): string {
+    return this.#paint(this.#stdout, style, text)
+  }
+
+  /** Width to fit data into; `undefined` when it goes to a pipe or file, where nothing is cut. */
+  get width(): number | undefined {
+    return this.#stdout.isTTY === true ? this.#stdout.columns : undefined
+  }
+
+  /** Shows that `work` is under way, on a terminal; the line is gone when it ends. */
+  async during<T>(text: string, work: Promise<T>): Promise<T> {
+    if (this.#stderr.isTTY !== true) return await work
+    let frame = 0
+    const timer = setInterval(() => {
+      const mark = FRAMES[frame % FRAMES.length] ?? ''
+      frame += 1
+      this.#stderr.write(`${CLEAR_LINE}${this.#paint(this.#stderr, 'cyan', mark)} ${text}`)
+    }, FRAME_MS)
+    try {
+      return await work
+    } finally {
+      clearInterval(timer)
+      if (frame > 0) this.#stderr.write(CLEAR_LINE)
+    }
+  }
+
+  #paint(stream: TextStream, style: Style, text: string): string {
+    if (this.#noColor || stream.isTTY !== true) return text
+    return styleText(style, text, { validateStream: false })
+  }
+}

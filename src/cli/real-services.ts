@@ -1,0 +1,28 @@
+import type { Services } from './services.ts'
+
+/** The rooms of this package. */
+export const REAL_SERVICES: Services = {
+  async startServer(settings, options) {
+    const { startServer } = await import('#server/start-server')
+    return await startServer(settings, options)
+  },
+  async openStore({ url, dataFolder, masterKey }) {
+    const { openStore } = await import('#server/open-store')
+    return await openStore(url, { dataFolder, masterKey, mode: 'operator' })
+  },
+  async verifyJournal({ url, dataFolder, masterKey }, kept) {
+    const { openSqlite } = await import('#server/open-store')
+    const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
+    try {
+      const plain = store.verify()
+      return plain.ok ? (kept.map((head) => store.verify(head)).find(({ ok }) => !ok) ?? plain) : plain
+    } finally {
+      await store.close()
+    }
+  },
+  async connect(url, { apiKey }) {
+    const { connect } = await import('#client/index')
+    return connect(url, { apiKey })
+  },
+  fetch: (...request) => fetch(...request),
+}

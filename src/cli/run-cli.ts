@@ -1,0 +1,120 @@
+import { didYouMean } from '#config/closest-name'
+import { ConfigError } from '#config/config-error'
+import { StoreError } from '#core/store-error'
+import { StartRefused } from '#server/start-refused'
+import { cleanText } from './clean-text.ts'
+import type { CliIo } from './cli-io.ts'
+import type { Command } from './command.ts'
+import { CommandFailure } from './command-failure.ts'
+import { COMMANDS } from './commands.ts'
+import { EXIT, type ExitCode } from './exit-codes.ts'
+import { renderCommandHelp, renderOverview } from './help.ts'
+import { problemText } from './load-project.ts'
+import { Output } from './output.ts'
+import { parseArguments } from './parse-arguments.ts'
+import { UsageError } from './usage-error.ts'
+
+/** Runs one command line, without the program's own name; never throws. */
+export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCode> {
+  const { stdout, stderr, environment } = io
+  const output = new Output({ stdout, stderr, noColor: environment.noColor })
+  const command = findCommand(argv)
+  if (command === undefined) return overview(argv, output)
+  const stray = strayWord(command, argv)
+  if (stray !== undefined) return refuse(stray, output)
+  try {
+    const { args, help, json } = parseArguments(command, argv.slice(command.name.split(' ').length))
+    if (help) {
+      output.data(renderCommandHelp(command))
+      return EXIT.ok
+    }
+    return await command.run(args, { ...io, output, json })
+  } catch (error) {
+    return report(error, command, io, output)
+  }
+}
+
+/** The command with the longest name that the words begin with: `calls settle` before `calls`. */
+function findCommand(argv: readonly string[]): Command | undefined {
+  const words = argv[0] === '--version' || argv[0] === '-v' ? ['version'] : argv
+  return COMMANDS.filter(({ name }) => name.split(' ').every((word, place) => words[place] === word)).sort(
+    (left, right) => right.name.length - left.name.length,
+  )[0]
+}
+
+function overview(argv: readonly string[], output: Output): ExitCode {
+  const [first, ...rest] = argv
+  if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
+    const asked = rest.length === 0 ? undefined : findCommand(rest)
+    output.data(asked === undefined ? renderOverview(COMMANDS) : renderCommandHelp(asked))
+    return first === undefined ? EXIT.usage : EXIT.ok
+  }
+  return refuse(unknownCommand(first, rest), output)
+}
+
+function refuse(message: string, output: Output): ExitCode {
+  output.error(message)
+  output.note('See: collet --help')
+  return EXIT.usage
+}
+
+/** `calls setle …`: a word after a command that has subcommands and takes no words itself. */
+function strayWord(command: Command, argv: readonly string[]): string | undefined {
+  const word = argv[command.name.split(' ').length]
+  const family = COMMANDS.filter(({ name }) => name.startsWith(`${command.name} `)).map(({ name }) => name)
+  if (word === undefined || word.startsWith('-') || family.length === 0 || command.positionals.length > 0) {
+    return undefined
+  }
+  const typed = `${command.name} ${word}`
+  return `Unknown command "${cleanText(typed)}".${didYouMean(typed, family) || ` There is: ${family.join(', ')}.`}`
+}
+
+function unknownCommand(first: string, rest: readonly string[]): string {
+  if (first.startsWith('-')) return `The command comes first: collet COMMAND ${first}.`
+  const family = COMMANDS.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name)
+  if (family.length > 0) {
+    const typed = [first, ...rest.slice(0, 1)].join(' ')
+    return `"collet ${cleanText(typed)}" is not a command. There is: ${family.join(', ')}.`
+  }
+  const known = new Set(COMMANDS.flatMap(({ name }) => [name, name.split(' ')[0] ?? '']))
+  return `Unknown command "${cleanText(first)}".${didYouMean(first, known)}`
+}
+
+function report(error: unknown, command: Command, io: CliIo, output: Output): ExitCode {
+  if (error instanceof UsageError) {
+    output.error(cleanText(error.message))
+    output.note(`See: collet ${command.name} --help`)
+    return EXIT.usage
+  }
+  if (error instanceof ConfigError) {
+    for (const problem of error.problems) {
+      const text = problemText(problem, io.workingFolder)
+      if (problem.severity === 'error') output.error(text)
+      else output.warn(text)
+    }
+    return EXIT.usage
+  }
+  if (error instanceof CommandFailure) {
+    output.error(cleanText(error.message))
+    return error.exit
+  }
+  if (error instanceof StoreError) {
+    output.error(`Store: ${cleanText(error.message)}`)
+    return EXIT.server
+  }
+  if (error instanceof StartRefused) {
+    for (const line of error.message.split('\n')) output.error(cleanText(line))
+    return EXIT.usage
+  }
+  if (error instanceof Error && 'syscall' in error) {
+    output.error(cleanText(error.message))
+    return EXIT.server
+  }
+  output.error(unexpected(error))
+  return EXIT.server
+}
+
+function unexpected(error: unknown): string {
+  if (!(error instanceof Error)) return `Unexpected failure: ${cleanText(String(error))}`
+  return `Unexpected failure, please report it.\n${error.stack ?? error.message}`
+}

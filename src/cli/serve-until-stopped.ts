@@ -1,0 +1,79 @@
+import type { Settings } from '#config/settings'
+import type { CommandContext } from './command.ts'
+import { CommandFailure } from './command-failure.ts'
+import { exampleCurl } from './example-call.ts'
+import { EXIT, type ExitCode } from './exit-codes.ts'
+
+/** Starts the server, says where it is, and stays until somebody asks it to stop. */
+export async function serveUntilStopped(
+  settings: Settings,
+  options: { readonly allowAnonymous: boolean },
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { output, services } = context
+  const stop = listenForStop(context)
+  try {
+    const server = await output.during('Starting', services.startServer(settings, options))
+    for (const warning of server.warnings) output.warn(warning)
+    announce(server, settings, context)
+    await stop.requested
+    output.note('Stopping: running calls may finish. Ask again to stop at once.')
+    await server.close()
+    return EXIT.ok
+  } catch (error) {
+    throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
+  } finally {
+    stop.end()
+  }
+}
+
+const LISTEN_CODES: ReadonlySet<unknown> = new Set([
+  'EADDRINUSE',
+  'EACCES',
+  'EADDRNOTAVAIL',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+])
+
+/** The server says in words why it cannot listen, and keeps the system's error as the cause. */
+function isListenFailure(error: unknown): error is Error {
+  if (!(error instanceof Error) || !(error.cause instanceof Error)) return false
+  return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
+}
+
+/** The first request ends the wait, the second one ends the process. */
+function listenForStop({ onStop, exit }: CommandContext): { requested: Promise<void>; end: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let asked = false
+  const end = onStop(() => {
+    if (asked) exit(EXIT.server)
+    asked = true
+    resolve()
+  })
+  return { requested: promise, end }
+}
+
+function announce(
+  { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string | undefined },
+  settings: Settings,
+  { output, json }: CommandContext,
+): void {
+  const curl = exampleCurl(url, settings)
+  if (json) {
+    output.json({ url, store: settings.store, tools: settings.tools.length, startTokenFile, curl })
+    return
+  }
+  const count = settings.tools.length === 1 ? '1 tool' : `${settings.tools.length} tools`
+  output.data(`${output.style('bold', 'Collet')} serves ${count} on ${output.style('cyan', url)}`)
+  output.data('')
+  if (curl !== undefined) output.data(`  Try it       ${curl}`)
+  output.data(`  Data         ${whereDataLives(settings)}`)
+  if (startTokenFile !== undefined) {
+    output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)
+  }
+  output.data('')
+}
+
+function whereDataLives({ store }: Settings): string {
+  return store === 'memory:' ? 'in memory: gone when the server stops' : store.slice('sqlite:'.length)
+}

@@ -1,0 +1,40 @@
+import type { ColletClient } from '#client/index'
+import type { Settings } from '#config/settings'
+import type { JournalHead } from '#core/journal/journal-group'
+import type { Store } from '#core/ports/store'
+import type { RunningServer } from '#server/start-server'
+
+/** How an operator's command reaches a store. */
+export interface StoreAccess {
+  /** `sqlite:PATH`, absolute. */
+  readonly url: string
+  readonly dataFolder: string
+  readonly masterKey: Uint8Array | undefined
+}
+
+export interface JournalVerification {
+  readonly ok: boolean
+  readonly groups: number
+  readonly events: number
+  readonly chains: number
+  readonly firstBad?: { readonly writer: string; readonly group: number; readonly reason: string } | undefined
+  readonly heads: readonly JournalHead[]
+  /** What the check cannot see, in words (rule 15). */
+  readonly cannotSee: readonly string[]
+}
+
+/** The rooms behind the commands. They are loaded when first used, so that `collet --help` is quick. */
+export interface Services {
+  startServer(
+    settings: Settings,
+    options: { readonly allowAnonymous: boolean },
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'close'>>
+  /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
+  openStore(access: StoreAccess): Promise<Store>
+  verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
+  connect(
+    url: string,
+    options: { readonly apiKey: string | undefined },
+  ): Promise<Pick<ColletClient, 'list' | 'tryCall'>>
+  readonly fetch: typeof fetch
+}

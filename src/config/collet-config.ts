@@ -1,0 +1,75 @@
+import type { DefinedTool } from '#core/define-tool'
+
+export interface ApiKeyConfig {
+  /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
+  readonly id: string
+  /** At least 32 random bytes: `collet keys generate` makes one. */
+  readonly key: string
+  /** Default `default`. */
+  readonly tenant?: string
+  /** What the key may do. Absent = nothing beyond tools that ask for no scope. */
+  readonly scopes?: readonly string[]
+}
+
+export interface JwtConfig {
+  /** Shared HS256 secret of at least 32 random bytes. */
+  readonly secret: string
+  /** Accepted `aud` values. */
+  readonly audiences?: readonly string[]
+  /** Longest accepted distance of `exp` from now. Default 900. */
+  readonly maxLifetimeSeconds?: number
+}
+
+/** Everything `collet.config.{ts,js,mjs,json}` may say. All keys are optional. */
+export interface ColletConfig {
+  /**
+   * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
+   * listed in this order; the files of one glob are sorted.
+   */
+  readonly tools?: readonly (DefinedTool | string)[]
+  readonly toolkits?: { readonly [name: string]: { readonly description: string } }
+  readonly server?: {
+    /** Default `127.0.0.1`. Any other than loopback needs `auth`. */
+    readonly host?: string
+    /** Default 4100; 0 = any free port. */
+    readonly port?: number
+    /** Absolute URL under which callers reach the server; default the bound address. */
+    readonly publicUrl?: string
+    /** Default 1 MiB. */
+    readonly bodyLimitBytes?: number
+    /** Origins of web pages that may call the server. Default none. */
+    readonly allowedOrigins?: readonly string[]
+  }
+  /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
+  readonly store?: string
+  /** Absent = no credential is needed, and the server listens on loopback only. */
+  readonly auth?: {
+    readonly apiKeys?: readonly ApiKeyConfig[]
+    readonly jwt?: JwtConfig
+  }
+  readonly calls?: {
+    /** How long results are kept. Default 24. */
+    readonly retentionHours?: number
+    /** For tools that set no `timeoutMs`. Default 60 000. */
+    readonly defaultTimeoutMs?: number
+    /** Default 1 MiB. */
+    readonly maxResultBytes?: number
+  }
+  readonly journal?: {
+    /** How long the journal and the keys of calls are kept. Default 90. */
+    readonly retentionDays?: number
+  }
+  readonly log?: {
+    /** Default `info`. */
+    readonly level?: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+  }
+  readonly telemetry?: {
+    /** OTLP/HTTP endpoint for traces, for example `http://127.0.0.1:4318`. Default none. */
+    readonly otlpEndpoint?: string
+  }
+}
+
+/** Gives the config back unchanged; it is there for the types. */
+export function defineConfig(config: ColletConfig): ColletConfig {
+  return config
+}

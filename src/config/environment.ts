@@ -1,0 +1,57 @@
+import { Secret } from '#core/secret'
+import { ConfigError } from './config-error.ts'
+
+/** What the process's environment says. */
+export interface Environment {
+  /** `COLLET_KEY` as written; `decodeMasterKey` reads it. */
+  readonly masterKey: Secret | undefined
+  /** `COLLET_CONFIG`: the config file when no `--config` is given. */
+  readonly configFile: string | undefined
+  readonly logLevel: string | undefined
+  /** `NO_COLOR` is set, to anything but nothing. */
+  readonly noColor: boolean
+  readonly otlpEndpoint: string | undefined
+  /** `COLLET_URL`: the server that client commands talk to. */
+  readonly url: string | undefined
+  /** `COLLET_API_KEY`: the key that client commands send. */
+  readonly apiKey: Secret | undefined
+}
+
+/** The only reader of environment variables. Empty counts as unset. */
+export function readEnvironment(
+  variables: Readonly<Record<string, string | undefined>> = process.env,
+): Environment {
+  const text = (name: string): string | undefined => variables[name] || undefined
+  const secret = (name: string): Secret | undefined => {
+    const value = text(name)
+    return value === undefined ? undefined : new Secret(value)
+  }
+  return {
+    masterKey: secret('COLLET_KEY'),
+    configFile: text('COLLET_CONFIG'),
+    logLevel: text('COLLET_LOG_LEVEL'),
+    noColor: text('NO_COLOR') !== undefined,
+    otlpEndpoint: text('OTEL_EXPORTER_OTLP_ENDPOINT'),
+    url: text('COLLET_URL'),
+    apiKey: secret('COLLET_API_KEY'),
+  }
+}
+
+const KEY_BYTES = 32
+const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/
+
+/** The 32 bytes of `COLLET_KEY` (rule 14). Problems give its length, never its text. */
+export function decodeMasterKey(key: Secret | undefined): Uint8Array | undefined {
+  if (key === undefined) return undefined
+  const text = key.reveal().trim()
+  const bytes = Buffer.from(text, 'base64')
+  if (BASE64.test(text) && bytes.length === KEY_BYTES) return new Uint8Array(bytes)
+  const came = BASE64.test(text) ? `these decode to ${bytes.length} bytes` : 'this is not base64'
+  throw new ConfigError([
+    {
+      severity: 'error',
+      where: 'COLLET_KEY',
+      message: `expected ${KEY_BYTES} bytes in base64; ${came}. "collet keys generate" makes one.`,
+    },
+  ])
+}

@@ -1,0 +1,31 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { findConfig } from './find-config.ts'
+
+describe('findConfig', () => {
+  let folder = ''
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'collet-'))
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  it('finds the one config in the folder', () => {
+    writeFileSync(join(folder, 'collet.config.mjs'), '')
+    expect(findConfig(folder)).toBe(join(folder, 'collet.config.mjs'))
+  })
+
+  it('takes a named file, relative to the folder', () => {
+    writeFileSync(join(folder, 'other.json'), '')
+    expect(findConfig(folder, 'other.json')).toBe(join(folder, 'other.json'))
+  })
+
+  it('says what to do when there is none, or more than one', () => {
+    expect(() => findConfig(folder)).toThrow('Create collet.config.ts there, or name a file with --config.')
+    expect(() => findConfig(folder, 'gone.ts')).toThrow(`There is no config file ${join(folder, 'gone.ts')}`)
+    writeFileSync(join(folder, 'collet.config.ts'), '')
+    writeFileSync(join(folder, 'collet.config.json'), '')
+    expect(() => findConfig(folder)).toThrow('There are both collet.config.ts and collet.config.json')
+  })
+})

@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { type ImportModule, importFile } from './import-file.ts'
+
+describe('importFile', () => {
+  let folder = ''
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'collet-'))
+    writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  function file(name: string, text: string): string {
+    writeFileSync(join(folder, name), text)
+    return join(folder, name)
+  }
+
+  /** Node's own import: the test runner replaces the one in files that it transforms. */
+  function nativeImport(): ImportModule {
+    return createRequire(import.meta.url)(file('native.cjs', 'module.exports = (url) => import(url)'))
+  }
+
+  it('gives the exports of a TypeScript file', async () => {
+    expect(await importFile(file('a.ts', 'export const x: number = 1'), nativeImport())).toMatchObject({
+      x: 1,
+    })
+  })
+
+  it('names the file, the message and the first own line when it throws', async () => {
+    const thrower = file(
+      't.ts',
+      '\nfunction fail(): never { throw new Error("no database") }\nfail()\nexport {}',
+    )
+    await expect(importFile(thrower, nativeImport())).rejects.toThrow(
+      `${thrower}: at ${thrower}:2:32: failed while loading: Error: no database`,
+    )
+  })
+
+  it('explains syntax that type stripping cannot run', async () => {
+    const enums = file('e.ts', 'export enum Color { Red }')
+    await expect(importFile(enums, nativeImport())).rejects.toThrow('write plain objects and fields instead')
+    await expect(importFile(enums, nativeImport())).rejects.toThrow(`${enums}:1`)
+  })
+
+  it('explains an import without an extension', async () => {
+    await expect(importFile(file('m.ts', 'import "./gone"'), nativeImport())).rejects.toThrow(
+      'Node imports "./x.ts", not "./x"',
+    )
+  })
+
+  it('copes with a file that throws something that is no error', async () => {
+    await expect(importFile(file('n.ts', 'throw null'), nativeImport())).rejects.toThrow(
+      'threw something that is not an Error',
+    )
+  })
+})

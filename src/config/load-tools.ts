@@ -1,0 +1,96 @@
+import { type DefinedTool, isDefinedTool } from '#core/define-tool'
+import type { Finding } from '#core/finding'
+import { prepareTools } from '#core/prepare-tools'
+import type { Tool } from '#core/tool'
+import { ConfigError, type ConfigProblem } from './config-error.ts'
+import { findToolFiles } from './find-tool-files.ts'
+import { type ImportModule, importFile } from './import-file.ts'
+import type { LoadedConfig } from './load-config.ts'
+
+export interface LoadedTools {
+  /** In the order of the config; files of a glob sorted, exports in their order. */
+  readonly tools: readonly Tool[]
+  /** Everything wrong with the tools and their files. Errors mean that the server must not start. */
+  readonly problems: readonly ConfigProblem[]
+}
+
+interface Found {
+  readonly definition: DefinedTool
+  readonly file: string
+}
+
+/** Collects the tools a config names and prepares them; goes on after a bad one, so that all problems are seen. */
+export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Promise<LoadedTools> {
+  const problems: ConfigProblem[] = []
+  const found = new Map<DefinedTool, Found>()
+  for (const [index, entry] of loaded.config.tools.entries()) {
+    const where = `tools[${index}]`
+    if (typeof entry === 'string') await collectFiles(entry, where)
+    else if (isDefinedTool(entry)) add(entry, loaded.file)
+    else problems.push({ severity: 'error', file: loaded.file, where, message: notATool(entry) })
+  }
+  const prepared = prepareTools([...found.values()], {
+    defaultTimeoutMs: loaded.config.calls.defaultTimeoutMs,
+  })
+  if (prepared.ok) return { tools: prepared.tools, problems }
+  return { tools: [], problems: [...problems, ...prepared.findings.map(toProblem)] }
+
+  function add(definition: DefinedTool, file: string): void {
+    if (!found.has(definition)) found.set(definition, { definition, file })
+  }
+
+  async function collectFiles(entry: string, where: string): Promise<void> {
+    const files = findToolFiles(entry, loaded.folder)
+    if (files.length === 0) {
+      const message = `"${entry}" matches no file in ${loaded.folder}. Paths are relative to the config file.`
+      problems.push({ severity: 'error', file: loaded.file, where, message })
+    }
+    for (const file of files) {
+      try {
+        collectExports(await importFile(file, load), file)
+      } catch (error) {
+        if (!(error instanceof ConfigError)) throw error
+        problems.push(...error.problems)
+      }
+    }
+  }
+
+  function collectExports(exported: Readonly<Record<string, unknown>>, file: string): void {
+    const before = found.size
+    let known = false
+    for (const [name, value] of Object.entries(exported)) {
+      for (const item of Array.isArray(value) ? value : [value]) {
+        if (isDefinedTool(item)) {
+          known = true
+          add(item, file)
+        } else if (looksLikeTool(item)) {
+          problems.push({ severity: 'error', file, where: name, message: NOT_MADE_BY_TOOL })
+        }
+      }
+    }
+    if (!known && found.size === before && !problems.some((problem) => problem.file === file)) {
+      problems.push({ severity: 'warning', file, message: 'exports no tool. Export what tool({ … }) gives.' })
+    }
+  }
+}
+
+const NOT_MADE_BY_TOOL = 'looks like a tool, but was not made by tool(). Write tool({ … }) around it.'
+
+function notATool(entry: unknown): string {
+  if (looksLikeTool(entry)) return NOT_MADE_BY_TOOL
+  if (Array.isArray(entry)) return 'is a list. Spread it: tools: [...list].'
+  return 'expected a tool made by tool(), or a path or glob of files that export some.'
+}
+
+function looksLikeTool(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && 'id' in value && 'run' in value
+}
+
+function toProblem({ toolId, file, where, problem, fix }: Finding): ConfigProblem {
+  return {
+    severity: 'error',
+    ...(file === undefined ? {} : { file }),
+    where: `${toolId} ${where}`,
+    message: `${problem} ${fix}`,
+  }
+}

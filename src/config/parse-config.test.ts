@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest'
+import type { ColletConfig } from './collet-config.ts'
+import { ConfigError } from './config-error.ts'
+import type { ParsedConfig } from './config-schema.ts'
+import { parseConfig } from './parse-config.ts'
+
+const FILE = '/app/collet.config.ts'
+
+function problemsOf(config: unknown): string[] {
+  try {
+    parseConfig(config, FILE)
+  } catch (error) {
+    if (error instanceof ConfigError)
+      return error.problems.map(({ where, message }) => `${where ?? ''}: ${message}`)
+    throw error
+  }
+  return []
+}
+
+describe('parseConfig', () => {
+  it('fills in every default', () => {
+    expect(parseConfig({}, FILE)).toEqual({
+      tools: [],
+      toolkits: {},
+      server: { host: '127.0.0.1', port: 4100, bodyLimitBytes: 1_048_576, allowedOrigins: [] },
+      store: 'sqlite:.collet/collet.db',
+      auth: { apiKeys: [] },
+      calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
+      journal: { retentionDays: 90 },
+      log: { level: 'info' },
+      telemetry: {},
+    })
+  })
+
+  it('takes every documented key', () => {
+    const full = {
+      tools: ['./tools/*.ts'],
+      toolkits: { Calculator: { description: 'Sums.' } },
+      server: {
+        host: '0.0.0.0',
+        port: 0,
+        publicUrl: 'https://tools.example.com/',
+        bodyLimitBytes: 2048,
+        allowedOrigins: ['https://app.example.com'],
+      },
+      store: 'memory:',
+      auth: {
+        apiKeys: [{ id: 'alice', key: 'k-alice', tenant: 'acme', scopes: ['mail:*'] }],
+        jwt: { secret: 'shared', audiences: ['otcserver'], maxLifetimeSeconds: 60 },
+      },
+      calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
+      journal: { retentionDays: 1 },
+      log: { level: 'debug' },
+      telemetry: { otlpEndpoint: 'http://127.0.0.1:4318' },
+    } satisfies Required<ColletConfig>
+    const parsed: ParsedConfig = parseConfig(full, FILE)
+    expect(parsed.server.publicUrl).toBe('https://tools.example.com')
+    expect(parsed.auth.jwt?.maxLifetimeSeconds).toBe(60)
+    expect(parsed.auth.jwt?.secret.reveal()).toBe('shared')
+    expect(parsed.auth.apiKeys[0]?.key.reveal()).toBe('k-alice')
+    expect(JSON.stringify(parsed)).not.toContain('k-alice')
+  })
+
+  it('names unknown keys with their path and a suggestion', () => {
+    expect(problemsOf({ server: { prot: 1 } })).toEqual(['server: unknown key "prot". Did you mean "port"?'])
+    expect(problemsOf({ tolls: [] })).toEqual([': unknown key "tolls". Did you mean "tools"?'])
+    expect(problemsOf({ auth: { apiKeys: [{ id: 'a', key: 'k', scope: [] }] } })).toEqual([
+      'auth.apiKeys[0]: unknown key "scope". Did you mean "scopes"?',
+    ])
+  })
+
+  it('points a key on the wrong level to its home', () => {
+    expect(problemsOf({ port: 1 })).toEqual([': unknown key "port". Did you mean "server.port"?'])
+  })
+
+  it('lists what is known when nothing is near', () => {
+    expect(problemsOf({ log: { banana: 1 } })).toEqual(['log: unknown key "banana". Known here: level.'])
+  })
+
+  it('gives every problem at once', () => {
+    const problems = problemsOf({
+      tools: {},
+      one: 1,
+      two: 2,
+      server: { port: '4100', host: '', publicUrl: '/x', allowedOrigins: ['https://a.example/path'] },
+      store: 'mysql:x',
+      calls: { retentionHours: 1.5 },
+      log: { level: 'loud' },
+    })
+    expect(problems).toHaveLength(10)
+    expect(problems).toContain('tools: expected a list, got an object.')
+    expect(problems).toContain('server.port: expected a number, got text.')
+    expect(problems).toContain('server.host: must not be empty.')
+    expect(problems).toContain('calls.retentionHours: expected a whole number, got 1.5.')
+    expect(problems).toContain('log.level: expected one of "debug", "info", "warn", "error", "silent".')
+  })
+
+  it('asks whether a variable is set when a key is missing', () => {
+    expect(problemsOf({ auth: { apiKeys: [{ id: 'a', key: undefined }] } })[0]).toContain('is that set?')
+  })
+
+  it('refuses one key for two principals, without showing it', () => {
+    const problems = problemsOf({
+      auth: {
+        apiKeys: [
+          { id: 'a', key: 'very-secret' },
+          { id: 'b', key: 'very-secret' },
+        ],
+      },
+    })
+    expect(problems).toEqual(['auth.apiKeys[1].key: is the same key as apiKeys[0]; give each entry its own.'])
+  })
+
+  it('lets two keys share a principal, for rotation', () => {
+    const auth = {
+      apiKeys: [
+        { id: 'a', key: 'old' },
+        { id: 'a', key: 'new' },
+      ],
+    }
+    expect(problemsOf({ auth })).toEqual([])
+  })
+
+  it('never repeats a value that may be secret', () => {
+    const text = problemsOf({
+      store: 'postgres://user:hunter2@db/x',
+      auth: { jwt: { secret: 12_345 }, apiKeys: [{ id: 'a', key: 'has space hunter2' }] },
+    }).join('\n')
+    expect(text).not.toContain('hunter2')
+    expect(text).not.toContain('12345')
+  })
+
+  it('keeps keys at least as long as results (rule 13)', () => {
+    expect(problemsOf({ calls: { retentionHours: 48 }, journal: { retentionDays: 1 } })[0]).toContain(
+      'journal.retentionDays: must be at least as long as calls.retentionHours',
+    )
+  })
+
+  it('refuses anything but an object', () => {
+    expect(problemsOf([])).toEqual([': expected an object, got a list.'])
+    expect(problemsOf(null)).toEqual([': expected an object, got null.'])
+  })
+})

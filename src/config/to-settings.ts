@@ -1,0 +1,77 @@
+import { DEFAULT_TENANT } from '#core/principal'
+import type { Tool } from '#core/tool'
+import { didYouMean } from './closest-name.ts'
+import { ConfigError } from './config-error.ts'
+import { LOG_LEVELS } from './config-schema.ts'
+import { decodeMasterKey, type Environment } from './environment.ts'
+import type { LoadedConfig } from './load-config.ts'
+import { locateStore, type StoreLocation } from './locate-store.ts'
+import type { Settings } from './settings.ts'
+
+/** What the command line may overrule. */
+export interface SettingsFlags {
+  readonly host?: string
+  readonly port?: number
+  /** Relative to the working folder, unlike the config's own. */
+  readonly store?: string
+}
+
+export interface SettingsSources {
+  readonly loaded: LoadedConfig
+  readonly tools: readonly Tool[]
+  readonly flags: SettingsFlags
+  readonly environment: Environment
+  readonly workingFolder: string
+}
+
+/** Flags before environment variables before the config file before defaults. */
+export function toSettings({ loaded, tools, flags, environment, workingFolder }: SettingsSources): Settings {
+  const { config, folder } = loaded
+  const { store, dataFolder } = chooseStore(flags.store, workingFolder, { text: config.store, folder })
+  const { jwt } = config.auth
+  return {
+    tools,
+    toolkits: new Map(Object.entries(config.toolkits).map(([name, { description }]) => [name, description])),
+    server: {
+      ...config.server,
+      host: flags.host ?? config.server.host,
+      port: flags.port ?? config.server.port,
+      publicUrl: config.server.publicUrl,
+    },
+    store,
+    dataFolder,
+    masterKey: decodeMasterKey(environment.masterKey),
+    auth: {
+      apiKeys: config.auth.apiKeys,
+      jwt: jwt === undefined ? undefined : { ...jwt, tenant: DEFAULT_TENANT },
+    },
+    calls: config.calls,
+    journal: config.journal,
+    logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
+    otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,
+  }
+}
+
+/** `--store` if given, else the config's store. */
+export function chooseStore(
+  flag: string | undefined,
+  workingFolder: string,
+  configured: { readonly text: string; readonly folder: string },
+): StoreLocation {
+  return flag === undefined
+    ? locateStore(configured.text, configured.folder, 'store')
+    : locateStore(flag, workingFolder, '--store')
+}
+
+function logLevel(text: string): Settings['logLevel'] {
+  const level = LOG_LEVELS.find((known) => known === text)
+  if (level !== undefined) return level
+  const message = `expected one of ${LOG_LEVELS.join(', ')}.${didYouMean(text, LOG_LEVELS)}`
+  throw new ConfigError([{ severity: 'error', where: 'COLLET_LOG_LEVEL', message }])
+}
+
+function otlpEndpoint(text: string | undefined): string | undefined {
+  if (text === undefined || /^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
+  const message = 'expected an http or https URL, for example "http://127.0.0.1:4318".'
+  throw new ConfigError([{ severity: 'error', where: 'OTEL_EXPORTER_OTLP_ENDPOINT', message }])
+}
