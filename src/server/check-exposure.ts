@@ -1,0 +1,32 @@
+import { findWeakCredentials } from '#auth/key-strength'
+import type { Settings } from '#config/settings'
+import { isLoopback } from './loopback.ts'
+import { StartRefused } from './start-refused.ts'
+
+/**
+ * Rule 28, OTC-97 and OTC-103: nobody but this machine without credentials, and no weak ones towards others.
+ * Gives what is worth a warning; throws when starting would be unsafe.
+ */
+export function checkExposure(settings: Settings, allowAnonymous: boolean): readonly string[] {
+  const { auth, server } = settings
+  const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
+  const weak = findWeakCredentials(auth)
+  const warnings = isOpen ? findUnreachableTools(settings) : []
+  if (isLoopback(server.host)) return [...weak, ...warnings]
+  if (weak.length > 0) throw new StartRefused(weak.join('\n'))
+  if (!isOpen) return warnings
+  if (allowAnonymous) {
+    return [`Anybody who can reach ${server.host} can call every tool (--allow-anonymous).`, ...warnings]
+  }
+  throw new StartRefused(
+    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous.`,
+  )
+}
+
+function findUnreachableTools(settings: Settings): readonly string[] {
+  const scoped = settings.tools.filter(({ policy }) => policy.scopes.length > 0).map(({ id }) => id)
+  if (scoped.length === 0) return []
+  return [
+    `No credential is configured, so nobody holds the scopes that these tools ask for: ${scoped.join(', ')}.`,
+  ]
+}

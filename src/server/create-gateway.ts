@@ -1,0 +1,107 @@
+import { resolve } from 'node:path'
+import type { ColletConfig } from '#config/collet-config'
+import { ConfigError } from '#config/config-error'
+import { readEnvironment } from '#config/environment'
+import { loadTools } from '#config/load-tools'
+import { parseConfig } from '#config/parse-config'
+import type { Settings } from '#config/settings'
+import { toSettings } from '#config/to-settings'
+import { checkCallKey } from '#core/call/call-key'
+import { NO_SECRETS } from '#core/call/call-request'
+import { fault } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Outcome } from '#core/outcome'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { ANONYMOUS, type Principal } from '#core/principal'
+import { Secret } from '#core/secret'
+import type { Tool } from '#core/tool'
+import { parseToolRef } from '#core/tool-id'
+import type { RunningServer } from './start-server.ts'
+
+export interface GatewayOptions {
+  /** What relative paths in the config are relative to; default the working folder. */
+  readonly folder?: string
+}
+
+export interface GatewayCallOptions {
+  /** Idempotency key: the same key never runs a write twice. */
+  readonly key?: string
+  readonly principal?: Principal
+  readonly traceId?: string
+  readonly userId?: string
+  /** By authorization requirement id. */
+  readonly tokens?: Readonly<Record<string, string>>
+  /** By secret id. */
+  readonly secrets?: Readonly<Record<string, string>>
+}
+
+/** Durable calls from the same process, without a server. */
+export interface InProcessGateway {
+  tools(principal?: Principal): readonly Tool[]
+  call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<Outcome>
+  close(): Promise<void>
+}
+
+const GRACE_MS = 10_000
+
+// The rooms behind these are loaded when used: a file that only defines tools stays quick to import.
+
+/** Calls tools with the same records, keys and journal as the server, from this process. */
+export async function createGateway(
+  config: ColletConfig,
+  options: GatewayOptions = {},
+): Promise<InProcessGateway> {
+  const [settings, { openGateway }, { createLog }] = await Promise.all([
+    settingsOf(config, options),
+    import('./open-gateway.ts'),
+    import('./log.ts'),
+  ])
+  const { desk, close } = await openGateway(settings, {
+    clock: SYSTEM_CLOCK,
+    log: createLog(settings.logLevel),
+    publicUrl: () => settings.server.publicUrl ?? `http://${settings.server.host}:${settings.server.port}`,
+    onCommit: () => {},
+  })
+  return {
+    tools: (principal = ANONYMOUS) => desk.catalogFor(principal).tools,
+    async call(tool, input, call = {}) {
+      const ref = parseToolRef(tool)
+      if (ref === undefined)
+        throw fault(
+          'request_invalid',
+          `'${tool}' is not a tool id. Write Toolkit.Name or Toolkit.Name@x.y.z.`,
+        )
+      const { outcome } = await desk.call(call.principal ?? ANONYMOUS, {
+        tool: ref,
+        input,
+        key: call.key === undefined ? undefined : checkCallKey(call.key),
+        traceId: call.traceId,
+        userId: call.userId,
+        tokens: toSecrets(call.tokens),
+        secrets: toSecrets(call.secrets),
+      })
+      return outcome
+    },
+    close: () => close(GRACE_MS),
+  }
+}
+
+/** The whole server from code: what `collet serve` does with a config file. */
+export async function serve(config: ColletConfig, options: GatewayOptions = {}): Promise<RunningServer> {
+  const { startServer } = await import('./start-server.ts')
+  return await startServer(await settingsOf(config, options))
+}
+
+async function settingsOf(config: ColletConfig, options: GatewayOptions): Promise<Settings> {
+  const workingFolder = resolve(options.folder ?? '.')
+  const file = resolve(workingFolder, 'collet.config')
+  const loaded = { file, folder: workingFolder, config: parseConfig(config, file) }
+  const { tools, problems } = await loadTools(loaded)
+  if (problems.some(({ severity }) => severity === 'error')) throw new ConfigError(problems)
+  return toSettings({ loaded, tools, flags: {}, environment: readEnvironment(), workingFolder })
+}
+
+function toSecrets(given: Readonly<Record<string, string>> | undefined): ReadonlyMap<string, Secret> {
+  if (given === undefined) return NO_SECRETS
+  return new Map(Object.entries(given).map(([id, text]) => [id, new Secret(text)]))
+}

@@ -1,0 +1,6 @@
+export type { ContractCase } from './contract.ts'
+export { FakeClock } from './fake-clock.ts'
+export { faultyStore, type StoreMethod } from './faulty-store.ts'
+export { sampleTool } from './sample-tool.ts'
+export { STORE_CONTRACT } from './store-contract.ts'
+export { callRequest, openTestDesk } from './test-desk.ts'
