@@ -1,11 +1,16 @@
 import { defineConfig } from 'collet'
+import * as calculator from './tools/calculator.ts'
+import * as doorbell from './tools/doorbell.ts'
 import { gmailTools } from './tools/gmail.ts'
 import { smsTools } from './tools/sms.ts'
+import * as system from './tools/system.ts'
 
 /** The tools of the Open Tool Calling documents: `npm start` serves them on http://127.0.0.1:4100. */
 export default defineConfig({
   tools: [
-    './tools/{calculator,doorbell,system}.ts',
+    ...Object.values(calculator),
+    ...Object.values(doorbell),
+    ...Object.values(system),
     ...gmailTools({ baseUrl: process.env.GMAIL_BASE_URL }),
     ...smsTools({
       baseUrl: process.env.TWILIO_BASE_URL,
