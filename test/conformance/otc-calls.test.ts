@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
-import { ARCADE_SCHEMA_ID } from '#protocols/otc/wire'
+import { ARCADE_SCHEMA_ID, CALL_PATHS } from '#protocols/otc/wire'
 import type { FixtureTool } from './otc-fixtures.ts'
 import { otcTestServer } from './otc-test-server.ts'
 
@@ -125,6 +125,49 @@ describe('calls', () => {
     const { ask } = otcTestServer()
     expect(await ask('POST', '/tools/call')).toMatchObject({ status: 400 })
     expect(await ask('POST', '/tools/call', { body: [] })).toMatchObject({ status: 400 })
+  })
+})
+
+describe('every path', () => {
+  const { ask } = otcTestServer()
+  const outcomes: readonly [string, object, number, string][] = [
+    [
+      'OTC-80, C-22: bad input is 422',
+      { tool_id: 'Calculator.Add', input: { a: 'x', b: 1 } },
+      422,
+      'parameter_errors',
+    ],
+    [
+      'OTC-70, OTC-80, C-23: an unknown tool is 400, whatever its input',
+      { tool_id: 'No.Such', input: 5 },
+      400,
+      'message',
+    ],
+    ['OTC-73, C-27: a challenge is 400', { tool_id: 'Gmail.GetEmails' }, 400, 'missing_requirements'],
+    [
+      'OTC-74, C-28: a missing secret is 400',
+      { tool_id: 'SMS.Send', input: { to: '1', message: 'm' } },
+      400,
+      'missing_requirements',
+    ],
+    ['C-06, OTC-48: only tool_id is required', { tool_id: 'System.GetTimestamp' }, 200, 'success'],
+  ]
+  it.each(CALL_PATHS.flatMap((path) => outcomes.map((outcome) => [path, ...outcome] as const)))(
+    '%s: %s',
+    async (path, _what, request, status, member) => {
+      const answer = await ask('POST', path, { body: { request: { ...request } } })
+      expect(answer.status).toBe(status)
+      expect(answer.json.result ?? answer.json).toHaveProperty(member)
+    },
+  )
+
+  it('OTC-65, OTC-86: a message holds no developer text', async () => {
+    const request = { ...RING, input: { doorbell_id: 'doorbell1' } }
+    const { json } = await ask('POST', '/tools/call', { body: { request } })
+    expect(json.result.error.message).not.toContain(json.result.error.developer_message)
+    expect(JSON.stringify({ ...json.result.error, developer_message: undefined })).not.toContain(
+      'does not exist',
+    )
   })
 })
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { ANONYMOUS } from '#core/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { ARCADE_SCHEMA_ID } from '#protocols/otc/wire'
-import type { FixtureTool } from './otc-fixtures.ts'
+import { type FixtureTool, otcFixtures } from './otc-fixtures.ts'
 import { otcTestServer } from './otc-test-server.ts'
 
 const HEADER = { 'OXP-Version': '1.0' }
@@ -23,6 +23,19 @@ describe('list', () => {
       description: 'A toolkit for calculations.',
       version: '1.0.0',
     })
+  })
+
+  it('OTC-23, OTC-27, C-14, T-22: every version is listed under its full id, in order of registration', async () => {
+    const { ask } = otcTestServer({ tools: otcFixtures('versions').tools })
+    const { json } = await ask('GET', '/tools')
+    const ids = ['1.0.0', '1.1.0', '1.10.0', '1.9.0'].map((version) => `Calculator.Add@${version}`)
+    for (const list of [json.tools, json.items]) {
+      const listed = list.filter(({ name }: { name: string }) => name === 'Calculator_Add')
+      expect(listed.map(({ id }: { id: string }) => id)).toEqual(ids)
+      expect(listed.map(({ version }: { version: string }) => version)).toEqual(
+        ids.map((id) => id.split('@')[1]),
+      )
+    }
   })
 
   it('T-31: an operator can drop one of the two keys', async () => {

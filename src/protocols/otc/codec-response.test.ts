@@ -170,7 +170,7 @@ describe('tool errors', () => {
     expect(encodeToolError(full, { hideDeveloperMessages: true })).not.toContain('doorbell1')
   })
 
-  it('rule 10: the internal code and effect stay inside', () => {
+  it('OTC-93, rule 10: can_retry is absent unless true; the internal code and effect stay inside', () => {
     const cut: CallError = { code: 'tool_timeout', message: 'm', canRetry: false, effect: 'unknown' }
     expect(JSON.parse(encodeToolError(cut, SHOWN))).toEqual({ message: 'm' })
   })
@@ -179,7 +179,7 @@ describe('tool errors', () => {
 describe('refusals', () => {
   const form = { schemaId: S, callId: 'c' }
 
-  it('OTC-17, OTC-65, C-18: $schema and message, without $schema in the header dialect', () => {
+  it('OTC-17, OTC-65, OTC-85, C-18: $schema and message, without $schema in the header dialect', () => {
     const refused = { code: 'tool_not_found', message: 'm', canRetry: false } as const
     expect(JSON.parse(encodeRefusal(form, refused, SHOWN))).toEqual({ $schema: S, message: 'm' })
     expect(JSON.parse(encodeRefusal({ ...form, schemaId: undefined }, refused, SHOWN))).toEqual({

@@ -28,7 +28,7 @@ describe('schemaFamily', () => {
     `${OTC}/tree/main/spec/http/1.0/openapi.json\n`,
     'https://github.com/Somebody/Specification/tree/main/spec/http/1.0/openapi.json',
     'http://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json',
-  ])('OTC-18: %j is of none', (schemaId) => {
+  ])('OTC-18, OTC-19: %j is of none', (schemaId) => {
     expect(schemaFamily(schemaId)).toBeUndefined()
   })
 })
