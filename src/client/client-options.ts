@@ -92,7 +92,7 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
       options.challengeTimeoutMs ?? 300_000,
       LONGEST_TIMER_MS,
     ),
-    timeoutMs: readNumber('timeoutMs', options.timeoutMs ?? 120_000, LONGEST_TIMER_MS),
+    timeoutMs: readTimeoutMs(options.timeoutMs ?? 120_000),
     maxRetries: readNumber('maxRetries', options.maxRetries ?? 2, MOST_RETRIES),
     maxResponseBytes: readNumber('maxResponseBytes', options.maxResponseBytes ?? 64 * 1024 * 1024, 2 ** 40),
     signal: options.signal,
@@ -101,6 +101,10 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
     randomId: options.randomId ?? randomUuid,
     now,
   }
+}
+
+export function readTimeoutMs(value: number): number {
+  return readNumber('timeoutMs', value, LONGEST_TIMER_MS)
 }
 
 function randomUuid(): string {

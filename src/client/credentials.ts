@@ -32,9 +32,10 @@ export function readCredentials(
   if (apiKey === undefined && jwt === undefined) {
     return { usesApiKey: false, headers: async () => ({}) }
   }
+  // OTC-101: keys only over TLS; a loopback connection leaves no machine.
   if (!server.mayCarryCredentials) {
     throw configFailure(
-      `Credentials are not sent to ${server.origin} over plain http; use its https address (OTC-101).`,
+      `Credentials are not sent to ${server.origin} over plain http; use its https address.`,
     )
   }
   if (apiKey !== undefined) checkHeaderSafe(apiKey, 'apiKey')

@@ -68,6 +68,7 @@ async function sendAndRead(
 ): Promise<HttpAnswer> {
   const { fetch, maxResponseBytes } = limits
   const headers = { Accept: 'application/json', ...(await sending.headers()) }
+  signal.throwIfAborted()
   const response = await fetch(sending.url, {
     method: sending.method,
     headers: sending.body === undefined ? headers : { ...headers, 'Content-Type': 'application/json' },

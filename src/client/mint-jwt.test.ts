@@ -11,7 +11,7 @@ function claimsOf(token: string) {
 }
 
 describe('jwtMinter', () => {
-  it('OTC-105, OTC-107, OTC-109: signs HS256 with exp, and with sub, aud and iss when given', async () => {
+  it('OTC-105, OTC-106, OTC-107, OTC-109, C-33: signs HS256 with exp, and with sub, aud and iss when given', async () => {
     const signing = { secret: 'test-secret', subject: 'søren', audience: 'otcserver', issuer: 'me' }
     const { header, claims, signature, signed } = claimsOf(await jwtMinter(signing, () => NOW_MS)())
     expect(header).toEqual({ alg: 'HS256', typ: 'JWT' })

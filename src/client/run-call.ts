@@ -5,6 +5,7 @@ import { awaitChallenges } from './await-challenges.ts'
 import { CallFailure, configFailure } from './call-failure.ts'
 import { type CallOptions, type CallRun, factsOf } from './call-run.ts'
 import { type CallSession, findTarget } from './call-target.ts'
+import { readTimeoutMs } from './client-options.ts'
 import { NoAnswer } from './http-exchange.ts'
 import { type CallResult, readOutcome } from './read-outcome.ts'
 import { resolveContext } from './resolve-context.ts'
@@ -36,6 +37,7 @@ async function prepare(
 ): Promise<CallRun> {
   const { settings } = session
   const callId = checkCallId(options.callId ?? settings.randomId())
+  if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
   const copy = copyJson(input)
   const signal = joinSignals(settings.signal, options.signal)
   const target = await findTarget(session, tool, signal)
@@ -108,6 +110,7 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
 }
 
 function checkCallId(callId: string): string {
+  if (typeof callId !== 'string') throw configFailure('A call id must be a string.')
   try {
     return checkCallKey(callId)
   } catch (error) {

@@ -83,6 +83,16 @@ describe('tokens', () => {
     expect({ sub, lifetime: exp - iat }).toEqual({ sub: 'me', lifetime: 600 })
   })
 
+  it('a function that answers too late does not send after all', async () => {
+    const script = scriptedFetch([TOOL], succeed(1))
+    const late = Promise.withResolvers<string>()
+    const client = connect(HTTPS, { ...script, jwt: () => late.promise, timeoutMs: 10, dialect: 'oxp-1.0' })
+    expect(await client.tryCall('A.B@1.0.0')).toMatchObject({ ok: false, error: { class: 'transport' } })
+    late.resolve('h.c.s')
+    await new Promise(setImmediate)
+    expect(script.requests).toEqual([])
+  })
+
   it('a function that fails or gives rubbish sends nothing', async () => {
     const script = scriptedFetch([TOOL], succeed(1))
     const failing = connect(HTTPS, { ...script, jwt: () => Promise.reject(new Error('no token')) })
@@ -133,7 +143,7 @@ describe('plain http', () => {
   })
 })
 
-describe('no failure repeats a credential', () => {
+describe('OTC-103: no failure repeats a credential', () => {
   const requirements = { authorization: [{ id: 'g' }], secrets: [{ id: 'K' }], user_id: true }
   const missing = { authorization: [{ id: 'c', url: 'https://a.example/go' }] }
 

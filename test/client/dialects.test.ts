@@ -11,7 +11,7 @@ function toolIdOf(dialect: ClientDialect): string {
 }
 
 describe.each(CLIENT_DIALECTS)('a server that speaks only %s', (dialect) => {
-  it('C-01 to C-16: is listed and called without being told its dialect', async () => {
+  it('C-01, C-02, C-03, C-07, C-08, C-09, C-16: is listed and called without being told its dialect', async () => {
     await using server = await startFakeToolServer(DIALECT_PLAYS[dialect])
     const client = connect(server.url)
     const [tool] = await client.list()
@@ -80,7 +80,7 @@ describe('call paths', () => {
     expect(server.requests.map(({ path }) => path)).toEqual(['/uts/tools', '/uts/tools/call'])
   })
 
-  it('C-31: GET /tools has no body', async () => {
+  it('OTC-08, C-31: GET /tools has no body', async () => {
     await using server = await startFakeToolServer(DIALECT_PLAYS['oxp-1.0'])
     await connect(server.url).list()
     expect(server.requests[0]).toMatchObject({ method: 'GET', text: '' })

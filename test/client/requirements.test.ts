@@ -13,7 +13,7 @@ const SMS = {
 }
 
 describe('requirements', () => {
-  it('OTC-50 to OTC-53: are resolved before the call and sent in context', async () => {
+  it('OTC-50, OTC-51, OTC-52, OTC-53: are resolved before the call and sent in context', async () => {
     const script = scriptedFetch([MAIL], succeed([]))
     const asked: string[] = []
     const client = connect(URL, {

@@ -139,11 +139,12 @@ describe('transport failures', () => {
 
   it('a change of the input while we wait does not change the retry', async () => {
     const input = { amount: 1 }
+    const flaky = failWith(FLAKY)
     const script = scriptedFetch(
       TOOLS,
-      () => {
+      (request) => {
         input.amount = 1_000
-        return breakConnection({ url: '', method: '', headers: new Headers(), call: {} })
+        return flaky(request)
       },
       succeed(1),
     )

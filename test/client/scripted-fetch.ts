@@ -16,7 +16,6 @@ export function scriptedFetch(tools: readonly JsonObject[], ...steps: readonly S
   const waits: number[] = []
   const left = [...steps]
   const fetch = async (url: string, init: RequestInit) => {
-    init.signal?.throwIfAborted()
     if (new URL(url).pathname === '/tools') return Response.json({ $schema: 'urn:oxp:1.0', items: tools })
     const body: JsonValue = typeof init.body === 'string' ? JSON.parse(init.body) : {}
     const call = isJsonObject(body) && isJsonObject(body.request) ? body.request : body

@@ -29,7 +29,7 @@ describe('readCallReply', () => {
       'a mime type beside the value',
       { response: { call_id: 'x', success: true, mime_type: 'a/b', value: 1 } },
     ],
-  ])('C-03, C-04: reads the %s envelope', (_title, body) => {
+  ])('C-03, C-04, C-18, C-20: reads the %s envelope', (_title, body) => {
     expect(read(200, body)).toEqual({ kind: 'value', callId: 'x', value: 1 })
   })
 
@@ -160,7 +160,7 @@ describe('refusals', () => {
     expect(read(422, body)).toMatchObject({ parameterErrors: { a: 'Must be a number', b: '["x",1]' } })
   })
 
-  it('OTC-85, OTC-115: reads any status and any JSON without throwing', () => {
+  it('OTC-85, OTC-115, C-32: reads any status and any JSON without throwing', () => {
     const members = fc.dictionary(
       fc.constantFrom(
         'result',
