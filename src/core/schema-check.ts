@@ -52,11 +52,15 @@ function checkDialect({ $schema: dialect }: JsonObject, say: Report): void {
 let metaSchema: ValidateFunction | undefined
 
 function checkAgainstMetaSchema(schema: JsonObject, say: Report): void {
-  metaSchema ??= new Ajv2020({ strict: false, validateFormats: false }).getSchema(DIALECT)
+  metaSchema ??= new Ajv2020({ strict: false, allErrors: true, validateFormats: false }).getSchema(DIALECT)
   if (metaSchema === undefined) throw new Error('The validator has no meta-schema for JSON Schema 2020-12.')
   if (metaSchema(schema)) return
+  const told = new Set<string>()
   for (const { pointer, message } of schemaIssues(metaSchema.errors ?? [], {})) {
-    say(pointer, `${message}.`, 'Write valid JSON Schema 2020-12: json-schema.org/draft/2020-12.')
+    // The meta-schema's own branches say the same place again.
+    if (told.has(pointer)) continue
+    told.add(pointer)
+    say(pointer, `${message}.`, 'Write valid JSON Schema 2020-12.')
   }
   metaSchema.errors = null
 }

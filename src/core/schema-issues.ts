@@ -93,9 +93,9 @@ function unknownMember(error: ErrorObject, { properties }: JsonObject): string |
   return `Is not known here.${didYouMean(name, Object.keys(properties))}`
 }
 
-/** Says what a failed choice needs: the list of what it accepts, the problems of the branch that was meant, or less. */
+/** Tells a failed choice once: what it accepts, or what is wrong with the branch that was meant. */
 function summarize(error: ErrorObject, inner: readonly Problem[]): readonly Problem[] {
-  const { keyword, schemaPath, instancePath } = error
+  const { keyword, params, schemaPath, instancePath } = error
   const whole = (message: string): Problem => ({
     schemaPath,
     instancePath,
@@ -103,19 +103,17 @@ function summarize(error: ErrorObject, inner: readonly Problem[]): readonly Prob
     message,
   })
   if (keyword === 'contains' || keyword === 'propertyNames') {
-    return [whole(keywordMessage(keyword, error.params) ?? 'Is not allowed')]
+    return [whole(keywordMessage(keyword, params) ?? 'Is not allowed')]
   }
-  if (Array.isArray(error.params.passingSchemas)) {
+  if (Array.isArray(params.passingSchemas)) {
     return [whole('Must fit exactly one of the allowed forms, and fits several')]
   }
   const branches = [...Map.groupBy(inner, (problem) => branchOf(problem, schemaPath)).values()]
-  const accepted = branches.flatMap((branch) => acceptedHere(branch, instancePath) ?? [])
-  if (branches.every((branch) => acceptedHere(branch, instancePath) !== undefined)) {
-    return [{ ...whole(mustBe(accepted)), accepted }]
+  const only = branches.flatMap((branch) => acceptedHere(branch, instancePath) ?? [])
+  if (branches.length > 0 && branches.every((branch) => acceptedHere(branch, instancePath) !== undefined)) {
+    return [{ ...whole(mustBe(only)), accepted: only }]
   }
-  return (
-    meantBranch(branches, instancePath) ?? [whole(`Must fit one of the ${branches.length} allowed forms`)]
-  )
+  return closestBranch(branches, instancePath) ?? [whole('Must fit one of the allowed forms')]
 }
 
 function branchOf({ schemaPath: path }: Problem, schemaPath: string): string {
@@ -123,12 +121,15 @@ function branchOf({ schemaPath: path }: Problem, schemaPath: string): string {
 }
 
 function acceptedHere(branch: readonly Problem[], instancePath: string): readonly Accepted[] | undefined {
-  const [only, ...more] = branch
-  return more.length === 0 && only?.instancePath === instancePath ? only.accepted : undefined
+  const [first, ...more] = branch
+  return more.length === 0 && first?.instancePath === instancePath ? first.accepted : undefined
 }
 
-/** The one branch that comes clearly closest: right kind of value, right discriminator, fewest problems. */
-function meantBranch(
+const WRONG_KIND = 1_000_000
+const WRONG_MEMBER_VALUE = 1_000
+
+/** The branch that was clearly meant: right kind of value, right discriminator, fewest problems. Else what all share. */
+function closestBranch(
   branches: readonly (readonly Problem[])[],
   instancePath: string,
 ): readonly Problem[] | undefined {
@@ -137,12 +138,13 @@ function meantBranch(
     .map((branch) => ({ branch, penalty: penaltyOf(branch, depth) }))
     .sort((left, right) => left.penalty - right.penalty)
   const [first, second] = ranked
-  const clear = first !== undefined && (second === undefined || first.penalty < second.penalty)
+  if (first === undefined) return undefined
+  const clear = second === undefined || first.penalty < second.penalty
+  if (clear && first.penalty < WRONG_MEMBER_VALUE) return first.branch
+  const shared = first.branch.flatMap((problem) => inEveryBranch(problem, branches))
+  if (shared.length > 0) return shared
   return clear ? first.branch : undefined
 }
-
-const WRONG_KIND = 1_000_000
-const WRONG_MEMBER_VALUE = 1_000
 
 function penaltyOf(branch: readonly Problem[], depth: number): number {
   return branch.reduce((sum, { accepted, instancePath }) => {
@@ -151,4 +153,13 @@ function penaltyOf(branch: readonly Problem[], depth: number): number {
     if (distance === 0) return sum + WRONG_KIND
     return sum + (accepted.every((one) => one.kind === 'value') ? WRONG_MEMBER_VALUE : 1)
   }, 0)
+}
+
+/** A discriminator that no branch accepts, or a member that every branch asks for. */
+function inEveryBranch(problem: Problem, branches: readonly (readonly Problem[])[]): readonly Problem[] {
+  const here = branches.map((branch) => branch.find(({ pointer }) => pointer === problem.pointer))
+  if (here.every((other) => other?.message === problem.message)) return [problem]
+  const accepted = here.flatMap((other) => other?.accepted ?? [])
+  if (here.some((other) => other?.accepted === undefined)) return []
+  return [{ ...problem, message: mustBe(accepted), accepted }]
 }

@@ -7,7 +7,7 @@ export type KeywordParams = Readonly<Record<string, unknown>>
 /** `a number`, `an array`, `null`: one kind of value a place accepts. */
 const KINDS: Readonly<Record<string, string>> = {
   array: 'an array',
-  boolean: 'true or false',
+  boolean: 'a boolean',
   integer: 'a whole number',
   null: 'null',
   number: 'a number',
@@ -42,10 +42,10 @@ const MESSAGES: Readonly<Record<string, (params: KeywordParams) => string>> = {
   minItems: ({ limit }) => `Must have at least ${count(limit, 'item')}`,
   maxItems: ({ limit }) => `Must have at most ${count(limit, 'item')}`,
   items: ({ limit }) => `Must have at most ${count(limit, 'item')}`,
-  unevaluatedItems: ({ len }) => `Must have at most ${count(len, 'item')}`,
+  unevaluatedItems: ({ limit }) => `Must have at most ${count(limit, 'item')}`,
   minProperties: ({ limit }) => `Must have at least ${count(limit, 'member')}`,
   maxProperties: ({ limit }) => `Must have at most ${count(limit, 'member')}`,
-  uniqueItems: ({ i, j }) => `Must not hold an item twice: items ${j} and ${i} are equal`,
+  uniqueItems: () => 'Must not hold an item twice',
   contains: ({ minContains, maxContains }) => {
     const most = maxContains === undefined ? '' : ` and at most ${maxContains}`
     return `Must hold at least ${minContains}${most} of the items it asks for`

@@ -1,7 +1,9 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import { addEqualityKeywords } from './schema-equality.ts'
 import { schemaIssues } from './schema-issues.ts'
+import { visitSchemas } from './schema-keywords.ts'
 
 /** Shared by every successful check. */
 export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
@@ -18,16 +20,29 @@ const MOST_VALUES_EXPLAINED = 2_000
  */
 export function createSchemaValidator(schema: JsonObject): SchemaValidator {
   if (Object.keys(schema).length === 0) return () => NO_ISSUES
+  const tuples = hasTuples(schema)
   let accepts: ValidateFunction | undefined
   let explain: ValidateFunction | undefined
   return (value) => {
     accepts ??= compile(schema, { allErrors: false })
-    if (accepts(value)) return NO_ISSUES
-    if (isLarge(value)) return takeIssues(accepts, schema)
+    const fits = accepts(value)
+    if (fits && !tuples) return NO_ISSUES
+    if (!fits && isLarge(value)) return takeIssues(accepts, schema)
     explain ??= compile(schema, { allErrors: true })
-    explain(value)
-    return takeIssues(explain, schema)
+    return explain(value) ? NO_ISSUES : takeIssues(explain, schema)
   }
+}
+
+/**
+ * Ajv 8.20 skips `contains` and `unevaluatedItems` of a list shorter than its `prefixItems`, unless it
+ * collects all errors.
+ */
+function hasTuples(schema: JsonObject): boolean {
+  let found = false
+  visitSchemas(schema, '', (inner) => {
+    found ||= inner.prefixItems !== undefined
+  })
+  return found
 }
 
 /** One instance a schema: a shared one would keep every schema it ever compiled. */
@@ -41,6 +56,7 @@ function compile(schema: JsonObject, options: { readonly allErrors: boolean }): 
     meta: false,
     logger: false,
   })
+  addEqualityKeywords(ajv)
   return ajv.compile(schema)
 }
 

@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest'
+import type { JsonObject, JsonValue } from './json.ts'
+import { createSchemaValidator, NO_ISSUES } from './schema-validator.ts'
+
+function messagesOf(schema: JsonObject, value: JsonValue): string[] {
+  return createSchemaValidator(schema)(value).map(({ pointer, message }) => `${pointer} ${message}`)
+}
+
+describe('createSchemaValidator', () => {
+  it('gives one shared empty list for every value that fits', () => {
+    expect(createSchemaValidator({ type: 'number' })(1)).toBe(NO_ISSUES)
+    expect(createSchemaValidator({})({ any: 'thing' })).toBe(NO_ISSUES)
+  })
+
+  it('T-18: neither converts nor fills in, and `format` only describes', () => {
+    const schema = {
+      type: 'object',
+      properties: { n: { type: 'number', default: 1 }, s: { format: 'email' } },
+    }
+    const value = { s: 'no address' }
+    expect(messagesOf(schema, value)).toEqual([])
+    expect(value).toEqual({ s: 'no address' })
+    expect(messagesOf(schema, { n: '1' })).toEqual(['/n Must be a number'])
+  })
+
+  it('T-18: undeclared parameters pass unless the schema is closed', () => {
+    const schema = { type: 'object', properties: { city: { type: 'string' } } }
+    expect(messagesOf(schema, { more: 1 })).toEqual([])
+    expect(messagesOf({ ...schema, additionalProperties: false }, { citty: 1 })).toEqual([
+      '/citty Is not known here. Did you mean "city"?',
+    ])
+  })
+
+  it('reads nothing from a prototype: `toString`, `constructor` and `__proto__` are names', () => {
+    const required = ['toString', 'constructor', '__proto__']
+    expect(messagesOf({ required }, {})).toEqual(required.map((name) => `/${name} Is required`))
+    expect(messagesOf({ required }, JSON.parse('{"toString":1,"constructor":2,"__proto__":3}'))).toEqual([])
+    expect(messagesOf({ properties: { constructor: { type: 'string' } } }, {})).toEqual([])
+    expect(messagesOf({ additionalProperties: false }, JSON.parse('{"__proto__":{"a":1}}'))).toEqual([
+      '/__proto__ Is not allowed',
+    ])
+  })
+
+  it('cannot be made to run text of a schema', () => {
+    const evil = '"];globalThis.pwned=true;//\u2028\n`$' + '{globalThis.pwned=true}`'
+    const schema = {
+      properties: { [evil]: { enum: [evil], description: evil } },
+      required: [evil],
+      title: evil,
+    }
+    expect(messagesOf(schema, {})).toHaveLength(1)
+    expect(messagesOf(schema, { [evil]: 1 })).toHaveLength(1)
+    expect('pwned' in globalThis).toBe(false)
+  })
+
+  it('tells only the first problem of a large value, and at most fifty of a small one', () => {
+    const schema = { items: { type: 'number' } }
+    expect(
+      messagesOf(
+        schema,
+        Array.from({ length: 300_000 }, () => 'x'),
+      ),
+    ).toEqual(['/0 Must be a number'])
+    expect(
+      messagesOf(
+        schema,
+        Array.from({ length: 500 }, () => 'x'),
+      ),
+    ).toHaveLength(50)
+  })
+
+  it('keeps nothing of a value it refused', () => {
+    const validate = createSchemaValidator({ type: 'object', required: ['a'] })
+    expect(validate({})).toHaveLength(1)
+    expect(validate({ a: 1 })).toBe(NO_ISSUES)
+    expect(validate({})).toHaveLength(1)
+  })
+})
