@@ -2,9 +2,14 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { z } from 'zod'
 
 const START_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 20_000
+const ANSWER_LIMIT_MS = 20_000
+
+/** `process.cpuUsage()`, in microseconds. */
+const CPU_USAGE = z.object({ user: z.number(), system: z.number() })
 
 export interface ServerCommand {
   /** File name in `servers/`, without extension. */
@@ -17,6 +22,8 @@ export interface BenchServer {
   readonly port: number
   /** From spawning the process to its ready line. */
   readonly startUpMs: number
+  /** Processor time used so far, all threads together. */
+  cpuMs(): Promise<number>
   stop(): Promise<void>
 }
 
@@ -29,11 +36,12 @@ export async function startBenchServer(
   const child = spawn(
     process.execPath,
     ['--conditions=source', '--disable-warning=ExperimentalWarning', ...nodeOptions, file, ...command.args],
-    { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, NODE_ENV: 'production' } },
+    { stdio: ['ignore', 'pipe', 'inherit', 'ipc'], env: { ...process.env, NODE_ENV: 'production' } },
   )
   try {
     const port = await readPort(child)
-    return { port, startUpMs: performance.now() - startedAt, stop: () => stop(child) }
+    const startUpMs = performance.now() - startedAt
+    return { port, startUpMs, cpuMs: () => readCpuMs(child), stop: () => stop(child) }
   } catch (error) {
     child.kill('SIGKILL')
     throw new Error(`The server "${[command.file, ...command.args].join(' ')}" did not start.`, {
@@ -53,6 +61,14 @@ async function readPort(child: ChildProcess): Promise<number> {
   const port = /^ready (\d+)$/.exec(String(line))?.[1]
   if (port === undefined) throw new Error(`Expected the line "ready PORT", got "${line}".`)
   return Number(port)
+}
+
+async function readCpuMs(child: ChildProcess): Promise<number> {
+  const answered = once(child, 'message', { signal: AbortSignal.timeout(ANSWER_LIMIT_MS) })
+  child.send('cpu')
+  const [usage] = await answered
+  const { user, system } = CPU_USAGE.parse(usage)
+  return (user + system) / 1000
 }
 
 async function stop(child: ChildProcess): Promise<void> {

@@ -1,6 +1,18 @@
 import type { Line } from './report.ts'
 
-const HEADINGS = ['row', 'what', 'req/s', 'p50', 'p99', 'against', 'ratio', 'rounds', 'target', ''] as const
+const HEADINGS = [
+  'row',
+  'what',
+  'req/s',
+  'p50',
+  'p99',
+  'cpu/req',
+  'against',
+  'ratio',
+  'rounds',
+  'target',
+  '',
+] as const
 
 export function formatTable(lines: readonly Line[]): string {
   const rows = [[...HEADINGS], ...lines.map(cells)]
@@ -18,6 +30,7 @@ function cells(line: Line): string[] {
     rate(line.requestsPerSecond),
     milliseconds(line.p50Ms),
     milliseconds(line.p99Ms),
+    line.cpuMicroseconds === undefined ? '' : `${Math.round(line.cpuMicroseconds)} µs`,
     rate(line.againstRequestsPerSecond),
     line.ratio === undefined ? '' : line.ratio.median.toFixed(2),
     line.ratio === undefined ? '' : `${line.ratio.lowest.toFixed(2)}–${line.ratio.highest.toFixed(2)}`,
@@ -34,7 +47,7 @@ function milliseconds(ms: number | undefined): string {
   return ms === undefined ? '' : `${ms < 10 ? ms.toFixed(2) : ms.toFixed(0)} ms`
 }
 
-const LEFT_COLUMNS: ReadonlySet<number> = new Set([0, 1, 8, 9])
+const LEFT_COLUMNS: ReadonlySet<number> = new Set([0, 1, 9, 10])
 
 function pad(cell: string, width: number, column: number): string {
   return LEFT_COLUMNS.has(column) ? cell.padEnd(width) : cell.padStart(width)

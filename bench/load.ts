@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import type { BenchServer } from './bench-server.ts'
 import type { RequestBytes } from './request-bytes.ts'
 import { ResponseFrame } from './response-frame.ts'
-import { percentile } from './statistics.ts'
 
 export interface LoadOptions {
-  readonly port: number
+  readonly server: BenchServer
   readonly request: RequestBytes
   readonly connections: number
   readonly durationMs: number
@@ -13,38 +13,34 @@ export interface LoadOptions {
   readonly expectedStatus: number
 }
 
-export interface LoadResult {
-  readonly requestsPerSecond: number
-  readonly requests: number
-  readonly p50Ms: number
-  readonly p99Ms: number
-  /** Share of the time the generator itself was busy; near 1 it measures itself, not the server. */
-  readonly generatorBusy: number
+/** What one stretch of load saw. */
+export interface LoadSlice {
+  readonly latenciesMs: readonly number[]
+  readonly seconds: number
+  /** How long of it the generator itself was at work. */
+  readonly busySeconds: number
+  readonly serverCpuMs: number
 }
 
 const READ_BUFFER_BYTES = 64 * 1024
 
 /** Closed loop: every connection sends its next request when the answer to the last one is complete. */
-export async function applyLoad(options: LoadOptions): Promise<LoadResult> {
-  const latencies: number[] = []
-  const busyBefore = performance.eventLoopUtilization()
+export async function applyLoad(options: LoadOptions): Promise<LoadSlice> {
+  const latenciesMs: number[] = []
+  const cpuBeforeMs = await options.server.cpuMs()
+  const before = performance.eventLoopUtilization()
   const startedAt = performance.now()
   const deadline = startedAt + options.durationMs
   await Promise.all(
-    Array.from({ length: options.connections }, () => runConnection(options, deadline, latencies)),
+    Array.from({ length: options.connections }, () => runConnection(options, deadline, latenciesMs)),
   )
   const seconds = (performance.now() - startedAt) / 1000
-  const sorted = Float64Array.from(latencies).sort()
-  return {
-    requestsPerSecond: latencies.length / seconds,
-    requests: latencies.length,
-    p50Ms: percentile(sorted, 0.5),
-    p99Ms: percentile(sorted, 0.99),
-    generatorBusy: performance.eventLoopUtilization(busyBefore).utilization,
-  }
+  const { utilization } = performance.eventLoopUtilization(before)
+  const serverCpuMs = (await options.server.cpuMs()) - cpuBeforeMs
+  return { latenciesMs, seconds, busySeconds: utilization * seconds, serverCpuMs }
 }
 
-async function runConnection(options: LoadOptions, deadline: number, latencies: number[]): Promise<void> {
+async function runConnection(options: LoadOptions, deadline: number, latenciesMs: number[]): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const frame = new ResponseFrame()
   const bytes = options.request.copy()
@@ -58,14 +54,14 @@ async function runConnection(options: LoadOptions, deadline: number, latencies: 
   const receive = (length: number, buffer: Buffer): boolean => {
     if (!frame.push(buffer, length)) return true
     const now = performance.now()
-    latencies.push(now - sentAt)
+    latenciesMs.push(now - sentAt)
     if (frame.status !== options.expectedStatus) {
       reject(new Error(`Expected status ${options.expectedStatus}, got ${frame.status}.`))
     } else if (now < deadline) send()
     else resolve()
     return true
   }
-  const socket = openSocket(options.port, receive)
+  const socket = openSocket(options.server.port, receive)
   socket.once('error', reject)
   socket.once('close', () => reject(new Error('The server closed the connection under load.')))
   try {

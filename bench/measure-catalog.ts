@@ -1,7 +1,8 @@
 import { type BenchRequest, listTools } from './bench-request.ts'
 import { type BenchServer, startBenchServer } from './bench-server.ts'
 import { LARGE_CATALOG } from './contenders.ts'
-import { applyLoad, type LoadResult } from './load.ts'
+import { applyLoad } from './load.ts'
+import { type LoadResult, summarizeLoad } from './load-result.ts'
 import { RequestBytes } from './request-bytes.ts'
 
 export interface CatalogMeasurement {
@@ -35,13 +36,13 @@ async function repeat(
   durationMs: number,
 ): Promise<LoadResult> {
   const load = {
-    port: server.port,
+    server,
     request: new RequestBytes(request, server.port),
     connections: 1,
     expectedStatus,
   }
   await applyLoad({ ...load, durationMs: durationMs / 4 })
-  return await applyLoad({ ...load, durationMs })
+  return summarizeLoad([await applyLoad({ ...load, durationMs })])
 }
 
 /** Every tool is in the answer, plain and compressed, and compression happens only when asked for. */

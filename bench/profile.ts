@@ -3,9 +3,9 @@ import { join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import { startBenchServer } from './bench-server.ts'
 import { CONTENDERS, isContenderName } from './contenders.ts'
-import { loadServer } from './measure-contender.ts'
+import { summarizeLoad } from './load-result.ts'
+import { startContender } from './running-contender.ts'
 
 const USAGE = `Usage: node bench/profile.ts [--contender NAME] [--seconds N] [--top N] [--keep]
   --contender NAME  one of: ${Object.keys(CONTENDERS).join(', ')} (default sqlite)
@@ -78,11 +78,13 @@ mkdirSync(results, { recursive: true })
 const folder = mkdtempSync(join(results, 'profile-'))
 const contender = CONTENDERS[values.contender]
 const durationMs = Number(values.seconds) * 1000
-const server = await startBenchServer(contender.command, ['--cpu-prof', `--cpu-prof-dir=${folder}`])
-const timing = { connections: 32, warmUpMs: durationMs, measureMs: durationMs }
-const load = await loadServer(contender, server, timing).finally(() => server.stop())
+const running = await startContender(contender, ['--cpu-prof', `--cpu-prof-dir=${folder}`])
+const load = await running
+  .load(durationMs)
+  .then(() => running.load(durationMs))
+  .finally(() => running.stop())
 
-console.log(`${contender.title}: ${Math.round(load.requestsPerSecond)} req/s while profiled`)
+console.log(`${contender.title}: ${Math.round(summarizeLoad([load]).requestsPerSecond)} req/s while profiled`)
 for (const file of readdirSync(folder)) {
   console.log(`\n${file}: self time, idle left out`)
   for (const { place, share } of readSelfTimes(join(folder, file)).slice(0, Number(values.top))) {

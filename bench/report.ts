@@ -1,12 +1,12 @@
 import type { ContenderName } from './contenders.ts'
-import type { LoadResult } from './load.ts'
+import type { LoadResult } from './load-result.ts'
 import type { CatalogMeasurement } from './measure-catalog.ts'
 import type { CatalogRow, RatioRow, Row, RowName, SpreadRow } from './rows.ts'
 import { median } from './statistics.ts'
 
-/** All measurements, one entry a round. */
+/** One entry a round. */
 export interface Measurements {
-  readonly loads: ReadonlyMap<ContenderName, readonly LoadResult[]>
+  readonly rounds: readonly ReadonlyMap<ContenderName, LoadResult>[]
   readonly catalogs: readonly CatalogMeasurement[]
 }
 
@@ -17,6 +17,7 @@ export interface Line {
   readonly requestsPerSecond: number | undefined
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
+  readonly cpuMicroseconds: number | undefined
   readonly againstRequestsPerSecond: number | undefined
   /** Median of the rounds' own ratios, lowest and highest round. */
   readonly ratio: { readonly median: number; readonly lowest: number; readonly highest: number } | undefined
@@ -34,12 +35,11 @@ export function reportLine(name: RowName, row: Row, measured: Measurements): Lin
 type Body = Omit<Line, 'row'>
 
 function reportRatio(row: RatioRow, measured: Measurements): Body {
-  const against = measured.loads.get(row.against) ?? []
   const ratio = ratioOf(measured, row.contender, row.against)
   return {
     title: row.title,
-    ...summary(measured.loads.get(row.contender) ?? []),
-    againstRequestsPerSecond: median(against.map((load) => load.requestsPerSecond)),
+    ...summary(loadsOf(measured, row.contender)),
+    againstRequestsPerSecond: summary(loadsOf(measured, row.against)).requestsPerSecond,
     ratio,
     target: row.atLeast === undefined ? '' : `≥ ${row.atLeast.toFixed(2)}`,
     passed: row.atLeast === undefined ? undefined : ratio.median >= row.atLeast,
@@ -53,7 +53,7 @@ function reportSpread(row: SpreadRow, measured: Measurements): Body {
   const ratio = pairs.reduce((worst, pair) => (pair.median < worst.median ? pair : worst))
   return {
     title: row.title,
-    ...summary(row.contenders.flatMap((contender) => measured.loads.get(contender) ?? [])),
+    ...summary(row.contenders.flatMap((contender) => loadsOf(measured, contender))),
     againstRequestsPerSecond: undefined,
     ratio,
     target: `≥ ${row.atLeast.toFixed(2)}`,
@@ -67,24 +67,31 @@ function reportCatalog(row: CatalogRow, measured: Measurements): Body {
   const rest = { title: row.title, againstRequestsPerSecond: undefined, ratio: undefined, target }
   if (timing === 'startUp') {
     const p50Ms = median(measured.catalogs.map((catalog) => catalog.startUpMs))
-    return { ...rest, requestsPerSecond: undefined, p50Ms, p99Ms: undefined, passed: p50Ms <= row.atMostMs }
+    return { ...NO_LOAD, ...rest, p50Ms, passed: p50Ms <= row.atMostMs }
   }
   const lists = summary(measured.catalogs.map((catalog) => catalog[timing]))
   return { ...rest, ...lists, passed: lists.p50Ms <= row.atMostMs }
 }
+
+const NO_LOAD = { requestsPerSecond: undefined, p99Ms: undefined, cpuMicroseconds: undefined }
 
 function summary(loads: readonly LoadResult[]) {
   return {
     requestsPerSecond: median(loads.map((load) => load.requestsPerSecond)),
     p50Ms: median(loads.map((load) => load.p50Ms)),
     p99Ms: median(loads.map((load) => load.p99Ms)),
+    cpuMicroseconds: median(loads.map((load) => load.cpuMicroseconds)),
   }
+}
+
+function loadsOf(measured: Measurements, contender: ContenderName): LoadResult[] {
+  return measured.rounds.flatMap((round) => round.get(contender) ?? [])
 }
 
 /** Compares inside each round first, so that a slow minute of the machine slows both sides. */
 function ratioOf(measured: Measurements, contender: ContenderName, against: ContenderName) {
-  const others = measured.loads.get(against) ?? []
-  const ratios = (measured.loads.get(contender) ?? []).map(
+  const others = loadsOf(measured, against)
+  const ratios = loadsOf(measured, contender).map(
     (load, round) => load.requestsPerSecond / (others[round]?.requestsPerSecond ?? Number.NaN),
   )
   return { median: median(ratios), lowest: Math.min(...ratios), highest: Math.max(...ratios) }

@@ -1,10 +1,8 @@
 import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
-import { CONTENDERS, type ContenderName } from './contenders.ts'
 import { formatTable } from './format-table.ts'
-import type { LoadResult } from './load.ts'
 import { type CatalogMeasurement, measureCatalog } from './measure-catalog.ts'
-import { measureContender, type Timing } from './measure-contender.ts'
+import { measureRound, type Timing } from './measure-round.ts'
 import { type Measurements, reportLine } from './report.ts'
 import { contendersOf, isRowName, ROWS, type RowName } from './rows.ts'
 
@@ -14,9 +12,8 @@ const USAGE = `Usage: npm run bench -- [--quick] [--only ROW]... [--json]
   --json      print the report as JSON`
 
 const ROUNDS = 3
-const CONNECTIONS = 32
-const FULL: Timing = { connections: CONNECTIONS, warmUpMs: 3_000, measureMs: 6_000 }
-const QUICK: Timing = { connections: CONNECTIONS, warmUpMs: 1_000, measureMs: 2_000 }
+const FULL: Timing = { warmUpMs: 3_000, sliceMs: 1_000, slices: 6 }
+const QUICK: Timing = { warmUpMs: 1_000, sliceMs: 500, slices: 4 }
 /** Above this the generator, not the server, may be what limits a fast contender. */
 const GENERATOR_LIMIT = 0.95
 
@@ -48,24 +45,21 @@ function readOptions(): Options {
   }
 }
 
-/** Round by round, every second round backwards, so that a drift of the machine falls on all sides alike. */
 async function measureAll(options: Options): Promise<Measurements> {
   const rows = options.rows.map((name) => ROWS[name])
   const names = [...new Set(rows.flatMap(contendersOf))]
-  const loads = new Map<ContenderName, LoadResult[]>(names.map((name) => [name, []]))
+  const rounds: Measurements['rounds'][number][] = []
   const catalogs: CatalogMeasurement[] = []
-  for (let round = 0; round < ROUNDS; round += 1) {
-    for (const name of round % 2 === 0 ? names : names.toReversed()) {
-      progress(`round ${round + 1} of ${ROUNDS}: ${name}`)
-      loads.get(name)?.push(await measureContender(CONTENDERS[name], options.timing))
-    }
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    const say = (step: string) => progress(`round ${round} of ${ROUNDS}: ${step}`)
+    rounds.push(await measureRound(names, options.timing, say))
     if (rows.some((row) => row.kind === 'catalog')) {
-      progress(`round ${round + 1} of ${ROUNDS}: catalog`)
-      catalogs.push(await measureCatalog(options.timing.measureMs / 2))
+      say('catalog')
+      catalogs.push(await measureCatalog(options.timing.sliceMs * 2))
     }
   }
   progress('')
-  return { loads, catalogs }
+  return { rounds, catalogs }
 }
 
 /** One line that is written over, and only where somebody watches. */
@@ -74,7 +68,10 @@ function progress(text: string): void {
 }
 
 function findBusiest(measured: Measurements): number {
-  return Math.max(0, ...[...measured.loads.values()].flat().map((load) => load.generatorBusy))
+  return Math.max(
+    0,
+    ...measured.rounds.flatMap((round) => [...round.values()].map((load) => load.generatorBusy)),
+  )
 }
 
 const options = readOptions()
@@ -92,11 +89,9 @@ if (options.json) {
     JSON.stringify({ machine, timing: options.timing, rounds: ROUNDS, generatorBusy, lines }, null, 2),
   )
 } else {
-  const { connections, warmUpMs, measureMs } = options.timing
+  const { warmUpMs, sliceMs, slices } = options.timing
   console.log(`Node ${machine.node}, ${machine.processor}, ${machine.cores} cores`)
-  console.log(
-    `${connections} connections, ${ROUNDS} rounds of ${measureMs} ms after ${warmUpMs} ms of warm-up`,
-  )
+  console.log(`${ROUNDS} rounds of ${slices} slices of ${sliceMs} ms, after ${warmUpMs} ms of warm-up`)
   console.log(`\n${formatTable(lines)}\n`)
   console.log(`Load generator busy at most ${Math.round(generatorBusy * 100)} % of the time.`)
   if (generatorBusy > GENERATOR_LIMIT) {

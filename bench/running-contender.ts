@@ -1,38 +1,33 @@
 import { type BenchServer, startBenchServer } from './bench-server.ts'
 import type { Contender } from './contenders.ts'
-import { applyLoad, type LoadResult } from './load.ts'
+import { applyLoad, type LoadSlice } from './load.ts'
 import { RequestBytes } from './request-bytes.ts'
 
-export interface Timing {
-  readonly connections: number
-  readonly warmUpMs: number
-  readonly measureMs: number
+const CONNECTIONS = 32
+
+/** A contender in its process, checked and ready to be loaded. */
+export interface RunningContender {
+  load(durationMs: number): Promise<LoadSlice>
+  stop(): Promise<void>
 }
 
-/** A new process for each measurement: nothing else of ours runs beside it, and nothing is left over. */
-export async function measureContender(contender: Contender, timing: Timing): Promise<LoadResult> {
-  const server = await startBenchServer(contender.command)
+export async function startContender(
+  contender: Contender,
+  nodeOptions: readonly string[] = [],
+): Promise<RunningContender> {
+  const server = await startBenchServer(contender.command, nodeOptions)
   try {
     await expectSum(contender, server)
-    return await loadServer(contender, server, timing)
-  } finally {
+  } catch (error) {
     await server.stop()
+    throw error
   }
-}
-
-export async function loadServer(
-  contender: Contender,
-  server: BenchServer,
-  timing: Timing,
-): Promise<LoadResult> {
-  const load = {
-    port: server.port,
-    request: new RequestBytes(contender.request, server.port),
-    connections: timing.connections,
-    expectedStatus: 200,
+  const request = new RequestBytes(contender.request, server.port)
+  return {
+    load: (durationMs) =>
+      applyLoad({ server, request, connections: CONNECTIONS, durationMs, expectedStatus: 200 }),
+    stop: () => server.stop(),
   }
-  await applyLoad({ ...load, durationMs: timing.warmUpMs })
-  return await applyLoad({ ...load, durationMs: timing.measureMs })
 }
 
 /** A fast wrong answer is worth nothing: 2 + 3 must come back, and nothing without the API key. */

@@ -1,0 +1,25 @@
+import type { LoadSlice } from './load.ts'
+import { percentile } from './statistics.ts'
+
+export interface LoadResult {
+  readonly requestsPerSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Processor time of the server for one request; other programs on the machine hardly change it. */
+  readonly cpuMicroseconds: number
+  /** Share of the time the generator was at work; near 1 it measures itself, not the server. */
+  readonly generatorBusy: number
+}
+
+export function summarizeLoad(slices: readonly LoadSlice[]): LoadResult {
+  const sum = (read: (slice: LoadSlice) => number) => slices.reduce((total, slice) => total + read(slice), 0)
+  const sorted = Float64Array.from(slices.flatMap((slice) => slice.latenciesMs)).sort()
+  const seconds = sum((slice) => slice.seconds)
+  return {
+    requestsPerSecond: sorted.length / seconds,
+    p50Ms: percentile(sorted, 0.5),
+    p99Ms: percentile(sorted, 0.99),
+    cpuMicroseconds: (sum((slice) => slice.serverCpuMs) * 1000) / sorted.length,
+    generatorBusy: sum((slice) => slice.busySeconds) / seconds,
+  }
+}
