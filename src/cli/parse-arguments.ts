@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { didYouMean } from '#config/closest-name'
+import { didYouMean } from '#core/nearest-name'
 import { Arguments, type OptionSpec } from './arguments.ts'
 import { COMMON_OPTIONS, type Command } from './command.ts'
 import { UsageError } from './usage-error.ts'

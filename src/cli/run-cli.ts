@@ -1,5 +1,5 @@
-import { didYouMean } from '#config/closest-name'
 import { ConfigError } from '#config/config-error'
+import { didYouMean } from '#core/nearest-name'
 import { StoreError } from '#core/store-error'
 import { StartRefused } from '#server/start-refused'
 import { cleanText } from './clean-text.ts'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { didYouMean } from '#core/nearest-name'
 import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
-import { didYouMean } from './closest-name.ts'
 import { parseStoreUrl } from './store-url.ts'
 
 /** Longest delay a Node timer can hold. */

@@ -1,6 +1,6 @@
+import { didYouMean } from '#core/nearest-name'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Tool } from '#core/tool'
-import { didYouMean } from './closest-name.ts'
 import { ConfigError } from './config-error.ts'
 import { LOG_LEVELS } from './config-schema.ts'
 import { decodeMasterKey, type Environment } from './environment.ts'

@@ -1,5 +1,6 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { didYouMean, nearestName } from './nearest-name.ts'
+import { didYouMean, editDistance, nearestName } from './nearest-name.ts'
 
 const KNOWN = ['safetyTier', 'replay', 'timeoutMs', 'scopes']
 
@@ -15,5 +16,28 @@ describe('nearestName', () => {
     expect(nearestName('x'.repeat(100_000), KNOWN)).toBeUndefined()
     expect(didYouMean('colour', KNOWN)).toBe('')
     expect(didYouMean('replya', KNOWN)).toBe(' Did you mean "replay"?')
+  })
+})
+
+describe('nearestName after one slip', () => {
+  it('finds any name', () => {
+    const known = ['tools', 'toolkits', 'server', 'journal', 'telemetry']
+    fc.assert(
+      fc.property(fc.constantFrom(...known), fc.nat(), (name, seed) => {
+        const place = seed % name.length
+        expect(nearestName(name.slice(0, place) + name.slice(place + 1), known)).toBe(name)
+      }),
+    )
+  })
+})
+
+describe('editDistance', () => {
+  it('is symmetric, and zero only for equal texts', () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 8 }), fc.string({ maxLength: 8 }), (left, right) => {
+        expect(editDistance(left, right)).toBe(editDistance(right, left))
+        expect(editDistance(left, right) === 0).toBe(left === right)
+      }),
+    )
   })
 })

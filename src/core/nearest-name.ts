@@ -28,15 +28,25 @@ function simplify(name: string): string {
   return name.toLowerCase().replaceAll(/[_\-. ]/g, '')
 }
 
-function editDistance(left: string, right: string): number {
-  let previous = Array.from({ length: right.length + 1 }, (_, index) => index)
+/** Insertions, deletions, replacements and swaps of neighbours, each counted as one. */
+export function editDistance(left: string, right: string): number {
+  let twoAgo: number[] = []
+  let previous = Array.from({ length: right.length + 1 }, (_, column) => column)
   for (let row = 1; row <= left.length; row += 1) {
     const current = [row]
     for (let column = 1; column <= right.length; column += 1) {
-      const replaced = (previous[column - 1] ?? 0) + (left[row - 1] === right[column - 1] ? 0 : 1)
-      current.push(Math.min(replaced, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1))
+      const same = left[row - 1] === right[column - 1]
+      const replace = at(previous, column - 1) + (same ? 0 : 1)
+      const cheapest = Math.min(replace, at(previous, column) + 1, at(current, column - 1) + 1)
+      const swapped = left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1]
+      current.push(swapped ? Math.min(cheapest, at(twoAgo, column - 2) + 1) : cheapest)
     }
+    twoAgo = previous
     previous = current
   }
-  return previous[right.length] ?? 0
+  return at(previous, right.length)
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY
 }

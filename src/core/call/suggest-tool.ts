@@ -1,5 +1,5 @@
 import type { Catalog } from '#core/catalog'
-import { closest } from '#core/closest'
+import { nearestName } from '#core/nearest-name'
 import type { ToolRef } from '#core/tool-id'
 
 const MOST_COMPARED = 2_000
@@ -10,6 +10,6 @@ export function suggestTool(catalog: Catalog, asked: ToolRef): string {
   if (versions.length > 0) {
     return ` Versions served: ${versions.map((tool) => tool.parts.version).join(', ')}.`
   }
-  const near = closest(asked.base, [...catalog.bases()].slice(0, MOST_COMPARED))
+  const near = nearestName(asked.base, [...catalog.bases()].slice(0, MOST_COMPARED))
   return near === undefined ? ' GET /tools lists what is served.' : ` Did you mean '${near}'?`
 }

@@ -1,15 +1,11 @@
 import { isJsonObject, type JsonValue } from '#core/json'
+import { ARCADE_SCHEMA_ID, DEFAULT_SCHEMA_ID, OTC_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
 
 /** Dialects a client can speak; `proto` defined no endpoint, so it is only read (T-30). */
 export const CLIENT_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
 export type ClientDialect = (typeof CLIENT_DIALECTS)[number]
 
 export const VERSION_HEADER = 'OXP-Version'
-/** The only value any document shows, although it is not a semantic version (OTC-22). */
-const VERSION_SENT = '1.0'
-
-const ARCADE_SCHEMA =
-  'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'
 
 /** Every path a call has had, newest first (C-01). */
 const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute'] as const
@@ -35,11 +31,15 @@ export function detectWire(list: JsonValue, versionHeader: string | null): Serve
 }
 
 const PINNED = {
-  'otc-1.0': { dialect: 'otc-1.0', schemaId: 'otc://1.0', paths: CALL_PATHS },
-  'oxp-1.0': { dialect: 'oxp-1.0', schemaId: 'urn:oxp:1.0', paths: CALL_PATHS },
+  'otc-1.0': { dialect: 'otc-1.0', schemaId: OTC_SCHEMA_ID, paths: CALL_PATHS },
+  'oxp-1.0': { dialect: 'oxp-1.0', schemaId: DEFAULT_SCHEMA_ID, paths: CALL_PATHS },
   'oxp-header': { dialect: 'oxp-header', paths: CALL_PATHS },
-  'rfc-call': { dialect: 'rfc-call', schemaId: ARCADE_SCHEMA, paths: startingAt('/call') },
-  execute: { dialect: 'execute', schemaId: ARCADE_SCHEMA, paths: startingAt('/tools/execute', '/execute') },
+  'rfc-call': { dialect: 'rfc-call', schemaId: ARCADE_SCHEMA_ID, paths: startingAt('/call') },
+  execute: {
+    dialect: 'execute',
+    schemaId: ARCADE_SCHEMA_ID,
+    paths: startingAt('/tools/execute', '/execute'),
+  },
   uts: { dialect: 'uts', paths: CALL_PATHS },
 } satisfies Record<ClientDialect, ServerWire>
 
@@ -47,9 +47,9 @@ export function pinnedWire(dialect: ClientDialect): ServerWire {
   return PINNED[dialect]
 }
 
-/** Headers that carry the protocol version where the body does not (OTC-20). */
+/** Headers that carry the protocol version where the body does not (OTC-20); `1.0` is what every sample shows (OTC-22). */
 export function versionHeaders(dialect: ClientDialect | undefined): Readonly<Record<string, string>> {
-  return dialect === 'oxp-header' ? { [VERSION_HEADER]: VERSION_SENT } : {}
+  return dialect === 'oxp-header' ? { [VERSION_HEADER]: PROTOCOL_VERSION } : {}
 }
 
 export const API_KEY_HEADERS = ['OXP-API-Key', 'OTC-API-Key', 'X-API-Key'] as const
