@@ -1,11 +1,11 @@
 import { defineConfig } from 'collet'
-import { gmailTools } from './tools/gmail.ts'
-import { smsTools } from './tools/sms.ts'
+import { gmailTools } from './services/gmail.ts'
+import { smsTools } from './services/sms.ts'
 
 /** The tools of the Open Tool Calling documents: `npm start` serves them on http://127.0.0.1:4100. */
 export default defineConfig({
   tools: [
-    './tools/{calculator,doorbell,system}.ts',
+    './tools/*.ts',
     ...gmailTools({ baseUrl: process.env.GMAIL_BASE_URL }),
     ...smsTools({
       baseUrl: process.env.TWILIO_BASE_URL,
