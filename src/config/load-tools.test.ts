@@ -46,7 +46,7 @@ describe('loadTools', () => {
       output: {},
       run: () => null,
     })
-    const { ids, problems } = await load(value, './tools/*.ts')
+    const { ids, problems } = await load(value, './tools/{b,a}*.ts')
     expect(problems).toEqual([])
     expect(ids).toEqual(['V.V@1.0.0', 'A.One@1.0.0', 'A.Two@1.0.0', 'B.A@1.0.0', 'B.Z@1.0.0'])
   })
