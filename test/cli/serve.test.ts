@@ -62,6 +62,7 @@ describe('collet serve', () => {
     expect(io.stdout).toContain('/data/start-token')
     expect(io.stderr).toContain('Stopping')
     expect(started.closes).toBe(1)
+    expect(io.exits).toEqual([])
   })
 
   it('hands flags to the server and shows its warnings', async () => {
