@@ -1,8 +1,8 @@
 import { defineConfig } from 'collet'
+import { gmailTools } from './services/gmail.ts'
+import { smsTools } from './services/sms.ts'
 import * as calculator from './tools/calculator.ts'
 import * as doorbell from './tools/doorbell.ts'
-import { gmailTools } from './tools/gmail.ts'
-import { smsTools } from './tools/sms.ts'
 import * as system from './tools/system.ts'
 
 /** The tools of the Open Tool Calling documents: `npm start` serves them on http://127.0.0.1:4100. */

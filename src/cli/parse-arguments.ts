@@ -14,7 +14,7 @@ export interface ParsedArguments {
 export function parseArguments(command: Command, argv: readonly string[]): ParsedArguments {
   const specs = new Map<string, OptionSpec>(Object.entries({ ...command.options, ...COMMON_OPTIONS }))
   const { tokens } = parseArgs({
-    args: [...argv],
+    args: argv.map(hideDash),
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -24,11 +24,11 @@ export function parseArguments(command: Command, argv: readonly string[]): Parse
   const flags = new Set<string>()
   const positionals: string[] = []
   for (const token of tokens) {
-    if (token.kind === 'positional') positionals.push(token.value)
+    if (token.kind === 'positional') positionals.push(showDash(token.value))
     if (token.kind === 'option') readOption(token, specs, values, flags)
   }
   const help = flags.has('help')
-  if (!help) checkPositionals(command, positionals)
+  if (!help) checkPositionals(command, positionals, specs.keys())
   return { args: new Arguments(positionals, values, flags), help, json: flags.has('json') }
 }
 
@@ -59,7 +59,22 @@ function readOption(
   }
   const given = values.get(name) ?? []
   if (given.length > 0 && spec.many !== true) throw new UsageError(`--${name} is given twice.`)
-  values.set(name, [...given, value])
+  values.set(name, [...given, showDash(value)])
+}
+
+/** No argument of a process can contain it. */
+const MARK = '\0'
+
+/**
+ * Records and other ids may begin with a dash, and we have no groups of short options: `-x` is an option, `-xyz` is
+ * a word.
+ */
+function hideDash(argument: string): string {
+  return /^-[^-]./.test(argument) ? MARK + argument : argument
+}
+
+function showDash(argument: string): string {
+  return argument.startsWith(MARK) ? argument.slice(MARK.length) : argument
 }
 
 function parserOption(spec: OptionSpec) {
@@ -74,11 +89,17 @@ function suggestOption(name: string, known: Iterable<string>): string {
   )
 }
 
-function checkPositionals({ name, positionals }: Command, given: readonly string[]): void {
+function checkPositionals(
+  { name, positionals }: Command,
+  given: readonly string[],
+  options: Iterable<string>,
+): void {
   const missing = positionals[given.length]
   if (missing !== undefined && missing.optional !== true) {
     throw new UsageError(`collet ${name} needs ${missing.name}: ${missing.help}`)
   }
   const surplus = given[positionals.length]
-  if (surplus !== undefined) throw new UsageError(`collet ${name} does not take "${surplus}".`)
+  if (surplus === undefined) return
+  const meant = surplus.startsWith('-') ? suggestOption(surplus.slice(1), options) : ''
+  throw new UsageError(`collet ${name} does not take "${surplus}".${meant}`)
 }

@@ -14,6 +14,8 @@ const IGNORED_FOLDERS: ReadonlySet<string> = new Set(['node_modules', 'dist', 'c
 export function watchFolder(folder: string, onChange: (file: string) => void): () => void {
   const watchers = new Map<string, FSWatcher>()
   let timer: NodeJS.Timeout | undefined
+  /** What a burst began with. */
+  let first: string | undefined
 
   const add = (path: string): void => {
     if (watchers.has(path) || watchers.size >= MOST_FOLDERS) return
@@ -32,12 +34,28 @@ export function watchFolder(folder: string, onChange: (file: string) => void): (
   const notice = (path: string, name: string | null): void => {
     if (name === null) return
     const file = join(path, name)
-    if (SOURCE.test(name)) {
-      clearTimeout(timer)
-      timer = setTimeout(() => onChange(relative(folder, file)), DEBOUNCE_MS)
-    } else if (isWatched(name) && isFolder(file)) {
-      add(file)
+    if (SOURCE.test(name)) remember(file)
+    else if (isWatched(name) && isFolder(file)) addLater(file)
+  }
+  /** Files may have come before the watcher; and the folder may be gone again. */
+  const addLater = (path: string): void => {
+    try {
+      add(path)
+      const source = readdirSync(path).find((name) => SOURCE.test(name))
+      if (source !== undefined) remember(join(path, source))
+    } catch {
+      drop(path)
     }
+  }
+  const remember = (file: string): void => {
+    first ??= relative(folder, file)
+    clearTimeout(timer)
+    timer = setTimeout(tell, DEBOUNCE_MS)
+  }
+  const tell = (): void => {
+    const changed = first
+    first = undefined
+    if (changed !== undefined) onChange(changed)
   }
 
   add(folder)

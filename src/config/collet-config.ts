@@ -24,7 +24,7 @@ export interface JwtConfig {
 export interface ColletConfig {
   /**
    * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
-   * listed in this order; the files of one glob are sorted.
+   * listed in this order; the files of one glob, and the exports of one file, by name.
    */
   readonly tools?: readonly (DefinedTool | string)[]
   readonly toolkits?: { readonly [name: string]: { readonly description: string } }

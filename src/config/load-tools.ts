@@ -8,7 +8,7 @@ import { type ImportModule, importFile } from './import-file.ts'
 import type { LoadedConfig } from './load-config.ts'
 
 export interface LoadedTools {
-  /** In the order of the config; files of a glob sorted, exports in their order. */
+  /** In the order of the config; files of a glob and exports of a file by name (a module keeps no other order). */
   readonly tools: readonly Tool[]
   /** Everything wrong with the tools and their files. Errors mean that the server must not start. */
   readonly problems: readonly ConfigProblem[]
@@ -58,7 +58,8 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
   function collectExports(exported: Readonly<Record<string, unknown>>, file: string): void {
     const before = found.size
     let known = false
-    for (const [name, value] of Object.entries(exported)) {
+    for (const name of Object.keys(exported).sort()) {
+      const value = exported[name]
       for (const item of Array.isArray(value) ? value : [value]) {
         if (isDefinedTool(item)) {
           known = true

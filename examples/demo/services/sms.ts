@@ -1,6 +1,6 @@
 import { type Secret, ToolError, tool } from 'collet'
 import { z } from 'zod'
-import { askService } from '../ask-service.ts'
+import { askService } from './ask-service.ts'
 
 export interface SmsOptions {
   /** Default: Twilio's own. */

@@ -1,6 +1,6 @@
 import { type ToolContext, ToolError, tool } from 'collet'
 import { z } from 'zod'
-import { askService } from '../ask-service.ts'
+import { askService } from './ask-service.ts'
 
 export interface GmailOptions {
   /** Default: Google's own. */

@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+import { readEnvironment } from './environment.ts'
+import { parseConfig } from './parse-config.ts'
+import { type SettingsFlags, toSettings } from './to-settings.ts'
+
+function settingsOf(config: unknown, flags: SettingsFlags = {}, variables: Record<string, string> = {}) {
+  const file = '/app/collet.config.ts'
+  return toSettings({
+    loaded: { file, folder: '/app', config: parseConfig(config, file) },
+    tools: [],
+    flags,
+    environment: readEnvironment(variables),
+    workingFolder: '/home/me',
+  })
+}
+
+describe('toSettings', () => {
+  it('puts the default store next to the config', () => {
+    expect(settingsOf({})).toMatchObject({
+      store: 'sqlite:/app/.collet/collet.db',
+      dataFolder: '/app/.collet',
+      masterKey: undefined,
+      server: { host: '127.0.0.1', port: 4100, publicUrl: undefined },
+      logLevel: 'info',
+      otlpEndpoint: undefined,
+    })
+  })
+
+  it('lets flags win; their paths are relative to the working folder', () => {
+    const settings = settingsOf(
+      { store: 'memory:', server: { host: '::1', port: 1 } },
+      { host: '127.0.0.2', port: 0, store: 'sqlite:x.db' },
+    )
+    expect(settings.server).toMatchObject({ host: '127.0.0.2', port: 0 })
+    expect(settings.store).toBe('sqlite:/home/me/x.db')
+  })
+
+  it('lets environment variables win over the file', () => {
+    const key = Buffer.alloc(32, 1)
+    const settings = settingsOf(
+      { log: { level: 'debug' }, telemetry: { otlpEndpoint: 'http://a.example:1' } },
+      {},
+      {
+        COLLET_LOG_LEVEL: 'error',
+        OTEL_EXPORTER_OTLP_ENDPOINT: 'http://b.example:2',
+        COLLET_KEY: key.toString('base64'),
+      },
+    )
+    expect(settings.logLevel).toBe('error')
+    expect(settings.otlpEndpoint).toBe('http://b.example:2')
+    expect(settings.masterKey).toEqual(new Uint8Array(key))
+  })
+
+  it('says what is wrong with a variable', () => {
+    expect(() => settingsOf({}, {}, { COLLET_LOG_LEVEL: 'wran' })).toThrow(
+      'COLLET_LOG_LEVEL: expected one of',
+    )
+    expect(() => settingsOf({}, {}, { COLLET_LOG_LEVEL: 'wran' })).toThrow('Did you mean "warn"?')
+    expect(() => settingsOf({}, {}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'x' })).toThrow(
+      'OTEL_EXPORTER_OTLP_ENDPOINT',
+    )
+    expect(() => settingsOf({}, {}, { COLLET_KEY: 'x' })).toThrow('COLLET_KEY')
+  })
+
+  it('gives tokens the default tenant and toolkits as a map', () => {
+    const settings = settingsOf({ auth: { jwt: { secret: 's' } }, toolkits: { A: { description: 'D.' } } })
+    expect(settings.auth.jwt).toMatchObject({ tenant: 'default', audiences: [], maxLifetimeSeconds: 900 })
+    expect([...settings.toolkits]).toEqual([['A', 'D.']])
+  })
+})

@@ -1,0 +1,63 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { COMMANDS } from '#cli/commands'
+import { renderCommandHelp, renderOverview } from '#cli/help'
+import { CONFIG_SCHEMA } from '#config/config-schema'
+import { parseConfig } from '#config/parse-config'
+
+const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')
+
+describe('docs/cli.md', () => {
+  const text = read('cli.md')
+
+  it('holds the overview as the CLI prints it', () => {
+    expect(text).toContain(block(renderOverview(COMMANDS)))
+  })
+
+  it.each(COMMANDS.map((command) => [command.name, command] as const))(
+    'holds the help of %s',
+    (_, command) => {
+      expect(text).toContain(block(renderCommandHelp(command)))
+    },
+  )
+})
+
+describe('docs/configuration.md', () => {
+  const text = read('configuration.md')
+  const rows = new Map(
+    [...text.matchAll(/^\| *`([\w.]+)` *\| *(.+?) *\|/gm)].map(([, key = '', value = '']) => [key, value]),
+  )
+
+  it('has a row for every key, and no other', () => {
+    const documented = [...rows.keys()].filter((key) => /^[a-z]/.test(key))
+    expect(documented.sort()).toEqual(keysOf(CONFIG_SCHEMA).sort())
+  })
+
+  it('states the defaults that the code has', () => {
+    const defaults = parseConfig({}, 'x')
+    expect(rows.get('server.host')).toBe(`\`${defaults.server.host}\``)
+    expect(rows.get('server.port')).toBe(`\`${defaults.server.port}\``)
+    expect(rows.get('server.bodyLimitBytes')).toBe(`\`${defaults.server.bodyLimitBytes}\``)
+    expect(rows.get('store')).toBe(`\`${defaults.store}\``)
+    expect(rows.get('calls.retentionHours')).toBe(`\`${defaults.calls.retentionHours}\``)
+    expect(rows.get('calls.defaultTimeoutMs')).toBe(`\`${defaults.calls.defaultTimeoutMs}\``)
+    expect(rows.get('calls.maxResultBytes')).toBe(`\`${defaults.calls.maxResultBytes}\``)
+    expect(rows.get('journal.retentionDays')).toBe(`\`${defaults.journal.retentionDays}\``)
+    expect(rows.get('log.level')).toBe(`\`${defaults.log.level}\``)
+  })
+})
+
+function block(text: string): string {
+  return `\`\`\`text\n${text}\n\`\`\`\n`
+}
+
+/** `server.port`: sections are spelled out, everything deeper is one key. */
+function keysOf(schema: z.ZodObject): string[] {
+  return Object.entries(schema.shape).flatMap(([key, member]) => {
+    const section = member instanceof z.ZodPrefault ? member.unwrap() : undefined
+    return section instanceof z.ZodObject
+      ? Object.keys(section.shape).map((inner) => `${key}.${inner}`)
+      : [key]
+  })
+}

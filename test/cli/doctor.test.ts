@@ -1,0 +1,157 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { checkClock, checkNode } from '#cli/doctor/check-machine'
+import { readEnvironment } from '#config/environment'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { StoreError } from '#core/store-error'
+import { MemoryStore } from '#store/memory'
+import { FakeIo } from './fake-io.ts'
+
+describe('collet doctor', () => {
+  let folder = ''
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'collet-'))
+    config({ server: { port: 0 } })
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  function config(content: unknown): void {
+    writeFileSync(join(folder, 'collet.config.json'), JSON.stringify(content))
+  }
+
+  function database(): string {
+    mkdirSync(join(folder, '.collet'), { recursive: true })
+    const file = join(folder, '.collet', 'collet.db')
+    const made = new DatabaseSync(file)
+    made.exec('CREATE TABLE t (x)')
+    made.close()
+    return file
+  }
+
+  function key(text = Buffer.alloc(32).toString('base64'), mode = 0o600): void {
+    mkdirSync(join(folder, '.collet'), { recursive: true })
+    const file = join(folder, '.collet', 'key')
+    writeFileSync(file, text)
+    chmodSync(file, mode)
+  }
+
+  const examine = async (io: FakeIo) => {
+    const code = await io.run('doctor', '--json')
+    const checks: { subject: string; level: string; message: string; advice?: string }[] = JSON.parse(
+      io.stdout,
+    )
+    return { code, check: (subject: string) => checks.find((each) => each.subject === subject) }
+  }
+  const here = (changes = {}) =>
+    new FakeIo(
+      { openStore: async () => new MemoryStore() },
+      { workingFolder: folder, clock: SYSTEM_CLOCK, ...changes },
+    )
+
+  it('finds a fresh folder in order', async () => {
+    const io = here()
+    expect(await io.run('doctor')).toBe(0)
+    expect(io.stdout).toContain('✓ node')
+    expect(io.stdout).toContain('✓ key    ')
+    expect(io.stdout).toContain('will be made at the first start')
+    expect(io.stdout).not.toContain('✗')
+  })
+
+  it('finds a used store in order', async () => {
+    database()
+    key()
+    const { code, check } = await examine(here())
+    expect(code).toBe(0)
+    expect(check('store')).toMatchObject({ level: 'ok' })
+    expect(check('key')).toMatchObject({ level: 'ok' })
+    expect(check('clock')).toMatchObject({ level: 'ok' })
+  })
+
+  it('names every problem of the config', async () => {
+    config({ prot: 1, server: { hots: 'x' } })
+    const io = here()
+    expect(await io.run('doctor')).toBe(2)
+    expect(io.stdout).toContain('server: unknown key "hots". Did you mean "host"?')
+    expect(io.stdout.match(/✗ config/g)).toHaveLength(2)
+    expect(io.stdout).toContain('✓ clock')
+  })
+
+  it('reports tools that cannot load', async () => {
+    config({ server: { port: 0 }, tools: ['./gone/*.ts'] })
+    const { code, check } = await examine(here())
+    expect(code).toBe(2)
+    expect(check('tools')).toMatchObject({ level: 'fail' })
+  })
+
+  it('sees a key file that others can read, a broken one and a lost one', async () => {
+    key(undefined, 0o644)
+    expect((await examine(here())).check('key')).toMatchObject({
+      level: 'fail',
+      advice: expect.stringContaining('chmod 600'),
+    })
+    key('short', 0o600)
+    expect((await examine(here())).check('key')?.message).toContain('does not hold a key of 32 bytes')
+    rmSync(join(folder, '.collet', 'key'))
+    database()
+    expect((await examine(here())).check('key')?.message).toContain('is gone, but its database is there')
+  })
+
+  it('checks COLLET_KEY instead of the file', async () => {
+    const { code, check } = await examine(here({ environment: readEnvironment({ COLLET_KEY: 'c2hvcnQ=' }) }))
+    expect(code).toBe(2)
+    expect(check('key')?.message).toContain('these decode to 5 bytes')
+  })
+
+  it('sees a database that is none, and one that does not open', async () => {
+    key()
+    writeFileSync(
+      join(folder, '.collet', 'collet.db'),
+      'this is not a database, whatever its name says'.repeat(100),
+    )
+    expect((await examine(here())).check('store')).toMatchObject({ level: 'fail' })
+    rmSync(join(folder, '.collet', 'collet.db'))
+    database()
+    const refusing = new FakeIo(
+      { openStore: () => Promise.reject(new StoreError('unreadable', 'the key does not fit')) },
+      { workingFolder: folder },
+    )
+    expect((await examine(refusing)).check('store')?.message).toContain('the key does not fit')
+  })
+
+  it('warns of a port that is taken', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => server.once('listening', resolve))
+    const address = server.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    config({ server: { port } })
+    const { code, check } = await examine(here())
+    server.close()
+    expect(code).toBe(0)
+    expect(check('port')).toMatchObject({ level: 'warn', message: `127.0.0.1:${port} is taken` })
+  })
+
+  it('warns of a clock behind the store', async () => {
+    utimesSync(database(), new Date(), new Date(Date.now() + 3_600_000))
+    key()
+    expect((await examine(here())).check('clock')).toMatchObject({ level: 'warn' })
+  })
+})
+
+describe('checks of the machine', () => {
+  it('wants Node 24', () => {
+    expect(checkNode('24.0.0').level).toBe('ok')
+    expect(checkNode('22.9.0')).toMatchObject({ level: 'fail', advice: 'Install Node 24 or newer.' })
+  })
+
+  it('wants a sane year and a monotonic clock that goes forward', () => {
+    const at = (nowMs: number, ...ticks: number[]) =>
+      checkClock({ nowMs: () => nowMs, monotonicMs: () => ticks.shift() ?? 0 })
+    expect(at(Date.UTC(2026, 5, 1), 1, 2).level).toBe('ok')
+    expect(at(0, 1, 2).level).toBe('fail')
+    expect(at(Date.UTC(2026, 5, 1), 2, 1).level).toBe('fail')
+  })
+})

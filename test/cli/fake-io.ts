@@ -1,0 +1,74 @@
+import type { CliIo } from '#cli/cli-io'
+import { runCli } from '#cli/run-cli'
+import type { Services } from '#cli/services'
+import { readEnvironment } from '#config/environment'
+
+/** A terminal without a terminal: what a command writes is kept, what it may reach is what the test gives. */
+export class FakeIo {
+  stdout = ''
+  stderr = ''
+  readonly exits: number[] = []
+  readonly #listeners = new Set<() => void>()
+  readonly #changes: Partial<CliIo>
+  readonly #services: Partial<Services>
+
+  constructor(services: Partial<Services> = {}, changes: Partial<CliIo> = {}) {
+    this.#services = services
+    this.#changes = changes
+  }
+
+  /** Runs one command line; gives its exit code. */
+  run(...argv: string[]): Promise<number> {
+    return runCli(argv, this.io)
+  }
+
+  /** Ctrl-C. */
+  stop(): void {
+    for (const listener of [...this.#listeners]) listener()
+  }
+
+  get io(): CliIo {
+    return {
+      stdin: chunks(),
+      stdout: {
+        write: (text) => {
+          this.stdout += text
+        },
+      },
+      stderr: {
+        write: (text) => {
+          this.stderr += text
+        },
+      },
+      environment: readEnvironment({}),
+      workingFolder: '/nowhere',
+      userName: 'tester',
+      clock: { nowMs: () => Date.UTC(2026, 0, 1), monotonicMs: () => performance.now() },
+      services: { ...NO_SERVICES, ...this.#services },
+      onStop: (listener) => {
+        this.#listeners.add(listener)
+        return () => this.#listeners.delete(listener)
+      },
+      exit: (code) => this.exits.push(code),
+      startProcess: () => unused('startProcess'),
+      ...this.#changes,
+    }
+  }
+}
+
+/** What stdin holds. */
+export async function* chunks(...texts: string[]): AsyncIterable<string> {
+  yield* texts
+}
+
+const NO_SERVICES: Services = {
+  startServer: () => unused('startServer'),
+  openStore: () => unused('openStore'),
+  verifyJournal: () => unused('verifyJournal'),
+  connect: () => unused('connect'),
+  fetch: () => unused('fetch'),
+}
+
+function unused(name: string): never {
+  throw new Error(`${name} is not part of this test`)
+}
