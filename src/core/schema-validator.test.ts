@@ -69,6 +69,12 @@ describe('createSchemaValidator', () => {
     ).toHaveLength(50)
   })
 
+  it('checks what stands beside `prefixItems` also for shorter lists', () => {
+    expect(messagesOf({ prefixItems: [true, { type: 'string' }], contains: { const: 1 } }, [2])).toEqual([
+      ' Must hold at least 1 of the items it asks for',
+    ])
+  })
+
   it('keeps nothing of a value it refused', () => {
     const validate = createSchemaValidator({ type: 'object', required: ['a'] })
     expect(validate({})).toHaveLength(1)
