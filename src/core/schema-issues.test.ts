@@ -120,6 +120,9 @@ describe('schemaIssues', () => {
     expect(issuesOf({ p: { oneOf: [box, { ...box, required: ['kind', 'x', 'y'] }] } }, { p: {} })).toEqual([
       '/p/kind: Is required',
     ])
+    expect(issuesOf({ p: { oneOf: [circle, { type: 'string' }] } }, { p: { kind: 'star', r: 1 } })).toEqual([
+      '/p/kind: Must be "circle"',
+    ])
     expect(issuesOf(shape, { p: 1 })).toEqual(['/p: Must be an object or a string'])
     expect(issuesOf({ p: { anyOf: [{ required: ['a'] }, { required: ['b'] }] } }, { p: {} })).toEqual([
       '/p: Must fit one of the allowed forms',

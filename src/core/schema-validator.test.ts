@@ -75,6 +75,11 @@ describe('createSchemaValidator', () => {
     ])
   })
 
+  it('takes NaN and Infinity for no numbers', () => {
+    expect(messagesOf({ type: 'number' }, Number.NaN)).toEqual([' Must be a number'])
+    expect(messagesOf({ type: 'number' }, Number.POSITIVE_INFINITY)).toEqual([' Must be a number'])
+  })
+
   it('keeps nothing of a value it refused', () => {
     const validate = createSchemaValidator({ type: 'object', required: ['a'] })
     expect(validate({})).toHaveLength(1)
