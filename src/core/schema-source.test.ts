@@ -141,6 +141,7 @@ describe('readOutputSchema', () => {
     expect(outputProblem(z.object({ a: z.string().transform(Number).pipe(z.number()) }))).toContain(
       'transforms its value',
     )
+    expect(outputProblem(z.record(z.string(), z.stringbool()))).toContain('transforms its value')
     expect(outputProblem(z.stringbool())).toContain('transforms its value')
     expect(outputProblem(type('string.numeric.parse'))).toContain('transforms its value')
     expect(outputProblem(toStandardJsonSchema(v.pipe(v.string(), v.transform(Number))))).toContain(
