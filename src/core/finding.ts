@@ -24,7 +24,7 @@ export class DefinitionError extends Error {
 }
 
 /** Findings as text for a person, grouped by file and tool. */
-export function describeFindings(findings: readonly Finding[]): string {
+function describeFindings(findings: readonly Finding[]): string {
   const groups = new Map<string, string[]>()
   for (const { file, toolId, where, problem, fix } of findings) {
     const heading = file === undefined ? toolId : `${file}: ${toolId}`

@@ -80,7 +80,7 @@ function checkKeywords(schema: JsonObject, pointer: string, say: Report, options
   }
 }
 
-/** What the meta-schema allows and the validator cannot compile. */
+/** What the meta-schema allows, but nobody can mean or the validator cannot check. */
 function checkValue(keyword: string, value: JsonValue, place: string, say: Report): void {
   if (keyword === 'enum' && Array.isArray(value) && value.length === 0) {
     say(place, 'An empty `enum` allows no value at all.', 'List at least one value.')

@@ -136,10 +136,20 @@ describe('inlineSchema', () => {
       '#/type',
       '#/%',
       '#/properties/toString',
+      '#/x-other/schema',
+      '#/default',
       '#a#b',
     ]
     for (const $ref of refs) {
-      expect(problemsOf({ type: 'object', properties: { a: { $ref } } }), $ref).toEqual([
+      expect(
+        problemsOf({
+          type: 'object',
+          properties: { a: { $ref } },
+          default: {},
+          'x-other': { schema: { $async: true } },
+        }),
+        $ref,
+      ).toEqual([
         expect.stringContaining(
           `input/properties/a/$ref: The reference ${JSON.stringify($ref)} leads to no schema`,
         ),

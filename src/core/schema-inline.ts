@@ -127,7 +127,7 @@ function reportRecursion(schema: JsonObject, pointer: string, inlining: Inlining
   inlining.report(
     `${inlining.where}${pointer}`,
     'The schema contains itself: published definitions carry no references, so it has no end (OTC-34).',
-    'Write out as many levels as callers need and end with `{}`, or take a flat list whose items name their parent.',
+    'Write out as many levels as callers need and end with any value: `{}`, in zod `z.unknown()` and not `z.json()`.',
   )
 }
 

@@ -22,7 +22,7 @@ describe('schemaIssues', () => {
     expect(validate({ a: { 'b/c': '' }, z: 1, 'x~y': 1 })).toEqual(
       expect.arrayContaining([
         { parameter: 'e', pointer: '/e', message: 'Is required' },
-        { parameter: 'z', pointer: '/z', message: 'Is not known here. Did you mean "a"?' },
+        { parameter: 'z', pointer: '/z', message: 'Is not known here.' },
         { parameter: 'a', pointer: '/a/d', message: 'Is required' },
         { parameter: 'a', pointer: '/a/b~1c', message: 'Must be a number' },
         { parameter: 'x~y', pointer: '/x~0y', message: 'Must be null' },
@@ -119,6 +119,9 @@ describe('schemaIssues', () => {
     ])
     expect(issuesOf({ p: { oneOf: [box, { ...box, required: ['kind', 'x', 'y'] }] } }, { p: {} })).toEqual([
       '/p/kind: Is required',
+    ])
+    expect(issuesOf({ p: { oneOf: [circle, { type: 'string' }] } }, { p: { kind: 'star', r: 1 } })).toEqual([
+      '/p/kind: Must be "circle"',
     ])
     expect(issuesOf(shape, { p: 1 })).toEqual(['/p: Must be an object or a string'])
     expect(issuesOf({ p: { anyOf: [{ required: ['a'] }, { required: ['b'] }] } }, { p: {} })).toEqual([

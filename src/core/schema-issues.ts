@@ -27,8 +27,9 @@ export function schemaIssues(errors: readonly ErrorObject[], schema: JsonObject)
   for (const error of errors) {
     // What `then` or `else` found is listed on its own.
     if (error.keyword === 'if') continue
-    if (!COMPOSED.has(error.keyword)) problems.push(toProblem(error, schema))
-    else problems.push(...summarize(error, takeInner(problems, error)))
+    if (COMPOSED.has(error.keyword)) {
+      for (const problem of summarize(error, takeInner(problems, error))) problems.push(problem)
+    } else problems.push(toProblem(error, schema))
   }
   const issues = new Map<string, InputIssue>()
   for (const problem of problems) {

@@ -20,15 +20,7 @@ const OPTIONS: ReadonlyMap<string, Record<string, unknown>> = new Map([
       },
     },
   ],
-  [
-    'valibot',
-    {
-      ignoreActions: ['check', 'check_items', 'partial_check', 'raw_check'].flatMap((action) => [
-        action,
-        `${action}_async`,
-      ]),
-    },
-  ],
+  ['valibot', { ignoreActions: ['check', 'check_items', 'partial_check', 'raw_check'] }],
 ])
 
 function refuse(what: string): never {

@@ -6,15 +6,37 @@ import { ANCHORS, visitSchemas } from './schema-keywords.ts'
 export type SchemaResolver = (reference: string) => JsonValue | undefined
 
 export function createSchemaResolver(root: JsonObject): SchemaResolver {
-  let anchors: ReadonlyMap<string, JsonObject> | undefined
+  let index: SchemaIndex | undefined
   return (reference) => {
     const fragment = localFragment(reference, root)
     if (fragment === undefined) return undefined
-    if (fragment === '') return root
-    if (fragment.startsWith('/')) return followPointer(root, fragment)
-    anchors ??= collectAnchors(root)
-    return anchors.get(fragment)
+    index ??= indexSchemas(root)
+    const target = isPointer(fragment) ? followPointer(root, fragment) : index.anchors.get(fragment)
+    // Only what stands where a schema stands has been checked as one.
+    return !isJsonObject(target) || index.schemas.has(target) ? target : undefined
   }
+}
+
+interface SchemaIndex {
+  readonly schemas: ReadonlySet<JsonObject>
+  readonly anchors: ReadonlyMap<string, JsonObject>
+}
+
+function indexSchemas(root: JsonObject): SchemaIndex {
+  const schemas = new Set<JsonObject>()
+  const anchors = new Map<string, JsonObject>()
+  visitSchemas(root, '', (schema) => {
+    schemas.add(schema)
+    for (const keyword of ANCHORS) {
+      const name = schema[keyword]
+      if (typeof name === 'string' && !anchors.has(name)) anchors.set(name, schema)
+    }
+  })
+  return { schemas, anchors }
+}
+
+function isPointer(fragment: string): boolean {
+  return fragment === '' || fragment.startsWith('/')
 }
 
 /** The decoded part after `#`, if what stands before it is this document. */
@@ -44,15 +66,4 @@ function followPointer(root: JsonObject, pointer: string): JsonValue | undefined
 
 function memberOf(place: JsonValue, step: string): JsonValue | undefined {
   return isJsonObject(place) ? place[step] : undefined
-}
-
-function collectAnchors(root: JsonObject): ReadonlyMap<string, JsonObject> {
-  const anchors = new Map<string, JsonObject>()
-  visitSchemas(root, '', (schema) => {
-    for (const keyword of ANCHORS) {
-      const name = schema[keyword]
-      if (typeof name === 'string' && !anchors.has(name)) anchors.set(name, schema)
-    }
-  })
-  return anchors
 }

@@ -108,10 +108,15 @@ function isSameShape(left: JsonValue | undefined, right: JsonValue | undefined):
     return left.every((member, index) => isSameShape(member, right[index]))
   }
   const names = new Set([...Object.keys(left), ...Object.keys(right)])
-  return [...names].every((name) => FILLERS.has(name) || isSameShape(left[name], right[name]))
+  return [...names].every((name) => {
+    if (name === 'default' || name === 'required') return true
+    return isSameShape(unlessClosed(name, left[name]), unlessClosed(name, right[name]))
+  })
 }
 
-const FILLERS: ReadonlySet<string> = new Set(['default', 'required', 'additionalProperties'])
+function unlessClosed(name: string, value: JsonValue | undefined): JsonValue | undefined {
+  return name === 'additionalProperties' && value === false ? undefined : value
+}
 
 function isStandardSchema(value: unknown): value is StandardSchemaV1 {
   const standard = standardOf(value)

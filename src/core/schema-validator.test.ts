@@ -69,6 +69,17 @@ describe('createSchemaValidator', () => {
     ).toHaveLength(50)
   })
 
+  it('checks what stands beside `prefixItems` also for shorter lists', () => {
+    expect(messagesOf({ prefixItems: [true, { type: 'string' }], contains: { const: 1 } }, [2])).toEqual([
+      ' Must hold at least 1 of the items it asks for',
+    ])
+  })
+
+  it('takes NaN and Infinity for no numbers', () => {
+    expect(messagesOf({ type: 'number' }, Number.NaN)).toEqual([' Must be a number'])
+    expect(messagesOf({ type: 'number' }, Number.POSITIVE_INFINITY)).toEqual([' Must be a number'])
+  })
+
   it('keeps nothing of a value it refused', () => {
     const validate = createSchemaValidator({ type: 'object', required: ['a'] })
     expect(validate({})).toHaveLength(1)

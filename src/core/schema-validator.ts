@@ -20,11 +20,14 @@ const MOST_VALUES_EXPLAINED = 2_000
  */
 export function createSchemaValidator(schema: JsonObject): SchemaValidator {
   if (Object.keys(schema).length === 0) return () => NO_ISSUES
-  const tuples = hasTuples(schema)
   let accepts: ValidateFunction | undefined
+  let tuples = false
   let explain: ValidateFunction | undefined
   return (value) => {
-    accepts ??= compile(schema, { allErrors: false })
+    if (accepts === undefined) {
+      accepts = compile(schema, { allErrors: false })
+      tuples = hasTuples(schema)
+    }
     const fits = accepts(value)
     if (fits && !tuples) return NO_ISSUES
     if (!fits && isLarge(value)) return takeIssues(accepts, schema)
@@ -50,6 +53,8 @@ function compile(schema: JsonObject, options: { readonly allErrors: boolean }): 
   const ajv = new Ajv2020({
     ...options,
     strict: false,
+    // NaN is no number of JSON.
+    strictNumbers: true,
     ownProperties: true,
     validateFormats: false,
     validateSchema: false,

@@ -57,7 +57,10 @@ export interface ToolDefinition<
   /** Optional repetition of the id's version; must agree with it. */
   readonly version?: string
   readonly input: I
-  /** `null` = no output, `{}` = any JSON value. */
+  /**
+   * Describes the JSON that `run` returns and that is sent as it is; the library does not run on it.
+   * `null` = no output, `{}` = any JSON value.
+   */
   readonly output: O
   readonly requirements?: ToolRequirements
   readonly policy?: PolicyDefinition

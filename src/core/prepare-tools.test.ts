@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { prepareTools } from './prepare-tools.ts'
+
+function definition(id: string, changes: Record<string, unknown> = {}) {
+  return { id, description: 'd', input: {}, output: null, run: () => undefined, ...changes }
+}
+
+/** `tool where: problem` of each finding over definitions that come from `0.ts`, `1.ts` and so on. */
+function findingsOf(...definitions: unknown[]): string[] {
+  const result = prepareTools(definitions.map((each, index) => ({ definition: each, file: `${index}.ts` })))
+  return result.ok
+    ? []
+    : result.findings.map(({ file, toolId, where, problem }) => `${file} ${toolId} ${where}: ${problem}`)
+}
+
+describe('prepareTools', () => {
+  it('OTC-29, T-22: keeps the order given, every version', () => {
+    const ids = ['A.B@1.10.0', 'C.D@1.0.0', 'A.B@1.9.0', 'A.B@1.0.0']
+    const result = prepareTools(ids.map((id) => ({ definition: definition(id) })))
+    expect(result.ok && result.tools.map(({ id }) => id)).toEqual(ids)
+    expect(prepareTools([])).toEqual({ ok: true, tools: [] })
+  })
+
+  it('OTC-24: refuses an id twice, and says where the other one is', () => {
+    expect(findingsOf(definition('A.B@1.0.0'), definition('A.C@1.0.0'), definition('A.B@1.0.0'))).toEqual([
+      '2.ts A.B@1.0.0 id: This version is already defined in 0.ts, as "A.B@1.0.0".',
+    ])
+  })
+
+  it('T-10: refuses one version spelled in two ways', () => {
+    expect(findingsOf(definition('A.B@1.0.0'), definition('A.B@01.0.0'))).toHaveLength(1)
+  })
+
+  it('T-11: ids are case-sensitive', () => {
+    expect(findingsOf(definition('A.B@1.0.0'), definition('A.b@1.0.0'))).toEqual([])
+  })
+
+  it('wants one name and one catalog id for all versions of a tool', () => {
+    expect(
+      findingsOf(definition('A.B@1.0.0'), definition('A.B@2.0.0', { name: 'x', catalogId: 'openwop:x' })),
+    ).toEqual([
+      '1.ts A.B@2.0.0 name: Is "x", but "A.B@1.0.0" has "A_B".',
+      '1.ts A.B@2.0.0 catalogId: Is "openwop:x", but "A.B@1.0.0" has "openwop:A.B".',
+    ])
+  })
+
+  it('refuses a name or catalog id that another tool has', () => {
+    expect(findingsOf(definition('A_B.C@1.0.0'), definition('A.B_C@1.0.0'))).toEqual([
+      '1.ts A.B_C@1.0.0 name: "A_B_C" already belongs to "A_B.C@1.0.0".',
+    ])
+    expect(
+      findingsOf(definition('A.B@1.0.0'), definition('A.C@1.0.0', { catalogId: 'openwop:A.B' })),
+    ).toEqual(['1.ts A.C@1.0.0 catalogId: "openwop:A.B" already belongs to "A.B@1.0.0".'])
+  })
+
+  it('gives the findings of every tool, also those between tools with findings of their own', () => {
+    expect(
+      findingsOf(definition('A.B@1.0.0', { description: '' }), definition('A.B@1.0.0', { run: 1 }), null),
+    ).toEqual([
+      expect.stringContaining('0.ts A.B@1.0.0 description'),
+      expect.stringContaining('1.ts A.B@1.0.0 run'),
+      expect.stringContaining('2.ts (no id) tool'),
+      expect.stringContaining('1.ts A.B@1.0.0 id: This version is already defined in 0.ts'),
+    ])
+  })
+
+  it('prepares ten thousand tools quickly, because validators compile at the first call', () => {
+    const plain = {
+      type: 'object',
+      properties: { a: { type: 'number', description: 'A.' }, b: { type: 'string', description: 'B.' } },
+      required: ['a', 'b'],
+    }
+    const library = z.object({ a: z.number().describe('A.') })
+    for (const input of [plain, library]) {
+      const definitions = Array.from({ length: 10_000 }, (_, index) => ({
+        definition: definition(`Kit.Tool${index}@1.0.0`, { input, output: { type: 'number' } }),
+      }))
+      const started = performance.now()
+      const result = prepareTools(definitions)
+      const tookMs = performance.now() - started
+      expect(result.ok && result.tools.length).toBe(10_000)
+      // About 0.3 s alone on a small machine; other tests run beside it.
+      expect(tookMs).toBeLessThan(6_000)
+    }
+  })
+})
