@@ -54,7 +54,7 @@ function listenForStop({ onStop, exit }: CommandContext): { requested: Promise<v
 }
 
 function announce(
-  { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string | undefined },
+  { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string },
   settings: Settings,
   { output, json }: CommandContext,
 ): void {
@@ -68,9 +68,7 @@ function announce(
   output.data('')
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
-  if (startTokenFile !== undefined) {
-    output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)
-  }
+  output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)
   output.data('')
 }
 

@@ -5,7 +5,7 @@ export function nearestName(name: string, known: Iterable<string>): string | und
   if (name.length > LONGEST) return undefined
   const wanted = simplify(name)
   let best: string | undefined
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1
+  let bestDistance = Math.floor(wanted.length / 3) + 1
   for (const candidate of known) {
     if (candidate.length > LONGEST) continue
     const distance = editDistance(wanted, simplify(candidate))
@@ -28,20 +28,21 @@ function simplify(name: string): string {
   return name.toLowerCase().replaceAll(/[_\-. ]/g, '')
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours, each counted as one. */
+/** Letters to change, add, leave out or swap with their neighbour. */
 export function editDistance(left: string, right: string): number {
-  let twoAgo: number[] = []
-  let previous = Array.from({ length: right.length + 1 }, (_, column) => column)
+  let beforePrevious: readonly number[] = []
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index)
   for (let row = 1; row <= left.length; row += 1) {
     const current = [row]
     for (let column = 1; column <= right.length; column += 1) {
-      const same = left[row - 1] === right[column - 1]
-      const replace = at(previous, column - 1) + (same ? 0 : 1)
-      const cheapest = Math.min(replace, at(previous, column) + 1, at(current, column - 1) + 1)
+      const replaced = at(previous, column - 1) + (left[row - 1] === right[column - 1] ? 0 : 1)
       const swapped = left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1]
-      current.push(swapped ? Math.min(cheapest, at(twoAgo, column - 2) + 1) : cheapest)
+      const costs = [replaced, at(previous, column) + 1, at(current, column - 1) + 1]
+      current.push(
+        Math.min(...costs, swapped ? at(beforePrevious, column - 2) + 1 : Number.POSITIVE_INFINITY),
+      )
     }
-    twoAgo = previous
+    beforePrevious = previous
     previous = current
   }
   return at(previous, right.length)
