@@ -95,7 +95,7 @@ describe('collet serve', () => {
       {
         startServer: async () => ({
           url: 'http://127.0.0.1:1',
-          startTokenFile: undefined,
+          startTokenFile: '/data/start-token',
           warnings: [],
           close: () => {
             io.stop()
