@@ -53,10 +53,18 @@ function setStage(options: CrashOptions, folder: string, masterKey: string): Cra
   return { servers, apiKey, random: seededRandom(options.seed), tools: new Map(), sendings: [], kills: [] }
 }
 
+/** The first failure stops everyone, and nobody is left running when it is reported. */
 async function callAndKill(stage: CrashStage, plan: KillPlan): Promise<void> {
   const stop = new AbortController()
   const callers = Array.from({ length: CALLERS }, () => makeCalls(stage, stop.signal))
-  await Promise.all([killRepeatedly(stage, plan, stop), ...callers]).finally(() => stop.abort())
+  const ends = [killRepeatedly(stage, plan, stop), ...callers].map((end) =>
+    end.catch((error: unknown) => {
+      stop.abort()
+      throw error
+    }),
+  )
+  await Promise.allSettled(ends)
+  await Promise.all(ends)
 }
 
 async function stopAll(stage: CrashStage): Promise<void> {

@@ -25,6 +25,7 @@ export async function killRepeatedly(
   while (!stop.signal.aborted) {
     if (stage.random() >= EARLY_SHARE) await victim.url()
     await wait(between(stage.random, 0, LONGEST_LIFE_MS))
+    if (stop.signal.aborted) return
     stage.kills.push({ server: VICTIM, atMs: performance.now() })
     await victim.kill()
     if (stage.kills.length >= plan.kills && performance.now() >= until) stop.abort()
