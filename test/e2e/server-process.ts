@@ -1,0 +1,78 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const START_LIMIT_MS = 20_000
+const STOP_LIMIT_MS = 15_000
+
+export interface ServerProcess {
+  readonly url: string
+  readonly pid: number
+  /** Everything printed until now, both streams. */
+  output(): string
+  /** Milliseconds from spawning to the line with the URL. */
+  readonly readyMs: number
+  /** Asks it to end; gives the exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>
+}
+
+export interface ProcessOptions {
+  readonly cwd?: string
+  readonly env?: NodeJS.ProcessEnv
+}
+
+/** The command line on the sources, as `npm run collet` runs it. */
+export function startCollet(argv: readonly string[], options: ProcessOptions = {}): Promise<ServerProcess> {
+  const flags = ['--conditions=source', '--disable-warning=ExperimentalWarning', `${ROOT}/src/cli/main.ts`]
+  return startServerProcess(process.execPath, [...flags, ...argv], options)
+}
+
+/** Any command that serves and prints its URL. It is stopped by its own process id. */
+export async function startServerProcess(
+  command: string,
+  argv: readonly string[],
+  options: ProcessOptions = {},
+): Promise<ServerProcess> {
+  const startedMs = performance.now()
+  const child = spawn(command, argv, { cwd: options.cwd ?? ROOT, env: { ...process.env, ...options.env } })
+  let text = ''
+  const url = await new Promise<string>((found, reject) => {
+    const timer = setTimeout(
+      () => reject(new Error(`no URL within ${START_LIMIT_MS} ms:\n${text}`)),
+      START_LIMIT_MS,
+    )
+    const look = (chunk: Buffer): void => {
+      text += chunk.toString()
+      const match = /on (http:\/\/[^\s]+)/.exec(text)
+      if (match?.[1] !== undefined) found(match[1])
+      if (match !== null) clearTimeout(timer)
+    }
+    child.stdout.on('data', look)
+    child.stderr.on('data', look)
+    child.once('exit', (code) => {
+      clearTimeout(timer)
+      reject(new Error(`ended with ${code} before it served:\n${text}`))
+    })
+  }).catch((error: unknown) => {
+    child.kill('SIGKILL')
+    throw error
+  })
+  return {
+    url,
+    pid: child.pid ?? 0,
+    output: () => text,
+    readyMs: performance.now() - startedMs,
+    stop: (signal = 'SIGTERM') => stop(child, signal),
+  }
+}
+
+async function stop(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
+  const ended = once(child, 'exit')
+  child.kill(signal)
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
+  await ended
+  clearTimeout(timer)
+  return child.exitCode
+}
