@@ -35,7 +35,12 @@ export async function startServerProcess(
   options: ProcessOptions = {},
 ): Promise<ServerProcess> {
   const startedMs = performance.now()
-  const child = spawn(command, argv, { cwd: options.cwd ?? ROOT, env: { ...process.env, ...options.env } })
+  // A process group of its own: npm and npx put a shell between us and the server, and all of it must end.
+  const child = spawn(command, argv, {
+    cwd: options.cwd ?? ROOT,
+    env: { ...process.env, ...options.env },
+    detached: true,
+  })
   let text = ''
   const url = await new Promise<string>((found, reject) => {
     const timer = setTimeout(
@@ -55,7 +60,7 @@ export async function startServerProcess(
       reject(new Error(`ended with ${code} before it served:\n${text}`))
     })
   }).catch((error: unknown) => {
-    child.kill('SIGKILL')
+    killGroup(child, 'SIGKILL')
     throw error
   })
   return {
@@ -70,9 +75,13 @@ export async function startServerProcess(
 async function stop(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return child.exitCode
   const ended = once(child, 'exit')
-  child.kill(signal)
-  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
+  killGroup(child, signal)
+  const timer = setTimeout(() => killGroup(child, 'SIGKILL'), STOP_LIMIT_MS)
   await ended
   clearTimeout(timer)
   return child.exitCode
+}
+
+function killGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  if (pid !== undefined) process.kill(-pid, signal)
 }

@@ -1,0 +1,115 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type ServerProcess, startServerProcess } from './server-process.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const LIMIT_MS = 120_000
+
+let project: string
+let server: ServerProcess | undefined
+
+function npm(...argv: readonly string[]): string {
+  return execFileSync('npm', argv, { cwd: project, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
+}
+
+function readJson(file: string) {
+  return JSON.parse(readFileSync(file, 'utf8'))
+}
+
+interface LockedPackage {
+  readonly version?: string
+  readonly dev?: boolean
+  readonly devOptional?: boolean
+}
+
+/** A lock file for a project that depends on the packed tarball, so that npm needs nothing but its cache. */
+function writeProject(tarball: string): void {
+  const { version, dependencies, bin } = readJson(join(ROOT, 'package.json'))
+  const locked: [string, LockedPackage][] = Object.entries(readJson(join(ROOT, 'package-lock.json')).packages)
+  const registry = npm('config', 'get', 'registry').trim().replace(/\/$/, '')
+  const needed = locked
+    .filter(([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true)
+    .map(([path, entry]) => [path, { ...entry, resolved: tarballUrl(registry, path, entry) }])
+  const own = { name: 'consumer', version: '1.0.0', dependencies: { collet: `file:${tarball}` } }
+  const packages = {
+    '': own,
+    'node_modules/collet': { version, dependencies, bin, resolved: `file:${tarball}` },
+    ...Object.fromEntries(needed),
+  }
+  writeFileSync(join(project, 'package.json'), JSON.stringify({ ...own, type: 'module', private: true }))
+  writeFileSync(
+    join(project, 'package-lock.json'),
+    JSON.stringify({ ...own, lockfileVersion: 3, requires: true, packages }),
+  )
+}
+
+function tarballUrl(registry: string, path: string, { version = '' }: LockedPackage): string {
+  const name = path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length)
+  return `${registry}/${name}/-/${name.slice(name.indexOf('/') + 1)}-${version}.tgz`
+}
+
+beforeAll(() => {
+  project = mkdtempSync(join(tmpdir(), 'collet-packed-'))
+  execFileSync(process.execPath, [join(ROOT, 'scripts/build.mjs')], { cwd: ROOT, stdio: 'pipe' })
+  execFileSync('npm', ['pack', '--silent', '--pack-destination', project], { cwd: ROOT, stdio: 'pipe' })
+  writeProject(readdirSync(project).find((name) => name.endsWith('.tgz')) ?? '')
+  npm('ci', '--offline')
+}, LIMIT_MS)
+
+afterAll(async () => {
+  await server?.stop('SIGKILL')
+  rmSync(project, { recursive: true })
+})
+
+describe('the packed package, installed elsewhere', () => {
+  it('serves a TypeScript config with npx and answers a call', async () => {
+    writeFileSync(
+      join(project, 'collet.config.ts'),
+      `import { defineConfig, tool } from 'collet'
+       const echo: unknown = tool({
+         id: 'Echo.Say@1.0.0',
+         description: 'Says it again.',
+         input: { type: 'object', properties: { text: { type: 'string', description: 'What to say.' } }, required: ['text'] },
+         output: { type: 'string' },
+         run: ({ text }) => text,
+       })
+       export default defineConfig({ tools: [echo as never], server: { port: 0 } })`,
+    )
+    server = await startServerProcess('npx', ['collet', 'serve'], { cwd: project })
+    const response = await fetch(`${server.url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ request: { tool_id: 'Echo.Say', input: { text: 'hello' } } }),
+    })
+    expect(await response.json()).toMatchObject({ result: { success: true, value: 'hello' } })
+    const called = npm('exec', '--', 'collet', 'call', 'Echo.Say', '{"text":"again"}', '--url', server.url)
+    expect(JSON.parse(called)).toBe('again')
+    expect(server.output()).not.toContain('ExperimentalWarning')
+    await server.stop()
+  })
+
+  it('gives its subpaths to importers, with types beside them', () => {
+    const script = "import('collet/client').then((client) => console.log(typeof client.connect))"
+    expect(execFileSync(process.execPath, ['-e', script], { cwd: project, encoding: 'utf8' })).toBe(
+      'function\n',
+    )
+    for (const types of ['index', 'client/index', 'testing/index']) {
+      expect(() => readFileSync(join(project, `node_modules/collet/dist/${types}.d.ts`))).not.toThrow()
+    }
+  })
+
+  it('carries no sources, tests or data', () => {
+    expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
+      'CHANGELOG.md',
+      'LICENSE',
+      'README.md',
+      'bin',
+      'dist',
+      'package.json',
+      'vectors',
+    ])
+  })
+})

@@ -1,0 +1,36 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+
+const ROOT = join(import.meta.dirname, '..')
+
+/** What users may import, symbol by symbol: a change here is a change of the public surface. */
+const PUBLIC: Readonly<Record<string, readonly string[]>> = {
+  collet: ['DefinitionError', 'Secret', 'ToolError', 'createGateway', 'defineConfig', 'serve', 'tool'],
+  'collet/client': ['CallFailure', 'connect'],
+  'collet/testing': [
+    'FakeClock',
+    'STORE_CONTRACT',
+    'callRequest',
+    'faultyStore',
+    'openTestDesk',
+    'sampleTool',
+  ],
+}
+
+describe('the public surface', () => {
+  it.each(Object.entries(PUBLIC))('%s exports exactly these', async (name, symbols) => {
+    expect(Object.keys(await import(name)).sort()).toEqual(symbols)
+  })
+
+  it('package.json names no other subpath, and each has its source', () => {
+    const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+    const names = Object.keys(exports).map((path) => path.replace(/^\.\/?/, 'collet/').replace(/\/$/, ''))
+    expect(names.sort()).toEqual([...Object.keys(PUBLIC), 'collet/package.json'].sort())
+    for (const entry of Object.values<unknown>(exports)) {
+      if (typeof entry === 'object' && entry !== null && 'source' in entry) {
+        expect(existsSync(join(ROOT, String(entry.source)))).toBe(true)
+      }
+    }
+  })
+})
