@@ -45,7 +45,6 @@ export interface Exchange {
   /** The pattern of the route, or `unknown`: what logs and metrics say instead of the path. */
   readonly route: string
   readonly trace: TraceContext
-  readonly startedMs: number
   /** Present while a log line or a span wants to know about the call. */
   readonly scope: RequestScope | undefined
 }
@@ -66,8 +65,9 @@ export function openExchange(
     path: pathOf(raw.url ?? ''),
     route,
     trace,
-    startedMs: clock.monotonicMs(),
-    scope: isObserved ? { traceId: trace.traceId, call: undefined } : undefined,
+    scope: isObserved
+      ? { traceId: trace.traceId, startedMs: clock.monotonicMs(), call: undefined }
+      : undefined,
   }
 }
 
@@ -96,9 +96,9 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
 
 /** One line per request, and one span per call. Patterns and codes only: paths and ids are callers' text. */
 function observe(services: HttpServices, exchange: Exchange, scope: RequestScope, status: number): void {
-  const { raw, route, trace, startedMs } = exchange
+  const { raw, route, trace } = exchange
   const { clock, log, requestLogLevel, spans } = services
-  const { call } = scope
+  const { call, startedMs } = scope
   const method = raw.method ?? ''
   const durationMs = clock.monotonicMs() - startedMs
   log[requestLogLevel]({ method, route, status, durationMs, traceId: trace.traceId, ...call }, 'request')

@@ -12,6 +12,7 @@ export interface ObservedCall {
 
 export interface RequestScope {
   readonly traceId: string
+  readonly startedMs: number
   call: ObservedCall | undefined
 }
 

@@ -22,7 +22,8 @@ export async function serveRequest(
   let reply: HttpReply
   try {
     checkVisitor(services, exchange)
-    const principal = await findPrincipal(services, route, exchange.raw)
+    const caller = findPrincipal(services, route, exchange.raw)
+    const principal = caller instanceof Promise ? await caller : caller
     const body =
       route.body === 'never' ? undefined : await readJsonBody(exchange.raw, services.bodyLimitBytes)
     reply = await handle(route, exchange, viewOf(exchange, params, principal, body))

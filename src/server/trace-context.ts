@@ -9,18 +9,19 @@ export interface TraceContext {
 }
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
-const NO_TRACE = '0'.repeat(32)
-const NO_SPAN = '0'.repeat(16)
+const TRACE_DIGITS = 32
+const SPAN_DIGITS = 16
+const NO_TRACE = '0'.repeat(TRACE_DIGITS)
+const NO_SPAN = '0'.repeat(SPAN_DIGITS)
 
 /** Goes on with a valid `traceparent`, and starts a trace for an absent or invalid one, as W3C asks. */
 export function openTrace(traceparent: string | undefined, samplesNewTraces: boolean): TraceContext {
   const parent = traceparent === undefined ? undefined : parseTraceparent(traceparent)
-  if (parent !== undefined) return { ...parent, spanId: randomHex(8) }
   return {
-    traceId: randomHex(16),
-    spanId: randomHex(8),
-    parentSpanId: undefined,
-    isSampled: samplesNewTraces,
+    traceId: parent?.traceId ?? randomHex(TRACE_DIGITS),
+    spanId: randomHex(SPAN_DIGITS),
+    parentSpanId: parent?.parentSpanId,
+    isSampled: parent?.isSampled ?? samplesNewTraces,
   }
 }
 
@@ -37,15 +38,16 @@ function parseTraceparent(text: string): Omit<TraceContext, 'spanId'> | undefine
   return { traceId, parentSpanId, isSampled: (Number.parseInt(flags, 16) & 1) === 1 }
 }
 
-const pool = Buffer.alloc(4_096)
-let used = pool.length
+const bytes = Buffer.alloc(4_096)
+let pool = ''
+let used = 0
 
-/** From a pool, because one call into the random source per request shows in a profile. */
-function randomHex(bytes: number): string {
-  if (used + bytes > pool.length) {
-    randomFillSync(pool)
+/** Cut from a pool, because one call into the random source per request shows in a profile. */
+function randomHex(digits: number): string {
+  if (used + digits > pool.length) {
+    pool = randomFillSync(bytes).toString('hex')
     used = 0
   }
-  used += bytes
-  return pool.toString('hex', used - bytes, used)
+  used += digits
+  return pool.slice(used - digits, used)
 }
