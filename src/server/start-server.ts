@@ -88,7 +88,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       close,
     }
   } catch (error) {
-    await close()
+    await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
 }

@@ -11,6 +11,7 @@ import type {
   Settlement,
   SettleResult,
 } from '#core/ports/store'
+import { StoreError } from '#core/store-error'
 import { settledOutcome } from '#store/settled-outcome'
 import { callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
@@ -47,8 +48,13 @@ export class CallChanges {
   }
 
   find(record: string): CallRecord | undefined {
-    const row = this.#database.get('findCall', record)
-    return row === undefined ? undefined : callFromRow(row, this.#sealed)
+    try {
+      return this.#read(record)
+    } catch (error) {
+      // Another process may have changed the call between the row and its contents: what is there now is consistent.
+      if (error instanceof StoreError && error.code === 'unreadable') return this.#read(record)
+      throw error
+    }
   }
 
   claim(group: OpenGroup, call: NewCall): Claimed | typeof TAKEN {
@@ -138,6 +144,11 @@ export class CallChanges {
     }
     group.append(settledEvent(subjectFromRow(row), settlement))
     return 'settled'
+  }
+
+  #read(record: string): CallRecord | undefined {
+    const row = this.#database.get('findCall', record)
+    return row === undefined ? undefined : callFromRow(row, this.#sealed)
   }
 
   #insert(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'> | undefined): boolean {

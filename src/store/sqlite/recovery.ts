@@ -36,7 +36,9 @@ export function recoverWriter(
     group.append(ambiguousEvent(cut, dead.id, dead.nowMs))
     ambiguous += 1
   }
-  return { ambiguous, isDone: rows.length < MOST_AT_ONCE && ambiguous === rows.length }
+  const isDone = rows.length < MOST_AT_ONCE && ambiguous === rows.length
+  if (isDone) database.run('endWriter', dead.nowMs, dead.id)
+  return { ambiguous, isDone }
 }
 
 function cutCallOf(row: Row) {

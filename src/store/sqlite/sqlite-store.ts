@@ -152,9 +152,7 @@ export class SqliteStore implements Store {
         recoverWriter(this.#database, group, { ...dead, nowMs }),
       )
       ambiguous += recovered.ambiguous
-      if (!recovered.isDone) continue
-      this.#database.run('endWriter', nowMs, dead.id)
-      removeLockFile(this.#lockFolder, dead.id)
+      if (recovered.isDone) removeLockFile(this.#lockFolder, dead.id)
     }
     return { deadWriters, ambiguous }
   }
@@ -216,10 +214,9 @@ export class SqliteStore implements Store {
   async close(): Promise<void> {
     await this.#checkpointer.close()
     if (this.#writer.isStarted) {
-      const at = this.#nowMs()
       await this.#queue
-        .submit('', (group) => group.append({ type: 'writer.stopped', at }))
-        .finally(() => this.#writer.end(at))
+        .submit('', (group) => this.#writer.sayGoodbye(group))
+        .finally(() => this.#writer.release())
     }
     this.#database.close()
   }

@@ -70,16 +70,18 @@ export class Writer implements Committer {
     return 'committed'
   }
 
-  /** The last event of the chain is the caller's to submit; this frees the lock. */
-  end(nowMs: number): void {
-    const started = this.#started
-    if (started === undefined) return
+  /** The last event of the chain, inside a commit like any other. */
+  sayGoodbye(group: OpenGroup): void {
+    const { database, nowMs } = this.#options
+    const at = nowMs()
+    group.append({ type: 'writer.stopped', at })
+    database.run('endWriter', at, this.id)
+  }
+
+  /** Gives the lock back; from then on what is left running counts as cut. */
+  release(): void {
+    this.#started?.lock.release()
     this.#started = undefined
-    try {
-      this.#options.database.run('endWriter', nowMs, this.id)
-    } finally {
-      started.lock.release()
-    }
   }
 
   /** Lock first, then the row: a row without a living lock is a dead writer. */
