@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto'
+import { createHmac, type KeyObject } from 'node:crypto'
 
 /** What one link of the chain covers: everything of a group that stays as long as the journal. */
 export interface LinkedGroup {
@@ -12,7 +12,7 @@ export interface LinkedGroup {
 }
 
 /** Rule 15: one HMAC per commit group, over the group and the link before it. */
-export function linkOf(chainKey: Buffer, previous: string, group: LinkedGroup): string {
+export function linkOf(chainKey: KeyObject, previous: string, group: LinkedGroup): string {
   const hmac = createHmac('sha256', chainKey)
   hmac.update(JSON.stringify([previous, group.writer, group.group, group.atMs, group.eventsJson]))
   if (group.callers !== null) hmac.update(group.callers)
@@ -21,7 +21,7 @@ export function linkOf(chainKey: Buffer, previous: string, group: LinkedGroup): 
 
 /** What retention leaves behind in place of the groups it removed. */
 export function checkpointSignature(
-  chainKey: Buffer,
+  chainKey: KeyObject,
   checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
 ): string {
   const { writer, group, link } = checkpoint

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
 import { StoreError } from '#core/store-error'
 
 const ALGORITHM = 'aes-256-gcm'
@@ -7,11 +7,11 @@ const TAG_BYTES = 16
 
 /** Encrypts under one writer's data key. The nonce is a counter, so a key never sees one twice. */
 export class Sealer {
-  readonly #key: Buffer
+  readonly #key: KeyObject
   #counter = 0n
 
   constructor(key: Buffer) {
-    this.#key = key
+    this.#key = createSecretKey(key)
   }
 
   seal(plain: string, place: string): Buffer {
@@ -57,7 +57,7 @@ export function unseal(key: Buffer, sealed: Uint8Array, place: string): Buffer {
 }
 
 function encrypt(sealing: {
-  readonly key: Buffer
+  readonly key: Buffer | KeyObject
   readonly nonce: Buffer
   readonly plain: Buffer
   readonly place: string

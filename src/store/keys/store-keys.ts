@@ -1,11 +1,11 @@
-import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
+import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual } from 'node:crypto'
 
 /** Keys derived from `COLLET_KEY`, one per purpose, so that no two uses can be played against each other. */
 export interface StoreKeys {
   /** Wraps each writer's random data key (rule 14). */
   readonly wrap: Buffer
   /** Links the journal (rule 15). */
-  readonly chain: Buffer
+  readonly chain: KeyObject
   /** Prefix of keyed digests. */
   readonly digest: string
   /** Kept in the store: a process with another key refuses to start. */
@@ -15,7 +15,7 @@ export interface StoreKeys {
 export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
   return {
     wrap: derive(masterKey, 'collet/wrap/v1'),
-    chain: derive(masterKey, 'collet/journal-chain/v1'),
+    chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
     check: createHmac('sha256', derive(masterKey, 'collet/key-check/v1'))
       .update('collet')

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import { checkpointSignature } from '#core/journal/chain'
 import type { RetentionPolicy } from '#core/ports/store'
 import type { OpenGroup } from '#store/sql/open-group'
@@ -11,7 +12,7 @@ const STEP = 200
 export interface Forgetting {
   readonly nowMs: number
   readonly policy: RetentionPolicy
-  readonly chainKey: Buffer
+  readonly chainKey: KeyObject
 }
 
 /** One step of rule 13; `true` while there may be more. */
@@ -38,7 +39,7 @@ function forgetResults(database: Database, beforeMs: number): number {
 }
 
 /** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */
-function forgetJournal(database: Database, beforeMs: number, chainKey: Buffer): number {
+function forgetJournal(database: Database, beforeMs: number, chainKey: KeyObject): number {
   let removed = 0
   for (const writer of database.all('allWriters')) {
     const no = integer(writer, 'no')

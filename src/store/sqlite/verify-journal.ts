@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/journal-group'
 import { integer, optionalBytes, type Row, text } from '#store/sql/row'
@@ -26,7 +27,7 @@ export interface Verification {
 /** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
 export function verifyJournal(
   database: Database,
-  chainKey: Buffer,
+  chainKey: KeyObject,
   kept: JournalHead | undefined,
 ): Verification {
   const walks = database.all('allWriters').map((row) => new ChainWalk(database, chainKey, row).run())
@@ -75,11 +76,11 @@ class ChainWalk {
   /** Heads of other chains that this one's writer saw when it began. */
   readonly promises: JournalHead[] = []
   readonly #database: Database
-  readonly #chainKey: Buffer
+  readonly #chainKey: KeyObject
   readonly #no: number
   #checkpoint = -1
 
-  constructor(database: Database, chainKey: Buffer, row: Row) {
+  constructor(database: Database, chainKey: KeyObject, row: Row) {
     this.#database = database
     this.#chainKey = chainKey
     this.#no = integer(row, 'no')
