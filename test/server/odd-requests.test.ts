@@ -254,6 +254,22 @@ describe('large bodies', () => {
     expect(seen).toEqual([])
   })
 
+  it('T-26: refuses an announced length at once, before a byte of it comes', async () => {
+    const { port } = await startApp()
+    const lines = [CALL, `Host: 127.0.0.1:${port}`, JSON_TYPE, 'Content-Length: 10000000']
+    expect((await replyTo(port, request(lines))).status).toBe(413)
+  })
+
+  it('T-26: lets a client that only reads after it has sent everything see the 413', async () => {
+    const { port } = await startApp({ settings: { bodyLimitBytes: 1_000 } })
+    const socket = await open(port)
+    const lines = [CALL, `Host: 127.0.0.1:${port}`, JSON_TYPE, `Content-Length: ${tenMegabytes.length}`]
+    const sent = Promise.withResolvers<Error | null | undefined>()
+    socket.write(request(lines, tenMegabytes), sent.resolve)
+    expect(await sent.promise).toBeFalsy()
+    expect(readReplies(await received(socket)).map((reply) => reply.status)).toEqual([413])
+  })
+
   it('T-26: stops at the limit when no length is announced', async () => {
     const { port } = await startApp({ settings: { bodyLimitBytes: 1_000 } })
     const socket = await open(port)
@@ -302,6 +318,21 @@ describe('close', () => {
     held.release()
     expect(await (await response).json()).toEqual({ done: true })
     expect((await response).headers.get('connection')).toBe('close')
+    await closed
+  })
+
+  it('answers a request that was on its way in the route’s own shape', async () => {
+    const { port, app } = await startApp()
+    const socket = await open(port)
+    const text = received(socket)
+    socket.write(`GET /health HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n`)
+    // The first line is in once a later connection has been answered.
+    await sendRaw(port, request(['GET /health HTTP/1.0', `Host: 127.0.0.1:${port}`]))
+    const closed = app.close()
+    socket.write('\r\n')
+    const [reply] = readReplies(await text)
+    expect([reply?.status, JSON.parse(reply?.body ?? '').path]).toEqual([200, '/health'])
+    expect(reply?.headers.get('connection')).toBe('close')
     await closed
   })
 
