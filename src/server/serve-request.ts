@@ -61,7 +61,7 @@ export function unexpected(services: HttpServices, exchange: Exchange, err: unkn
   services.log.error({ err, route, traceId: trace.traceId }, 'unexpected fault while answering a request')
   return fault(
     'internal',
-    'The server had an unexpected fault. If this was a call, repeat it with the same call id: it will not run twice.',
+    'The server had an unexpected fault. If this was a call to which you gave a call id, repeat it with the same call id: it will not run twice.',
   )
 }
 
