@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import { type FastifyInstance, fastify } from 'fastify'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
@@ -74,6 +75,11 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     isClosing: () => isClosing,
   }
   const app = createRouter(services, options.routes, timeouts)
+  const sockets = new Set<Socket>()
+  app.server.on('connection', (socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   return {
     async listen() {
       const { host, port } = settings
@@ -90,6 +96,8 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     },
     async close() {
       isClosing = true
+      // Node counts a connection that has sent nothing yet as busy.
+      for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
       const cut = setTimeout(() => app.server.closeAllConnections(), timeouts.closeMs)
       await app.close()
       clearTimeout(cut)

@@ -5,6 +5,8 @@ import type { Principal } from '#core/principal'
 import type { Metrics } from './metrics.ts'
 import { requestScope } from './request-scope.ts'
 
+const LONGEST_TRACE_ID = 256
+
 export interface ObserveCallsOptions {
   readonly metrics: Metrics
   readonly clock: Clock
@@ -23,7 +25,8 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
     metrics.callEnded({ tool, outcome, durationMs, isReplay: reply.replayed })
     const scope = requestScope.getStore()
     if (scope === undefined) return
-    const callerTraceId = request.traceId === scope.traceId ? undefined : request.traceId
+    const callerTraceId =
+      request.traceId === scope.traceId ? undefined : request.traceId?.slice(0, LONGEST_TRACE_ID)
     scope.call = { tool, outcome, isReplay: reply.replayed, callerTraceId }
   }
 

@@ -12,7 +12,7 @@ import { plainHeaders, RequestView } from './request-view.ts'
 import type { PathParameters } from './route-path.ts'
 import type { ServerRoute } from './server-route.ts'
 
-/** The way of a request: front door, caller, body, route, reply (rule 1, T-12). Never rejects. */
+/** The way of a request: front door, caller, body, route, reply (rule 1, T-12). */
 export async function serveRequest(
   services: HttpServices,
   route: ServerRoute,
@@ -30,7 +30,12 @@ export async function serveRequest(
   } catch (error) {
     reply = refuse(services, route, params, exchange, error)
   }
-  closeExchange(services, exchange, reply)
+  try {
+    closeExchange(services, exchange, reply)
+  } catch (err) {
+    unexpected(services, exchange, err)
+    exchange.response.destroy()
+  }
 }
 
 /** A refusal in the route's own protocol. */
@@ -56,7 +61,7 @@ export function unexpected(services: HttpServices, exchange: Exchange, err: unkn
   services.log.error({ err, route, traceId: trace.traceId }, 'unexpected fault while answering a request')
   return fault(
     'internal',
-    'The server had an unexpected fault. If this was a call, repeat it with the same call id: it will not run twice.',
+    'The server had an unexpected fault. If this was a call to which you gave a call id, repeat it with the same call id: it will not run twice.',
   )
 }
 

@@ -1,14 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpReply } from '#protocols/http-exchange'
 
-/** How long, and how much, we go on reading a body nobody wants, so that its sender gets to see our answer. */
-const LINGER_MS = 2_000
+/** How much of a body nobody wants we go on reading, so that its sender gets to see our answer. */
 const LINGER_BYTES = 16 * 1_024 * 1_024
+/** How long we wait for more of it; the time limit of the whole request still holds. */
+const LINGER_IDLE_MS = 500
+/** Up to here Node skips an unread body and keeps the connection. */
+const SKIPPED_BYTES = 64 * 1_024
 
 /** Header names and values, one after the other, as Node takes them unsorted and unchanged. */
 export type HeaderList = readonly string[]
 
-/** Sends a reply with the server's own headers added. Never throws. */
+/** Sends a reply with the server's own headers added. */
 export function writeReply(response: ServerResponse, reply: HttpReply, added: HeaderList): void {
   const { req } = response
   const { body } = reply
@@ -29,24 +32,23 @@ function writeHead(response: ServerResponse, status: number, headers: string[]):
   try {
     response.writeHead(status, headers)
   } catch {
-    // A value with characters no header may have, such as an echoed call id: the reply matters more.
-    response.writeHead(
-      status,
-      headers.map((text, place) => (place % 2 === 0 ? text : encodeURI(text.toWellFormed()))),
-    )
+    // Text no header can carry, such as an echoed call id: it goes percent-encoded, for the reply matters more.
+    response.writeHead(status, headers.map(toHeaderText))
   }
 }
 
-/** A body that was not read to its end, and is not small enough for Node to skip it and keep the connection. */
+function toHeaderText(text: string): string {
+  return /^[\t\x20-\x7e]*$/.test(text) ? text : encodeURI(text.toWellFormed())
+}
+
+/** A body that was not read to its end and is not small. */
 function hasUnwantedBody(request: IncomingMessage): boolean {
   if (request.complete || request.readableEnded) return false
   return (
     request.headers['transfer-encoding'] !== undefined ||
-    Number(request.headers['content-length'] ?? 0) > LINGER_FREE_BYTES
+    Number(request.headers['content-length'] ?? 0) > SKIPPED_BYTES
   )
 }
-
-const LINGER_FREE_BYTES = 64 * 1_024
 
 /**
  * The whole reply leaves at once, the connection closes later: closing with unread bytes resets it, and the
@@ -63,8 +65,9 @@ function endAfterBody(response: ServerResponse, body: HttpReply['body']): void {
   const onData = (chunk: Buffer): void => {
     left -= chunk.length
     if (left <= 0) end()
+    else timer.refresh()
   }
-  const timer = setTimeout(end, LINGER_MS)
+  const timer = setTimeout(end, LINGER_IDLE_MS)
   if (body !== undefined && req.method !== 'HEAD') response.write(body)
   else response.flushHeaders()
   req.on('data', onData).on('end', end).on('close', end)

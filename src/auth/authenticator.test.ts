@@ -1,0 +1,92 @@
+import { SignJWT } from 'jose'
+import { describe, expect, it } from 'vitest'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { ANONYMOUS } from '#core/principal'
+import { Secret } from '#core/secret'
+import { createAuthenticator } from './authenticator.ts'
+
+const apiKeys = ['alice', 'bob'].map((id) => ({ id, key: new Secret(`k-${id}`), tenant: 'acme', scopes: [] }))
+const jwt = { secret: new Secret('test-secret'), audiences: [], maxLifetimeSeconds: 900, tenant: 'acme' }
+
+const none = createAuthenticator({ apiKeys: [], jwt: undefined }, SYSTEM_CLOCK)
+const byKey = createAuthenticator({ apiKeys, jwt: undefined }, SYSTEM_CLOCK)
+const byJwt = createAuthenticator({ apiKeys: [], jwt }, SYSTEM_CLOCK)
+const both = createAuthenticator({ apiKeys, jwt }, SYSTEM_CLOCK)
+
+const token = await new SignJWT({ sub: 'ann' })
+  .setProtectedHeader({ alg: 'HS256' })
+  .setExpirationTime('5m')
+  .sign(new TextEncoder().encode('test-secret'))
+
+const unauthenticated = { code: 'unauthenticated' }
+
+describe('createAuthenticator', () => {
+  it('OTC-98, rule 28: without credentials configured everybody is anonymous, whatever they send', () => {
+    expect(none.isConfigured).toBe(false)
+    expect(none.authenticate({ authorization: 'Bearer garbage', 'x-api-key': 'x' })).toBe(ANONYMOUS)
+  })
+
+  it.each(['oxp-api-key', 'otc-api-key', 'x-api-key'])('OTC-99, C-25: takes a key in %s', (header) => {
+    expect(byKey.authenticate({ [header]: 'k-alice' })).toMatchObject({ id: 'key:alice' })
+  })
+
+  it.each(['Bearer k-alice', 'bearer k-alice', 'BEARER  k-alice '])(
+    'C-25: takes a key as %j',
+    (authorization) => {
+      expect(byKey.authenticate({ authorization })).toMatchObject({ id: 'key:alice' })
+    },
+  )
+
+  it('OTC-102: a missing or wrong key is refused with what to send', () => {
+    expect(() => byKey.authenticate({})).toThrow(/needs a credential.*OXP-API-Key/)
+    for (const headers of [
+      { 'oxp-api-key': 'nope' },
+      { 'x-api-key': '' },
+      { authorization: 'Bearer nope' },
+    ]) {
+      expect(() => byKey.authenticate(headers)).toThrow(expect.objectContaining(unauthenticated))
+    }
+  })
+
+  it.each(['Basic abc', 'Bearer', 'Bearer ', 'k-alice', ''])(
+    'refuses the Authorization %j',
+    (authorization) => {
+      expect(() => byKey.authenticate({ authorization })).toThrow(/not a bearer/)
+    },
+  )
+
+  it('OTC-108: with JWT alone a missing or bad token is refused', async () => {
+    expect(() => byJwt.authenticate({})).toThrow(/JWT/)
+    await expect(async () => byJwt.authenticate({ authorization: 'Bearer x.y.z' })).rejects.toMatchObject(
+      unauthenticated,
+    )
+    expect(await byJwt.authenticate({ authorization: `Bearer ${token}` })).toMatchObject({ id: 'jwt:#ann' })
+  })
+
+  it('OTC-112: takes a key or a JWT when both are configured', async () => {
+    expect(await both.authenticate({ authorization: `Bearer ${token}` })).toMatchObject({ id: 'jwt:#ann' })
+    expect(await both.authenticate({ 'oxp-api-key': 'k-bob' })).toMatchObject({ id: 'key:bob' })
+    expect(await both.authenticate({ authorization: 'Bearer k-bob' })).toMatchObject({ id: 'key:bob' })
+  })
+
+  it('T-28: the bearer counts before a key', async () => {
+    const headers = { authorization: `Bearer ${token}`, 'oxp-api-key': 'k-bob' }
+    expect(await both.authenticate(headers)).toMatchObject({ id: 'jwt:#ann' })
+  })
+
+  it('T-28: an invalid credential is refused although another one is valid', async () => {
+    const pairs = [
+      { authorization: 'Bearer nope', 'oxp-api-key': 'k-bob' },
+      { authorization: `Bearer ${token}`, 'oxp-api-key': 'nope' },
+      { 'oxp-api-key': 'k-alice', 'x-api-key': 'nope' },
+    ]
+    for (const headers of pairs) {
+      await expect(async () => both.authenticate(headers)).rejects.toMatchObject(unauthenticated)
+    }
+  })
+
+  it('never repeats a credential in its refusal', async () => {
+    const headers = { authorization: 'Bearer s3cr3t-value' }
+    await expect(async () => both.authenticate(headers)).rejects.not.toThrow(/s3cr3t/)
+  })
+})

@@ -1,0 +1,52 @@
+import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { createStartToken, readStartToken } from './start-token.ts'
+
+let folder: string
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'collet-token-'))
+})
+
+afterEach(() => rm(folder, { recursive: true, force: true }))
+
+describe('createStartToken', () => {
+  it('rule 29: keeps a random token in a file that only its owner can read', async () => {
+    const start = await createStartToken(join(folder, 'data'))
+    expect((await stat(start.file)).mode & 0o777).toBe(0o600)
+    expect((await readFile(start.file, 'utf8')).trim()).toBe(start.token.reveal())
+    expect(start.token.reveal()).toMatch(/^[\w-]{43}$/)
+    expect(await readdir(join(folder, 'data'))).toEqual(['start-token'])
+  })
+
+  it('matches its own token and nothing else', async () => {
+    const start = await createStartToken(folder)
+    expect(start.matches(start.token.reveal())).toBe(true)
+    for (const other of ['', 'x', `${start.token.reveal()} `]) expect(start.matches(other)).toBe(false)
+  })
+
+  it('is gone after close, and reads as none', async () => {
+    const start = await createStartToken(folder)
+    expect((await readStartToken(folder))?.reveal()).toBe(start.token.reveal())
+    await start.close()
+    expect(await readStartToken(folder)).toBeUndefined()
+    await start.close()
+  })
+
+  it('leaves the token of a server that started later', async () => {
+    const first = await createStartToken(folder)
+    const second = await createStartToken(folder)
+    await first.close()
+    expect((await readStartToken(folder))?.reveal()).toBe(second.token.reveal())
+  })
+
+  it('replaces a planted link instead of writing through it', async () => {
+    const victim = join(folder, 'victim')
+    await writeFile(victim, 'untouched')
+    await symlink(victim, join(folder, 'start-token'))
+    await createStartToken(folder)
+    expect(await readFile(victim, 'utf8')).toBe('untouched')
+  })
+})

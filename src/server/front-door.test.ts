@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { FrontDoor, type FrontDoorOptions } from './front-door.ts'
+
+const door = (options: Partial<FrontDoorOptions> = {}) =>
+  new FrontDoor({ host: '127.0.0.1', port: 4100, publicUrl: undefined, allowedOrigins: [], ...options })
+
+const passes = (checked: FrontDoor, host: string | undefined, origin?: string): boolean => {
+  try {
+    checked.check(host, origin)
+    return true
+  } catch {
+    return false
+  }
+}
+
+describe('FrontDoor on loopback (rule 28)', () => {
+  it.each(['127.0.0.1:4100', 'localhost:4100', 'LocalHost:4100', '[::1]:4100', '127.8.9.1:4100'])(
+    'takes Host %s',
+    (host) => {
+      expect(passes(door(), host)).toBe(true)
+    },
+  )
+
+  it.each([
+    undefined,
+    '',
+    'evil.test',
+    'evil.test:4100',
+    'localhost',
+    'localhost:4101',
+    'localhost.evil.test:4100',
+    'localhost.:4100',
+    '127.0.0.1.evil.test:4100',
+    '127.0.0.1:4100, evil.test',
+    '0.0.0.0:4100',
+    '10.0.0.1:4100',
+    'user@localhost:4100',
+    '[::1',
+    '[::2]:4100',
+    '2130706433:4100',
+  ])('refuses Host %s', (host) => {
+    expect(passes(door(), host)).toBe(false)
+  })
+
+  it('leaves the port out of Host on port 80', () => {
+    expect(passes(door({ port: 80 }), 'localhost')).toBe(true)
+  })
+
+  it.each(['http://127.0.0.1:4100', 'http://localhost:4100', 'http://[::1]:4100'])(
+    'takes its own Origin %s',
+    (origin) => {
+      expect(passes(door(), '127.0.0.1:4100', origin)).toBe(true)
+    },
+  )
+
+  it.each([
+    'null',
+    '',
+    'http://evil.test',
+    'https://127.0.0.1:4100',
+    'http://localhost:3000',
+    'http://127.0.0.1:4100/',
+  ])('refuses the foreign Origin %j', (origin) => {
+    expect(passes(door(), '127.0.0.1:4100', origin)).toBe(false)
+  })
+
+  it('takes a configured Origin and names it for CORS, and no other', () => {
+    const open = door({ allowedOrigins: ['https://app.test'] })
+    expect(passes(open, 'localhost:4100', 'https://app.test')).toBe(true)
+    expect(passes(open, 'localhost:4100', 'https://app.test.evil')).toBe(false)
+    expect(open.corsOrigin('https://app.test')).toBe('https://app.test')
+    expect(open.corsOrigin('http://localhost:4100')).toBeUndefined()
+  })
+})
+
+describe('FrontDoor with a public URL (rule 28)', () => {
+  const published = door({ publicUrl: 'https://tools.example.com' })
+
+  it.each(['tools.example.com', 'tools.example.com:443', 'TOOLS.example.com', '127.0.0.1:4100'])(
+    'takes Host %s',
+    (host) => {
+      expect(passes(published, host)).toBe(true)
+    },
+  )
+
+  it.each(['tools.example.com:80', 'example.com', 'x.tools.example.com'])('refuses Host %s', (host) => {
+    expect(passes(published, host)).toBe(false)
+  })
+
+  it('knows its own Origin by the public URL', () => {
+    expect(passes(published, 'tools.example.com', 'https://tools.example.com')).toBe(true)
+    expect(passes(published, 'tools.example.com', 'https://example.com')).toBe(false)
+  })
+})
+
+describe('FrontDoor on every address (rule 28)', () => {
+  const wide = door({ host: '0.0.0.0' })
+
+  it.each(['10.1.2.3:4100', '10.1.2.3:8080', '[2001:db8::1]:4100', 'localhost:8080', '127.0.0.1:4100'])(
+    'takes what nobody can rebind: Host %s',
+    (host) => {
+      expect(passes(wide, host)).toBe(true)
+    },
+  )
+
+  it.each(['tools.example.com', 'evil.test:4100', 'localhost.evil.test'])(
+    'needs publicUrl for the name %s',
+    (host) => {
+      expect(passes(wide, host)).toBe(false)
+      expect(() => wide.check(host, undefined)).toThrow(/publicUrl/)
+    },
+  )
+
+  it('takes only the Origin that equals its Host', () => {
+    expect(passes(wide, '10.1.2.3:4100', 'http://10.1.2.3:4100')).toBe(true)
+    expect(passes(wide, '10.1.2.3:4100', 'http://6.6.6.6')).toBe(false)
+    expect(passes(wide, '10.1.2.3:4100', 'http://localhost:3000')).toBe(false)
+  })
+})

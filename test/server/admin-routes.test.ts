@@ -1,0 +1,206 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { createAuthenticator } from '#auth/authenticator'
+import type { Settings } from '#config/settings'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import type { CallFilter, CallRecord, Settlement, SettleResult } from '#core/ports/store'
+import { Secret } from '#core/secret'
+import { createAdminRoutes } from '#server/admin-routes'
+import { echoRoutes, startApp, stopApps } from './start-app.ts'
+
+afterEach(stopApps)
+
+const START_TOKEN = 'the-start-token'
+
+const key = (id: string, tenant: string, scopes: string[]) => ({
+  id,
+  key: new Secret(`k-${id}`),
+  tenant,
+  scopes,
+})
+const AUTH: Settings['auth'] = {
+  apiKeys: [
+    key('settler', 'acme', ['calls:settle']),
+    key('lister', 'acme', ['admin:*']),
+    key('plain', 'acme', []),
+    key('stranger', 'other', ['calls:settle', 'admin:calls']),
+  ],
+  jwt: undefined,
+}
+
+const call = (record: string, tenant: string): CallRecord => ({
+  tenant,
+  record,
+  principal: 'key:ann',
+  callId: `call-${record}`,
+  traceId: 't',
+  userId: undefined,
+  fingerprint: 'f',
+  tool: 'Mail.Send@1.0.0',
+  definitionHash: 'h',
+  tier: 'write',
+  replay: 'non-deterministic',
+  rerunUntilMs: 0,
+  state: 'ambiguous',
+  attempt: 1,
+  writer: 'w',
+  createdAtMs: 0,
+  finishedAtMs: undefined,
+  outcome: undefined,
+  expired: false,
+  late: { ok: true, valueJson: '"late s3cr3t"', durationMs: 1 },
+})
+
+class FakeCalls {
+  readonly records = [call('r1', 'acme'), call('r2', 'other')]
+  readonly settled: Settlement[] = []
+  readonly filters: CallFilter[] = []
+  result: SettleResult = 'settled'
+
+  list(filter: CallFilter): readonly CallRecord[] {
+    this.filters.push(filter)
+    return this.records
+  }
+  findByRecord(record: string): CallRecord | undefined {
+    return this.records.find((item) => item.record === record)
+  }
+  settle(settlement: Settlement): SettleResult {
+    this.settled.push(settlement)
+    return this.result
+  }
+}
+
+async function start(auth: Settings['auth'] = AUTH) {
+  const calls = new FakeCalls()
+  const authenticator = createAuthenticator(auth, SYSTEM_CLOCK)
+  const startToken = { matches: (presented: string) => presented === START_TOKEN }
+  const admin = createAdminRoutes({ calls, startToken, authenticator, clock: SYSTEM_CLOCK })
+  const app = await startApp({ authenticator, routes: [...echoRoutes(), ...admin] })
+  const ask = async (path: string, credential: string | undefined, body?: object) => {
+    const headers = {
+      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    }
+    const sent = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
+    const response = await fetch(`${app.url}${path}`, { headers, ...sent })
+    return { status: response.status, body: JSON.parse(await response.text()) }
+  }
+  return { calls, ask }
+}
+
+const SETTLE = '/admin/calls/r1/settle'
+const GOOD = { as: 'not-run', why: 'looked into the mailbox' }
+
+describe('settling (rule 12)', () => {
+  it('rule 29: takes the start token, and records who and why', async () => {
+    const { ask, calls } = await start()
+    const { status, body } = await ask(SETTLE, START_TOKEN, GOOD)
+    expect([status, body]).toEqual([200, { record: 'r1', settled_as: 'not-run' }])
+    expect(calls.settled[0]).toMatchObject({ record: 'r1', ...GOOD, who: 'operator', valueJson: undefined })
+  })
+
+  it('takes a principal with the scope calls:settle', async () => {
+    const { ask, calls } = await start()
+    expect((await ask(SETTLE, 'k-settler', GOOD)).status).toBe(200)
+    expect(calls.settled[0]?.who).toBe('key:settler')
+  })
+
+  it('rule 29: being on loopback without a credential is not enough', async () => {
+    const { ask, calls } = await start({ apiKeys: [], jwt: undefined })
+    for (const credential of [undefined, 'guess']) {
+      const { status, body } = await ask(SETTLE, credential, GOOD)
+      expect([status, body.message]).toEqual([401, expect.stringContaining('start-token')])
+    }
+    expect((await ask(SETTLE, START_TOKEN, GOOD)).status).toBe(200)
+    expect(calls.settled).toHaveLength(1)
+  })
+
+  it('refuses other principals: 401 unknown, 403 without the scope, 404 of another tenant', async () => {
+    const { ask, calls } = await start()
+    expect((await ask(SETTLE, undefined, GOOD)).status).toBe(401)
+    expect((await ask(SETTLE, 'guess', GOOD)).status).toBe(401)
+    expect((await ask(SETTLE, 'k-plain', GOOD)).status).toBe(403)
+    expect((await ask(SETTLE, 'k-lister', GOOD)).status).toBe(403)
+    expect((await ask(SETTLE, 'k-stranger', GOOD)).status).toBe(404)
+    expect(calls.settled).toEqual([])
+  })
+
+  it('rule 12: carries a value only with succeeded, and a failure only with failed', async () => {
+    const { ask, calls } = await start()
+    await ask(SETTLE, START_TOKEN, { as: 'succeeded', value: { id: 1 }, why: 'log' })
+    await ask(SETTLE, START_TOKEN, { as: 'succeeded', value: null, why: 'log' })
+    await ask(SETTLE, START_TOKEN, { as: 'succeeded', why: 'log' })
+    await ask(SETTLE, START_TOKEN, { as: 'failed', why: 'log' })
+    expect(calls.settled.map((item) => [item.valueJson, item.error?.code])).toEqual([
+      ['{"id":1}', undefined],
+      ['null', undefined],
+      [undefined, undefined],
+      [undefined, 'tool_failed'],
+    ])
+  })
+
+  it.each([
+    undefined,
+    [],
+    {},
+    { as: 'done', why: 'x' },
+    { as: 'failed' },
+    { as: 'failed', why: ' ' },
+    { as: 'failed', why: 'x'.repeat(1_001) },
+    { as: 'failed', why: 'x', value: 1 },
+    { as: 'failed', why: 'x', who: 'me' },
+    { as: 'failed', why: 7 },
+  ])('refuses %j with 400', async (body) => {
+    const { ask, calls } = await start()
+    expect((await ask(SETTLE, START_TOKEN, body ?? [])).status).toBe(400)
+    expect(calls.settled).toEqual([])
+  })
+
+  it('tells a call that does not exist from one that is not ambiguous', async () => {
+    const { ask, calls } = await start()
+    expect((await ask('/admin/calls/none/settle', START_TOKEN, GOOD)).status).toBe(404)
+    calls.result = 'not_ambiguous'
+    const { status, body } = await ask(SETTLE, START_TOKEN, GOOD)
+    expect([status, body.message]).toEqual([400, expect.stringContaining('not ambiguous')])
+  })
+})
+
+describe('listing', () => {
+  it('shows the operator every tenant, without contents', async () => {
+    const { ask, calls } = await start()
+    const { status, body } = await ask('/admin/calls?state=ambiguous&limit=5', START_TOKEN)
+    expect(status).toBe(200)
+    expect(body.calls).toHaveLength(2)
+    expect(body.calls[0]).toMatchObject({
+      record: 'r1',
+      tool: 'Mail.Send@1.0.0',
+      state: 'ambiguous',
+      has_late_result: true,
+    })
+    expect(JSON.stringify(body)).not.toContain('s3cr3t')
+    expect(calls.filters).toEqual([{ state: 'ambiguous', limit: 5 }])
+  })
+
+  it('shows a principal with the scope admin:calls its own tenant', async () => {
+    const { ask, calls } = await start()
+    const { body } = await ask('/admin/calls', 'k-lister')
+    expect(body.calls.map((item: { record: string }) => item.record)).toEqual(['r1'])
+    expect(calls.filters).toEqual([{ limit: 100, tenant: 'acme' }])
+    expect((await ask('/admin/calls', 'k-settler')).status).toBe(403)
+    expect((await ask('/admin/calls', undefined)).status).toBe(401)
+  })
+
+  it.each(['state=odd', 'state=constructor', 'limit=0', 'limit=1001', 'limit=x', 'limit=1.5'])(
+    'refuses ?%s with 400',
+    async (query) => {
+      const { ask } = await start()
+      expect((await ask(`/admin/calls?${query}`, START_TOKEN)).status).toBe(400)
+    },
+  )
+})
+
+describe('the start token', () => {
+  it('rule 29: opens no other route', async () => {
+    const { ask } = await start()
+    expect((await ask('/tools', START_TOKEN)).status).toBe(401)
+  })
+})

@@ -1,0 +1,469 @@
+import { request as httpRequest } from 'node:http'
+import { afterEach, describe, expect, it } from 'vitest'
+import { fault } from '#core/errors'
+import { jsonReply } from '#server/message-reply'
+import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
+
+afterEach(stopApps)
+
+const json = { 'content-type': 'application/json' }
+
+/** A request that `fetch` cannot make: a GET with a body, or a Host of our choice. */
+function ask(
+  url: string,
+  options: { method?: string; headers?: Record<string, string>; body?: string | Buffer },
+): Promise<{ status: number; headers: NodeJS.Dict<string | string[]>; body: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<typeof ask>>>()
+  const sent = httpRequest(
+    url,
+    { method: options.method ?? 'GET', headers: options.headers ?? {} },
+    (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('end', () =>
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: response.headers,
+          body: Buffer.concat(chunks).toString(),
+        }),
+      )
+    },
+  )
+  sent.on('error', reject)
+  if (options.body !== undefined) sent.setHeader('content-length', Buffer.byteLength(options.body))
+  sent.end(options.body)
+  return promise
+}
+
+describe('routes', () => {
+  it('gives a route the path, parameters, query and body of a request', async () => {
+    const { url } = await startApp()
+    const response = await fetch(`${url}/calls/a%2Fb?x=1&y=%20`, {
+      method: 'DELETE',
+      headers: json,
+      body: '{"a":[1]}',
+    })
+    expect(await response.json()).toMatchObject({
+      method: 'DELETE',
+      path: '/calls/a%2Fb',
+      params: { id: 'a/b' },
+      query: { x: '1', y: ' ' },
+      body: { a: [1] },
+      principal: 'anonymous',
+    })
+  })
+
+  it('takes a parameter of any length a call id can have', async () => {
+    const { url } = await startApp()
+    const id = '😀'.repeat(128)
+    expect(await (await fetch(`${url}/calls/${encodeURIComponent(id)}`)).json()).toMatchObject({
+      params: { id },
+    })
+  })
+
+  it.each(['/nothing', '/tools/', '//tools', '/%74ools', '/TOOLS', '/tools/call/x', '/'])(
+    'T-26: %s is 404',
+    async (path) => {
+      const { url, seen } = await startApp()
+      const response = await ask(`${url}${path}`, {})
+      expect(response.status).toBe(404)
+      expect(JSON.parse(response.body)).toEqual({ message: expect.stringContaining('nothing at this path') })
+      expect(seen).toEqual([])
+    },
+  )
+
+  it.each(['/%', '/tools/%zz', '/calls/%ff', '/calls/%ed%a0%80'])(
+    'answers the malformed path %s with 400',
+    async (path) => {
+      const { url } = await startApp()
+      const response = await ask(`${url}${path}`, {})
+      expect(response.status).toBe(400)
+      expect(JSON.parse(response.body)).toEqual({ message: expect.stringContaining('percent-encoding') })
+    },
+  )
+
+  it.each([
+    ['POST', '/tools', 'GET, HEAD'],
+    ['GET', '/tools/call', 'POST'],
+    ['PATCH', '/calls/x', 'DELETE, GET, HEAD'],
+    ['OPTIONS', '/tools', 'GET, HEAD'],
+    ['PROPFIND', '/tools', 'GET, HEAD'],
+  ])('T-26: %s %s is 405 and allows %s', async (method, path, allow) => {
+    const { url } = await startApp()
+    const response = await ask(`${url}${path}`, { method })
+    expect(response.status).toBe(405)
+    expect(response.headers.allow).toBe(allow)
+    expect(JSON.parse(response.body)).toMatchObject({
+      message: expect.stringContaining(allow),
+      code: 'request_invalid',
+    })
+  })
+
+  it('answers HEAD like GET, without the body', async () => {
+    const { url } = await startApp()
+    const [head, get] = await Promise.all([
+      fetch(`${url}/health`, { method: 'HEAD' }),
+      fetch(`${url}/health`),
+    ])
+    expect(head.status).toBe(200)
+    expect(await head.text()).toBe('')
+    expect(Number(head.headers.get('content-length'))).toBe((await get.text()).length + 1)
+  })
+
+  it('sends bytes, empty replies and 304 as they are', async () => {
+    const replies = {
+      '/bytes': {
+        status: 200,
+        headers: { 'content-type': 'application/octet-stream' },
+        body: Uint8Array.of(0, 255),
+      },
+      '/empty': { status: 202, headers: {}, body: undefined },
+      '/same': { status: 304, headers: { etag: '"x"' }, body: undefined },
+    }
+    const routes = Object.entries(replies).map(([path, reply]) => openRoute(path, () => reply))
+    const { url } = await startApp({ routes })
+    expect(new Uint8Array(await (await fetch(`${url}/bytes`)).arrayBuffer())).toEqual(Uint8Array.of(0, 255))
+    expect((await fetch(`${url}/empty`)).headers.get('content-length')).toBe('0')
+    const same = await fetch(`${url}/same`)
+    expect([same.status, same.headers.get('etag'), same.headers.get('content-length')]).toEqual([
+      304,
+      '"x"',
+      null,
+    ])
+  })
+
+  it('sends a reply although a header value cannot be sent as it is', async () => {
+    const { url } = await startApp({
+      routes: [openRoute('/echo', () => jsonReply(200, {}, { 'collet-call-id': 'ключ' }))],
+    })
+    const response = await fetch(`${url}/echo`)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('collet-call-id')).toBe(encodeURI('ключ'))
+    expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8')
+  })
+})
+
+describe('bodies', () => {
+  it('OTC-08: reads the body of a GET', async () => {
+    const { url } = await startApp()
+    const response = await ask(`${url}/tools`, { headers: json, body: '{"$schema":"otc://1.0"}' })
+    expect(JSON.parse(response.body).body).toEqual({ $schema: 'otc://1.0' })
+  })
+
+  it.each([{}, json, { 'content-type': 'text/plain' }])(
+    'an empty body is no body, with %j',
+    async (headers) => {
+      const { url } = await startApp()
+      const response = await ask(`${url}/tools/call`, { method: 'POST', headers, body: '' })
+      expect([response.status, JSON.parse(response.body).body]).toEqual([200, null])
+    },
+  )
+
+  it.each([
+    'application/json',
+    'application/json; charset=utf-8',
+    'Application/JSON;x=y',
+    'application/json ;a=b',
+  ])('rule 28: reads a body sent as %s', async (type) => {
+    const { url } = await startApp()
+    const response = await ask(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { 'content-type': type },
+      body: '[1]',
+    })
+    expect(JSON.parse(response.body).body).toEqual([1])
+  })
+
+  it.each([
+    undefined,
+    'text/plain',
+    'application/jsonx',
+    'application/json, text/plain',
+    'application/x-www-form-urlencoded',
+    'text/plain; application/json',
+  ])('rule 28: refuses a body sent as %s with 400 and says what to send', async (type) => {
+    const { url, seen } = await startApp()
+    const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
+    const response = await ask(`${url}/tools/call`, { method: 'POST', headers, body: '{}' })
+    expect(response.status).toBe(400)
+    expect(JSON.parse(response.body).message).toMatch(/Content-Type: application\/json/)
+    expect(seen).toEqual([])
+  })
+
+  it('refuses an encoded body with 400', async () => {
+    const { url } = await startApp()
+    const headers = { ...json, 'content-encoding': 'gzip' }
+    const response = await ask(`${url}/tools/call`, { method: 'POST', headers, body: '{}' })
+    expect([response.status, JSON.parse(response.body).message]).toEqual([
+      400,
+      expect.stringContaining('Content-Encoding'),
+    ])
+  })
+
+  it.each(['{"request":', '{"a":1e400}', '"\\ud800"', 'nope', '{"a":1}}', "{'a':1}"])(
+    'OTC-66: refuses %s with 400',
+    async (body) => {
+      const { url, seen } = await startApp()
+      const response = await ask(`${url}/tools/call`, { method: 'POST', headers: json, body })
+      expect([response.status, JSON.parse(response.body).code]).toEqual([400, 'request_invalid'])
+      expect(seen).toEqual([])
+    },
+  )
+
+  it('does not read the body of a route that takes none', async () => {
+    const { url } = await startApp()
+    const response = await ask(`${url}/health`, {
+      headers: { 'content-type': 'text/plain' },
+      body: 'whatever',
+    })
+    expect([response.status, JSON.parse(response.body).body]).toEqual([200, null])
+  })
+})
+
+describe('authentication', () => {
+  it('OTC-102, C-21: a missing credential is 401 with WWW-Authenticate, in the protocol’s shape', async () => {
+    const { url, seen } = await startApp({ auth: WITH_KEY })
+    const response = await fetch(`${url}/tools`)
+    expect(response.status).toBe(401)
+    expect(response.headers.get('www-authenticate')).toMatch(/^Bearer/)
+    expect(await response.json()).toMatchObject({ code: 'unauthenticated' })
+    expect(seen).toEqual([])
+  })
+
+  it('OTC-99: a key opens the route as its principal', async () => {
+    const { url } = await startApp({ auth: WITH_KEY })
+    const response = await fetch(`${url}/tools`, { headers: { 'OXP-API-Key': KEY } })
+    expect(await response.json()).toMatchObject({ principal: 'key:alice' })
+  })
+
+  it('OTC-04: an open route answers without a credential, and with a bad one', async () => {
+    const { url } = await startApp({ auth: WITH_KEY })
+    for (const headers of [{}, { authorization: 'Bearer nope' }]) {
+      expect(await (await fetch(`${url}/health`, { headers })).json()).toMatchObject({
+        principal: 'anonymous',
+      })
+    }
+  })
+
+  it('T-12: a bad credential is told before bad JSON, and unknown paths tell nothing about credentials', async () => {
+    const { url } = await startApp({ auth: WITH_KEY })
+    expect((await fetch(`${url}/tools/call`, { method: 'POST', headers: json, body: '{' })).status).toBe(401)
+    expect((await fetch(`${url}/nothing`)).status).toBe(404)
+  })
+
+  it('refuses a second Authorization header behind the first', async () => {
+    const { url } = await startApp({ auth: WITH_KEY })
+    const response = await ask(`${url}/tools`, { headers: { authorization: `Bearer ${KEY}, Bearer other` } })
+    expect(response.status).toBe(401)
+  })
+})
+
+describe('front door', () => {
+  it.each(['/tools', '/health', '/nothing', '/%'])(
+    'rule 28: refuses a foreign Host on %s with 403',
+    async (path) => {
+      const { url, port, seen } = await startApp()
+      const response = await ask(`${url}${path}`, { headers: { host: `evil.test:${port}` } })
+      expect([response.status, JSON.parse(response.body)]).toEqual([
+        403,
+        expect.objectContaining({ message: expect.stringContaining('Host') }),
+      ])
+      expect(seen).toEqual([])
+    },
+  )
+
+  it('rule 28: refuses a foreign Origin before it reads the body, and sends no CORS header', async () => {
+    const { url, seen } = await startApp()
+    const response = await fetch(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { ...json, origin: 'https://evil.test' },
+      body: '{}',
+    })
+    expect(response.status).toBe(403)
+    expect(response.headers.get('access-control-allow-origin')).toBeNull()
+    expect(seen).toEqual([])
+  })
+
+  it('rule 28: answers its own Origin without CORS headers', async () => {
+    const { url } = await startApp()
+    const response = await fetch(`${url}/tools`, { headers: { origin: url } })
+    expect(response.status).toBe(200)
+    expect(response.headers.get('access-control-allow-origin')).toBeNull()
+    expect(response.headers.get('vary')).toBeNull()
+  })
+
+  it('lets a configured Origin ask and call', async () => {
+    const { url } = await startApp({ settings: { allowedOrigins: ['https://app.test'] }, auth: WITH_KEY })
+    const origin = 'https://app.test'
+    const preflight = await fetch(`${url}/tools/call`, {
+      method: 'OPTIONS',
+      headers: { origin, 'access-control-request-method': 'POST' },
+    })
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
+    expect(preflight.headers.get('access-control-allow-methods')).toBe('POST')
+    expect(preflight.headers.get('access-control-allow-headers')).toContain('oxp-api-key')
+    const call = await fetch(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { ...json, origin, 'x-api-key': KEY },
+      body: '{}',
+    })
+    expect([call.status, call.headers.get('access-control-allow-origin'), call.headers.get('vary')]).toEqual([
+      200,
+      origin,
+      'origin',
+    ])
+    const foreign = { origin: 'https://evil.test', 'access-control-request-method': 'POST' }
+    expect((await fetch(`${url}/tools/call`, { method: 'OPTIONS', headers: foreign })).status).toBe(403)
+  })
+
+  it('OTC-114: asks the operator’s hook about every visitor', async () => {
+    const routes: string[] = []
+    const { url } = await startApp({
+      admit({ address, route }) {
+        expect(address).toMatch(/127\.0\.0\.1$/)
+        routes.push(route)
+        if (routes.length > 2) throw fault('rate_limited', 'Too many requests.', { retryAfterMs: 1_000 })
+      },
+    })
+    expect((await fetch(`${url}/tools`)).status).toBe(200)
+    expect((await fetch(`${url}/secret/path`)).status).toBe(404)
+    const response = await fetch(`${url}/calls/x`)
+    expect([response.status, await response.json()]).toEqual([
+      429,
+      { message: 'Too many requests.', code: 'rate_limited' },
+    ])
+    expect(routes).toEqual(['/tools', 'unknown', '/calls/:id'])
+  })
+})
+
+describe('faults', () => {
+  it('T-26: an unexpected fault is 400, leaks nothing and is logged with its stack', async () => {
+    const { url, logged } = await startApp({
+      routes: [
+        openRoute('/x', () => {
+          throw new Error('boom s3cr3t')
+        }),
+      ],
+    })
+    const response = await fetch(`${url}/x`)
+    const text = await response.text()
+    expect(response.status).toBe(400)
+    expect(JSON.parse(text)).toMatchObject({
+      code: 'internal',
+      message: expect.stringContaining('same call id'),
+    })
+    expect(text).not.toContain('s3cr3t')
+    expect(JSON.parse(logged[0] ?? '')).toMatchObject({
+      level: 'error',
+      route: '/x',
+      err: { stack: expect.stringContaining('boom') },
+    })
+  })
+
+  it('renders a fault of the route in its own protocol', async () => {
+    const { url } = await startApp({
+      routes: [
+        openRoute('/x', () => {
+          throw fault('not_authorized', 'Not yours.')
+        }),
+      ],
+    })
+    const response = await fetch(`${url}/x`)
+    expect([response.status, await response.json()]).toEqual([
+      403,
+      { message: 'Not yours.', code: 'not_authorized' },
+    ])
+  })
+
+  it('answers although the protocol cannot even refuse', async () => {
+    const fail = (): never => {
+      throw new Error('worse')
+    }
+    const { url, logged } = await startApp({ routes: [openRoute('/x', fail, fail)] })
+    const response = await fetch(`${url}/x`)
+    expect([response.status, await response.json()]).toEqual([
+      400,
+      { message: expect.stringContaining('unexpected fault') },
+    ])
+    expect(logged).toHaveLength(2)
+  })
+})
+
+describe('replies that cannot be sent', () => {
+  it('drops the connection, logs why and serves on', async () => {
+    const { url, logged } = await startApp({
+      routes: [
+        openRoute('/x', () => jsonReply(200, {}, { 'not a name': 'x' })),
+        openRoute('/y', () => jsonReply(200, {})),
+      ],
+    })
+    await expect(fetch(`${url}/x`)).rejects.toThrow()
+    expect(logged).toHaveLength(1)
+    expect((await fetch(`${url}/y`)).status).toBe(200)
+  })
+})
+
+describe('traces and logs', () => {
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+
+  it('goes on with the caller’s traceparent and answers with its own span', async () => {
+    const { url } = await startApp()
+    const response = await fetch(`${url}/tools`, { headers: { traceparent } })
+    expect(await response.json()).toMatchObject({ traceId: '0af7651916cd43dd8448eb211c80319c' })
+    expect(response.headers.get('traceparent')).toMatch(
+      /^00-0af7651916cd43dd8448eb211c80319c-(?!b7ad)[0-9a-f]{16}-01$/,
+    )
+  })
+
+  it('starts a trace otherwise, for refusals too', async () => {
+    const { url } = await startApp({ auth: WITH_KEY })
+    expect((await fetch(`${url}/tools`)).headers.get('traceparent')).toMatch(
+      /^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/,
+    )
+  })
+
+  it('logs one line per request at debug, by pattern and without credentials or content', async () => {
+    const { url, logged } = await startApp({ auth: WITH_KEY, logLevel: 'debug' })
+    await fetch(`${url}/calls/my-call-id?q=s3cr3t`, { headers: { 'x-api-key': KEY, traceparent } })
+    expect(logged).toHaveLength(1)
+    expect(JSON.parse(logged[0] ?? '')).toMatchObject({
+      level: 'debug',
+      method: 'GET',
+      route: '/calls/:id',
+      status: 200,
+      durationMs: expect.any(Number),
+      traceId: '0af7651916cd43dd8448eb211c80319c',
+    })
+    expect(logged[0]).not.toMatch(/my-call-id|s3cr3t|k-alice/)
+  })
+
+  it('logs nothing per request at info, unless asked to', async () => {
+    const quiet = await startApp({ logLevel: 'info' })
+    await fetch(`${quiet.url}/tools`)
+    expect(quiet.logged).toEqual([])
+    const told = await startApp({ logLevel: 'info', requestLogLevel: 'info' })
+    await fetch(`${told.url}/tools`)
+    expect(told.logged).toHaveLength(1)
+  })
+})
+
+describe('listen', () => {
+  it('says which port is busy and what to do', async () => {
+    const { port } = await startApp()
+    await expect(startApp({ settings: { port } })).rejects.toThrow(new RegExp(`Port ${port} .*--port`))
+  })
+
+  it('answers on IPv6 loopback by its own name', async () => {
+    const { url } = await startApp({ settings: { host: '::1' } })
+    expect(url).toMatch(/^http:\/\/\[::1\]:\d+$/)
+    expect((await fetch(`${url}/health`)).status).toBe(200)
+  })
+
+  it('listens on localhost and on every address', async () => {
+    for (const host of ['localhost', '0.0.0.0']) {
+      const { url } = await startApp({ settings: { host } })
+      expect((await fetch(`${url}/health`)).status).toBe(200)
+    }
+  })
+})

@@ -1,0 +1,220 @@
+import { createServer } from 'node:http'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { CallReply, CallRequest } from '#core/call/call-request'
+import { Catalog } from '#core/catalog'
+import type { Gateway } from '#core/gateway'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SILENT_LOGGER } from '#core/ports/logger'
+import { parseToolRef } from '#core/tool-id'
+import { jsonReply } from '#server/message-reply'
+import { createMetrics } from '#server/metrics'
+import { observeCalls } from '#server/observe-calls'
+import { createSpanExporter, type SpanExporter } from '#server/tracing'
+import { refuseWithCode, startApp, stopApps, type TestAppOptions } from './start-app.ts'
+
+const closing: (() => unknown)[] = []
+
+afterEach(async () => {
+  await stopApps()
+  await Promise.all(closing.splice(0).map((close) => close()))
+})
+
+interface OtlpSpan {
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId?: string
+  readonly name: string
+  readonly startTimeUnixNano: string
+  readonly endTimeUnixNano: string
+  readonly attributes: readonly { key: string; value: object }[]
+  readonly status: { code: number }
+}
+
+/** A collector that keeps what it gets. */
+async function startCollector(status = 200) {
+  const spans: OtlpSpan[] = []
+  const requests: string[] = []
+  const server = createServer(async (request, response) => {
+    requests.push(`${request.method} ${request.url} ${request.headers['content-type']}`)
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const body = JSON.parse(Buffer.concat(chunks).toString())
+    spans.push(...body.resourceSpans[0].scopeSpans[0].spans)
+    response.writeHead(status).end('{}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(
+    () => server.closeAllConnections(),
+    () => server.close(),
+  )
+  const address = server.address()
+  const port = address === null || typeof address === 'string' ? 0 : address.port
+  return { spans, requests, endpoint: `http://127.0.0.1:${port}/` }
+}
+
+const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
+  catalogFor: () => new Catalog([], new Map()),
+  toolkits: new Map(),
+  call: async () => ({
+    callId: 'c',
+    replayed: false,
+    outcome: { ok: true, valueJson: '1', durationMs: 1 },
+    ...reply,
+  }),
+  readCall: async () => undefined,
+  cancelCall: async () => undefined,
+  findChallenge: async () => undefined,
+  isReady: () => true,
+})
+
+/** A protocol whose calls go through an observed gateway. */
+function startCalling(reply: Partial<CallReply>, options: TestAppOptions & { callTraceId?: string } = {}) {
+  const metrics = createMetrics()
+  const gateway = observeCalls(fakeGateway(reply), { metrics, clock: SYSTEM_CLOCK })
+  const { callTraceId, ...rest } = options
+  return startApp({
+    metrics,
+    routes: [
+      {
+        method: 'POST',
+        path: '/tools/call',
+        access: 'open',
+        body: 'json',
+        async handle({ principal, traceId }) {
+          const tool = parseToolRef('A.B@1.0.0')
+          if (tool === undefined) throw new Error('bad test')
+          const empty = new Map()
+          const request: CallRequest = {
+            tool,
+            input: 's3cr3t',
+            key: undefined,
+            traceId: callTraceId ?? traceId,
+            userId: undefined,
+            tokens: empty,
+            secrets: empty,
+          }
+          await gateway.call(principal, request)
+          return jsonReply(200, {})
+        },
+        refuse: refuseWithCode,
+      },
+      {
+        method: 'GET',
+        path: '/health',
+        access: 'open',
+        body: 'never',
+        handle: () => jsonReply(200, {}),
+        refuse: refuseWithCode,
+      },
+    ],
+    ...rest,
+  })
+}
+
+const exporter = (endpoint: string, log = SILENT_LOGGER): SpanExporter => {
+  const spans = createSpanExporter({ endpoint, log, flushEveryMs: 5 })
+  closing.push(() => spans.close())
+  return spans
+}
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c'
+const traceparent = `00-${TRACE}-b7ad6b7169203331-01`
+
+describe('span export', () => {
+  it('exports one content-free span per call, under the caller’s span', async () => {
+    const collector = await startCollector()
+    const spans = exporter(collector.endpoint)
+    const { url } = await startCalling({}, { spans })
+    await fetch(`${url}/health`)
+    const response = await fetch(`${url}/tools/call`, { method: 'POST', headers: { traceparent } })
+    await spans.close()
+    expect(collector.requests).toEqual(['POST /v1/traces application/json'])
+    expect(collector.spans).toHaveLength(1)
+    const [span] = collector.spans
+    expect(span).toMatchObject({
+      traceId: TRACE,
+      parentSpanId: 'b7ad6b7169203331',
+      name: 'call unknown',
+      status: { code: 0 },
+    })
+    expect(response.headers.get('traceparent')).toBe(`00-${TRACE}-${span?.spanId}-01`)
+    expect(BigInt(span?.endTimeUnixNano ?? 0)).toBeGreaterThan(BigInt(span?.startTimeUnixNano ?? 0))
+    expect(span?.attributes).toContainEqual({ key: 'collet.outcome', value: { stringValue: 'ok' } })
+    expect(span?.attributes).toContainEqual({ key: 'http.route', value: { stringValue: '/tools/call' } })
+    expect(JSON.stringify(collector.spans)).not.toContain('s3cr3t')
+  })
+
+  it('samples what has no parent, not what its caller left out, and marks failures', async () => {
+    const collector = await startCollector()
+    const spans = exporter(collector.endpoint)
+    const error = { code: 'tool_failed', message: 's3cr3t', canRetry: false } as const
+    const { url } = await startCalling({ outcome: { ok: false, error, durationMs: 1 } }, { spans })
+    await fetch(`${url}/tools/call`, {
+      method: 'POST',
+      headers: { traceparent: traceparent.replace(/01$/, '00') },
+    })
+    await fetch(`${url}/tools/call`, { method: 'POST' })
+    await spans.close()
+    expect(collector.spans).toHaveLength(1)
+    expect(collector.spans[0]).toMatchObject({ status: { code: 2 } })
+    expect(collector.spans[0]?.parentSpanId).toBeUndefined()
+    expect(JSON.stringify(collector.spans)).not.toContain('s3cr3t')
+  })
+
+  it('drops spans and says so once while the collector fails, and calls go on', async () => {
+    const collector = await startCollector(500)
+    const warnings: unknown[] = []
+    const spans = exporter(collector.endpoint, { ...SILENT_LOGGER, warn: (fields) => warnings.push(fields) })
+    const { url } = await startCalling({}, { spans })
+    for (let round = 0; round < 3; round += 1) {
+      expect((await fetch(`${url}/tools/call`, { method: 'POST' })).status).toBe(200)
+      await spans.close()
+    }
+    expect(warnings).toHaveLength(1)
+  })
+
+  it('keeps a bounded queue when the collector does not answer', async () => {
+    const gate = Promise.withResolvers<Response>()
+    const sizes: number[] = []
+    const spans = createSpanExporter({
+      endpoint: 'http://127.0.0.1:1',
+      log: SILENT_LOGGER,
+      fetch: (_url, init) => {
+        sizes.push(JSON.parse(String(init?.body)).resourceSpans[0].scopeSpans[0].spans.length)
+        return sizes.length === 1 ? gate.promise : Promise.resolve(new Response('{}'))
+      },
+    })
+    const span = {
+      traceId: TRACE,
+      spanId: 'b7ad6b7169203331',
+      parentSpanId: undefined,
+      name: 'x',
+      startedAtMs: 0,
+      durationMs: 1,
+      hasFailed: false,
+      attributes: {},
+    }
+    for (let index = 0; index < 10_000; index += 1) spans.export(span)
+    gate.resolve(new Response('{}'))
+    await spans.close()
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBe(512 + 4_096)
+  })
+})
+
+describe('the line of a request', () => {
+  it('joins the caller’s trace_id to the trace, and says what ran and how it ended', async () => {
+    const { url, logged } = await startCalling(
+      { replayed: true },
+      { logLevel: 'debug', callTraceId: 'my-trace' },
+    )
+    await fetch(`${url}/tools/call`, { method: 'POST', headers: { traceparent } })
+    expect(JSON.parse(logged[0] ?? '')).toMatchObject({
+      traceId: TRACE,
+      callerTraceId: 'my-trace',
+      tool: 'unknown',
+      outcome: 'ok',
+      isReplay: true,
+    })
+    expect(logged.join()).not.toContain('s3cr3t')
+  })
+})
