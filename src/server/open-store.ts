@@ -29,7 +29,6 @@ export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore 
   return new SqliteStore({
     path: url.slice('sqlite:'.length),
     masterKey: masterKeyOf(options),
-    thread: options.mode === 'server' ? 'own' : 'caller',
     ...(onCommit === undefined ? {} : { onCommit }),
   })
 }

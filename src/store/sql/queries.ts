@@ -35,7 +35,7 @@ export const QUERIES = {
   requestCancel:
     "UPDATE calls SET cancel_requested = 1 WHERE record = ? AND tenant = ? AND state = 'running' AND cancel_requested = 0",
   cancelRequests:
-    "SELECT tenant, record FROM calls WHERE state = 'running' AND cancel_requested = 1 AND writer = (SELECT no FROM writers WHERE id = ?)",
+    "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
   settleCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'ambiguous'`,
   deleteCall: 'DELETE FROM calls WHERE record = ?',

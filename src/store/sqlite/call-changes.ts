@@ -1,40 +1,79 @@
 import { cancelRequestedEvent, claimedEvent, endedEvent, settledEvent } from '#core/journal/call-events'
 import type { Outcome } from '#core/outcome'
-import type { Attempt, CallAddress, FinishedRun, NewCall, Settlement, SettleResult } from '#core/ports/store'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+  Settlement,
+  SettleResult,
+} from '#core/ports/store'
+import { StoreError } from '#core/store-error'
 import { settledOutcome } from '#store/settled-outcome'
-import { callerToText, subjectFromRow } from '#store/sql/call-row'
+import { callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
 import { optionalInteger, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
-import { type Claimed, type Recorded, type SeenCall, TAKEN, type Taken } from './store-changes.ts'
+
+/**
+ * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is
+ * being put together, its text not sealed yet (rule 19).
+ */
+export const TAKEN = 'taken'
+
+type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
 
 const NO_SLICE = { group: null, at: null, length: null } as const
 
 /** Every change of a call row, each inside a commit group that the caller opened. Conflicts are results (rule 19). */
 export class CallChanges {
   readonly #database: Database
+  readonly #sealed: SealedText
   readonly #writerNo: () => number
 
-  constructor(database: Database, writerNo: () => number) {
-    this.#database = database
-    this.#writerNo = writerNo
+  constructor(parts: {
+    readonly database: Database
+    readonly sealed: SealedText
+    readonly writerNo: () => number
+  }) {
+    this.#database = parts.database
+    this.#sealed = parts.sealed
+    this.#writerNo = parts.writerNo
   }
 
-  claim(group: OpenGroup, call: NewCall): Claimed | Taken {
+  find(record: string): CallRecord | undefined {
+    try {
+      return this.#read(record)
+    } catch (error) {
+      // Another process may have changed the call between the row and its contents: what is there now is consistent.
+      if (error instanceof StoreError && error.code === 'unreadable') return this.#read(record)
+      throw error
+    }
+  }
+
+  claim(group: OpenGroup, call: NewCall): Claimed | typeof TAKEN {
     if (!this.#insert(group, call, undefined)) return TAKEN
     group.append(claimedEvent(call, 1, call.atMs))
     return { kind: 'claimed', attempt: 1 }
   }
 
-  insertFinished(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'>): Recorded | Taken {
+  insertFinished(
+    group: OpenGroup,
+    call: NewCall,
+    finished: Omit<FinishedRun, 'run'>,
+  ): Recorded | typeof TAKEN {
     if (!this.#insert(group, call, finished)) return TAKEN
     group.append(endedEvent(call, 1, finished))
     return { kind: 'recorded' }
   }
 
-  reclaim(group: OpenGroup, seen: SeenCall, atMs: number): Claimed | Taken {
+  reclaim(group: OpenGroup, seen: CallRecord, atMs: number): Claimed | typeof TAKEN {
     const row = this.#database.get('findCall', seen.record)
     const { record, state, attempt, writer } = seen
     if (this.#database.run('reclaimCall', this.#writerNo(), record, state, attempt, writer) === 0) {
@@ -46,7 +85,7 @@ export class CallChanges {
     return { kind: 'claimed', attempt: attempt + 1 }
   }
 
-  finish(group: OpenGroup, finished: FinishedRun): Recorded | Taken {
+  finish(group: OpenGroup, finished: FinishedRun): Recorded | typeof TAKEN {
     const { run, state, outcome, atMs } = finished
     const slice = group.addPayload(outcomeToText(outcome))
     const changed = this.#database.run(
@@ -105,6 +144,11 @@ export class CallChanges {
     }
     group.append(settledEvent(subjectFromRow(row), settlement))
     return 'settled'
+  }
+
+  #read(record: string): CallRecord | undefined {
+    const row = this.#database.get('findCall', record)
+    return row === undefined ? undefined : callFromRow(row, this.#sealed)
   }
 
   #insert(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'> | undefined): boolean {

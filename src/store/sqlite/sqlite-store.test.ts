@@ -6,15 +6,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { attemptAt, sampleCall, success } from '#testing/sample-call'
 import { STORE_CONTRACT } from '#testing/store-contract'
-import { SqliteStore, type SqliteStoreOptions } from './sqlite-store.ts'
+import { SqliteStore } from './sqlite-store.ts'
 
 const masterKey = randomBytes(32)
 let folder: string
 let path: string
 const open: SqliteStore[] = []
 
-function openStore(changes: Partial<SqliteStoreOptions> = {}): SqliteStore {
-  const store = new SqliteStore({ path, masterKey, thread: 'caller', ...changes })
+function openStore(
+  changes: { readonly masterKey?: Uint8Array; readonly nowMs?: () => number } = {},
+): SqliteStore {
+  const store = new SqliteStore({ path, masterKey, ...changes })
   open.push(store)
   return store
 }
@@ -39,16 +41,6 @@ beforeEach(() => {
 afterEach(async () => {
   for (const store of open.splice(0)) await store.close()
   rmSync(folder, { recursive: true })
-})
-
-describe('the SQLite store with a commit thread', () => {
-  for (const { name, run } of STORE_CONTRACT) it(name, () => run(async () => openStore({ thread: 'own' })))
-
-  it('says so when it is closed', async () => {
-    const store = openStore({ thread: 'own' })
-    await close(store)
-    await expect(store.claim(sampleCall())).rejects.toThrow(/closed/)
-  })
 })
 
 describe('the SQLite store', () => {

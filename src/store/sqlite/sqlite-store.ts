@@ -1,4 +1,4 @@
-import { hash, randomUUID } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
 import type {
@@ -20,13 +20,20 @@ import type {
 } from '#core/ports/store'
 import { StoreError } from '#core/store-error'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
-import { challengeFromRow } from './challenge-changes.ts'
-import { CommitEngine } from './commit-engine.ts'
-import { CommitThread } from './commit-thread.ts'
-import { openDatabase } from './database.ts'
-import { type Commits, TAKEN } from './store-changes.ts'
-import { StoreReader } from './store-reader.ts'
-import type { Verification } from './verify-journal.ts'
+import { callFromRow } from '#store/sql/call-row'
+import { GroupQueue } from '#store/sql/group-queue'
+import { integer, text } from '#store/sql/row'
+import { CallChanges, TAKEN } from './call-changes.ts'
+import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
+import { Checkpointer } from './checkpointer.ts'
+import { type Database, openDatabase } from './database.ts'
+import { GroupContents } from './group-contents.ts'
+import { readJournal } from './journal-reader.ts'
+import { recoverWriter } from './recovery.ts'
+import { purgeStep } from './retention.ts'
+import { storeErrorOf } from './sqlite-errors.ts'
+import { type Verification, verifyJournal } from './verify-journal.ts'
+import { Writer } from './writer.ts'
 import { isWriterLocked, removeLockFile } from './writer-lock.ts'
 
 const DIGEST_CHARACTERS = 24
@@ -34,9 +41,6 @@ const DIGEST_CHARACTERS = 24
 export interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
-  /** Where commits run: `own` keeps fsyncs off the caller's thread; a short command needs no thread. */
-  readonly thread: 'own' | 'caller'
-  /** Only for commits on the caller's thread. */
   readonly nowMs?: () => number
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
@@ -44,10 +48,13 @@ export interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export class SqliteStore implements Store {
-  readonly writer = randomUUID()
   readonly #keys: StoreKeys
-  readonly #reader: StoreReader
-  readonly #commits: Commits
+  readonly #database: Database
+  readonly #contents: GroupContents
+  readonly #checkpointer: Checkpointer
+  readonly #writer: Writer
+  readonly #queue: GroupQueue
+  readonly #changes: CallChanges
   readonly #lockFolder: string
   readonly #nowMs: () => number
 
@@ -55,13 +62,31 @@ export class SqliteStore implements Store {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
     this.#lockFolder = `${options.path}-writers`
-    this.#reader = new StoreReader(openDatabase(options.path, this.#keys), this.#keys)
-    const { path, masterKey, onCommit = () => {} } = options
-    const writing = { path, masterKey, writer: this.writer, lockFolder: this.#lockFolder }
-    this.#commits =
-      options.thread === 'own'
-        ? new CommitThread(writing, onCommit)
-        : new CommitEngine({ ...writing, onCommit, nowMs: this.#nowMs })
+    this.#database = openDatabase(options.path, this.#keys)
+    this.#contents = new GroupContents(this.#database, this.#keys.wrap)
+    this.#checkpointer = new Checkpointer(this.#database)
+    this.#writer = new Writer({
+      database: this.#database,
+      keys: this.#keys,
+      lockFolder: this.#lockFolder,
+      nowMs: this.#nowMs,
+      observer: {
+        committed: (changes, durationMs) => {
+          this.#checkpointer.noteCommit()
+          options.onCommit?.(changes, durationMs)
+        },
+      },
+    })
+    this.#queue = new GroupQueue(this.#writer)
+    this.#changes = new CallChanges({
+      database: this.#database,
+      sealed: this.#contents,
+      writerNo: () => this.#writer.no,
+    })
+  }
+
+  get writer(): string {
+    return this.#writer.id
   }
 
   /** Keyed by a secret prefix: one-shot hashing is far cheaper than an HMAC object per call. */
@@ -70,113 +95,149 @@ export class SqliteStore implements Store {
   }
 
   find(address: CallAddress): CallRecord | undefined {
-    const found = this.#reader.find(address.record)
+    const found = this.#read(() => this.#changes.find(address.record))
     return found?.tenant === address.tenant ? found : undefined
   }
 
   async claim(call: NewCall): Promise<ClaimResult> {
-    const claimed = await this.#commits.submit('claim', call)
+    const claimed = await this.#queue.submit(call.record, (group) => this.#changes.claim(group, call))
     return claimed === TAKEN ? this.#holderOf(call.record) : claimed
   }
 
   async reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
-    const { tenant, record, principal, tool, tier, state, attempt, writer } = seen
-    const change = { seen: { tenant, record, principal, tool, tier, state, attempt, writer }, atMs }
-    const claimed = await this.#commits.submit('reclaim', change)
-    return claimed === TAKEN ? this.#holderOf(record) : claimed
+    const claimed = await this.#queue.submit(seen.record, (group) => this.#changes.reclaim(group, seen, atMs))
+    return claimed === TAKEN ? this.#holderOf(seen.record) : claimed
   }
 
   async finish(finished: FinishedRun): Promise<FinishResult> {
-    const recorded = await this.#commits.submit('finish', finished)
-    return recorded === TAKEN ? this.#holderOf(finished.run.record) : recorded
+    const { record } = finished.run
+    const recorded = await this.#queue.submit(record, (group) => this.#changes.finish(group, finished))
+    return recorded === TAKEN ? this.#holderOf(record) : recorded
   }
 
   async insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
-    const { state, outcome, atMs } = finished
-    const recorded = await this.#commits.submit('insertFinished', {
-      call,
-      finished: { state, outcome, atMs },
-    })
+    const recorded = await this.#queue.submit(call.record, (group) =>
+      this.#changes.insertFinished(group, call, finished),
+    )
     return recorded === TAKEN ? this.#holderOf(call.record) : recorded
   }
 
   recordLate(run: Attempt, outcome: Outcome, atMs: number): Promise<void> {
-    return this.#commits.submit('recordLate', { run, outcome, atMs })
+    return this.#queue.submit(run.record, (group) => this.#changes.recordLate(group, { run, outcome, atMs }))
   }
 
-  requestCancel({ tenant, record }: CallAddress, by: string, atMs: number): Promise<boolean> {
-    return this.#commits.submit('requestCancel', { tenant, record, by, atMs })
+  requestCancel(address: CallAddress, by: string, atMs: number): Promise<boolean> {
+    const asked = { ...address, by, atMs }
+    return this.#queue.submit(address.record, (group) => this.#changes.requestCancel(group, asked))
   }
 
   cancelRequests(): readonly CallAddress[] {
-    return this.#reader.cancelRequests(this.writer)
+    return this.#read(() =>
+      this.#database
+        .all('cancelRequests', this.#writer.no)
+        .map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') })),
+    )
   }
 
   settle(settlement: Settlement): Promise<SettleResult> {
-    return this.#commits.submit('settle', settlement)
+    return this.#queue.submit(settlement.record, (group) => this.#changes.settle(group, settlement))
   }
 
   async recover(nowMs: number): Promise<RecoveryReport> {
-    const dead = this.#reader.openWriters().filter(({ id }) => !this.isWriterAlive(id))
+    let deadWriters = 0
     let ambiguous = 0
-    for (const writer of dead) {
-      const recovered = await this.#commits.submit('recover', { ...writer, nowMs })
+    for (const dead of this.#deadWriters()) {
+      deadWriters += 1
+      const recovered = await this.#queue.submit('', (group) =>
+        recoverWriter(this.#database, group, { ...dead, nowMs }),
+      )
       ambiguous += recovered.ambiguous
-      if (recovered.isDone) removeLockFile(this.#lockFolder, writer.id)
+      if (recovered.isDone) removeLockFile(this.#lockFolder, dead.id)
     }
-    return { deadWriters: dead.length, ambiguous }
+    return { deadWriters, ambiguous }
   }
 
   isWriterAlive(writer: string): boolean {
-    return writer === this.writer || isWriterLocked(this.#lockFolder, writer)
+    return writer === this.#writer.id || isWriterLocked(this.#lockFolder, writer)
   }
 
   openChallenge(challenge: NewChallenge): Promise<ChallengeRecord> {
-    return this.#commits.submit('openChallenge', challenge)
+    return this.#queue.submit(challenge.id, (group) => openChallenge(this.#database, group, challenge))
   }
 
   findChallenge(id: string): ChallengeRecord | undefined {
-    const row = this.#reader.findChallenge(id)
+    const row = this.#read(() => this.#database.get('findChallenge', id))
     return row === undefined ? undefined : challengeFromRow(row)
   }
 
   completeChallenge(id: string, atMs: number): Promise<void> {
-    return this.#commits.submit('completeChallenge', { id, atMs })
+    return this.#queue.submit(id, (group) => completeChallenge(this.#database, group, { id, atMs }))
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
-    return this.#reader.list(filter)
+    const { state, limit } = filter
+    const tenant = filter.tenant ?? null
+    return this.#read(() => {
+      const rows =
+        state === undefined
+          ? this.#database.all('listCalls', tenant, tenant, limit)
+          : this.#database.all('listCallsByState', state, tenant, tenant, limit)
+      return rows.map((row) => callFromRow(row, this.#contents))
+    })
   }
 
   findByRecord(record: string): CallRecord | undefined {
-    return this.#reader.find(record)
+    return this.#read(() => this.#changes.find(record))
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
-    return this.#reader.readJournal(after, limit)
+    return this.#read(() => readJournal(this.#database, after, limit))
   }
 
   /** Checks the whole journal against the key; `head` is one kept elsewhere. */
   verify(head?: JournalHead): Verification {
-    return this.#reader.verify(head)
+    return this.#read(() => verifyJournal(this.#database, this.#keys.chain, head))
   }
 
   purge(nowMs: number, policy: RetentionPolicy): Promise<boolean> {
-    return this.#commits.submit('purge', { nowMs, policy })
+    const forgetting = { nowMs, policy, chainKey: this.#keys.chain }
+    return this.#queue.submit('', (group) => purgeStep(this.#database, group, forgetting))
   }
 
+  /** Writes a row for real: an empty transaction would not touch the disk. */
   probe(): Promise<void> {
-    return this.#commits.submit('probe', { atMs: this.#nowMs() })
+    return this.#queue.submit('', () => {
+      this.#database.run('writeMeta', 'probe', String(this.#nowMs()))
+    })
   }
 
   async close(): Promise<void> {
-    await this.#commits.close()
-    this.#reader.close()
+    await this.#checkpointer.close()
+    if (this.#writer.isStarted) {
+      await this.#queue
+        .submit('', (group) => this.#writer.sayGoodbye(group))
+        .finally(() => this.#writer.release())
+    }
+    this.#database.close()
   }
 
   #holderOf(record: string): { readonly kind: 'found'; readonly record: CallRecord } {
     const holder = this.findByRecord(record)
     if (holder !== undefined) return { kind: 'found', record: holder }
     throw new StoreError('not_written', 'a call vanished while it was being changed')
+  }
+
+  #deadWriters(): readonly { readonly no: number; readonly id: string }[] {
+    return this.#read(() => this.#database.all('openWriters'))
+      .map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
+      .filter(({ id }) => !this.isWriterAlive(id))
+  }
+
+  #read<T>(read: () => T): T {
+    try {
+      return read()
+    } catch (error) {
+      throw storeErrorOf(error, 'cannot read the database')
+    }
   }
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import { StoreError } from '#core/store-error'
 import { newDataKey, Sealer, wrapDataKey } from '#store/keys/sealer'
@@ -10,26 +11,28 @@ import { placeOf } from './group-contents.ts'
 import { isBusy, isStoreWide, storeErrorOf } from './sqlite-errors.ts'
 import { WriterLock } from './writer-lock.ts'
 
+/** Told after each commit, for metrics and for deciding when to move the log into the database. */
+export interface CommitObserver {
+  committed(changes: number, durationMs: number): void
+}
+
 export interface WriterOptions {
-  readonly id: string
   readonly database: Database
   readonly keys: StoreKeys
   readonly lockFolder: string
   readonly nowMs: () => number
-  /** Told after each commit, for metrics and for deciding when to move the log into the database. */
-  readonly onCommit: (changes: number, durationMs: number) => void
+  readonly observer: CommitObserver
 }
 
 /** This process as a writer: its lock, its data key and its chain. Begun by the first change. */
 export class Writer implements Committer {
-  readonly id: string
+  readonly id = randomUUID()
   readonly #options: WriterOptions
   #started: { readonly no: number; readonly lock: WriterLock; readonly sealer: Sealer } | undefined
   #head = { n: -1, link: CHAIN_START }
   #headKnown = true
 
   constructor(options: WriterOptions) {
-    this.id = options.id
     this.#options = options
   }
 
@@ -43,7 +46,7 @@ export class Writer implements Committer {
   }
 
   commit(changes: readonly PendingChange[]): 'committed' | 'busy' {
-    const { database, onCommit } = this.#options
+    const { database, observer } = this.#options
     const startedMs = performance.now()
     try {
       this.#begin()
@@ -63,7 +66,7 @@ export class Writer implements Committer {
       if (!this.#isCommitted(sealed)) throw this.#failed(error)
     }
     if (sealed !== undefined) this.#head = sealed
-    onCommit(changes.length, performance.now() - startedMs)
+    observer.committed(changes.length, performance.now() - startedMs)
     return 'committed'
   }
 
