@@ -47,6 +47,7 @@ export class MemoryStore implements Store {
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new Map<string, Mutable<ChallengeRecord>>()
   readonly #openChallenges = new Map<string, string>()
+  readonly #acknowledged: (() => void)[] = []
   readonly #mostCalls: number
 
   constructor(options: { readonly mostCalls?: number } = {}) {
@@ -62,19 +63,19 @@ export class MemoryStore implements Store {
     return row?.tenant === address.tenant ? { ...row } : undefined
   }
 
-  claim(call: NewCall): ClaimResult {
+  claim(call: NewCall): Promise<ClaimResult> {
     const row = this.#rows.get(call.record)
-    if (row !== undefined) return { kind: 'found', record: { ...row } }
+    if (row !== undefined) return this.#nextTurn({ kind: 'found', record: { ...row } })
     this.#insert(call, { state: 'running', outcome: undefined, finishedAtMs: undefined })
     this.#append(claimedEvent(call, 1, call.atMs))
-    return { kind: 'claimed', attempt: 1 }
+    return this.#nextTurn({ kind: 'claimed', attempt: 1 })
   }
 
-  reclaim(seen: CallRecord, atMs: number): ClaimResult {
+  reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
     const row = this.#rows.get(seen.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to run again is gone')
     if (row.state !== seen.state || row.attempt !== seen.attempt || row.writer !== seen.writer) {
-      return { kind: 'found', record: { ...row } }
+      return this.#nextTurn({ kind: 'found', record: { ...row } })
     }
     row.state = 'running'
     row.attempt += 1
@@ -83,30 +84,30 @@ export class MemoryStore implements Store {
     row.finishedAtMs = undefined
     row.cancelRequested = false
     this.#append(claimedEvent(row, row.attempt, atMs))
-    return { kind: 'claimed', attempt: row.attempt }
+    return this.#nextTurn({ kind: 'claimed', attempt: row.attempt })
   }
 
-  finish(finished: FinishedRun): FinishResult {
+  finish(finished: FinishedRun): Promise<FinishResult> {
     const { run, state, outcome, atMs } = finished
     const row = this.#rows.get(run.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to finish is gone')
     if (row.state !== 'running' || row.attempt !== run.attempt || row.writer !== this.writer) {
-      return { kind: 'found', record: { ...row } }
+      return this.#nextTurn({ kind: 'found', record: { ...row } })
     }
     row.state = state
     row.outcome = outcome
     row.finishedAtMs = atMs
     this.#append(endedEvent(row, row.attempt, { state, outcome, atMs }))
-    return { kind: 'recorded' }
+    return this.#nextTurn({ kind: 'recorded' })
   }
 
-  insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): FinishResult {
+  insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
     const row = this.#rows.get(call.record)
-    if (row !== undefined) return { kind: 'found', record: { ...row } }
+    if (row !== undefined) return this.#nextTurn({ kind: 'found', record: { ...row } })
     const { state, outcome, atMs } = finished
     this.#insert(call, { state, outcome, finishedAtMs: atMs })
     this.#append(endedEvent(call, 1, finished))
-    return { kind: 'recorded' }
+    return this.#nextTurn({ kind: 'recorded' })
   }
 
   recordLate(run: Attempt, late: Outcome, atMs: number): void {
@@ -219,6 +220,18 @@ export class MemoryStore implements Store {
   probe(): void {}
 
   close(): void {}
+
+  /** Acknowledges like a store that commits in groups: once per turn of the event loop, so that replies leave together. */
+  #nextTurn<T>(result: T): Promise<T> {
+    return new Promise((resolve) => {
+      this.#acknowledged.push(() => resolve(result))
+      if (this.#acknowledged.length === 1) {
+        setImmediate(() => {
+          for (const acknowledge of this.#acknowledged.splice(0)) acknowledge()
+        })
+      }
+    })
+  }
 
   #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): void {
     if (this.#rows.size >= this.#mostCalls) {
