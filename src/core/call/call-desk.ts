@@ -2,6 +2,7 @@ import type { Gateway } from '#core/gateway'
 import type { Store } from '#core/ports/store'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
+import { OpenChallenges } from './open-challenges.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
@@ -12,7 +13,7 @@ const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper'>
+export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'challenges'>
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
@@ -27,7 +28,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const running = new RunningCalls()
   const keeper = new OutcomeKeeper({ store, clock, log })
   const readiness = new Readiness(() => probeUntilItWorks())
-  const services: CallServices = { ...options, running, readiness, keeper }
+  const services: CallServices = { ...options, running, readiness, keeper, challenges: new OpenChallenges() }
   const timers = new Set<NodeJS.Timeout>()
 
   function probeUntilItWorks(): void {

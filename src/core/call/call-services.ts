@@ -2,6 +2,7 @@ import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { Registry } from '#core/registry'
+import type { OpenChallenges } from './open-challenges.ts'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
@@ -22,5 +23,6 @@ export interface CallServices {
   readonly running: RunningCalls
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
+  readonly challenges: OpenChallenges
   readonly maxResultBytes: number
 }

@@ -19,7 +19,10 @@ export async function checkRequirements(
   )
   const secrets = (requirements.secrets ?? []).filter(({ id }) => !isGiven(request.secrets.get(id)?.reveal()))
   const userId = requirements.userId === true && !isGiven(request.userId)
-  if (unauthorized.length === 0 && secrets.length === 0 && !userId) return
+  if (unauthorized.length === 0 && secrets.length === 0 && !userId) {
+    await completeChallenges(services, requirements.authorization ?? [], call)
+    return
+  }
   const authorization: Challenge[] = []
   for (const need of unauthorized) authorization.push(await openChallenge(services, need, { tool, call }))
   throw requirementMissing(tool, unauthorized, {
@@ -33,24 +36,40 @@ function isGiven(text: string | undefined): boolean {
   return text !== undefined && text !== ''
 }
 
+/** Where one authorization of one caller belongs; a user id is kept as a digest only. */
+function needOf(services: CallServices, provider: string, { tenant, principal, request }: IdentifiedCall) {
+  const user = request.userId === undefined ? '' : services.store.digest(`user:${request.userId}`)
+  return { tenant, principal: principal.id, user, provider }
+}
+
+/** Whoever polls a challenge learns that the token has arrived by another way. */
+async function completeChallenges(
+  services: CallServices,
+  needs: readonly AuthorizationRequirement[],
+  call: IdentifiedCall,
+): Promise<void> {
+  for (const { id: provider } of needs) {
+    const open = services.challenges.take(needOf(services, provider, call))
+    if (open !== undefined) await services.store.completeChallenge(open, services.clock.nowMs())
+  }
+}
+
 async function openChallenge(
   services: CallServices,
   need: AuthorizationRequirement,
   wanted: { readonly tool: Tool; readonly call: IdentifiedCall },
 ): Promise<Challenge> {
-  const { call, tool } = wanted
   const atMs = services.clock.nowMs()
+  const caller = needOf(services, need.id, wanted.call)
   const { id } = await services.store.openChallenge({
     id: services.newChallengeId(),
-    tenant: call.tenant,
-    principal: call.principal.id,
-    user: call.request.userId === undefined ? '' : services.store.digest(`user:${call.request.userId}`),
-    provider: need.id,
+    ...caller,
     scopes: [...(need.oauth2?.scopes ?? [])].sort(),
-    tool: tool.id,
+    tool: wanted.tool.id,
     atMs,
     expiresAtMs: atMs + CHALLENGE_LIFETIME_MS,
   })
+  services.challenges.note(caller, id)
   const url = `${services.publicUrl()}/challenges/${id}`
   return { id, url, checkUrl: `${url}/status` }
 }

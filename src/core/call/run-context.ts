@@ -1,5 +1,5 @@
 import { fault, type ToolError } from '#core/errors'
-import type { Logger } from '#core/ports/logger'
+import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
 import type { Secret } from '#core/secret'
 import type { Tool, ToolContext } from '#core/tool'
@@ -35,7 +35,7 @@ export class RunContext implements ToolContext {
   }
 
   get log(): Logger {
-    return this.#services.log
+    return boundLogger(this.#services.log, { tool: this.#running.tool.id, record: this.#running.call.record })
   }
 
   get signal(): AbortSignal {

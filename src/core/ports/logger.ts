@@ -7,3 +7,13 @@ export interface Logger {
 }
 
 export const SILENT_LOGGER: Logger = { debug() {}, info() {}, warn() {}, error() {} }
+
+/** The same log with fields of its own on every line. */
+export function boundLogger(log: Logger, bound: object): Logger {
+  return {
+    debug: (fields, message) => log.debug({ ...bound, ...fields }, message),
+    info: (fields, message) => log.info({ ...bound, ...fields }, message),
+    warn: (fields, message) => log.warn({ ...bound, ...fields }, message),
+    error: (fields, message) => log.error({ ...bound, ...fields }, message),
+  }
+}
