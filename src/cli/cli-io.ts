@@ -26,6 +26,8 @@ export interface CliIo {
   readonly services: Services
   /** Calls back at each request to stop (Ctrl-C, SIGTERM); gives the way to stop listening. */
   onStop(listener: () => void): () => void
+  /** Calls back for each rejected promise nobody handles, which then does not end the process; gives the way out. */
+  onStrayRejection(listener: (reason: unknown) => void): () => void
   /** Ends the process now. */
   exit(code: number): void
   /** Starts `collet` again in a child process with these arguments. */

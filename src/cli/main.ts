@@ -20,6 +20,7 @@ const io: CliIo = {
   clock: SYSTEM_CLOCK,
   services: REAL_SERVICES,
   onStop,
+  onStrayRejection,
   exit: (code) => process.exit(code),
   startProcess,
 }
@@ -47,6 +48,11 @@ function onStop(listener: () => void): () => void {
     for (const signal of signals) process.off(signal, listener)
     process.off('disconnect', listener)
   }
+}
+
+function onStrayRejection(listener: (reason: unknown) => void): () => void {
+  process.on('unhandledRejection', listener)
+  return () => process.off('unhandledRejection', listener)
 }
 
 /** In a process group of its own: Ctrl-C on the terminal reaches the parent only, which passes it on once. */

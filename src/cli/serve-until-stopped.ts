@@ -12,6 +12,12 @@ export async function serveUntilStopped(
 ): Promise<ExitCode> {
   const { output, services } = context
   const stop = listenForStop(context)
+  // A tool that loses sight of a promise must not take everybody else's calls down with it.
+  const endWatch = context.onStrayRejection((reason) => {
+    output.warn(
+      `A tool left a failed promise behind: ${reason instanceof Error ? reason.stack : String(reason)}`,
+    )
+  })
   try {
     const server = await output.during('Starting', services.startServer(settings, options))
     for (const warning of server.warnings) output.warn(warning)
@@ -24,6 +30,7 @@ export async function serveUntilStopped(
     throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
   } finally {
     stop.end()
+    endWatch()
   }
 }
 

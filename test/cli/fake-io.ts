@@ -49,6 +49,7 @@ export class FakeIo {
         this.#listeners.add(listener)
         return () => this.#listeners.delete(listener)
       },
+      onStrayRejection: () => () => {},
       exit: (code) => this.exits.push(code),
       startProcess: () => unused('startProcess'),
       ...this.#changes,
