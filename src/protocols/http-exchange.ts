@@ -20,6 +20,8 @@ export interface HttpRequest {
   readonly principal: Principal
   /** Trace id of the request: from `traceparent`, or made by the server. */
   readonly traceId: string
+  /** The same as a W3C header, with the span of this request. */
+  readonly traceparent?: string
 }
 
 export interface HttpReply {

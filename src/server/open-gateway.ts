@@ -40,6 +40,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     clock,
     log,
     fetch,
+    hooks: settings.hooks,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,

@@ -1,6 +1,7 @@
 import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
+import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminRoutes } from './admin-routes.ts'
@@ -59,6 +60,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     for (const part of closing.toReversed()) await part()
   }
   try {
+    const { admit } = settings.hooks
     const startToken = await createStartToken(settings.dataFolder)
     closing.push(startToken.close)
     const endpoint = settings.otlpEndpoint
@@ -66,7 +68,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     if (spans !== undefined) closing.push(spans.close)
     const app = createHttpApp({
       routes: [
-        ...otcRoutes(observeCalls(desk, { metrics, clock }), { serverVersion: VERSION }),
+        ...otcRoutes(observeCalls(desk, { metrics, clock }), {
+          serverVersion: VERSION,
+          ...otcOptions(settings),
+        }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],
@@ -76,6 +81,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metrics,
       clock,
       ...(spans === undefined ? {} : { spans }),
+      ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
     url = await app.listen()
@@ -91,4 +97,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
+}
+
+function otcOptions({ otc }: Settings) {
+  const { omitListKey, ...switches } = otc
+  return omitListKey === undefined ? switches : { ...switches, omitListKey }
+}
+
+function refuseUnlessAdmitted(refusal: string | undefined): void {
+  if (refusal !== undefined) throw fault('not_authorized', refusal)
 }

@@ -9,6 +9,7 @@ import type {
   CallAddress,
   CallFilter,
   CallRecord,
+  ChallengeNeed,
   ChallengeRecord,
   ClaimResult,
   FinishedRun,
@@ -170,11 +171,11 @@ export class MemoryStore implements Store {
     return found === undefined ? undefined : { ...found }
   }
 
-  completeChallenge(id: string, atMs: number): void {
-    const found = this.#challenges.get(id)
+  completeChallenge(need: ChallengeNeed, atMs: number): void {
+    const found = this.#challenges.get(this.#openChallenges.get(challengeKey(need)) ?? '')
     if (found?.status !== 'pending') return
     found.status = 'completed'
-    const { tenant, principal, provider } = found
+    const { id, tenant, principal, provider } = found
     this.#append({ type: 'challenge.completed', at: atMs, challenge: id, tenant, principal, provider })
   }
 
@@ -212,9 +213,19 @@ export class MemoryStore implements Store {
       row.late = undefined
       row.expired = true
     }
+    this.#forgetChallenges(nowMs - policy.resultsMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
     if (kept > 0) this.#groups.splice(0, kept)
     return false
+  }
+
+  #forgetChallenges(beforeMs: number): void {
+    for (const [id, challenge] of this.#challenges) {
+      if (challenge.expiresAtMs >= beforeMs) continue
+      this.#challenges.delete(id)
+      const key = challengeKey(challenge)
+      if (this.#openChallenges.get(key) === id) this.#openChallenges.delete(key)
+    }
   }
 
   probe(): void {}

@@ -20,6 +20,7 @@ export function openTestDesk(tools: readonly Tool[], changes: Partial<CallDeskOp
     clock: SYSTEM_CLOCK,
     log: SILENT_LOGGER,
     fetch,
+    hooks: {},
     newCallId: randomUUID,
     newChallengeId: randomUUID,
     publicUrl: () => 'http://127.0.0.1:4100',

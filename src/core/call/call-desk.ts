@@ -2,7 +2,6 @@ import type { Gateway } from '#core/gateway'
 import type { Store } from '#core/ports/store'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
-import { OpenChallenges } from './open-challenges.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
@@ -13,7 +12,7 @@ const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'challenges'>
+export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper'>
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
@@ -28,7 +27,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const running = new RunningCalls()
   const keeper = new OutcomeKeeper({ store, clock, log })
   const readiness = new Readiness(() => probeUntilItWorks())
-  const services: CallServices = { ...options, running, readiness, keeper, challenges: new OpenChallenges() }
+  const services: CallServices = { ...options, running, readiness, keeper }
   const timers = new Set<NodeJS.Timeout>()
 
   function probeUntilItWorks(): void {

@@ -1,15 +1,28 @@
 import type { ToolError } from '#core/errors'
 import type { CallError } from '#core/outcome'
 
+const NO_MESSAGE = 'The tool failed without saying why.'
+
+/** An error as it is recorded and sent. A JavaScript tool may have put anything into it: only what fits stays (OTC-84). */
 export function callErrorOf(error: ToolError): CallError {
-  const { developerMessage, retryAfterMs, additionalPromptContent, details } = error
+  const { retryAfterMs, details } = error
+  const developerMessage = textOf(error.developerMessage)
+  const additionalPromptContent = textOf(error.additionalPromptContent)
   return {
     code: error.code,
-    message: error.message,
-    canRetry: error.canRetry,
+    message: textOf(error.message) ?? NO_MESSAGE,
+    canRetry: error.canRetry === true,
     ...(developerMessage === undefined ? {} : { developerMessage }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(isDuration(retryAfterMs) ? { retryAfterMs } : {}),
     ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
-    ...(details.issues === undefined && details.missing === undefined ? {} : { details }),
+    ...(details?.issues === undefined && details?.missing === undefined ? {} : { details }),
   }
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+function isDuration(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
 }

@@ -4,7 +4,7 @@ import { hasEffects } from '#core/tool'
 import { callErrorOf } from './call-error-of.ts'
 import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
-import { redactSecrets } from './redact-secrets.ts'
+import { redactSecrets, redactThrown } from './redact-secrets.ts'
 import { RunContext } from './run-context.ts'
 import { attemptOf, type Interruption, type RunningCall } from './running-calls.ts'
 import { serializeOutput } from './serialize-output.ts'
@@ -92,7 +92,10 @@ function errorOfRun(services: CallServices, running: RunningCall, error: unknown
     const said = redactSecrets(callErrorOf(error), call.request)
     return { ...said, code: isFailure(said.code) ? said.code : 'tool_failed' }
   }
-  services.log.error({ err: error, tool: tool.id, record: call.record }, 'a tool threw')
+  services.log.error(
+    { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
+    'a tool threw',
+  )
   return { code: 'tool_failed', message: `${tool.name} failed unexpectedly.`, canRetry: false }
 }
 

@@ -5,6 +5,7 @@ import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { mayRunAgain } from './may-run-again.ts'
+import { LOST } from './running-calls.ts'
 
 /** A running call of another process is looked at this often. */
 const JOIN_POLL_MS = 50
@@ -17,8 +18,9 @@ export type Found =
 /** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
 export async function lookUp(services: CallServices, call: IdentifiedCall): Promise<Found | undefined> {
   for (;;) {
-    const joined = join(services, call)
-    if (joined !== undefined) return { kind: 'answer', outcome: await joined }
+    const outcome = await join(services, call)
+    if (outcome === LOST) continue
+    if (outcome !== undefined) return { kind: 'answer', outcome }
     const read = services.store.find(call)
     const record = read instanceof Promise ? await read : read
     if (record === undefined) return undefined
@@ -29,7 +31,10 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
 }
 
 /** The outcome of the same call running in this process, if it does. */
-export function join(services: CallServices, call: IdentifiedCall): Promise<Outcome> | undefined {
+export function join(
+  services: CallServices,
+  call: IdentifiedCall,
+): Promise<Outcome | typeof LOST> | undefined {
   const running = services.running.get(call.record)
   if (running === undefined) return undefined
   checkSameRequest(services, call, { tool: running.tool.id, fingerprint: running.call.fingerprint })

@@ -6,7 +6,8 @@ import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { join } from './look-up.ts'
 import { recordOutcome } from './record-outcome.ts'
-import type { RunningCall } from './running-calls.ts'
+import { refusalOutcome } from './refusal-outcome.ts'
+import { LOST, type RunningCall } from './running-calls.ts'
 
 export interface CheckedCall {
   readonly call: IdentifiedCall
@@ -25,7 +26,10 @@ export type RunResult =
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
 export async function runCall(services: CallServices, checked: CheckedCall): Promise<RunResult> {
   const joined = join(services, checked.call)
-  if (joined !== undefined) return { kind: 'answer', outcome: await joined, joined: true }
+  if (joined !== undefined) {
+    const outcome = await joined
+    return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: true }
+  }
   const running = services.running.start(checked.call, checked.tool)
   const newCall = toNewCall(services, checked)
   const attempt = await claim(services, { running, newCall, checked })
@@ -60,10 +64,10 @@ async function claim(
       : services.store.reclaim(seen, newCall.atMs))
     if (result.kind === 'claimed') return result.attempt
   } catch (error) {
-    abandon(services, running)
+    abandon(services, running, refusalOutcome(services, error))
     throw error
   }
-  abandon(services, running)
+  abandon(services, running, LOST)
   return undefined
 }
 
@@ -72,18 +76,10 @@ function isClaimed({ tool, seen }: CheckedCall): boolean {
   return hasEffects(tool.policy) || seen !== undefined
 }
 
-function abandon(services: CallServices, running: RunningCall): void {
+/** Nothing ran: whoever joined gets the refusal, or looks at the record that won. */
+function abandon(services: CallServices, running: RunningCall, end: Outcome | typeof LOST): void {
   services.running.end(running)
-  running.settle({
-    ok: false,
-    error: {
-      code: 'not_ready',
-      message: 'The tool server could not record the call, so nothing was run. Try again shortly.',
-      canRetry: false,
-      retryAfterMs: 1_000,
-    },
-    durationMs: 0,
-  })
+  running.settle(end)
 }
 
 function toNewCall(services: CallServices, { call, tool }: CheckedCall): NewCall {

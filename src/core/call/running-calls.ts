@@ -6,14 +6,17 @@ import type { IdentifiedCall } from './identified-call.ts'
 /** Why a run is ended from outside. */
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 
+/** The claim went to somebody else's record: whoever joined looks there. */
+export const LOST = 'lost'
+
 /** One run of this process, from before its claim until its outcome is durable. */
 export class RunningCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
   interruption: Interruption | undefined
   #interrupt: ((why: Interruption) => void) | undefined
-  #done: PromiseWithResolvers<Outcome> | undefined
-  #outcome: Outcome | undefined
+  #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
+  #outcome: Outcome | typeof LOST | undefined
 
   constructor(call: IdentifiedCall, tool: Tool) {
     this.call = call
@@ -21,13 +24,13 @@ export class RunningCall {
   }
 
   /** What a joining request waits for. A waiter that leaves detaches and aborts nobody (rule 10). */
-  get done(): Promise<Outcome> {
+  get done(): Promise<Outcome | typeof LOST> {
     if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
-    this.#done ??= Promise.withResolvers<Outcome>()
+    this.#done ??= Promise.withResolvers<Outcome | typeof LOST>()
     return this.#done.promise
   }
 
-  settle(outcome: Outcome): void {
+  settle(outcome: Outcome | typeof LOST): void {
     this.#outcome = outcome
     this.#done?.resolve(outcome)
   }

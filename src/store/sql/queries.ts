@@ -61,7 +61,8 @@ export const QUERIES = {
   saveCheckpoint: `INSERT INTO checkpoints (writer, n, link, signature) VALUES (?, ?, ?, ?)
     ON CONFLICT (writer) DO UPDATE SET n = excluded.n, link = excluded.link, signature = excluded.signature`,
   checkpointOf: 'SELECT n, link, signature FROM checkpoints WHERE writer = ?',
-  deleteChallenges: 'DELETE FROM challenges WHERE expires_at < ?',
+  deleteChallenges:
+    'DELETE FROM challenges WHERE id IN (SELECT id FROM challenges WHERE expires_at < ? LIMIT ?)',
 
   expireChallenge:
     "UPDATE challenges SET status = 'failed' WHERE need = ? AND status = 'pending' AND expires_at <= ?",

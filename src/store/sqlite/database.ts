@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError } from '#core/store-error'
@@ -79,6 +79,7 @@ export class Database {
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
 export function openDatabase(path: string, keys: StoreKeys): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
     database = connect(path)

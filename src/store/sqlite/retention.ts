@@ -21,9 +21,9 @@ export function purgeStep(database: Database, group: OpenGroup, forgetting: Forg
   const calls = forgetResults(database, nowMs - policy.resultsMs)
   const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
-  database.run('deleteChallenges', nowMs - policy.resultsMs)
+  const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
-  return calls === STEP || tombstones === STEP || groups >= STEP
+  return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */

@@ -6,6 +6,7 @@ import type {
   CallAddress,
   CallFilter,
   CallRecord,
+  ChallengeNeed,
   ChallengeRecord,
   ClaimResult,
   FinishedRun,
@@ -19,6 +20,7 @@ import type {
   Store,
 } from '#core/ports/store'
 import { StoreError } from '#core/store-error'
+import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { callFromRow } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
@@ -170,8 +172,11 @@ export class SqliteStore implements Store {
     return row === undefined ? undefined : challengeFromRow(row)
   }
 
-  completeChallenge(id: string, atMs: number): Promise<void> {
-    return this.#queue.submit(id, (group) => completeChallenge(this.#database, group, { id, atMs }))
+  /** Looks before it writes: most calls that bring a token were never challenged. */
+  async completeChallenge(need: ChallengeNeed, atMs: number): Promise<void> {
+    const key = challengeKey(need)
+    if (this.#read(() => this.#database.get('openChallenge', key)) === undefined) return
+    await this.#queue.submit(key, (group) => completeChallenge(this.#database, group, { key, atMs }))
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
