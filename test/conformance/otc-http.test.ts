@@ -14,6 +14,10 @@ import { JWT_AUDIENCE, JWT_SECRET } from './vector-jwt.ts'
 const openApi = new OpenApiCheck()
 const vectors = readServerVectors()
 
+it('finds every server vector', () => {
+  expect(vectors).toHaveLength(76)
+})
+
 describe.each([
   ['memory', testSettings],
   ['SQLite', sqliteSettings],
