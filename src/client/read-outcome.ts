@@ -44,7 +44,7 @@ function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFai
   return new CallFailure(wire.class, message, {
     ...factsOf(run),
     ...wire,
-    callId: wire.callId ?? answer.headers.get('collet-call-id') ?? run.callId,
+    callId: wire.callId ?? run.callId,
     canRetry: wire.canRetry || (wire.class === 'server' && refused),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     status: answer.status,

@@ -108,8 +108,10 @@ describe('the packed package, installed elsewhere', () => {
       'README.md',
       'bin',
       'dist',
+      'docs',
       'package.json',
       'vectors',
     ])
+    expect(readdirSync(join(project, 'node_modules/collet/docs'))).toEqual(['errors.md'])
   })
 })
