@@ -27,8 +27,8 @@ import { hasEffects } from '#core/tool'
 import { challengeKey } from './challenge-key.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
-/** Rough heap cost of one call with its events; the store refuses new calls before the heap is full. */
-const BYTES_PER_CALL = 3_072
+/** Rough heap cost of one call with its events, without its result. */
+const BYTES_PER_CALL = 2_048
 const PURGE_STEP = 1_000
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -49,10 +49,12 @@ export class MemoryStore implements Store {
   readonly #challenges = new Map<string, Mutable<ChallengeRecord>>()
   readonly #openChallenges = new Map<string, string>()
   readonly #acknowledged: (() => void)[] = []
-  readonly #mostCalls: number
+  #lastGroup = -1
+  #bytes = 0
+  readonly #mostBytes: number
 
-  constructor(options: { readonly mostCalls?: number } = {}) {
-    this.#mostCalls = options.mostCalls ?? Math.floor(getHeapStatistics().heap_size_limit / BYTES_PER_CALL)
+  constructor(options: { readonly mostBytes?: number } = {}) {
+    this.#mostBytes = options.mostBytes ?? Math.floor(getHeapStatistics().heap_size_limit / 2)
   }
 
   digest(text: string): string {
@@ -98,6 +100,7 @@ export class MemoryStore implements Store {
     row.state = state
     row.outcome = outcome
     row.finishedAtMs = atMs
+    this.#bytes += outcomeBytes(outcome)
     this.#append(endedEvent(row, row.attempt, { state, outcome, atMs }))
     return this.#nextTurn({ kind: 'recorded' })
   }
@@ -114,7 +117,7 @@ export class MemoryStore implements Store {
   recordLate(run: Attempt, late: Outcome, atMs: number): void {
     const row = this.#rows.get(run.record)
     if (row === undefined) return
-    row.late = late
+    if (row.attempt === run.attempt && !row.expired) row.late ??= late
     this.#append(endedEvent(row, run.attempt, { state: 'late', outcome: late, atMs }))
   }
 
@@ -208,14 +211,18 @@ export class MemoryStore implements Store {
       steps += 1
       const keepsKey =
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
-      if (!keepsKey) this.#rows.delete(row.record)
+      if (!keepsKey) {
+        this.#rows.delete(row.record)
+        this.#bytes -= BYTES_PER_CALL
+      }
+      this.#bytes -= outcomeBytes(row.outcome)
       row.outcome = undefined
       row.late = undefined
       row.expired = true
     }
     this.#forgetChallenges(nowMs - policy.resultsMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
-    if (kept > 0) this.#groups.splice(0, kept)
+    this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
     return false
   }
 
@@ -228,7 +235,14 @@ export class MemoryStore implements Store {
     }
   }
 
-  probe(): void {}
+  probe(): void {
+    this.#checkRoom()
+  }
+
+  #checkRoom(): void {
+    if (this.#bytes < this.#mostBytes) return
+    throw new StoreError('full', `the memory store holds ${this.#rows.size} calls and takes no more`)
+  }
 
   close(): void {}
 
@@ -245,9 +259,8 @@ export class MemoryStore implements Store {
   }
 
   #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): void {
-    if (this.#rows.size >= this.#mostCalls) {
-      throw new StoreError('full', `the memory store holds ${this.#rows.size} calls and takes no more`)
-    }
+    this.#checkRoom()
+    this.#bytes += bytesOf(end.outcome)
     this.#rows.set(call.record, {
       tenant: call.tenant,
       record: call.record,
@@ -274,12 +287,27 @@ export class MemoryStore implements Store {
   }
 
   #append(event: JournalEvent): void {
-    const group = (this.#groups.at(-1)?.group ?? -1) + 1
-    this.#groups.push({ writer: this.writer, group, link: '', atMs: event.at, events: [event] })
+    this.#lastGroup += 1
+    this.#groups.push({
+      writer: this.writer,
+      group: this.#lastGroup,
+      link: '',
+      atMs: event.at,
+      events: [event],
+    })
   }
 }
 
 function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
   if (row.finishedAtMs === undefined) return false
   return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+}
+
+/** What a call costs, roughly: enough to refuse before the heap is full. */
+function bytesOf(outcome: Outcome | undefined): number {
+  return BYTES_PER_CALL + outcomeBytes(outcome)
+}
+
+function outcomeBytes(outcome: Outcome | undefined): number {
+  return outcome?.ok === true ? 2 * outcome.valueJson.length : 0
 }

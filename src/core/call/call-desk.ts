@@ -6,8 +6,8 @@ import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
 import { RunningCalls } from './running-calls.ts'
+import { StoreWatch } from './store-watch.ts'
 
-const FIRST_PROBE_MS = 250
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
@@ -25,26 +25,11 @@ export interface CallDesk extends Gateway {
 export function openCallDesk(options: CallDeskOptions): CallDesk {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
-  const keeper = new OutcomeKeeper({ store, clock, log })
-  const readiness = new Readiness(() => probeUntilItWorks())
+  const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
+  const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
+  const readiness = new Readiness(() => watch.start())
   const services: CallServices = { ...options, running, readiness, keeper }
   const timers = new Set<NodeJS.Timeout>()
-
-  function probeUntilItWorks(): void {
-    const timer = setTimeout(async () => {
-      timers.delete(timer)
-      try {
-        await store.probe()
-        await keeper.flush()
-        readiness.noteStoreWorks()
-        log.info({}, 'the store takes writes again')
-      } catch (error) {
-        log.error({ err: error }, 'the store still does not take writes')
-        probeUntilItWorks()
-      }
-    }, FIRST_PROBE_MS)
-    timers.add(timer.unref())
-  }
 
   function every(ms: number, what: string, act: () => Promise<void>): void {
     const timer = setInterval(() => {
@@ -78,8 +63,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
         running.interruptAll('shutdown')
         await running.waitUntilIdle(CANCEL_WAIT_MS)
       }
+      watch.stop()
       await keeper.flush()
-      keeper.close()
       for (const timer of timers) clearInterval(timer)
     },
   }

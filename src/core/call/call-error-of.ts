@@ -1,6 +1,8 @@
 import type { ToolError } from '#core/errors'
 import type { CallError } from '#core/outcome'
 
+/** Error texts are for reading; a dump belongs in a log. */
+const LONGEST_TEXT = 16_384
 const NO_MESSAGE = 'The tool failed without saying why.'
 
 /** An error as it is recorded and sent. A JavaScript tool may have put anything into it: only what fits stays (OTC-84). */
@@ -20,7 +22,7 @@ export function callErrorOf(error: ToolError): CallError {
 }
 
 function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined
+  return typeof value === 'string' && value !== '' ? value.slice(0, LONGEST_TEXT) : undefined
 }
 
 function isDuration(value: unknown): value is number {

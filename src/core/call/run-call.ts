@@ -1,13 +1,14 @@
 import type { Outcome } from '#core/outcome'
-import type { CallRecord, NewCall } from '#core/ports/store'
+import type { Attempt, CallRecord, NewCall } from '#core/ports/store'
 import { hasEffects, type Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
+import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { join } from './look-up.ts'
 import { recordOutcome } from './record-outcome.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
-import { LOST, type RunningCall } from './running-calls.ts'
+import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
 
 export interface CheckedCall {
   readonly call: IdentifiedCall
@@ -30,19 +31,22 @@ export async function runCall(services: CallServices, checked: CheckedCall): Pro
     const outcome = await joined
     return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: true }
   }
+  // Validation may have waited: nothing starts once we drain.
+  checkReady(services)
   const running = services.running.start(checked.call, checked.tool)
   const newCall = toNewCall(services, checked)
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
-  const ran = await execute(services, running, { input: checked.input, attempt })
-  const outcome = await recordOutcome(services, {
-    running,
-    newCall,
-    attempt,
-    outcome: ran,
-    claimed: isClaimed(checked),
-  })
-  return { kind: 'answer', outcome, joined: false }
+  const { outcome: ran, late } = await execute(services, running, checked.input)
+  const claimed = isClaimed(checked)
+  const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
+  if (late !== undefined) keepLate(services, attemptOf(running, attempt), late)
+  return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: false }
+}
+
+/** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
+function keepLate(services: CallServices, run: Attempt, late: Promise<Outcome>): void {
+  services.running.holdSlotUntil(late.then((outcome) => services.keeper.recordLate(run, outcome)))
 }
 
 interface Claiming {
@@ -64,6 +68,7 @@ async function claim(
       : services.store.reclaim(seen, newCall.atMs))
     if (result.kind === 'claimed') return result.attempt
   } catch (error) {
+    services.running.noteAbandoned(running)
     abandon(services, running, refusalOutcome(services, error))
     throw error
   }

@@ -6,6 +6,9 @@ import type { IdentifiedCall } from './identified-call.ts'
 /** Why a run is ended from outside. */
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 
+/** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
+const MOST_ABANDONED = 10_000
+
 /** The claim went to somebody else's record: whoever joined looks there. */
 export const LOST = 'lost'
 
@@ -58,6 +61,7 @@ export function attemptOf(running: RunningCall, attempt: number): Attempt {
 export class RunningCalls {
   readonly #byRecord = new Map<string, RunningCall>()
   readonly #idle = new Set<() => void>()
+  readonly #abandoned = new Set<string>()
   #late = 0
 
   get size(): number {
@@ -79,12 +83,26 @@ export class RunningCalls {
     return running
   }
 
+  /** Only its own entry: another attempt of the same call may have taken its place. */
   end(running: RunningCall): void {
-    this.#byRecord.delete(running.call.record)
+    if (this.#byRecord.get(running.call.record) === running) this.#byRecord.delete(running.call.record)
     if (this.#byRecord.size === 0 && this.#idle.size > 0) {
       for (const wake of this.#idle) wake()
       this.#idle.clear()
     }
+  }
+
+  /** Its claim's commit was reported as failed: if a row shows up after all, its run never started (rule 11). */
+  noteAbandoned({ call }: RunningCall): void {
+    if (!call.keyed) return
+    this.#abandoned.add(call.record)
+    if (this.#abandoned.size > MOST_ABANDONED)
+      this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
+  }
+
+  /** Whether a claim of ours under this record never started; true once. */
+  takeAbandoned(record: string): boolean {
+    return this.#abandoned.delete(record)
   }
 
   holdSlotUntil(settled: Promise<unknown>): void {

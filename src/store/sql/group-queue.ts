@@ -30,17 +30,24 @@ export class GroupQueue {
   #waiting: PendingChange[] = []
   #scheduled = false
   #busySinceMs: number | undefined
+  #isClosed = false
 
   constructor(committer: Committer) {
     this.#committer = committer
   }
 
-  get size(): number {
-    return this.#waiting.length
-  }
-
-  submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T> {
+  /** `isLast` closes the queue behind this change. */
+  submit<T>(
+    key: string,
+    apply: (group: OpenGroup) => T,
+    options: { readonly isLast?: boolean } = {},
+  ): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      if (this.#isClosed) {
+        reject(new StoreError('not_written', 'the store is closed'))
+        return
+      }
+      this.#isClosed = options.isLast ?? false
       let result: T
       this.#waiting.push({
         key,

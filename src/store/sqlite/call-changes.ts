@@ -13,7 +13,7 @@ import type {
 } from '#core/ports/store'
 import { StoreError } from '#core/store-error'
 import { settledOutcome } from '#store/settled-outcome'
-import { callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
+import { boundText, callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
 import { optionalInteger, text } from '#store/sql/row'
@@ -87,7 +87,7 @@ export class CallChanges {
 
   finish(group: OpenGroup, finished: FinishedRun): Recorded | typeof TAKEN {
     const { run, state, outcome, atMs } = finished
-    const slice = group.addPayload(outcomeToText(outcome))
+    const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
     const changed = this.#database.run(
       'finishCall',
       state,
@@ -109,8 +109,11 @@ export class CallChanges {
     group: OpenGroup,
     late: { readonly run: Attempt; readonly outcome: Outcome; readonly atMs: number },
   ): void {
-    const slice = group.addPayload(outcomeToText(late.outcome))
-    if (this.#database.run('lateCall', slice.group, slice.at, slice.length, late.run.record) > 0)
+    const slice = group.addPayload(boundText(late.run.record, outcomeToText(late.outcome)))
+    if (
+      this.#database.run('lateCall', slice.group, slice.at, slice.length, late.run.record, late.run.attempt) >
+      0
+    )
       group.addReference()
     group.append(
       endedEvent(late.run, late.run.attempt, { state: 'late', outcome: late.outcome, atMs: late.atMs }),
@@ -137,7 +140,9 @@ export class CallChanges {
     } else {
       const outcome = settledOutcome(settlement)
       const slice: Slice | typeof NO_SLICE =
-        outcome === undefined ? NO_SLICE : group.addPayload(outcomeToText(outcome))
+        outcome === undefined
+          ? NO_SLICE
+          : group.addPayload(boundText(settlement.record, outcomeToText(outcome)))
       if (outcome !== undefined) group.addReference()
       const { as, atMs, record } = settlement
       this.#database.run('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
@@ -152,9 +157,12 @@ export class CallChanges {
   }
 
   #insert(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'> | undefined): boolean {
-    const caller = group.addCaller(callerToText(call))
-    const input = group.addPayload(call.inputJson)
-    const outcome = finished === undefined ? NO_SLICE : group.addPayload(outcomeToText(finished.outcome))
+    const caller = group.addCaller(boundText(call.record, callerToText(call)))
+    const input = group.addPayload(boundText(call.record, call.inputJson))
+    const outcome =
+      finished === undefined
+        ? NO_SLICE
+        : group.addPayload(boundText(call.record, outcomeToText(finished.outcome)))
     const inserted = this.#database.run(
       'insertCall',
       call.record,

@@ -54,6 +54,16 @@ export class Database {
     if (this.#connection.isTransaction) this.#rollback.run()
   }
 
+  /** Reads that all see the same state of the database. */
+  snapshot<T>(read: () => T): T {
+    this.#connection.exec('BEGIN')
+    try {
+      return read()
+    } finally {
+      this.#connection.exec('COMMIT')
+    }
+  }
+
   exec(sql: string): void {
     this.#connection.exec(sql)
   }

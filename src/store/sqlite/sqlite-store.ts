@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { realpathSync } from 'node:fs'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
 import type {
@@ -22,23 +23,27 @@ import type {
 import { StoreError } from '#core/store-error'
 import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
-import { callFromRow } from '#store/sql/call-row'
+import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
-import { integer, text } from '#store/sql/row'
+import { integer, type Row, text } from '#store/sql/row'
 import { CallChanges, TAKEN } from './call-changes.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
 import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
-import { recoverWriter } from './recovery.ts'
+import { type DeadWriter, recoverWriter } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { type Verification, verifyJournal } from './verify-journal.ts'
 import { Writer } from './writer.ts'
-import { isWriterLocked, removeLockFile } from './writer-lock.ts'
+import { lockStateOf, removeLockFile } from './writer-lock.ts'
 
 const DIGEST_CHARACTERS = 24
+/** Sorts behind every record: a writer's last change comes after all others of its group. */
+const LAST_KEY = '~'
+/** A living writer puts a removed lock file back well within this time. */
+const MISSING_LOCK_GRACE_MS = 15_000
 
 export interface SqliteStoreOptions {
   readonly path: string
@@ -59,12 +64,15 @@ export class SqliteStore implements Store {
   readonly #changes: CallChanges
   readonly #lockFolder: string
   readonly #nowMs: () => number
+  readonly #missingSinceMs = new Map<string, number>()
+  #closing: Promise<void> | undefined
 
   constructor(options: SqliteStoreOptions) {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
-    this.#lockFolder = `${options.path}-writers`
     this.#database = openDatabase(options.path, this.#keys)
+    // The same database under another name must have the same locks.
+    this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#contents = new GroupContents(this.#database, this.#keys.wrap)
     this.#checkpointer = new Checkpointer(this.#database)
     this.#writer = new Writer({
@@ -146,21 +154,27 @@ export class SqliteStore implements Store {
   }
 
   async recover(nowMs: number): Promise<RecoveryReport> {
-    let deadWriters = 0
+    this.#writer.keepLock()
+    const dead = this.#read(() => this.#database.all('openWriters'))
+      .map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
+      .filter(({ id }) => !this.isWriterAlive(id))
     let ambiguous = 0
-    for (const dead of this.#deadWriters()) {
-      deadWriters += 1
-      const recovered = await this.#queue.submit('', (group) =>
-        recoverWriter(this.#database, group, { ...dead, nowMs }),
-      )
-      ambiguous += recovered.ambiguous
-      if (recovered.isDone) removeLockFile(this.#lockFolder, dead.id)
-    }
-    return { deadWriters, ambiguous }
+    for (const writer of dead) ambiguous += await this.#recoverWriter(writer, nowMs)
+    return { deadWriters: dead.length, ambiguous }
   }
 
   isWriterAlive(writer: string): boolean {
-    return writer === this.#writer.id || isWriterLocked(this.#lockFolder, writer)
+    if (writer === this.#writer.id) return true
+    const lock = lockStateOf(this.#lockFolder, writer)
+    if (lock !== 'missing') {
+      this.#missingSinceMs.delete(writer)
+      return lock === 'locked'
+    }
+    const row = this.#read(() => this.#database.get('writerEnd', writer))
+    if (row === undefined || row.ended_at !== null) return false
+    const sinceMs = this.#missingSinceMs.get(writer) ?? performance.now()
+    this.#missingSinceMs.set(writer, sinceMs)
+    return performance.now() - sinceMs < MISSING_LOCK_GRACE_MS
   }
 
   openChallenge(challenge: NewChallenge): Promise<ChallengeRecord> {
@@ -182,26 +196,29 @@ export class SqliteStore implements Store {
   list(filter: CallFilter): readonly CallRecord[] {
     const { state, limit } = filter
     const tenant = filter.tenant ?? null
-    return this.#read(() => {
+    return this.#snapshot(() => {
       const rows =
         state === undefined
           ? this.#database.all('listCalls', tenant, tenant, limit)
-          : this.#database.all('listCallsByState', state, tenant, tenant, limit)
-      return rows.map((row) => callFromRow(row, this.#contents))
+          : state === 'ambiguous'
+            ? this.#database.all('listAmbiguousCalls', tenant, tenant, limit)
+            : this.#database.all('listCallsByState', state, tenant, tenant, limit)
+      return rows.map((row) => this.#showCall(row))
     })
   }
 
   findByRecord(record: string): CallRecord | undefined {
-    return this.#read(() => this.#changes.find(record))
+    const row = this.#read(() => this.#database.get('findCall', record))
+    return row === undefined ? undefined : this.#showCall(row)
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
-    return this.#read(() => readJournal(this.#database, after, limit))
+    return this.#snapshot(() => readJournal(this.#database, after, limit))
   }
 
   /** Checks the whole journal against the key; `head` is one kept elsewhere. */
   verify(head?: JournalHead): Verification {
-    return this.#read(() => verifyJournal(this.#database, this.#keys.chain, head))
+    return this.#snapshot(() => verifyJournal(this.#database, this.#keys.chain, head))
   }
 
   purge(nowMs: number, policy: RetentionPolicy): Promise<boolean> {
@@ -216,26 +233,55 @@ export class SqliteStore implements Store {
     })
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
     await this.#checkpointer.close()
     if (this.#writer.isStarted) {
       await this.#queue
-        .submit('', (group) => this.#writer.sayGoodbye(group))
+        .submit(LAST_KEY, (group) => this.#writer.sayGoodbye(group), { isLast: true })
         .finally(() => this.#writer.release())
     }
     this.#database.close()
   }
 
+  async #recoverWriter(dead: DeadWriter, nowMs: number): Promise<number> {
+    let ambiguous = 0
+    for (;;) {
+      const recovered = await this.#queue.submit('', (group) =>
+        recoverWriter(this.#database, group, { ...dead, nowMs }),
+      )
+      ambiguous += recovered.ambiguous
+      if (recovered.hasMore) continue
+      const row = this.#read(() => this.#database.get('writerEnd', dead.id))
+      if (row !== undefined && row.ended_at !== null) removeLockFile(this.#lockFolder, dead.id)
+      return ambiguous
+    }
+  }
+
+  /** For operators: a record whose contents cannot be read is shown without them, not hidden with all others. */
+  #showCall(row: Row): CallRecord {
+    try {
+      return callFromRow(row, this.#contents)
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'unreadable')
+        return callFromRow(row, unreadableText(row))
+      throw error
+    }
+  }
+
   #holderOf(record: string): { readonly kind: 'found'; readonly record: CallRecord } {
-    const holder = this.findByRecord(record)
+    const holder = this.#read(() => this.#changes.find(record))
     if (holder !== undefined) return { kind: 'found', record: holder }
     throw new StoreError('not_written', 'a call vanished while it was being changed')
   }
 
-  #deadWriters(): readonly { readonly no: number; readonly id: string }[] {
-    return this.#read(() => this.#database.all('openWriters'))
-      .map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
-      .filter(({ id }) => !this.isWriterAlive(id))
+  /** Several reads of one moment. */
+  #snapshot<T>(read: () => T): T {
+    return this.#read(() => this.#database.snapshot(read))
   }
 
   #read<T>(read: () => T): T {

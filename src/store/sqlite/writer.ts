@@ -53,7 +53,7 @@ export class Writer implements Committer {
       database.begin()
     } catch (error) {
       if (isBusy(error)) return 'busy'
-      throw storeErrorOf(error, 'cannot write to the database')
+      throw writeError(error)
     }
     let sealed: { readonly n: number; readonly link: string } | undefined
     try {
@@ -78,10 +78,21 @@ export class Writer implements Committer {
     database.run('endWriter', at, this.id)
   }
 
+  /** Puts the lock file back if somebody removed it: others take a writer without one for dead, in time. */
+  keepLock(): void {
+    const started = this.#started
+    if (started === undefined || started.lock.isInPlace) return
+    started.lock.release(false)
+    this.#started = { ...started, lock: new WriterLock(this.#options.lockFolder, this.id) }
+  }
+
   /** Gives the lock back; from then on what is left running counts as cut. */
   release(): void {
-    this.#started?.lock.release()
+    const started = this.#started
+    if (started === undefined) return
     this.#started = undefined
+    const row = this.#options.database.get('writerByNo', started.no)
+    started.lock.release(row !== undefined && row.ended_at !== null)
   }
 
   /** Lock first, then the row: a row without a living lock is a dead writer. */
@@ -108,7 +119,7 @@ export class Writer implements Committer {
     } catch (error) {
       this.#started = undefined
       database.rollback()
-      lock.release()
+      lock.release(true)
       throw error
     }
   }
@@ -124,7 +135,14 @@ export class Writer implements Committer {
     const payload =
       group.payload === '' ? null : started.sealer.seal(group.payload, placeOf('payload', this.id, n))
     const { eventsJson } = group
-    const link = linkOf(keys.chain, this.#head.link, { writer: this.id, group: n, atMs, eventsJson, callers })
+    const link = linkOf(keys.chain, this.#head.link, {
+      id: group.id,
+      writer: this.id,
+      group: n,
+      atMs,
+      eventsJson,
+      callers,
+    })
     database.run('insertGroup', group.id, started.no, n, atMs, eventsJson, callers, payload, group.live, link)
     return { n, link }
   }
@@ -151,8 +169,12 @@ export class Writer implements Committer {
 
   #failed(error: unknown): unknown {
     this.#headKnown = false
-    return isStoreWide(error) || error instanceof StoreError
-      ? storeErrorOf(error, 'cannot write to the database')
-      : error
+    return isStoreWide(error) || error instanceof StoreError ? writeError(error) : error
   }
+}
+
+/** A database that cannot be written is a failure of the store, also when the reason is damage (rule 11). */
+function writeError(error: unknown): StoreError {
+  const found = storeErrorOf(error, 'cannot write to the database')
+  return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
 }
