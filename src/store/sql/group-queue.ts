@@ -36,18 +36,12 @@ export class GroupQueue {
     this.#committer = committer
   }
 
-  /** `isLast` closes the queue behind this change. */
-  submit<T>(
-    key: string,
-    apply: (group: OpenGroup) => T,
-    options: { readonly isLast?: boolean } = {},
-  ): Promise<T> {
+  submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#isClosed) {
         reject(new StoreError('not_written', 'the store is closed'))
         return
       }
-      this.#isClosed = options.isLast ?? false
       let result: T
       this.#waiting.push({
         key,
@@ -59,6 +53,11 @@ export class GroupQueue {
       })
       this.#schedule()
     })
+  }
+
+  /** What is waiting is still committed; nothing new is taken. */
+  close(): void {
+    this.#isClosed = true
   }
 
   #schedule(): void {

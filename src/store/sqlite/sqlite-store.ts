@@ -239,13 +239,17 @@ export class SqliteStore implements Store {
   }
 
   async #close(): Promise<void> {
-    await this.#checkpointer.close()
-    if (this.#writer.isStarted) {
-      await this.#queue
-        .submit(LAST_KEY, (group) => this.#writer.sayGoodbye(group), { isLast: true })
-        .finally(() => this.#writer.release())
+    const goodbye = this.#writer.isStarted
+      ? this.#queue.submit(LAST_KEY, (group) => this.#writer.sayGoodbye(group))
+      : undefined
+    this.#queue.close()
+    try {
+      await goodbye
+    } finally {
+      await this.#checkpointer.close()
+      this.#writer.release()
+      this.#database.close()
     }
-    this.#database.close()
   }
 
   async #recoverWriter(dead: DeadWriter, nowMs: number): Promise<number> {
