@@ -252,6 +252,19 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'rule 13: a released call whose result has expired is a tombstone like any other',
+    async run(open) {
+      const store = await open()
+      const call = sampleCall()
+      await store.claim(call)
+      await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
+      await purgeAll(store, 2_001 + DAY_MS)
+      const seen = await mustFind(store)
+      assert.deepEqual([seen.state, seen.expired], ['released', true])
+      assert.equal((await store.reclaim(seen, 3_000 + DAY_MS)).kind, 'found')
+    },
+  },
+  {
     name: 'rule 13: tombstones go with the journal',
     async run(open) {
       const store = await open()

@@ -61,7 +61,8 @@ async function judge(
   call: IdentifiedCall,
   record: CallRecord,
 ): Promise<Found | 'look again'> {
-  if (record.state === 'released') return { kind: 'again', seen: record }
+  // Rule 13: a tombstone never runs again, whatever its call ended with.
+  if (record.state === 'released' && !record.expired) return { kind: 'again', seen: record }
   if (record.state !== 'running') return { kind: 'answer', outcome: answerRecorded(record) }
   if (record.writer === services.store.writer) {
     // Ours, yet not in our map: its claim's commit was reported as failed, so it never started (rule 11).

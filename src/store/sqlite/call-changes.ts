@@ -16,7 +16,7 @@ import { settledOutcome } from '#store/settled-outcome'
 import { callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
-import { optionalInteger, text } from '#store/sql/row'
+import { optionalInteger, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
 
@@ -79,8 +79,7 @@ export class CallChanges {
     if (this.#database.run('reclaimCall', this.#writerNo(), record, state, attempt, writer) === 0) {
       return TAKEN
     }
-    const replaced = row === undefined ? undefined : optionalInteger(row, 'outcome_group')
-    if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
+    this.#dropReplaced(row, 'outcome_group')
     group.append(claimedEvent(seen, attempt + 1, atMs))
     return { kind: 'claimed', attempt: attempt + 1 }
   }
@@ -109,9 +108,12 @@ export class CallChanges {
     group: OpenGroup,
     late: { readonly run: Attempt; readonly outcome: Outcome; readonly atMs: number },
   ): void {
+    const row = this.#database.get('findCall', late.run.record)
     const slice = group.addPayload(outcomeToText(late.outcome))
-    if (this.#database.run('lateCall', slice.group, slice.at, slice.length, late.run.record) > 0)
+    if (this.#database.run('lateCall', slice.group, slice.at, slice.length, late.run.record) > 0) {
+      this.#dropReplaced(row, 'late_group')
       group.addReference()
+    }
     group.append(
       endedEvent(late.run, late.run.attempt, { state: 'late', outcome: late.outcome, atMs: late.atMs }),
     )
@@ -144,6 +146,12 @@ export class CallChanges {
     }
     group.append(settledEvent(subjectFromRow(row), settlement))
     return 'settled'
+  }
+
+  /** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
+  #dropReplaced(row: Row | undefined, slot: 'outcome_group' | 'late_group'): void {
+    const replaced = row === undefined ? undefined : optionalInteger(row, slot)
+    if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
   }
 
   #read(record: string): CallRecord | undefined {
