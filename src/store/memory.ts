@@ -75,7 +75,8 @@ export class MemoryStore implements Store {
     const row = this.#rows.get(seen.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to run again is gone')
     const isSame = row.state === seen.state && row.attempt === seen.attempt && row.writer === seen.writer
-    if (!isSame || row.expired) {
+    const isOpen = (row.state === 'released' && !row.expired) || row.state === 'running'
+    if (!isSame || !isOpen) {
       return this.#nextTurn({ kind: 'found', record: { ...row } })
     }
     row.state = 'running'

@@ -126,6 +126,19 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'a call that has ended for good is never taken for another attempt',
+    async run(open) {
+      const store = await open()
+      for (const state of ['succeeded', 'failed'] as const) {
+        const call = sampleCall({ record: state })
+        await store.claim(call)
+        await store.finish({ run: attemptAt(call, 1), state, outcome: success('1'), atMs: 2_000 })
+        assert.equal((await store.reclaim(await mustFind(store, state), 3_000)).kind, 'found')
+        assert.deepEqual((await mustFind(store, state)).outcome, success('1'))
+      }
+    },
+  },
+  {
     name: 'rule 10: a late result is kept beside the outcome and never replaces it',
     async run(open) {
       const store = await open()

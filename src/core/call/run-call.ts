@@ -2,6 +2,7 @@ import type { Outcome } from '#core/outcome'
 import type { CallRecord, NewCall } from '#core/ports/store'
 import { hasEffects, type Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
+import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { join } from './look-up.ts'
@@ -26,6 +27,8 @@ export type RunResult =
 export async function runCall(services: CallServices, checked: CheckedCall): Promise<RunResult> {
   const joined = join(services, checked.call)
   if (joined !== undefined) return { kind: 'answer', outcome: await joined, joined: true }
+  // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
+  checkReady(services)
   const running = services.running.start(checked.call, checked.tool)
   const newCall = toNewCall(services, checked)
   const attempt = await claim(services, { running, newCall, checked })

@@ -76,8 +76,10 @@ export class RunningCalls {
     return running
   }
 
+  /** Ending a run twice is harmless: a newer run of the same call keeps its entry. */
   end(running: RunningCall): void {
-    this.#byRecord.delete(running.call.record)
+    const { record } = running.call
+    if (this.#byRecord.get(record) === running) this.#byRecord.delete(record)
     if (this.#byRecord.size === 0 && this.#idle.size > 0) {
       for (const wake of this.#idle) wake()
       this.#idle.clear()
