@@ -77,7 +77,9 @@ export class MemoryStore implements Store {
   reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
     const row = this.#rows.get(seen.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to run again is gone')
-    if (row.state !== seen.state || row.attempt !== seen.attempt || row.writer !== seen.writer) {
+    const isSame = row.state === seen.state && row.attempt === seen.attempt && row.writer === seen.writer
+    const isOpen = (row.state === 'released' && !row.expired) || row.state === 'running'
+    if (!isSame || !isOpen) {
       return this.#nextTurn({ kind: 'found', record: { ...row } })
     }
     row.state = 'running'
@@ -116,14 +118,14 @@ export class MemoryStore implements Store {
 
   recordLate(run: Attempt, late: Outcome, atMs: number): void {
     const row = this.#rows.get(run.record)
-    if (row === undefined) return
-    if (row.attempt === run.attempt && !row.expired) row.late ??= late
-    this.#append(endedEvent(row, run.attempt, { state: 'late', outcome: late, atMs }))
+    if (row?.attempt === run.attempt && !row.expired) row.late ??= late
+    this.#append(endedEvent(run, run.attempt, { state: 'late', outcome: late, atMs }))
   }
 
   requestCancel(address: CallAddress, by: string, atMs: number): boolean {
     const row = this.#rows.get(address.record)
     if (row === undefined || row.tenant !== address.tenant || row.state !== 'running') return false
+    if (row.cancelRequested) return false
     row.cancelRequested = true
     this.#append(cancelRequestedEvent(row, by, atMs))
     return true
@@ -160,13 +162,15 @@ export class MemoryStore implements Store {
   openChallenge(challenge: NewChallenge): ChallengeRecord {
     const key = challengeKey(challenge)
     const open = this.#challenges.get(this.#openChallenges.get(key) ?? '')
-    if (open?.status === 'pending' && open.expiresAtMs > challenge.atMs) return { ...open }
-    const record: ChallengeRecord = { ...challenge, status: 'pending' }
-    this.#challenges.set(challenge.id, record)
+    if (open?.status === 'pending') {
+      if (open.expiresAtMs > challenge.atMs) return { ...open }
+      open.status = 'failed'
+    }
+    this.#challenges.set(challenge.id, { ...challenge, status: 'pending' })
     this.#openChallenges.set(key, challenge.id)
     const { id, tenant, principal, provider, atMs } = challenge
     this.#append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
-    return record
+    return { ...challenge, status: 'pending' }
   }
 
   findChallenge(id: string): ChallengeRecord | undefined {
@@ -188,7 +192,10 @@ export class MemoryStore implements Store {
       (row) =>
         (state === undefined || row.state === state) && (tenant === undefined || row.tenant === tenant),
     )
-    return rows.reverse().slice(0, filter.limit)
+    return rows
+      .reverse()
+      .slice(0, filter.limit)
+      .map((row) => ({ ...row }))
   }
 
   findByRecord(record: string): CallRecord | undefined {
@@ -226,15 +233,6 @@ export class MemoryStore implements Store {
     return false
   }
 
-  #forgetChallenges(beforeMs: number): void {
-    for (const [id, challenge] of this.#challenges) {
-      if (challenge.expiresAtMs >= beforeMs) continue
-      this.#challenges.delete(id)
-      const key = challengeKey(challenge)
-      if (this.#openChallenges.get(key) === id) this.#openChallenges.delete(key)
-    }
-  }
-
   probe(): void {
     this.#checkRoom()
   }
@@ -256,6 +254,15 @@ export class MemoryStore implements Store {
         })
       }
     })
+  }
+
+  #forgetChallenges(beforeMs: number): void {
+    for (const [id, challenge] of this.#challenges) {
+      if (challenge.expiresAtMs >= beforeMs) continue
+      this.#challenges.delete(id)
+      const key = challengeKey(challenge)
+      if (this.#openChallenges.get(key) === id) this.#openChallenges.delete(key)
+    }
   }
 
   #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): void {

@@ -81,6 +81,7 @@ async function judge(
   call: IdentifiedCall,
   record: CallRecord,
 ): Promise<Found | 'look again'> {
+  // Rule 13: a tombstone never runs again, whatever its call ended with.
   if (record.state === 'released' && !record.expired) return { kind: 'again', seen: record }
   if (record.state !== 'running') return { kind: 'answer', outcome: answerRecorded(record) }
   if (record.writer === services.store.writer && services.running.takeAbandoned(call.record)) {

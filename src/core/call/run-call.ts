@@ -31,7 +31,7 @@ export async function runCall(services: CallServices, checked: CheckedCall): Pro
     const outcome = await joined
     return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: true }
   }
-  // Validation may have waited: nothing starts once we drain.
+  // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
   const running = services.running.start(checked.call, checked.tool)
   const newCall = toNewCall(services, checked)

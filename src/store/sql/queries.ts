@@ -32,7 +32,8 @@ export const QUERIES = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
   reclaimCall: `UPDATE calls SET state = 'running', attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL
-    WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)`,
+    WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
+      AND state IN ('released', 'running') AND expired = 0`,
   finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
   lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?

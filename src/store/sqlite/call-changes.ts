@@ -16,7 +16,7 @@ import { settledOutcome } from '#store/settled-outcome'
 import { boundText, callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
-import { optionalInteger, text } from '#store/sql/row'
+import { optionalInteger, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
 
@@ -79,8 +79,7 @@ export class CallChanges {
     if (this.#database.run('reclaimCall', this.#writerNo(), record, state, attempt, writer) === 0) {
       return TAKEN
     }
-    const replaced = row === undefined ? undefined : optionalInteger(row, 'outcome_group')
-    if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
+    this.#dropReplaced(row, 'outcome_group')
     group.append(claimedEvent(seen, attempt + 1, atMs))
     return { kind: 'claimed', attempt: attempt + 1 }
   }
@@ -109,15 +108,12 @@ export class CallChanges {
     group: OpenGroup,
     late: { readonly run: Attempt; readonly outcome: Outcome; readonly atMs: number },
   ): void {
-    const slice = group.addPayload(boundText(late.run.record, outcomeToText(late.outcome)))
-    if (
-      this.#database.run('lateCall', slice.group, slice.at, slice.length, late.run.record, late.run.attempt) >
-      0
-    )
+    const { run, outcome, atMs } = late
+    const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
+    if (this.#database.run('lateCall', slice.group, slice.at, slice.length, run.record, run.attempt) > 0) {
       group.addReference()
-    group.append(
-      endedEvent(late.run, late.run.attempt, { state: 'late', outcome: late.outcome, atMs: late.atMs }),
-    )
+    }
+    group.append(endedEvent(run, run.attempt, { state: 'late', outcome, atMs }))
   }
 
   requestCancel(
@@ -149,6 +145,12 @@ export class CallChanges {
     }
     group.append(settledEvent(subjectFromRow(row), settlement))
     return 'settled'
+  }
+
+  /** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
+  #dropReplaced(row: Row | undefined, slot: 'outcome_group' | 'late_group'): void {
+    const replaced = row === undefined ? undefined : optionalInteger(row, slot)
+    if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
   }
 
   #read(record: string): CallRecord | undefined {
