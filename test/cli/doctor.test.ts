@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { checkClock, checkNode } from '#cli/doctor/check-machine'
+import { REAL_SERVICES } from '#cli/real-services'
 import { readEnvironment } from '#config/environment'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { StoreError } from '#core/store-error'
-import { MemoryStore } from '#store/memory'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet doctor', () => {
@@ -48,7 +49,7 @@ describe('collet doctor', () => {
   }
   const here = (changes = {}) =>
     new FakeIo(
-      { openStore: async () => new MemoryStore() },
+      { checkWritable: async () => undefined },
       { workingFolder: folder, clock: SYSTEM_CLOCK, ...changes },
     )
 
@@ -69,6 +70,18 @@ describe('collet doctor', () => {
     expect(check('store')).toMatchObject({ level: 'ok' })
     expect(check('key')).toMatchObject({ level: 'ok' })
     expect(check('clock')).toMatchObject({ level: 'ok' })
+  })
+
+  it('leaves no trace in the journal', async () => {
+    key()
+    const path = join(folder, '.collet', 'collet.db')
+    const store = new SqliteStore({ path, masterKey: Buffer.alloc(32) })
+    await store.probe()
+    const before = store.readJournal([], 10)
+    const { check } = await examine(new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK }))
+    expect(check('store')).toMatchObject({ level: 'ok' })
+    expect(store.readJournal([], 10)).toEqual(before)
+    await store.close()
   })
 
   it('names every problem of the config', async () => {
@@ -116,7 +129,7 @@ describe('collet doctor', () => {
     rmSync(join(folder, '.collet', 'collet.db'))
     database()
     const refusing = new FakeIo(
-      { openStore: () => Promise.reject(new StoreError('unreadable', 'the key does not fit')) },
+      { checkWritable: () => Promise.reject(new StoreError('unreadable', 'the key does not fit')) },
       { workingFolder: folder },
     )
     expect((await examine(refusing)).check('store')?.message).toContain('the key does not fit')

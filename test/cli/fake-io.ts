@@ -65,6 +65,7 @@ export async function* chunks(...texts: string[]): AsyncIterable<string> {
 const NO_SERVICES: Services = {
   startServer: () => unused('startServer'),
   openStore: () => unused('openStore'),
+  checkWritable: () => unused('checkWritable'),
   verifyJournal: () => unused('verifyJournal'),
   connect: () => unused('connect'),
   fetch: () => unused('fetch'),

@@ -58,7 +58,7 @@ async function examine(
       ok('config', loaded.file),
       ...(await checkTools(loaded, context)),
       checkKey(location, context.environment.masterKey),
-      await checkStore(location, () => context.services.openStore(accessTo(location, context))),
+      await checkStore(location, () => context.services.checkWritable(accessTo(location, context))),
       checkDurability(location),
       await checkPort(host, port),
       checkClock(context.clock, location.file),
