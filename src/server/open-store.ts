@@ -26,15 +26,16 @@ export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore 
     throw new Error(`The store '${url}' is not known. Write 'sqlite:PATH' or 'memory:'.`)
   }
   const { onCommit } = options
+  const path = url.slice('sqlite:'.length)
   return new SqliteStore({
-    path: url.slice('sqlite:'.length),
-    masterKey: masterKeyOf(options),
+    path,
+    masterKey: masterKeyOf(options, path),
     ...(onCommit === undefined ? {} : { onCommit }),
   })
 }
 
-function masterKeyOf(options: OpenStoreOptions): Uint8Array {
+function masterKeyOf(options: OpenStoreOptions, database: string): Uint8Array {
   if (options.masterKey !== undefined) return options.masterKey
   const file = join(options.dataFolder, KEY_FILE)
-  return options.mode === 'server' ? readOrCreateKeyFile(file) : readKeyFile(file)
+  return options.mode === 'server' ? readOrCreateKeyFile(file, database) : readKeyFile(file)
 }
