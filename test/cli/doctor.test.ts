@@ -100,6 +100,22 @@ describe('collet doctor', () => {
     expect(check('tools')).toMatchObject({ level: 'fail' })
   })
 
+  it('OTC-97: reports what serve would refuse, and OTC-103: what it would warn of', async () => {
+    config({ server: { port: 0, host: '0.0.0.0' } })
+    const { code, check } = await examine(here())
+    expect(code).toBe(2)
+    expect(check('access')).toMatchObject({
+      level: 'fail',
+      message: expect.stringContaining('Refusing to listen on 0.0.0.0 without credentials'),
+    })
+    config({ server: { port: 0 }, auth: { apiKeys: [{ id: 'a', key: 'weak' }] } })
+    const warned = await examine(here())
+    expect(warned.code).toBe(0)
+    expect(warned.check('access')).toMatchObject({ level: 'warn' })
+    config({ server: { port: 0 } })
+    expect((await examine(here())).check('access')).toMatchObject({ level: 'ok' })
+  })
+
   it('sees a key file that others can read, a broken one and a lost one', async () => {
     key(undefined, 0o644)
     expect((await examine(here())).check('key')).toMatchObject({
