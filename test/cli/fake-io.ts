@@ -50,6 +50,7 @@ export class FakeIo {
         return () => this.#listeners.delete(listener)
       },
       onStrayRejection: () => () => {},
+      onUncaughtException: () => () => {},
       exit: (code) => this.exits.push(code),
       startProcess: () => unused('startProcess'),
       ...this.#changes,
