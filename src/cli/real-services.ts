@@ -19,6 +19,10 @@ export const REAL_SERVICES: Services = {
       await store.close()
     }
   },
+  async backUp({ url }, file) {
+    const { backUpStore } = await import('#server/open-store')
+    backUpStore(url, file)
+  },
   async verifyJournal({ url, dataFolder, masterKey }, kept) {
     const { openSqlite } = await import('#server/open-store')
     const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })

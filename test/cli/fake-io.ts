@@ -67,6 +67,7 @@ const NO_SERVICES: Services = {
   startServer: () => unused('startServer'),
   openStore: () => unused('openStore'),
   checkWritable: () => unused('checkWritable'),
+  backUp: () => unused('backUp'),
   verifyJournal: () => unused('verifyJournal'),
   connect: () => unused('connect'),
   fetch: () => unused('fetch'),
