@@ -89,6 +89,7 @@ describe("operators' commands", () => {
   describe('collet calls settle', () => {
     const settling = (result: SettleResult, seen: Settlement[] = []) =>
       withStore({
+        findByRecord: () => RECORD,
         settle: (settlement) => {
           seen.push(settlement)
           return result
