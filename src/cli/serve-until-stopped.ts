@@ -13,10 +13,15 @@ export async function serveUntilStopped(
   const { output, services } = context
   const stop = listenForStop(context)
   // A tool that loses sight of a promise must not take everybody else's calls down with it.
-  const endWatch = context.onStrayRejection((reason) => {
-    output.warn(
-      `A tool left a failed promise behind: ${reason instanceof Error ? reason.stack : String(reason)}`,
-    )
+  const endRejections = context.onStrayRejection((reason) => {
+    output.warn(`A tool left a failed promise behind: ${traceOf(reason)}`)
+  })
+  // After an exception out of nowhere nothing in this process can be trusted for long: end it, but in order.
+  let isBroken = false
+  const endExceptions = context.onUncaughtException((error) => {
+    output.error(`Nobody caught an exception: ${traceOf(error)}`)
+    isBroken = true
+    stop.request()
   })
   try {
     const server = await output.during('Starting', services.startServer(settings, options))
@@ -25,12 +30,13 @@ export async function serveUntilStopped(
     await stop.requested
     output.note('Stopping: running calls may finish. Ask again to stop at once.')
     await server.close()
-    return EXIT.ok
+    return isBroken ? EXIT.server : EXIT.ok
   } catch (error) {
     throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
   } finally {
     stop.end()
-    endWatch()
+    endRejections()
+    endExceptions()
   }
 }
 
@@ -48,8 +54,19 @@ function isListenFailure(error: unknown): error is Error {
   return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
 }
 
+function traceOf(thrown: unknown): string {
+  return (thrown instanceof Error ? thrown.stack : undefined) ?? String(thrown)
+}
+
+interface StopWatch {
+  readonly requested: Promise<void>
+  /** Ends the wait from inside. */
+  request(): void
+  end(): void
+}
+
 /** The first request ends the wait, the second one ends the process. */
-function listenForStop({ onStop, exit }: CommandContext): { requested: Promise<void>; end: () => void } {
+function listenForStop({ onStop, exit }: CommandContext): StopWatch {
   const { promise, resolve } = Promise.withResolvers<void>()
   let asked = false
   const end = onStop(() => {
@@ -57,7 +74,7 @@ function listenForStop({ onStop, exit }: CommandContext): { requested: Promise<v
     asked = true
     resolve()
   })
-  return { requested: promise, end }
+  return { requested: promise, request: resolve, end }
 }
 
 function announce(

@@ -1,13 +1,20 @@
-import { findWeakCredentials } from '#auth/key-strength'
+import { type Credentials, findWeakCredentials } from '#auth/key-strength'
 import type { Settings } from '#config/settings'
 import { isLoopback } from './loopback.ts'
 import { StartRefused } from './start-refused.ts'
+
+/** The part of the settings that says who could call what. */
+export interface Exposure {
+  readonly tools: Settings['tools']
+  readonly auth: Credentials
+  readonly server: Pick<Settings['server'], 'host'>
+}
 
 /**
  * Rule 28, OTC-97 and OTC-103: nobody but this machine without credentials, and no weak ones towards others.
  * Gives what is worth a warning; throws when starting would be unsafe.
  */
-export function checkExposure(settings: Settings, allowAnonymous: boolean): readonly string[] {
+export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly string[] {
   const { auth, server } = settings
   const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
   const weak = findWeakCredentials(auth)
@@ -23,7 +30,7 @@ export function checkExposure(settings: Settings, allowAnonymous: boolean): read
   )
 }
 
-function findUnreachableTools(settings: Settings): readonly string[] {
+function findUnreachableTools(settings: Exposure): readonly string[] {
   const scoped = settings.tools.filter(({ policy }) => policy.scopes.length > 0).map(({ id }) => id)
   if (scoped.length === 0) return []
   return [

@@ -1,5 +1,6 @@
 import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
+import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
@@ -61,7 +62,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
   try {
     const { admit } = settings.hooks
-    const startToken = await createStartToken(settings.dataFolder)
+    const startToken = createStartToken()
     closing.push(startToken.close)
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
@@ -85,9 +86,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     url = await app.listen()
+    const startTokenFile = startTokenFileIn(settings.dataFolder, url)
+    await startToken.publish(startTokenFile)
     return {
       url,
-      startTokenFile: startToken.file,
+      startTokenFile,
       warnings,
       isReady: desk.isReady,
       drain: () => desk.drain(graceMs),

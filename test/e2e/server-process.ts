@@ -13,6 +13,8 @@ export interface ServerProcess {
   output(): string
   /** Milliseconds from spawning to the line with the URL. */
   readonly readyMs: number
+  /** Exit code, once it has ended by itself or not. */
+  readonly ended: Promise<number | null>
   /** Asks it to end; gives the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
@@ -41,6 +43,7 @@ export async function startServerProcess(
     env: { ...process.env, ...options.env },
     detached: true,
   })
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
   let text = ''
   const url = await new Promise<string>((found, reject) => {
     const timer = setTimeout(
@@ -68,6 +71,7 @@ export async function startServerProcess(
     pid: child.pid ?? 0,
     output: () => text,
     readyMs: performance.now() - startedMs,
+    ended,
     stop: (signal = 'SIGTERM') => stop(child, signal),
   }
 }

@@ -5,15 +5,27 @@ import { StoreError } from '#core/store-error'
 
 const KEY_BYTES = 32
 
-/** The key file's key, made on first use: created exclusively with mode 0600, so two processes cannot make two (rule 14). */
-export function readOrCreateKeyFile(path: string): Uint8Array {
+/**
+ * The key file's key, made on first use: created exclusively with mode 0600, so two processes cannot make two (rule 14).
+ * Never for a database that is in use: it was sealed with another key, and a new one would take that one's place. The
+ * database is looked at first, because whoever fills it has made the key before.
+ */
+export function readOrCreateKeyFile(path: string, database: string): Uint8Array {
+  if (isFilled(database)) return readKeyFile(path)
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   createKeyFile(path)
   return readKeyFile(path)
 }
 
 export function readKeyFile(path: string): Uint8Array {
-  const mode = statSync(path).mode & 0o777
+  const stat = statSync(path, { throwIfNoEntry: false })
+  if (stat === undefined) {
+    throw new StoreError(
+      'unreadable',
+      `the key file ${path} is missing; restore it from a backup or set COLLET_KEY`,
+    )
+  }
+  const mode = stat.mode & 0o777
   if ((mode & 0o077) !== 0) {
     throw new StoreError(
       'unreadable',
@@ -26,6 +38,10 @@ export function readKeyFile(path: string): Uint8Array {
     'unreadable',
     `the key file ${path} does not hold ${KEY_BYTES} bytes in base64. Restore it from a backup, or set COLLET_KEY.`,
   )
+}
+
+function isFilled(database: string): boolean {
+  return (statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
 function createKeyFile(path: string): void {

@@ -126,10 +126,16 @@ export class CallChanges {
     return true
   }
 
-  settle(group: OpenGroup, settlement: Settlement): SettleResult {
-    const row = this.#database.get('findCall', settlement.record)
+  /** Whether there is something to settle. */
+  findUnsettled(record: string): Row | Exclude<SettleResult, 'settled'> {
+    const row = this.#database.get('findCall', record)
     if (row === undefined) return 'not_found'
-    if (text(row, 'state') !== 'ambiguous') return 'not_ambiguous'
+    return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
+  }
+
+  settle(group: OpenGroup, settlement: Settlement): SettleResult {
+    const row = this.findUnsettled(settlement.record)
+    if (typeof row === 'string') return row
     if (settlement.as === 'not-run') {
       dropReferences(this.#database, [row])
       this.#database.run('deleteCall', settlement.record)

@@ -64,6 +64,17 @@ export class Database {
     }
   }
 
+  /** Takes the write lock and gives it back: fails where a change would fail, and leaves no trace. */
+  checkWritable(waitMs: number): void {
+    this.exec(`PRAGMA busy_timeout = ${waitMs}`)
+    try {
+      this.begin()
+      this.rollback()
+    } finally {
+      this.exec('PRAGMA busy_timeout = 0')
+    }
+  }
+
   exec(sql: string): void {
     this.#connection.exec(sql)
   }

@@ -45,6 +45,9 @@ const LAST_KEY = '~'
 /** A living writer puts a removed lock file back well within this time. */
 const MISSING_LOCK_GRACE_MS = 15_000
 
+/** How long a look waits for another process that is writing. */
+const LONGEST_LOCK_MS = 5_000
+
 export interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
@@ -149,8 +152,12 @@ export class SqliteStore implements Store {
     )
   }
 
-  settle(settlement: Settlement): Promise<SettleResult> {
-    return this.#queue.submit(settlement.record, (group) => this.#changes.settle(group, settlement))
+  /** Looks before it writes: a refusal begins no writer and leaves no trace. */
+  async settle(settlement: Settlement): Promise<SettleResult> {
+    const { record } = settlement
+    const found = this.#read(() => this.#changes.findUnsettled(record))
+    if (typeof found === 'string') return found
+    return await this.#queue.submit(record, (group) => this.#changes.settle(group, settlement))
   }
 
   async recover(nowMs: number): Promise<RecoveryReport> {
@@ -231,6 +238,15 @@ export class SqliteStore implements Store {
     return this.#queue.submit('', () => {
       this.#database.run('writeMeta', 'probe', String(this.#nowMs()))
     })
+  }
+
+  /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
+  checkWritable(waitMs = LONGEST_LOCK_MS): void {
+    try {
+      this.#database.checkWritable(waitMs)
+    } catch (error) {
+      throw storeErrorOf(error, 'cannot write to the database')
+    }
   }
 
   close(): Promise<void> {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
+import type { JournalHead } from '#core/journal/journal-group'
 import { StoreError } from '#core/store-error'
 import { newDataKey, Sealer, wrapDataKey } from '#store/keys/sealer'
 import type { StoreKeys } from '#store/keys/store-keys'
@@ -103,11 +104,7 @@ export class Writer implements Committer {
     try {
       const dataKey = newDataKey()
       database.begin()
-      const heads = database.all('heads').map((row) => ({
-        writer: text(row, 'writer'),
-        group: integer(row, 'n'),
-        link: text(row, 'link'),
-      }))
+      const heads = this.#newHeads()
       const row =
         database.get('insertWriter', this.id, nowMs(), wrapDataKey(keys.wrap, dataKey, this.id)) ?? {}
       this.#started = { no: integer(row, 'no'), lock, sealer: new Sealer(dataKey) }
@@ -122,6 +119,15 @@ export class Writer implements Committer {
       lock.release(true)
       throw error
     }
+  }
+
+  /** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
+  #newHeads(): readonly JournalHead[] {
+    return this.#options.database.all('newHeads').map((row) => ({
+      writer: text(row, 'writer'),
+      group: integer(row, 'n'),
+      link: text(row, 'link'),
+    }))
   }
 
   #insert(group: OpenGroup): { readonly n: number; readonly link: string } {
