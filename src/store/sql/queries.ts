@@ -16,7 +16,7 @@ export const QUERIES = {
   headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
   // Ids are in commit order, which no clock can confuse. Without the newest writer's first group every head counts.
   newHeads: `SELECT w.id AS writer, g.n, g.link FROM writers w
-    JOIN commit_groups g ON g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
+    CROSS JOIN commit_groups g ON g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
     WHERE g.id >= coalesce(
       (SELECT id FROM commit_groups WHERE writer = (SELECT max(no) FROM writers) AND n = 0), 0)`,
   groupPlace: 'SELECT g.id FROM commit_groups g JOIN writers w ON w.no = g.writer WHERE w.id = ? AND g.n = ?',
