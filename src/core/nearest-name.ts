@@ -11,8 +11,12 @@ const LARGEST_SLIP = 2
  * The known name that this one misspells: at most two letters away, whatever its case and separators. For open
  * objects, where a stranger is welcome and a slip is not.
  */
-export function misspelledName(name: string, known: Iterable<string>): string | undefined {
-  return nearestWithin(name, known, LARGEST_SLIP)
+export function misspelledName(
+  name: string,
+  known: Iterable<string>,
+  letters = LARGEST_SLIP,
+): string | undefined {
+  return nearestWithin(name, known, letters)
 }
 
 function nearestWithin(name: string, known: Iterable<string>, farthest: number): string | undefined {
