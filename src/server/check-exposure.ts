@@ -11,7 +11,7 @@ export function checkExposure(settings: Settings, allowAnonymous: boolean): read
   const { auth, server } = settings
   const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
   const weak = findWeakCredentials(auth)
-  const warnings = isOpen ? findUnreachableTools(settings) : []
+  const warnings = [...(isOpen ? findUnreachableTools(settings) : []), ...findUnapprovableTools(settings)]
   if (isLoopback(server.host)) return [...weak, ...warnings]
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
@@ -28,5 +28,14 @@ function findUnreachableTools(settings: Settings): readonly string[] {
   if (scoped.length === 0) return []
   return [
     `No credential is configured, so nobody holds the scopes that these tools ask for: ${scoped.join(', ')}.`,
+  ]
+}
+
+/** Better said once at the start than with every refused call. */
+function findUnapprovableTools(settings: Settings): readonly string[] {
+  const asking = settings.tools.filter(({ policy }) => policy.approval !== 'never').map(({ id }) => id)
+  if (asking.length === 0) return []
+  return [
+    `Approvals cannot be given yet, so every call to these tools is refused: ${asking.join(', ')}. Set policy.approval to 'never' to let them run.`,
   ]
 }
