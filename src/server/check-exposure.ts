@@ -16,10 +16,13 @@ export function checkExposure(settings: Settings, allowAnonymous: boolean): read
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
   if (allowAnonymous) {
-    return [`Anybody who can reach ${server.host} can call every tool (--allow-anonymous).`, ...warnings]
+    return [
+      `Anybody who can reach ${server.host} can call every tool, because anonymous callers are allowed.`,
+      ...warnings,
+    ]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous.`,
+    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
 }
 

@@ -11,10 +11,14 @@ import { matchesSample } from './matches-sample.ts'
 
 const run = promisify(execFile)
 const ROOT = resolve(import.meta.dirname, '../..')
+const BUILD_LIMIT_MS = 60_000
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
 
 let folder: string
 let server: ServerProcess
+/** With the built package installed. */
+let project: string
+const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}`, NODE_OPTIONS: '' }
 
 /** Runs a shell block against the test's server instead of the documented address. */
 async function runShell(block: string): Promise<string> {
@@ -39,14 +43,14 @@ beforeAll(async () => {
      export default { ...demo, server: { port: 0 } }`,
   )
   server = await startCollet(['serve'], { cwd: folder })
-})
+  project = installProject()
+}, BUILD_LIMIT_MS)
 
 afterAll(async () => {
   await server.stop()
-  rmSync(folder, { recursive: true })
+  for (const made of [folder, project]) rmSync(made, { recursive: true })
 })
 
-const BUILD_LIMIT_MS = 60_000
 /** Run one after the other in a project of their own, below. */
 const IN_A_PROJECT = new Set(['npm install collet zod\n', 'npx collet serve\n', 'node call.ts\n'])
 /** `npm ci` ran before any test could; `npm start` has an end-to-end test of its own. */
@@ -83,21 +87,8 @@ describe('"In your own project" of README.md', () => {
   const blocks = readBlocks('README.md')
   const commands = blocks.filter(({ text }) => IN_A_PROJECT.has(text)).map(({ text }) => text.trim())
   const files = blocks.filter(({ language }) => language === 'ts')
-  let project: string
-
-  beforeAll(() => {
-    project = installProject()
-  }, BUILD_LIMIT_MS)
-
-  afterAll(() => rmSync(project, { recursive: true }))
-
   it('works as printed, in an empty project with the package installed', async () => {
     expect(commands).toEqual(['npm install collet zod', 'npx collet serve', 'node call.ts'])
-    const env = {
-      ...process.env,
-      PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
-      NODE_OPTIONS: '',
-    }
     const [, serve, call = ''] = commands
     const [config, client] = files
     writeFileSync(join(project, fileOf(config)), config?.text ?? '')
@@ -118,6 +109,25 @@ describe('"In your own project" of README.md', () => {
     expect(files.map(fileOf)).toEqual(['collet.config.ts', 'call.ts'])
     for (const file of files.map(fileOf)) expect(text).toContain(`\`${file}\``)
   })
+})
+
+describe('docs/embedding.md', () => {
+  const files = readBlocks('docs/embedding.md')
+
+  it('has an example of each', () => {
+    expect(files.map(fileOf)).toEqual(['gateway.ts', 'serve.ts', 'greet.test.ts'])
+  })
+
+  it.each(files.map((block) => [fileOf(block), block] as const))(
+    '%s runs as printed',
+    async (name, { text }) => {
+      writeFileSync(join(project, name), text)
+      const { stdout } = await run(process.execPath, [name], { cwd: project, env })
+      const printed = [...text.matchAll(/console\.log\(.*\) \/\/ → (.*)$/gm)].map(([, shown]) => shown)
+      if (printed.length > 0) expect(stdout.trimEnd().split('\n')).toEqual(printed)
+      else expect(stdout).toMatch(/pass 1$/m)
+    },
+  )
 })
 
 /** The name in the comment on a block's first line. */
