@@ -51,4 +51,26 @@ describe('requirements', () => {
       expect.stringMatching(/^requirements\/x: /),
     ])
   })
+
+  it.each([
+    ['userid', 'userId'],
+    ['user_id', 'userId'],
+    ['UserID', 'userId'],
+    ['secret', 'secrets'],
+    ['Secrets', 'secrets'],
+    ['authorisation', 'authorization'],
+    ['authorizations', 'authorization'],
+  ])(
+    'OTC-41: `%s` is refused, because a misspelled requirement would never be asked for',
+    (written, meant) => {
+      expect(findingsOf({ requirements: { [written]: true } })).toEqual([
+        `requirements/${written}: Is not a requirement that is checked. Did you mean "${meant}"?`,
+      ])
+    },
+  )
+
+  it('OTC-41: names that resemble nothing stay open', () => {
+    const requirements = { region: 'eu', 'x-vault': 1, approval: { by: 'owner' }, certificates: [] }
+    expect(prepared({ ...ADD, requirements }).requirements).toEqual(requirements)
+  })
 })

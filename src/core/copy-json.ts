@@ -13,14 +13,19 @@ const DEEPEST = 256
 const MOST_VALUES = 100_000
 
 /** Copies what an author wrote as a JavaScript value; members that are `undefined` are left out. */
-export function copyJson(value: unknown): CopiedJson {
-  const budget = { left: MOST_VALUES }
+export function copyJson(value: unknown, mostValues = MOST_VALUES): CopiedJson {
+  const budget: Budget = { left: mostValues, mostValues }
   try {
     return { ok: true, value: copy(value, '', 0, budget) }
   } catch (error) {
     if (error instanceof NotJson) return { ok: false, pointer: error.pointer, problem: error.message }
     throw error
   }
+}
+
+interface Budget {
+  left: number
+  readonly mostValues: number
 }
 
 class NotJson extends Error {
@@ -32,9 +37,9 @@ class NotJson extends Error {
   }
 }
 
-function copy(value: unknown, pointer: string, depth: number, budget: { left: number }): JsonValue {
+function copy(value: unknown, pointer: string, depth: number, budget: Budget): JsonValue {
   budget.left -= 1
-  if (budget.left < 0) throw new NotJson(pointer, `Holds more than ${MOST_VALUES} values.`)
+  if (budget.left < 0) throw new NotJson(pointer, `Holds more than ${budget.mostValues} values.`)
   if (value === null || typeof value === 'boolean') return value
   if (typeof value === 'string') {
     if (!value.isWellFormed()) throw new NotJson(pointer, 'Is a text with half of a surrogate pair.')
@@ -53,12 +58,7 @@ function copy(value: unknown, pointer: string, depth: number, budget: { left: nu
     : copyObject(value, pointer, depth + 1, budget)
 }
 
-function copyArray(
-  values: readonly unknown[],
-  pointer: string,
-  depth: number,
-  budget: { left: number },
-): JsonArray {
+function copyArray(values: readonly unknown[], pointer: string, depth: number, budget: Budget): JsonArray {
   const copied: JsonValue[] = []
   for (const [index, value] of values.entries()) {
     copied.push(copy(value, childPointer(pointer, index), depth, budget))
@@ -66,7 +66,7 @@ function copyArray(
   return copied
 }
 
-function copyObject(value: object, pointer: string, depth: number, budget: { left: number }): JsonObject {
+function copyObject(value: object, pointer: string, depth: number, budget: Budget): JsonObject {
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
     throw new NotJson(pointer, 'Is an instance of a class, which JSON cannot carry.')

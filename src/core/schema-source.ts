@@ -1,4 +1,5 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
+import { checkPlainSchema } from './check-plain-schema.ts'
 import { copyJson } from './copy-json.ts'
 import { describeValue } from './describe-value.ts'
 import type { Report } from './finding.ts'
@@ -57,7 +58,9 @@ function readPlainSchema(source: unknown, where: string, report: Report): JsonOb
     )
     return undefined
   }
-  return asJson(source, where, report)
+  const json = asJson(source, where, report)
+  if (json !== undefined) checkPlainSchema(json, where, report)
+  return json
 }
 
 function convert(

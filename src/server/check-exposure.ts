@@ -18,15 +18,18 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
   const { auth, server } = settings
   const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
   const weak = findWeakCredentials(auth)
-  const warnings = isOpen ? findUnreachableTools(settings) : []
+  const warnings = [...(isOpen ? findUnreachableTools(settings) : []), ...findUnapprovableTools(settings)]
   if (isLoopback(server.host)) return [...weak, ...warnings]
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
   if (allowAnonymous) {
-    return [`Anybody who can reach ${server.host} can call every tool (--allow-anonymous).`, ...warnings]
+    return [
+      `Anybody who can reach ${server.host} can call every tool, because anonymous callers are allowed.`,
+      ...warnings,
+    ]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous.`,
+    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
 }
 
@@ -35,5 +38,14 @@ function findUnreachableTools(settings: Exposure): readonly string[] {
   if (scoped.length === 0) return []
   return [
     `No credential is configured, so nobody holds the scopes that these tools ask for: ${scoped.join(', ')}.`,
+  ]
+}
+
+/** Better said once at the start than with every refused call. */
+function findUnapprovableTools(settings: Settings): readonly string[] {
+  const asking = settings.tools.filter(({ policy }) => policy.approval !== 'never').map(({ id }) => id)
+  if (asking.length === 0) return []
+  return [
+    `Approvals cannot be given yet, so every call to these tools is refused: ${asking.join(', ')}. Set policy.approval to 'never' to let them run.`,
   ]
 }

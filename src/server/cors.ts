@@ -1,7 +1,7 @@
 import type { HttpReply } from '#protocols/http-exchange'
 
 const READABLE =
-  'collet-call-id, etag, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
+  'collet-call-id, collet-error-code, etag, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
 const SENDABLE =
   'authorization, content-type, idempotency-key, if-none-match, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
 
