@@ -42,7 +42,7 @@ function findUnreachableTools(settings: Exposure): readonly string[] {
 }
 
 /** Better said once at the start than with every refused call. */
-function findUnapprovableTools(settings: Settings): readonly string[] {
+function findUnapprovableTools(settings: Exposure): readonly string[] {
   const asking = settings.tools.filter(({ policy }) => policy.approval !== 'never').map(({ id }) => id)
   if (asking.length === 0) return []
   return [
