@@ -2,12 +2,14 @@ import type { Gateway } from '#core/gateway'
 import type { Store } from '#core/ports/store'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
+import { OutageLog } from './outage-log.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
 import { RunningCalls } from './running-calls.ts'
 
 const FIRST_PROBE_MS = 250
+const SLOWEST_PROBE_MS = 2_000
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
@@ -30,25 +32,33 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const services: CallServices = { ...options, running, readiness, keeper }
   const timers = new Set<NodeJS.Timeout>()
 
-  function probeUntilItWorks(): void {
+  let isOver = false
+  const outage = new OutageLog('the store does not take writes', { clock, log })
+
+  function probeUntilItWorks(delayMs = FIRST_PROBE_MS): void {
+    if (isOver) return
     const timer = setTimeout(async () => {
       timers.delete(timer)
       try {
         await store.probe()
         await keeper.flush()
         readiness.noteStoreWorks()
-        log.info({}, 'the store takes writes again')
+        log.info({ failedProbes: outage.worked() }, 'the store takes writes again')
       } catch (error) {
-        log.error({ err: error }, 'the store still does not take writes')
-        probeUntilItWorks()
+        outage.failed(error)
+        probeUntilItWorks(Math.min(delayMs * 2, SLOWEST_PROBE_MS))
       }
-    }, FIRST_PROBE_MS)
+    }, delayMs)
     timers.add(timer.unref())
   }
 
   function every(ms: number, what: string, act: () => Promise<void>): void {
+    const trouble = new OutageLog(`${what} failed`, { clock, log })
     const timer = setInterval(() => {
-      act().catch((error: unknown) => log.error({ err: error }, `${what} failed`))
+      act().then(
+        () => trouble.worked(),
+        (error: unknown) => trouble.failed(error),
+      )
     }, ms)
     timers.add(timer.unref())
   }
@@ -80,6 +90,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       }
       await keeper.flush()
       keeper.close()
+      isOver = true
       for (const timer of timers) clearInterval(timer)
     },
   }

@@ -2,6 +2,7 @@ import type { Outcome } from '#core/outcome'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { Attempt, Store } from '#core/ports/store'
+import { OutageLog } from './outage-log.ts'
 
 const FIRST_RETRY_MS = 100
 const SLOWEST_RETRY_MS = 5_000
@@ -12,6 +13,7 @@ export class OutcomeKeeper {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #kept = new Set<() => Promise<void>>()
+  readonly #outage: OutageLog
   #timer: NodeJS.Timeout | undefined
   #delayMs = FIRST_RETRY_MS
   #closed = false
@@ -20,6 +22,7 @@ export class OutcomeKeeper {
     this.#store = services.store
     this.#clock = services.clock
     this.#log = services.log
+    this.#outage = new OutageLog('an outcome cannot be committed', services)
   }
 
   get size(): number {
@@ -45,8 +48,9 @@ export class OutcomeKeeper {
       try {
         await write()
         this.#kept.delete(write)
+        this.#outage.worked()
       } catch (error) {
-        this.#log.error({ err: error, kept: this.#kept.size }, 'an outcome still cannot be committed')
+        this.#outage.failed(error, { kept: this.#kept.size })
         this.#delayMs = Math.min(this.#delayMs * 2, SLOWEST_RETRY_MS)
         return
       }
