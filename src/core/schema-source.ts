@@ -80,7 +80,7 @@ function convert(
   } catch (error) {
     const detail = error instanceof Error ? error.message : String(error)
     const nothing = where === 'output' ? ' For no output write `output: null`.' : ''
-    report(where, `JSON Schema cannot express it: ${detail}`, `${PLAIN_TYPES}${nothing}`)
+    report(where, `JSON Schema cannot express it: ${detail.replace(/\.$/, '')}.`, `${PLAIN_TYPES}${nothing}`)
     return undefined
   }
 }

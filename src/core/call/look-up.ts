@@ -53,7 +53,7 @@ function checkSameRequest(
   if (registry.has(recorded.tool) && registry.catalogFor(call.principal).get(recorded.tool) === undefined) {
     throw fault(
       'tool_not_found',
-      `Tool '${call.request.tool.base}' was not found. GET /tools lists what is served.`,
+      `Tool '${call.request.tool.base}' was not found. List the tools to see what is served.`,
     )
   }
   if (recorded.fingerprint !== call.fingerprint) {

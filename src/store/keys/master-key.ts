@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, statSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { StoreError } from '#core/store-error'
 
@@ -44,18 +54,18 @@ function isFilled(database: string): boolean {
   return (statSync(database, { throwIfNoEntry: false })?.size ?? 0) > 0
 }
 
+/** Written aside and linked into place: a reader sees the whole key or none, and the first one made stays. */
 function createKeyFile(path: string): void {
-  let file: number
-  try {
-    file = openSync(path, 'wx', 0o600)
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return
-    throw error
-  }
+  const draft = `${path}.${randomBytes(6).toString('hex')}`
+  const file = openSync(draft, 'wx', 0o600)
   try {
     writeSync(file, `${randomBytes(KEY_BYTES).toString('base64')}\n`)
     fsyncSync(file)
+    linkSync(draft, path)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
   } finally {
     closeSync(file)
+    rmSync(draft, { force: true })
   }
 }
