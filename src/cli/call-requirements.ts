@@ -32,10 +32,10 @@ export async function readRequirements(
   if (places > 1) throw new UsageError('Only one of the input, --secret and --token can come from stdin.')
   const isHere = args.positionals[1] !== FROM_STDIN && places === 1
   const typed = isHere ? (await readAll(stdin)).replace(/\r?\n$/, '') : ''
-  const valueOf = (text: string | undefined): string | undefined => (text === FROM_STDIN ? typed : text)
+  const filledIn = (text: string | undefined): string | undefined => (text === FROM_STDIN ? typed : text)
   return {
-    secrets: (id) => valueOf(given.secret.get(id)),
-    authorization: (id) => valueOf(given.token.get(id)),
+    secrets: (id) => filledIn(given.secret.get(id)),
+    authorization: (id) => filledIn(given.token.get(id)),
   }
 }
 
