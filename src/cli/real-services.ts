@@ -33,9 +33,9 @@ export const REAL_SERVICES: Services = {
       await store.close()
     }
   },
-  async connect(url, { apiKey }) {
+  async connect(url, options) {
     const { connect } = await import('#client/index')
-    return connect(url, { apiKey })
+    return connect(url, options)
   },
   fetch: (...request) => fetch(...request),
 }

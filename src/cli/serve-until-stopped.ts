@@ -77,6 +77,8 @@ function listenForStop({ onStop, exit }: CommandContext): StopWatch {
   return { requested: promise, request: resolve, end }
 }
 
+const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
+
 function announce(
   { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string },
   settings: Settings,
@@ -90,6 +92,8 @@ function announce(
   const count = settings.tools.length === 1 ? '1 tool' : `${settings.tools.length} tools`
   output.data(`${output.style('bold', 'Collet')} serves ${count} on ${output.style('cyan', url)}`)
   output.data('')
+  const { host } = settings.server
+  if (ALL_ADDRESSES.has(host)) output.data(`  Listens on   all addresses of this machine (${host})`)
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)

@@ -1,4 +1,4 @@
-import type { ColletClient } from '#client/index'
+import type { ColletClient, RequirementResolvers } from '#client/index'
 import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/journal-group'
 import type { Store } from '#core/ports/store'
@@ -38,7 +38,7 @@ export interface Services {
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
   connect(
     url: string,
-    options: { readonly apiKey: string | undefined },
+    options: { readonly apiKey: string | undefined; readonly requirements?: RequirementResolvers },
   ): Promise<Pick<ColletClient, 'list' | 'tryCall'>>
   readonly fetch: typeof fetch
 }

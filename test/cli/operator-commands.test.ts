@@ -69,6 +69,15 @@ describe("operators' commands", () => {
       expect(services.closed()).toBe(true)
     })
 
+    it('shows whole call ids on a narrow terminal', async () => {
+      const callId = 'a-call-id-that-is-much-longer-than-the-window'
+      let shown = ''
+      const stdout = { write: (text: string) => (shown += text), isTTY: true, columns: 40 }
+      const io = new FakeIo(withStore({ list: () => [{ ...RECORD, callId }] }), { stdout })
+      await io.run('calls', storeFlag())
+      expect(shown).toContain(callId)
+    })
+
     it('gives machines one JSON array', async () => {
       const io = new FakeIo(withStore({ list: () => [RECORD] }))
       await io.run('calls', '--json', storeFlag())

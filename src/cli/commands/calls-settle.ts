@@ -28,9 +28,9 @@ export const callsSettle = defineCommand<SettleOption>({
   ],
   positionals: [{ name: 'RECORD', help: 'The call, as collet calls --state ambiguous shows it.' }],
   options: {
-    as: { value: 'ENDING', help: 'succeeded, failed or not-run.' },
+    as: { value: 'ENDING', required: true, help: 'succeeded, failed or not-run.' },
     value: { value: 'JSON', help: 'With succeeded: the value the tool is known to have given.' },
-    why: { value: 'TEXT', help: 'How you know.' },
+    why: { value: 'TEXT', required: true, help: 'How you know.' },
     force: { help: 'Take a value that does not fit the output schema of the tool.' },
     ...STORE_OPTIONS,
     url: { value: 'U', help: 'Settle through this server instead.' },

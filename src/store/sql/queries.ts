@@ -14,11 +14,14 @@ export const QUERIES = {
   insertGroup:
     'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
-  // Ids are in commit order, which no clock can confuse. Without the newest writer's first group every head counts.
+  // Heads since the newest writer began, and those from before the oldest beginning that retention has left: whoever
+  // recorded them is forgotten. Ids are in commit order, which no clock can confuse. CROSS JOIN keeps SQLite from reading
+  // every group instead of one per writer.
   newHeads: `SELECT w.id AS writer, g.n, g.link FROM writers w
     CROSS JOIN commit_groups g ON g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
     WHERE g.id >= coalesce(
-      (SELECT id FROM commit_groups WHERE writer = (SELECT max(no) FROM writers) AND n = 0), 0)`,
+        (SELECT id FROM commit_groups WHERE writer = (SELECT max(no) FROM writers) AND n = 0), 0)
+      OR g.id < (SELECT min(f.id) FROM writers v CROSS JOIN commit_groups f ON f.writer = v.no AND f.n = 0)`,
   groupPlace: 'SELECT g.id FROM commit_groups g JOIN writers w ON w.no = g.writer WHERE w.id = ? AND g.n = ?',
   groupsAfter: `SELECT g.n, g.at, g.events, g.link, w.id AS writer FROM commit_groups g
     JOIN writers w ON w.no = g.writer WHERE g.id > ? ORDER BY g.id LIMIT ?`,

@@ -273,6 +273,29 @@ describe('verifying the SQLite journal', () => {
     })
   })
 
+  it('rule 15: what outlives retention is recorded anew when the record of its head is forgotten', async () => {
+    const dayMs = 86_400_000
+    let nowMs = 1_000
+    const begin = () => openStore({ nowMs: () => nowMs })
+    const first = begin()
+    await writeCalls(first, 1)
+    await close(first)
+    const second = begin()
+    await second.probe()
+    await close(second)
+    nowMs = 200 * dayMs
+    const third = begin()
+    for (let step = 0; step < 3; step += 1)
+      await third.purge(nowMs, { resultsMs: dayMs, journalMs: 90 * dayMs })
+    await close(third)
+    const fourth = begin()
+    await fourth.probe()
+    await close(fourth)
+    expect(openStore().verify().ok).toBe(true)
+    tamper('DELETE FROM commit_groups WHERE writer = 1 AND n = 2')
+    expect(openStore().verify().firstBad).toMatchObject({ writer: first.writer })
+  })
+
   it('rule 13: the payload of a group goes when its last call has expired', async () => {
     const store = openStore()
     const calls = ['a', 'b'].map((record) => sampleCall({ record, tier: 'read' }))
