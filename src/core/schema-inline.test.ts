@@ -17,6 +17,16 @@ function problemsOf(schema: JsonObject): string[] {
   return problems
 }
 
+/** Ajv writes code that throws for some nested `unevaluatedItems`; then there is no verdict to compare with. */
+function verdictOf(validate: (value: unknown) => boolean, value: unknown): boolean | undefined {
+  try {
+    return validate(value)
+  } catch (error) {
+    if (error instanceof ReferenceError || error instanceof TypeError) return undefined
+    throw error
+  }
+}
+
 describe('inlineSchema', () => {
   it('OTC-34: writes out `$ref` and leaves no definitions', () => {
     const schema = {
@@ -194,10 +204,10 @@ describe('inlineSchema', () => {
           const original = oracle.compile(schema)
           const validate = createSchemaValidator(plain)
           for (const value of values) {
+            const accepted = verdictOf(original, value)
+            fc.pre(accepted !== undefined)
             compared += 1
-            expect(validate(value).length === 0, JSON.stringify({ schema, plain, value })).toBe(
-              original(value),
-            )
+            expect(validate(value).length === 0, JSON.stringify({ schema, plain, value })).toBe(accepted)
           }
         },
       ),
