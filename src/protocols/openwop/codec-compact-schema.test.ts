@@ -176,6 +176,7 @@ function schemas(): fc.Arbitrary<JsonObject> {
     { type: 'null' },
     { const: 'x' },
     { enum: [1, 'xyz'], description: 'Some.' },
+    { not: { type: 'null' } },
     false,
   )
   const array = sparse({
@@ -188,13 +189,12 @@ function schemas(): fc.Arbitrary<JsonObject> {
   }).map((members): JsonObject => ({ type: 'array', ...members }))
   const record = (value: fc.Arbitrary<JsonValue>) =>
     sparse({
-      type: fc.constant('object'),
       properties: fc.dictionary(name, value, { minKeys: 1, maxKeys: 3 }),
       required: fc.uniqueArray(name, { minLength: 1, maxLength: 2 }),
       additionalProperties: fc.oneof(fc.constant(false), leaf),
       patternProperties: fc.record({ '^[ab]$': leaf }),
       minProperties: fc.nat(2),
-    })
+    }).chain((members) => fc.constantFrom<JsonObject>(members, { type: 'object', ...members }))
   const combined = (value: fc.Arbitrary<JsonValue>, base: fc.Arbitrary<JsonObject>) => {
     const list = fc.array(value, { minLength: 1, maxLength: 3 })
     const more = sparse({
@@ -210,7 +210,11 @@ function schemas(): fc.Arbitrary<JsonObject> {
     return fc.tuple(base, more).map(([left, right]): JsonObject => ({ ...left, ...right }))
   }
   const small = fc.oneof(leaf, array, record(leaf))
-  const value = fc.oneof({ arbitrary: small, weight: 2 }, combined(small, fc.constant({})))
+  const value = fc.oneof(
+    { arbitrary: small, weight: 2 },
+    combined(small, fc.constant({})),
+    combined(array, array),
+  )
   const branch = fc.oneof({ arbitrary: record(small), weight: 4 }, value)
   return combined(branch, record(value)).map((schema) => ({ ...schema, type: 'object' }))
 }

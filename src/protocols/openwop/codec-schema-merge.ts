@@ -43,7 +43,6 @@ export function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
   const merged = new Map(Object.entries(left))
   // These count from each other's ends, so they come from one side or the other.
   const hasArrays = ARRAY_KEYWORDS.some((keyword) => merged.has(keyword))
-  const hasValues = merged.has('enum') || merged.has('const')
   for (const [keyword, value] of Object.entries(right)) {
     const earlier = merged.get(keyword)
     if (keyword === 'properties' && isJsonObject(value) && isJsonObject(earlier)) {
@@ -52,7 +51,6 @@ export function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
       merged.set(keyword, [...new Set([...earlier, ...value])])
     } else if (earlier !== undefined) continue
     else if (hasArrays && ARRAY_KEYWORDS.some((name) => name === keyword)) continue
-    else if (hasValues && (keyword === 'enum' || keyword === 'const')) continue
     else merged.set(keyword, value)
   }
   return Object.fromEntries(merged)
