@@ -89,6 +89,18 @@ describe('compactSchema', () => {
     ['nothing left to tell', object({}, { patternProperties: { '^x-': text } }), undefined],
     ['nothing fits', object({ a: text }, { allOf: [false] }), undefined],
     [
+      'what counts from the end of a list stays with that list',
+      object({
+        a: { type: 'array', prefixItems: [text], allOf: [{ prefixItems: [number, number], items: text }] },
+      }),
+      object({ a: { type: 'array', prefixItems: [text] } }),
+    ],
+    [
+      'a looser `contains` has no maximum',
+      object({ a: { type: 'array', contains: { not: text }, maxContains: 1 } }),
+      object({ a: { type: 'array', contains: {} } }),
+    ],
+    [
       'properties may be named like keywords',
       object({ not: text, oneOf: number, $ref: text }),
       object({ not: text, oneOf: number, $ref: text }),

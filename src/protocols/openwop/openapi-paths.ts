@@ -74,6 +74,7 @@ export function catalogPaths({ capabilities: { compactView } }: OpenwopSettings)
         parameters: views,
         responses: {
           ...cached('The tool.', compactView ? { anyOf: [standard, compact] } : standard),
+          400: refusal('The percent-encoding is malformed.'),
           ...UNAUTHENTICATED,
           404: refusal('There is no such tool, or the caller may not see it.'),
         },
