@@ -18,6 +18,7 @@ export interface OpenwopAnswer {
 }
 
 export interface OpenwopServer {
+  readonly url: string
   /** Sends without a key unless told; every JSON answer is also checked against the OpenAPI document. */
   ask(path: string, options?: AskOptions): Promise<OpenwopAnswer>
   close(): Promise<void>
@@ -40,6 +41,7 @@ export async function startOpenwopServer(changes: Partial<Settings> = {}): Promi
   const server = await startServer(settings, { graceMs: 0 })
   const send = httpSend(server.url)
   return {
+    url: server.url,
     async ask(path, { key, method = 'GET', headers = {}, body, isUndocumented = false } = {}) {
       const credential = key === undefined ? {} : { authorization: `Bearer ${key}` }
       const answer = await send({ method, path, headers: { ...credential, ...headers }, body })
