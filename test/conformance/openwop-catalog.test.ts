@@ -1,6 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepareTools } from '#core/prepare-tools'
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { FORBIDDEN } from '#protocols/openwop/codec-compact-schema'
 import { CANARY, descriptorFindings, KEYS, openwopFixtures } from './openwop-fixtures.ts'
 import { type OpenwopAnswer, type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
@@ -183,6 +184,12 @@ describe('who sees what', () => {
       expect(Object.keys(answer.json)).toEqual(['error', 'message'])
       expect(answer.json.error).toBe('unauthenticated')
     }
+  })
+
+  it.each(API_KEY_HEADERS)('a key in %s is a credential too, as Vary says', async (name) => {
+    const { status, headers } = await server.ask('/v1/tools', { headers: { [name]: KEYS.root } })
+    expect(status).toBe(200)
+    expect(headers.vary).toContain(name)
   })
 
   it('OWP-12: before any key is configured, /v1 serves anonymous (rule 28)', async () => {
