@@ -7,8 +7,13 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
   { zone: 'core', files: /^src\/core\//, may: [] },
   { zone: 'http-exchange', files: /^src\/protocols\/http-exchange\.ts$/, may: ['core'] },
+  { zone: 'prepared', files: /^src\/protocols\/prepared-[^/]+\.ts$/, may: ['core', 'http-exchange'] },
   { zone: 'codec', files: /^src\/protocols\/[^/]+\/(wire|codec)[^/]*\.ts$/, may: ['core', 'http-exchange'] },
-  { zone: 'protocols', files: /^src\/protocols\//, may: ['core', 'codec', 'http-exchange'] },
+  {
+    zone: 'protocols',
+    files: /^src\/protocols\/[^/]+\//,
+    may: ['core', 'codec', 'http-exchange', 'prepared'],
+  },
   {
     zone: 'sql',
     files: /^src\/store\/(sql|keys)\/|^src\/store\/(challenge-key|settled-outcome)\.ts$/,

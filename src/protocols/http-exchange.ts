@@ -3,6 +3,12 @@ import type { JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 
 /**
+ * Where the server looks for an API key besides `Authorization`, on every protocol: OXP 1.0, OTC 1.0 and the
+ * RFC each named another header (C-25).
+ */
+export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
+
+/**
  * How a protocol meets HTTP without knowing the server: it declares routes, gets a checked request and gives
  * back bytes. The server owns sockets, `Host` and `Origin`, limits, authentication and the JSON body reader.
  */
@@ -38,6 +44,8 @@ export interface HttpRoute {
   readonly access: 'authenticated' | 'open'
   /** Whether a request body is read; `never` ignores it unread. */
   readonly body: 'json' | 'never'
+  /** A path below which everything belongs to this protocol: what no route takes there, `refuse` answers too. */
+  readonly owns?: string
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>
   /**
    * Renders what failed before `handle` could run (401, bad JSON, too large …) in the protocol's own shape.

@@ -49,7 +49,8 @@ export interface HttpApp {
 }
 
 const TIMEOUTS: HttpTimeouts = { headersMs: 10_000, requestMs: 30_000, keepAliveMs: 72_000, closeMs: 10_000 }
-const LONGEST_PARAMETER = 4_096
+/** As long as a whole request head may be: a long id is an unknown one, not a malformed path. */
+const LONGEST_PARAMETER = 16_384
 const METHODS_WITH_BODY = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const UNKNOWN = 'unknown'
 const NO_QUERY = Object.freeze({})
@@ -110,6 +111,7 @@ function createRouter(
   routes: readonly ServerRoute[],
   timeouts: HttpTimeouts,
 ): FastifyInstance {
+  const entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
   const app = fastify({
     logger: false,
     exposeHeadRoutes: false,
@@ -129,13 +131,12 @@ function createRouter(
     clientErrorHandler: refuseBrokenRequest,
     frameworkErrors: (_error, request, reply) => {
       reply.hijack()
-      serveMalformedPath(services, openExchange(services, UNKNOWN, request.raw, reply.raw))
+      serveMalformedPath(services, entries, openExchange(services, UNKNOWN, request.raw, reply.raw))
     },
   })
   // No method has a body as far as Fastify knows: it must not parse, limit or refuse what we read ourselves.
   for (const method of METHODS_WITH_BODY)
     app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
-  const entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
   for (const { route, path } of entries) {
     app.route({
       method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,

@@ -13,8 +13,7 @@ export interface RouteEntry {
   readonly path: RoutePath
 }
 
-const MALFORMED_PATH =
-  'The path is too long, or has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".'
+const MALFORMED_PATH = 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".'
 
 /** 404 for a path that is not ours, 405 with `Allow` for a method that is not, and CORS preflights (T-26). */
 export function serveUnknown(
@@ -22,23 +21,50 @@ export function serveUnknown(
   entries: readonly RouteEntry[],
   exchange: Exchange,
 ): void {
-  serveOutside(services, exchange, () => answerUnknown(services, entries, exchange))
+  serveOutside(services, entries, exchange, () => answerUnknown(services, entries, exchange))
 }
 
-export function serveMalformedPath(services: HttpServices, exchange: Exchange): void {
-  serveOutside(services, exchange, () => messageReply(400, MALFORMED_PATH))
+export function serveMalformedPath(
+  services: HttpServices,
+  entries: readonly RouteEntry[],
+  exchange: Exchange,
+): void {
+  serveOutside(services, entries, exchange, () => {
+    throw httpFault(400, MALFORMED_PATH)
+  })
 }
 
-function serveOutside(services: HttpServices, exchange: Exchange, answer: () => HttpReply): void {
+function serveOutside(
+  services: HttpServices,
+  entries: readonly RouteEntry[],
+  exchange: Exchange,
+  answer: () => HttpReply,
+): void {
   let reply: HttpReply
   try {
     checkVisitor(services, exchange)
     reply = answer()
   } catch (error) {
-    const shown = error instanceof ToolError ? error : unexpected(services, exchange, error)
-    reply = messageReply(statusOf(shown), shown.message)
+    reply = refuseOutside(services, entries, exchange, error)
   }
   closeExchange(services, exchange, reply)
+}
+
+/** In the shape of the protocol that owns the path, or plain. */
+function refuseOutside(
+  services: HttpServices,
+  entries: readonly RouteEntry[],
+  exchange: Exchange,
+  error: unknown,
+): HttpReply {
+  const owner = entries.find(({ route }) => route.owns !== undefined && isBelow(route.owns, exchange.path))
+  if (owner !== undefined) return refuse(services, owner.route, {}, exchange, error)
+  const shown = error instanceof ToolError ? error : unexpected(services, exchange, error)
+  return messageReply(statusOf(shown), shown.message)
+}
+
+function isBelow(owned: string, path: string): boolean {
+  return path === owned || path.startsWith(`${owned}/`)
 }
 
 function answerUnknown(
@@ -49,7 +75,7 @@ function answerUnknown(
   const { raw, path } = exchange
   const here = entries.filter((entry) => entry.path.match(path) !== undefined)
   const [first] = here
-  if (first === undefined) return messageReply(404, 'There is nothing at this path.')
+  if (first === undefined) throw httpFault(404, 'There is nothing at this path.')
   const allow = methodsOf(here)
   const isPreflight = raw.method === 'OPTIONS' && raw.headers['access-control-request-method'] !== undefined
   if (isPreflight && services.frontDoor.corsOrigin(raw.headers.origin) !== undefined)

@@ -4,6 +4,7 @@ import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminRoutes } from './admin-routes.ts'
 import { checkExposure } from './check-exposure.ts'
@@ -67,12 +68,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
+    const observed = observeCalls(desk, { metrics, clock })
     const app = createHttpApp({
       routes: [
-        ...otcRoutes(observeCalls(desk, { metrics, clock }), {
-          serverVersion: VERSION,
-          ...otcOptions(settings),
-        }),
+        ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
+        ...openwopRoutes(observed, { serverVersion: VERSION }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],

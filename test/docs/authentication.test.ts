@@ -6,8 +6,8 @@ import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { Secret } from '#core/secret'
+import { API_KEY_HEADERS as SERVER_HEADERS } from '#protocols/http-exchange'
 import { API_KEY_HEADERS as CLIENT_HEADERS } from '#protocols/otc/codec-client-wire'
-import { API_KEY_HEADERS as SERVER_HEADERS } from '#protocols/otc/wire'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 /** Long enough for every HMAC algorithm, so that only the algorithm can be what is refused. */

@@ -56,27 +56,35 @@ const IN_A_PROJECT = new Set(['npm install collet zod\n', 'npx collet serve\n', 
 /** `npm ci` ran before any test could; `npm start` has an end-to-end test of its own. */
 const RUN_ELSEWHERE = new Set(['npm ci && npm start\n', ...IN_A_PROJECT])
 
-describe.each(['README.md', 'docs/protocols/otc.md'])('the shell blocks of %s', (file) => {
-  const blocks = readBlocks(file)
-  const shell = blocks
-    .map((block, index) => ({ block, sample: sampleAfter(blocks, index) }))
-    .filter(({ block }) => block.language === 'sh' && !RUN_ELSEWHERE.has(block.text))
+describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md'])(
+  'the shell blocks of %s',
+  (file) => {
+    const blocks = readBlocks(file)
+    const shell = blocks
+      .map((block, index) => ({ block, sample: sampleAfter(blocks, index) }))
+      .filter(({ block }) => block.language === 'sh' && !RUN_ELSEWHERE.has(block.text))
 
-  it('are there', () => {
-    expect(shell.length).toBeGreaterThan(1)
-  })
+    it('are there', () => {
+      expect(shell.length).toBeGreaterThan(1)
+    })
 
-  it.each(shell.map(({ block, sample }) => [block.line, block, sample] as const))(
-    'line %i runs and answers what is shown',
-    async (_line, block, sample) => {
-      const output = await runShell(block.text)
-      if (sample === undefined) return
-      const lastAnswer: unknown = JSON.parse(output.slice(output.lastIndexOf('{"$schema"')))
-      const shown: unknown = JSON.parse(sample.text.replaceAll(DOCUMENTED_URL, server.url))
-      if (!matchesSample(shown, lastAnswer)) expect(lastAnswer).toEqual(shown)
-    },
-  )
-})
+    it.each(shell.map(({ block, sample }) => [block.line, block, sample] as const))(
+      'line %i runs and answers what is shown',
+      async (_line, block, sample) => {
+        const output = await runShell(block.text)
+        if (sample === undefined) return
+        const lastAnswer: unknown = JSON.parse(output.slice(lastAnswerStart(output)))
+        const shown: unknown = JSON.parse(sample.text.replaceAll(DOCUMENTED_URL, server.url))
+        if (!matchesSample(shown, lastAnswer)) expect(lastAnswer).toEqual(shown)
+      },
+    )
+  },
+)
+
+/** Answers follow each other without a space; an OTC answer begins with `$schema`, an openwop one with its id. */
+function lastAnswerStart(output: string): number {
+  return Math.max(0, output.lastIndexOf('{"$schema"'), output.lastIndexOf('{"toolId"'))
+}
 
 function sampleAfter(blocks: readonly MarkdownBlock[], index: number): MarkdownBlock | undefined {
   const next = blocks[index + 1]

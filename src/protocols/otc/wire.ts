@@ -14,8 +14,6 @@ export const OXP_VERSION_HEADER = 'oxp-version'
 export const IDEMPOTENCY_KEY_HEADER = 'idempotency-key'
 export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
-/** OXP 1.0, OTC 1.0 and the RFC each named another one (C-25). */
-export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
 
 /** The published shapes of one operation, oldest first (ledger §1). */
 export type Dialect = 'proto' | 'execute' | 'rfc-call' | 'otc-1.0' | 'oxp-1.0' | 'oxp-header' | 'uts'
