@@ -5,7 +5,7 @@ import { wordsOf } from './codec-convert-keywords.ts'
 import type { LossSeverity, SchemaLoss } from './codec-convert-loss.ts'
 import {
   acceptsNull,
-  type JsonType,
+  acceptsType,
   type Origin,
   type Shape,
   typeOfValue,
@@ -14,7 +14,6 @@ import {
 import { composeDescription } from './codec-convert-text.ts'
 import { inferType } from './codec-convert-union.ts'
 import type { OpenToolSchema, OpenToolType, OpenToolValueSchema } from './codec-document.ts'
-import { hasType } from './codec-document-schema.ts'
 
 /** What stands for a schema that anything fits. */
 export type AnyFallback = 'object' | 'string'
@@ -111,7 +110,7 @@ export class Lowering {
 
   /** Values of one scalar type stay; others are listed in the text, or left out if they are structured. */
   #chooseEnum(shape: Shape, written: JsonArray, alternatives: string[]): Chosen | undefined {
-    const values = written.filter((value) => value !== null && fits(value, shape.types))
+    const values = written.filter((value) => value !== null && acceptsType(shape, value))
     const [first, ...more] = widestTypes(values.map(typeOfValue))
     if (first === undefined || first === 'null') {
       // Null alone was taken already.
@@ -177,8 +176,4 @@ export interface LoweredMember {
 export function withDescription({ schema, description }: Lowered): OpenToolValueSchema {
   const { type, ...rest } = schema
   return { type, ...(description === undefined ? {} : { description }), ...rest }
-}
-
-function fits(value: JsonArray[number], types: readonly JsonType[] | undefined): boolean {
-  return types === undefined || types.some((type) => type !== 'null' && hasType(value, type))
 }

@@ -3,6 +3,7 @@ import type { JsonArray, JsonValue } from '#core/json'
 import { setMember } from '#core/set-member'
 import type { SchemaLoss } from './codec-convert-loss.ts'
 import type { OpenToolType } from './codec-document.ts'
+import { hasType } from './codec-document-schema.ts'
 
 export type JsonType = OpenToolType | 'null'
 
@@ -167,6 +168,13 @@ export function typeOfValue(value: JsonValue): JsonType {
 export function widestTypes(types: readonly JsonType[]): readonly JsonType[] {
   const wide = types.includes('number') ? types.filter((type) => type !== 'integer') : types
   return [...new Set(wide)]
+}
+
+/** Whether a value of an `enum` has one of the types. */
+export function acceptsType({ types }: Shape, value: JsonValue): boolean {
+  return (
+    types === undefined || types.some((type) => (type === 'null' ? value === null : hasType(value, type)))
+  )
 }
 
 /** Whether null is said to fit; of anything it is not said. */

@@ -1,5 +1,7 @@
+import type { JsonValue } from '#core/json'
 import {
   acceptsNull,
+  acceptsType,
   commonTypes,
   createShape,
   distinctValues,
@@ -15,18 +17,35 @@ import type { OpenToolType } from './codec-document.ts'
 /** Narrows `base` to what fits one of the branches, as far as OpenTool can say it (anyOf, oneOf). */
 export function applyUnion(base: Shape, branches: readonly Shape[], from: Origin): void {
   const possible = branches.filter((branch) => !branch.never && inheritTypes(branch, base))
-  if (possible.length === 0) {
+  const constants = possible.every(isListOfScalars)
+  if (constants && from.keyword === 'oneOf') keepUniqueValues(possible)
+  const values = possible.filter((branch) => !isNull(branch) && branch.enum?.length !== 0)
+  if (values.length === 0 && !possible.some(acceptsNull)) {
     base.losses.push({ ...from, severity: 'unrepresentable' })
     return
   }
-  const values = possible.filter((branch) => !isNull(branch))
   const joined = joinShapes(values, base.pointer)
   const narrowed = joined ?? firstOf(values, from)
-  if (joined !== undefined && values.length > 1 && losesSomething(values, joined)) {
+  if (joined !== undefined && values.length > 1 && !constants && losesSomething(values, joined, from)) {
     joined.losses.push({ ...from, severity: 'dropped' })
   }
   if (possible.some(acceptsNull)) acceptNull(narrowed, from)
   intersect(base, narrowed, from)
+}
+
+function isListOfScalars({ enum: values, notes, losses }: Shape): boolean {
+  if (values === undefined || notes.size > 0 || losses.length > 0) return false
+  return values.every((value) => typeof value !== 'object' || value === null)
+}
+
+/** A value that fits two branches does not fit `oneOf`. */
+function keepUniqueValues(branches: readonly Shape[]): void {
+  const times = new Map<JsonValue, number>()
+  const accepted = branches.map((branch) => (branch.enum ?? []).filter((value) => acceptsType(branch, value)))
+  for (const value of accepted.flat()) times.set(value, (times.get(value) ?? 0) + 1)
+  for (const [index, branch] of branches.entries()) {
+    branch.enum = accepted[index]?.filter((value) => times.get(value) === 1)
+  }
 }
 
 function acceptNull(shape: Shape, from: Origin): void {
@@ -71,10 +90,14 @@ function firstOf(values: readonly Shape[], from: Origin): Shape {
   return first
 }
 
-/** Objects lose which members belong together; constraints of one branch cannot be said of all. */
-function losesSomething(values: readonly Shape[], joined: Shape): boolean {
+/**
+ * Objects lose which members belong together; constraints of one branch cannot be said of all; what fits
+ * several branches does not fit `oneOf`.
+ */
+function losesSomething(values: readonly Shape[], joined: Shape, { keyword }: Origin): boolean {
   if (joined.types === undefined) return false
-  return joined.types.includes('object') || values.some(({ notes }) => notes.size > 0)
+  if (keyword === 'oneOf' || joined.types.includes('object')) return true
+  return values.some(({ notes }) => notes.size > 0)
 }
 
 /** One shape that accepts what each of them accepts; `undefined` if they are unlike. */
