@@ -192,6 +192,12 @@ describe('fromJsonSchema', () => {
       [`dropped ${P}/anyOf`],
     ],
     [
+      'a type that stands behind the union',
+      { anyOf: [{ required: ['a'] }, {}], allOf: [{ type: 'object' }] },
+      FREE,
+      [`dropped ${P}/anyOf`],
+    ],
+    [
       'constraints of one branch',
       { anyOf: [{ type: 'string', minLength: 1 }, { type: 'string' }] },
       { type: 'string' },

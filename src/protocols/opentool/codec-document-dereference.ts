@@ -20,25 +20,21 @@ import { referenceName } from './codec-document-schema.ts'
  */
 export function dereference(document: OpenToolDocument): OpenToolDocument {
   const findings = new FindingList('lenient')
-  const cuts = checkReferences(document, findings)
+  checkReferences(document, findings)
   if (findings.hasErrors) throw new OpenToolDocumentError(findings.all())
-  const inliner = new Inliner(document.schemas ?? {}, cuts)
   const { schemas, functions, ...rest } = document
-  return {
-    ...rest,
-    functions: functions.map((each) => inliner.inlineFunction(each)),
-    ...(schemas === undefined ? {} : { schemas: inliner.inlineAll(schemas) }),
-  }
+  const inliner = new Inliner(schemas ?? {})
+  // First, so that a cycle is cut in the same place wherever it is entered.
+  const inlined = schemas === undefined ? {} : { schemas: inliner.inlineNamed(schemas) }
+  return { ...rest, functions: functions.map((each) => inliner.inlineFunction(each)), ...inlined }
 }
 
 class Inliner {
   readonly #schemas: OpenToolSchemas
-  readonly #cuts: ReadonlySet<OpenToolReference>
-  readonly #known = new Map<OpenToolSchema, OpenToolValueSchema>()
+  readonly #named = new Map<OpenToolSchema, OpenToolValueSchema | 'open'>()
 
-  constructor(schemas: OpenToolSchemas, cuts: ReadonlySet<OpenToolReference>) {
+  constructor(schemas: OpenToolSchemas) {
     this.#schemas = schemas
-    this.#cuts = cuts
   }
 
   inlineFunction(written: OpenToolFunction): OpenToolFunction {
@@ -51,8 +47,8 @@ class Inliner {
     }
   }
 
-  inlineAll(schemas: OpenToolSchemas): OpenToolSchemas {
-    return mapMembers(schemas, (schema) => this.#inline(schema))
+  inlineNamed(schemas: OpenToolSchemas): OpenToolSchemas {
+    return mapMembers(schemas, (schema) => this.#inlineOnce(schema))
   }
 
   #inlineReturn(returned: OpenToolReturn): OpenToolReturn {
@@ -60,27 +56,33 @@ class Inliner {
   }
 
   #inline(schema: OpenToolSchema): OpenToolValueSchema {
-    const known = this.#known.get(schema)
-    if (known !== undefined) return known
-    const inlined = isReference(schema) ? this.#follow(schema) : this.#inlineValue(schema)
-    this.#known.set(schema, inlined)
-    return inlined
+    return isReference(schema) ? this.#follow(schema) : this.#inlineValue(schema)
   }
 
   #inlineValue(schema: OpenToolValueSchema): OpenToolValueSchema {
     const { properties, items, ...rest } = schema
     return {
       ...rest,
-      ...(properties === undefined ? {} : { properties: this.inlineAll(properties) }),
+      ...(properties === undefined
+        ? {}
+        : { properties: mapMembers(properties, (member) => this.#inline(member)) }),
       ...(items === undefined ? {} : { items: this.#inline(items) }),
     }
   }
 
   #follow(reference: OpenToolReference): OpenToolValueSchema {
-    if (this.#cuts.has(reference)) return cutSchema(reference)
     const target = targetOf(this.#schemas, reference)
     if (target === undefined) throw new OpenToolDocumentError([danglingFinding(reference)])
-    return this.#inline(target)
+    return this.#named.get(target) === 'open' ? cutSchema(reference) : this.#inlineOnce(target)
+  }
+
+  #inlineOnce(named: OpenToolSchema): OpenToolValueSchema {
+    const known = this.#named.get(named)
+    if (known !== undefined && known !== 'open') return known
+    this.#named.set(named, 'open')
+    const inlined = this.#inline(named)
+    this.#named.set(named, inlined)
+    return inlined
   }
 }
 

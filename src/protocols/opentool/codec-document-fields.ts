@@ -50,9 +50,13 @@ export function descriptionOf(
 
 /** Members the specification does not know are ignored, and kept for the way back (OTS-23). */
 export function extensionsOf(object: JsonObject, known: readonly string[]): OpenToolExtensions {
-  const kept: Record<string, JsonValue> = {}
-  for (const [name, value] of Object.entries(object)) {
-    if (!known.includes(name)) setMember(kept, name, value)
+  let kept: Record<string, JsonValue> | undefined
+  for (const name of Object.keys(object)) {
+    if (known.includes(name)) continue
+    kept ??= {}
+    setMember(kept, name, object[name] ?? null)
   }
-  return kept
+  return kept ?? NONE
 }
+
+const NONE: OpenToolExtensions = Object.freeze({})

@@ -14,5 +14,5 @@ export const DOCUMENT_LIMITS: DocumentLimits = {
 /** Levels of a schema with its references written out; a document with them is still one that loads. */
 export const DEEPEST_SCHEMA = 240
 
-/** What references may add when they are written out: something, and a few times what is written. */
-export const ADDED = { values: 1_000_000, characters: 16 * 1024 * 1024, times: 4 }
+/** What references may add when they are written out: so much, and a few times what is written. */
+export const ADDED = { characters: 16 * 1024 * 1024, times: 4 }

@@ -14,13 +14,13 @@ import { referenceName } from './codec-document-schema.ts'
 
 /** What a schema costs with its references written out. */
 interface Cost {
-  readonly values: number
+  /** About what it takes to write. */
   readonly characters: number
   /** Levels of JSON, each reference counted as one. */
   readonly height: number
 }
 
-const NOTHING: Cost = { values: 0, characters: 0, height: 0 }
+const NOTHING: Cost = { characters: 0, height: 0 }
 
 /** Every schema a document holds, with its place. */
 export function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, OpenToolSchema]> {
@@ -49,12 +49,9 @@ export function targetOf(schemas: OpenToolSchemas, { $ref }: OpenToolReference):
 
 /**
  * Finds cycles and references that would unfold without measure, in time proportional to the document as
- * written (OTS-22, OTS-26). Gives the references that close a cycle: cut there, the document has an end.
+ * written (OTS-22, OTS-26).
  */
-export function checkReferences(
-  document: OpenToolDocument,
-  findings: FindingList,
-): ReadonlySet<OpenToolReference> {
+export function checkReferences(document: OpenToolDocument, findings: FindingList): void {
   const survey = new Survey(document.schemas ?? {}, findings)
   for (const [path, schema] of schemasOf(document)) {
     const { height } = survey.cost(schema, 1)
@@ -64,19 +61,17 @@ export function checkReferences(
       'OTS-26',
       `With its references written out the schema is nested deeper than ${DEEPEST_SCHEMA} levels.`,
     )
-    return survey.cuts
+    return
   }
   if (survey.addsTooMuch()) {
     findings.error('', 'OTS-26', 'Written out, its references make the document many times larger.')
   }
-  return survey.cuts
 }
 
 class Survey {
-  readonly cuts = new Set<OpenToolReference>()
   /** What all references of the document add, each written once. */
-  readonly #added = { values: 0, characters: 0 }
-  readonly #written = { values: 0, characters: 0 }
+  #added = 0
+  #written = 0
   tooDeep = false
   readonly #schemas: OpenToolSchemas
   readonly #findings: FindingList
@@ -89,11 +84,7 @@ class Survey {
   }
 
   addsTooMuch(): boolean {
-    const { values, characters, times } = ADDED
-    return (
-      this.#added.values > values + times * this.#written.values ||
-      this.#added.characters > characters + times * this.#written.characters
-    )
+    return this.#added > ADDED.characters + ADDED.times * this.#written
   }
 
   /** Each schema is costed once: where it stands, or before, where a reference names it. */
@@ -110,21 +101,18 @@ class Survey {
 
   #costOfReference(reference: OpenToolReference, level: number): Cost {
     const target = targetOf(this.#schemas, reference)
-    this.#written.values += 1
-    this.#written.characters += reference.$ref.length
+    this.#written += reference.$ref.length
     if (target === undefined) return NOTHING
     if (this.#known.get(target) === 'open') {
-      this.#cut(reference, target)
+      this.#reportCycle(reference, target)
       return NOTHING
     }
-    const { values, characters, height } = this.cost(target, level + 1)
-    this.#added.values += values
-    this.#added.characters += characters
-    return { values, characters, height: height + 1 }
+    const { characters, height } = this.cost(target, level + 1)
+    this.#added += characters
+    return { characters, height: height + 1 }
   }
 
-  #cut(reference: OpenToolReference, target: OpenToolSchema): void {
-    this.cuts.add(reference)
+  #reportCycle(reference: OpenToolReference, target: OpenToolSchema): void {
     if (this.#recursive.has(target)) return
     this.#recursive.add(target)
     this.#findings.tolerate(
@@ -136,11 +124,9 @@ class Survey {
 
   #costOfValue(schema: OpenToolValueSchema, level: number): Cost {
     const { properties = {}, items, ...rest } = schema
-    let { values, characters, height } = writtenCost(rest)
-    this.#written.values += values
-    this.#written.characters += characters
+    let { characters, height } = writtenCost(rest)
+    this.#written += characters
     const add = (cost: Cost, levels: number) => {
-      values += cost.values
       characters += cost.characters
       height = Math.max(height, cost.height + levels)
     }
@@ -149,22 +135,20 @@ class Survey {
       characters += name.length
     }
     if (items !== undefined) add(this.cost(items, level + 1), 1)
-    return { values, characters, height }
+    return { characters, height }
   }
 }
 
-/** Of a value without references: about what it takes to write. */
+/** Of a value without references. */
 function writtenCost(value: unknown): Cost {
-  if (typeof value === 'string') return { values: 1, characters: value.length, height: 0 }
-  if (typeof value !== 'object' || value === null) return { values: 1, characters: 8, height: 0 }
-  let values = 1
+  if (typeof value === 'string') return { characters: value.length + 2, height: 0 }
+  if (typeof value !== 'object' || value === null) return { characters: 8, height: 0 }
   let characters = 2
   let height = 0
   for (const [name, member] of Object.entries(value)) {
     const cost = writtenCost(member)
-    values += cost.values
-    characters += cost.characters + name.length + 6
+    characters += cost.characters + name.length + 4
     height = Math.max(height, cost.height)
   }
-  return { values, characters, height: height + 1 }
+  return { characters, height: height + 1 }
 }

@@ -89,10 +89,12 @@ function readReference(
   return { ...schema, $ref: typeof reference === 'string' ? reference : '' }
 }
 
+const REFERENCE = '#/schemas/'
+
 /** Exactly three segments, nothing decoded (OTS-20). */
 export function referenceName(reference: string): string | undefined {
-  const [root, map, name, ...deeper] = reference.split('/')
-  return root === '#' && map === 'schemas' && deeper.length === 0 ? name : undefined
+  if (!reference.startsWith(REFERENCE) || reference.includes('/', REFERENCE.length)) return undefined
+  return reference.slice(REFERENCE.length)
 }
 
 function readProperties(
