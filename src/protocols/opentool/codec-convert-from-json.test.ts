@@ -85,6 +85,11 @@ describe('fromJsonSchema', () => {
     expect(losses).toEqual(['annotated /$defs/N/maxLength'])
     expect(convert({ $ref: '#m', enum: [1] }, root).p?.schema).toEqual({ type: 'integer', enum: [1] })
     expect(convert({ $ref: '#/definitions/a~1b' }, root).p?.schema).toEqual({ type: 'boolean', enum: [true] })
+    const anything = { $defs: { N: { title: 'T' } } }
+    expect(convert({ $ref: '#/$defs/N' }, anything).losses).toEqual([
+      'approximated /$defs/N',
+      'annotated /$defs/N/title',
+    ])
     const twice = { type: 'array', items: { $ref: '#/$defs/N' }, minItems: 1 }
     expect(convert(twice, root).losses).toEqual([`annotated ${P}/minItems`, 'annotated /$defs/N/maxLength'])
   })

@@ -98,7 +98,7 @@ function lowerRoot(shape: Shape, lowering: Lowering): string | undefined {
   if (shape.nullable !== undefined) lowering.lose(shape.nullable, 'approximated')
   if (shape.enum !== undefined) lowering.lose(shape.enumFrom, 'dropped')
   return composeDescription({
-    text: shape.description ?? shape.title,
+    text: shape.description ?? shape.title?.text,
     alternatives: shape.alternatives,
     nullable: false,
     notes: [...shape.notes],

@@ -9,6 +9,8 @@ export interface Keyword {
   readonly name: string
   readonly value: JsonValue
   readonly pointer: string
+  /** The schema has no other. */
+  readonly alone: boolean
 }
 
 /** Reads a schema below the one a keyword belongs to. */
@@ -27,10 +29,11 @@ const drop: KeywordRule = (shape, { pointer, name }) => {
 
 /** A constraint that moves into the description, and the type of the values it speaks of. */
 function annotate(...hints: OpenToolType[]): KeywordRule {
-  return (shape, { name, value, pointer }) => {
+  return (shape, keyword) => {
+    const { name, value } = keyword
     // `uniqueItems: false` and the like say nothing.
     if (value === false && name !== 'default') return true
-    return note(shape, `${name} ${wordsOf(value)}`, { name, value, pointer }, hints)
+    return note(shape, `${name} ${wordsOf(value)}`, keyword, hints)
   }
 }
 
@@ -131,9 +134,9 @@ const readDescription: KeywordRule = (shape, { value }) => {
   return true
 }
 
-const readTitle: KeywordRule = (shape, { value }) => {
+const readTitle: KeywordRule = (shape, { name, value, pointer }) => {
   if (typeof value !== 'string') return false
-  shape.title = value
+  shape.title = { text: value, from: { pointer, keyword: name } }
   return true
 }
 

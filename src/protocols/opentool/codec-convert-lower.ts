@@ -102,10 +102,9 @@ export class Lowering {
     return accepted || shape.nullable !== undefined
   }
 
-  #takeTitle({ title, pointer }: Shape): string | undefined {
-    if (title !== undefined)
-      this.lose({ pointer: childPointer(pointer, 'title'), keyword: 'title' }, 'annotated')
-    return title
+  #takeTitle({ title }: Shape): string | undefined {
+    if (title !== undefined) this.lose(title.from, 'annotated')
+    return title?.text
   }
 
   /** Values of one scalar type stay; others are listed in the text, or left out if they are structured. */

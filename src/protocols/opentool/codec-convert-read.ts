@@ -60,8 +60,9 @@ export class ShapeReader {
     const read: ReadBelow = (inner, ...steps) =>
       this.read(inner, steps.reduce(childPointer, pointer), depth + 1)
     const combining: Keyword[] = []
+    const alone = Object.keys(schema).length === 1
     for (const [name, value] of Object.entries(schema)) {
-      const keyword = { name, value, pointer: childPointer(pointer, name) }
+      const keyword = { name, value, pointer: childPointer(pointer, name), alone }
       if (COMBINING.has(name)) combining.push(keyword)
       else if (!ARRAY_KEYWORDS.has(name)) {
         if (!isSchemaKeyword(name)) this.#charactersLeft -= lengthOf(value)
@@ -91,13 +92,14 @@ export class ShapeReader {
   }
 
   /** Only within the document: nothing is fetched. Siblings hold as well as the target. */
-  #follow(shape: Shape, { name, value, pointer }: Keyword, depth: number): void {
+  #follow(shape: Shape, { name, value, pointer, alone }: Keyword, depth: number): void {
     const target = typeof value === 'string' ? this.#resolve(value) : undefined
     if (typeof target !== 'boolean' && !isJsonObject(target)) fail(shape, pointer, name)
     else if (isJsonObject(target) && this.#open.has(target)) cut(shape)
     else {
       const place = isJsonObject(target) ? (this.#places.get(target) ?? pointer) : pointer
       intersect(shape, this.read(target, place, depth + 1), { pointer, keyword: name })
+      if (alone) shape.pointer = place
     }
   }
 }

@@ -1,7 +1,9 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import { fromJsonSchema } from './codec-convert-from-json.ts'
 import { SchemaConversionError } from './codec-convert-loss.ts'
+import { validate } from './codec-document-load.ts'
 
 /** A schema of one required parameter `p`. */
 function input(schema: JsonValue, root: JsonObject = {}): JsonObject {
@@ -108,5 +110,60 @@ describe('what fromJsonSchema refuses', () => {
     }))
     expect(refusal({ type: 'object', allOf: parts }).length).toBeGreaterThan(0)
     expect(performance.now() - started).toBeLessThan(5_000)
+  })
+
+  it('OTS-83: throws nothing but a conversion error, whatever it is given', () => {
+    const keyword = fc.constantFrom(
+      ...[
+        'type',
+        'enum',
+        'const',
+        'properties',
+        'required',
+        'items',
+        'prefixItems',
+        'additionalItems',
+        'anyOf',
+      ],
+      ...['oneOf', 'allOf', '$ref', '$defs', 'not', 'nullable', 'additionalProperties', 'patternProperties'],
+      ...['title', 'description', 'default', 'minLength', '$anchor', '__proto__', 'x-a', 'a'],
+    )
+    const { value } = fc.letrec<{ value: unknown }>((tie) => ({
+      value: fc.oneof(
+        { depthSize: 'small' },
+        fc.constantFrom(
+          'object',
+          'string',
+          'null',
+          '#',
+          '#/$defs/a',
+          '#/properties/a',
+          1,
+          true,
+          false,
+          null,
+          undefined,
+        ),
+        fc.dictionary(keyword, tie('value'), { maxKeys: 5 }),
+        fc.array(tie('value'), { maxLength: 3 }),
+      ),
+    }))
+    fc.assert(
+      fc.property(
+        fc.oneof(value, fc.anything({ withBigInt: true, withDate: true })),
+        fc.boolean(),
+        (schema, wrap) => {
+          try {
+            const { parameters } = fromJsonSchema(schema, { mode: 'lossy', wrap })
+            const functions = [{ name: 'f', description: '', parameters }]
+            const document = { opentool: '1.1.0', info: { title: '', version: '' }, functions }
+            expect(validate(document).filter(({ level }) => level === 'error')).toEqual([])
+          } catch (error) {
+            if (!(error instanceof SchemaConversionError)) throw error
+          }
+        },
+      ),
+      { numRuns: 2_000 },
+    )
   })
 })

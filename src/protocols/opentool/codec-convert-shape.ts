@@ -12,8 +12,8 @@ export type JsonType = OpenToolType | 'null'
  * shared, so that `intersect` may change it.
  */
 export interface Shape {
-  /** Where the schema stands. */
-  readonly pointer: string
+  /** Where the schema stands; behind a bare reference, where that leads. */
+  pointer: string
   /** `false`: nothing fits. */
   never: boolean
   /** In the order written; `undefined` as long as no keyword says any. */
@@ -30,7 +30,7 @@ export interface Shape {
   readonly required: Set<string>
   items: Shape | undefined
   description: string | undefined
-  title: string | undefined
+  title: { readonly text: string; readonly from: Origin } | undefined
   /** `x-*` members. */
   readonly extensions: Record<string, JsonValue>
   /** Constraints in words. */
