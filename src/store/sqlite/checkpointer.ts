@@ -47,7 +47,12 @@ export class Checkpointer {
 
   #finish(worker: Worker): void {
     this.#isWorking = false
-    if (this.#worker === worker) this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    if (this.#worker !== worker) return
+    try {
+      this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    } catch {
+      // A full disk: the log keeps everything, commits say so themselves, and the next round tries again (rule 11).
+    }
   }
 
   /** Without the worker SQLite moves the log by itself, slower for the unlucky commit but never forgotten. */
