@@ -7,6 +7,7 @@ import { type Answer, FaultProject } from './fault-project.ts'
 // test/server/odd-requests.test.ts. A run that outlasts the grace of a stop: src/core/call/interruption.test.ts.
 
 const LIMIT_MS = 60_000
+const PATIENTLY = { timeout: 15_000, interval: 20 }
 /** About half a megabyte, or one where the shell counts in kilobytes. */
 const SMALL_DISK_BLOCKS = 1_024
 
@@ -83,9 +84,7 @@ describe('a full disk', { timeout: LIMIT_MS }, () => {
       }
       expect((await fetch(`${server.url}/health`)).status).toBe(503)
       execFileSync('prlimit', ['--pid', String(server.pid), '--fsize=unlimited:'])
-      await expect
-        .poll(async () => (await fetch(`${server.url}/health`)).status, { timeout: 10_000, interval: 100 })
-        .toBe(200)
+      await expect.poll(async () => (await fetch(`${server.url}/health`)).status, PATIENTLY).toBe(200)
       for (const key of asked) {
         const again = await project.call(server, 'Fault.Write', key, { padding: 4_000 })
         expect([key, again.json.result?.success]).toEqual([key, true])
@@ -158,9 +157,9 @@ describe('a server that is told to stop while a write runs', { timeout: LIMIT_MS
   it('lets it finish, answers its caller, and ends with 0', async () => {
     const server = await project.serve()
     const running = project.call(server, 'Fault.Write', 'key', { waits: true })
-    await expect.poll(() => project.effects().get('key')).toBe(1)
+    await expect.poll(() => project.effects().get('key'), PATIENTLY).toBe(1)
     const stopped = server.stop()
-    await expect.poll(() => server.output()).toContain('Stopping')
+    await expect.poll(() => server.output(), PATIENTLY).toContain('Stopping')
     project.letGo()
     const answer = await running
     expect(answer.json.result.success).toBe(true)
@@ -173,9 +172,9 @@ describe('a server that is told to stop while a write runs', { timeout: LIMIT_MS
   it('told twice, it ends at once with 3, and the write is ambiguous afterwards', async () => {
     const server = await project.serve()
     const running = project.call(server, 'Fault.Write', 'key', { waits: true }).catch(() => undefined)
-    await expect.poll(() => project.effects().get('key')).toBe(1)
+    await expect.poll(() => project.effects().get('key'), PATIENTLY).toBe(1)
     const stopped = server.stop()
-    await expect.poll(() => server.output()).toContain('Ask again to stop at once')
+    await expect.poll(() => server.output(), PATIENTLY).toContain('Ask again to stop at once')
     void server.stop()
     expect(await stopped).toBe(3)
     await running
@@ -193,7 +192,7 @@ describe('a server that is killed while calls run', { timeout: LIMIT_MS }, () =>
     const all = calls.map(([tool, id]) =>
       project.call(server, tool, id, { waits: true }).catch(() => undefined),
     )
-    await expect.poll(() => project.effects().size).toBe(calls.length)
+    await expect.poll(() => project.effects().size, PATIENTLY).toBe(calls.length)
     await server.stop('SIGKILL')
     await Promise.all(all)
     project.letGo()
