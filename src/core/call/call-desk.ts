@@ -18,7 +18,7 @@ export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keep
 export interface CallDesk extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
-  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them. */
+  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
 }
 
@@ -30,6 +30,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const readiness = new Readiness(() => watch.start())
   const services: CallServices = { ...options, running, readiness, keeper }
   const timers = new Set<NodeJS.Timeout>()
+  let drained: Promise<void> | undefined
 
   function every(ms: number, what: string, act: () => Promise<void>): void {
     const timer = setInterval(() => {
@@ -57,15 +58,20 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => readiness.isReady(),
-    async drain(graceMs) {
-      readiness.drain()
-      if (!(await running.waitUntilIdle(graceMs))) {
-        running.interruptAll('shutdown')
-        await running.waitUntilIdle(CANCEL_WAIT_MS)
-      }
-      watch.stop()
-      await keeper.flush()
-      for (const timer of timers) clearInterval(timer)
+    drain(graceMs) {
+      drained ??= drain(graceMs)
+      return drained
     },
+  }
+
+  async function drain(graceMs: number): Promise<void> {
+    readiness.drain()
+    if (!(await running.waitUntilIdle(graceMs))) {
+      running.interruptAll('shutdown')
+      await running.waitUntilIdle(CANCEL_WAIT_MS)
+    }
+    watch.stop()
+    await keeper.flush()
+    for (const timer of timers) clearInterval(timer)
   }
 }
