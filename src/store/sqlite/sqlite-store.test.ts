@@ -224,7 +224,7 @@ describe('verifying the SQLite journal', () => {
       why: 'x',
       atMs: 1,
     } as const
-    expect(await second.settle({ ...settlement, record: 'XXX' })).toBe('not_found')
+    expect(await second.settle({ ...settlement, record: 'nobody' })).toBe('not_found')
     expect(await second.settle({ ...settlement, record: call.record })).toBe('not_ambiguous')
     await close(second)
     expect(first.readJournal([], 100)).toEqual(before)
