@@ -18,8 +18,10 @@ function problemsOf(schema: JsonObject): string[] {
 }
 
 /** What Ajv counts as evaluated is wrong for some nested schemas, with references or without: it is no judge there. */
-function isBeyondAjv(schema: unknown): boolean {
-  return JSON.stringify(schema).includes('"unevaluated')
+function withoutUnevaluated(schema: JsonObject): JsonObject {
+  return JSON.parse(
+    JSON.stringify(schema, (name, value) => (name.startsWith('unevaluated') ? undefined : value)),
+  )
 }
 
 /** Ajv writes code that throws for some nested `unevaluatedItems`; then there is no verdict to compare with. */
@@ -193,8 +195,8 @@ describe('inlineSchema', () => {
       fc.property(
         schemaWithReferences,
         fc.array(smallValue, { minLength: 1, maxLength: 12 }),
-        (schema, values) => {
-          fc.pre(!isBeyondAjv(schema))
+        (made, values) => {
+          const schema = withoutUnevaluated(made)
           const reported: string[] = []
           const sound = checkSchema(schema, '', (_, problem) => reported.push(problem), {
             references: 'allowed',
