@@ -3,6 +3,8 @@ import type { CallView } from './call/call-view.ts'
 import type { Catalog } from './catalog.ts'
 import type { ChallengeRecord } from './ports/store.ts'
 import type { Principal } from './principal.ts'
+import type { RunPage, RunQuery } from './runs/run-view.ts'
+import type { OpenedSession, SessionRequest } from './sessions/session-request.ts'
 
 /** What every protocol, and in-process code, may ask of the one server behind it. */
 export interface Gateway {
@@ -16,6 +18,14 @@ export interface Gateway {
   readCall(principal: Principal, callId: string): Promise<CallView | undefined>
   /** Asks for a stop; the view after the request, or `undefined` when there is no such call. */
   cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
+  /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
+  readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
+  /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */
+  endRun(principal: Principal, runId: string): Promise<boolean>
+  /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */
+  openSession(principal: Principal, request: SessionRequest): Promise<OpenedSession>
+  /** Ends what runs in it and closes it; `false` when the principal has no such session. */
+  closeSession(principal: Principal, sessionId: string): Promise<boolean>
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
   /** Whether new calls are taken: false while starting, draining, or after a store write error. */
   isReady(): boolean

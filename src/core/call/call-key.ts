@@ -1,3 +1,4 @@
+import { hasControlCharacter } from '#core/control-characters'
 import { fault } from '#core/errors'
 
 const LONGEST_KEY = 256
@@ -12,12 +13,4 @@ export function checkCallKey(key: string): string {
     throw fault('request_invalid', 'A call id must not contain control characters or lone surrogates.')
   }
   return key
-}
-
-function hasControlCharacter(text: string): boolean {
-  for (let index = 0; index < text.length; index += 1) {
-    const unit = text.charCodeAt(index)
-    if (unit < 0x20 || (unit >= 0x7f && unit <= 0x9f)) return true
-  }
-  return false
 }

@@ -18,6 +18,10 @@ export interface CallRequest {
   readonly tokens: ReadonlyMap<string, Secret>
   /** Secrets by id. Never stored. */
   readonly secrets: ReadonlyMap<string, Secret>
+  /** The run to belong to, already checked by `checkRunId`; absent = a run of its own. */
+  readonly runId?: string
+  /** The session whose state to use. */
+  readonly sessionId?: string
   readonly onProgress?: (progress: Progress) => void
 }
 
@@ -34,6 +38,8 @@ export interface CallReply {
   /** The caller's key, or the one made for it. */
   readonly callId: string
   readonly outcome: Outcome
+  /** The run whose events tell of it; absent when nothing was recorded. */
+  readonly runId?: string
   /** The outcome was recorded by an earlier request with this key. */
   readonly replayed: boolean
 }

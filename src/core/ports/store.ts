@@ -1,8 +1,12 @@
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { CallError, Outcome } from '#core/outcome'
+import type { CallLabel, SessionOutcome } from '#core/runs/run-event'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
+import type { MaybePromise } from './maybe-promise.ts'
+import type { RunPlace, RunStore } from './run-store.ts'
+import type { SessionStore } from './session-store.ts'
 
-export type MaybePromise<T> = T | Promise<T>
+export type { MaybePromise } from './maybe-promise.ts'
 
 /**
  * `parked`: waits for a yes. `running`: claimed by a writer. `released`: failed with the author's word that
@@ -16,11 +20,22 @@ export interface CallAddress {
   readonly record: string
 }
 
-/** A call as it is first written, by a claim or together with its outcome. */
-export interface NewCall extends CallAddress {
+/** A session in which one attempt runs. */
+export interface CallSession {
+  readonly sessionId: string
+  /** Made for this attempt alone: it opens with the claim and closes with the outcome. */
+  readonly isOwn: boolean
+}
+
+/**
+ * A call as it is first written, by a claim or together with its outcome. Its label's call id is caller text,
+ * and so stored encrypted (rule 15).
+ */
+export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
-  /** The caller's key, or the one we made; caller text, so it is stored encrypted (rule 15). */
-  readonly callId: string
+  /** The run it was told to belong to; `undefined` = it is a run of its own. */
+  readonly place: RunPlace | undefined
+  readonly session: CallSession | undefined
   readonly traceId: string
   readonly userId: string | undefined
   readonly fingerprint: string
@@ -35,9 +50,14 @@ export interface NewCall extends CallAddress {
   readonly atMs: number
 }
 
-export interface CallRecord extends CallAddress {
+export interface CallRecord extends CallAddress, CallLabel {
   readonly principal: string
-  readonly callId: string
+  /** What its caller calls the run it belongs to; `undefined` = its own. */
+  readonly runId: string | undefined
+  /** The run that has its events; `undefined` when this record alone tells them. */
+  readonly run: string | undefined
+  /** The session of its last attempt. */
+  readonly sessionId: string | undefined
   readonly traceId: string
   readonly userId: string | undefined
   readonly fingerprint: string
@@ -66,11 +86,22 @@ export interface Attempt extends CallAddress {
   readonly principal: string
   readonly tool: string
   readonly attempt: number
+  /** The run that has its events. */
+  readonly run: string | undefined
+  readonly session: CallSession | undefined
+}
+
+/** The next attempt of a recorded call. */
+export interface NextAttempt {
+  readonly session: CallSession | undefined
+  readonly atMs: number
 }
 
 export type ClaimResult =
   | { readonly kind: 'claimed'; readonly attempt: number }
   | { readonly kind: 'found'; readonly record: CallRecord }
+  /** The run it names takes nothing new. */
+  | { readonly kind: 'run_ended' }
 
 export type FinishResult =
   | { readonly kind: 'recorded' }
@@ -80,6 +111,8 @@ export interface FinishedRun {
   readonly run: Attempt
   readonly state: 'succeeded' | 'failed' | 'released'
   readonly outcome: Outcome
+  /** How the attempt's own session ends, if it has one. */
+  readonly sessionOutcome: SessionOutcome
   readonly atMs: number
 }
 
@@ -140,7 +173,7 @@ export interface RecoveryReport {
  * Where calls and their journal live. Every method that changes something resolves only after the change
  * **and** its journal events are durable, and rejects with a `StoreError` otherwise.
  */
-export interface Store {
+export interface Store extends RunStore, SessionStore {
   /** This process's writer, named in every claim (rule 17). */
   readonly writer: string
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
@@ -153,7 +186,7 @@ export interface Store {
    * Takes a `released` call, or a `running` one whose run is known not to go on, for the next attempt: one
    * update, conditional on state, writer and attempt being those of `seen`.
    */
-  reclaim(seen: CallRecord, atMs: number): MaybePromise<ClaimResult>
+  reclaim(seen: CallRecord, next: NextAttempt): MaybePromise<ClaimResult>
   /** Ends our own attempt; conditional on it still being `running` and ours. */
   finish(finished: FinishedRun): MaybePromise<FinishResult>
   /** Writes a call that skipped its claim, with its outcome, if the key is free (rule 7). */
@@ -166,7 +199,10 @@ export interface Store {
   cancelRequests(): MaybePromise<readonly CallAddress[]>
   settle(settlement: Settlement): MaybePromise<SettleResult>
 
-  /** Turns running calls of dead writers into `ambiguous`, unless they may run again (rule 8). */
+  /**
+   * Turns running calls of dead writers into `ambiguous`, unless they may run again (rule 8) or were lost with
+   * their session, and closes the sessions such writers held (rule 30).
+   */
   recover(nowMs: number): MaybePromise<RecoveryReport>
   isWriterAlive(writer: string): MaybePromise<boolean>
 

@@ -1,0 +1,33 @@
+import type { RunEvent } from '#core/runs/run-event'
+import type { MaybePromise } from './maybe-promise.ts'
+
+/** Where a run lives. `run` is the record of its only call, or the keyed digest of tenant, principal and run id. */
+export interface RunAddress {
+  readonly tenant: string
+  readonly run: string
+}
+
+/** A run that calls and sessions name; made by the first that does. */
+export interface RunPlace extends RunAddress {
+  readonly principal: string
+  /** What callers call it. */
+  readonly runId: string
+}
+
+export interface RunRecord extends RunAddress {
+  readonly principal: string
+  /** Calls and sessions that began here and have not ended. */
+  readonly open: number
+  /** When something last happened in it. */
+  readonly touchedAtMs: number
+  readonly endedAtMs: number | undefined
+}
+
+/** Runs that have events of their own. The run of a single undisturbed call needs none: its record says it all. */
+export interface RunStore {
+  findRun(address: RunAddress): MaybePromise<RunRecord | undefined>
+  /** Events after a sequence, in order. */
+  readRun(address: RunAddress, after: number, limit: number): MaybePromise<readonly RunEvent[]>
+  /** Lets nothing new begin in it; `false` when there is no such run or it has ended. */
+  endRun(address: RunAddress, atMs: number): MaybePromise<boolean>
+}

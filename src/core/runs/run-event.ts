@@ -1,0 +1,57 @@
+import type { ErrorCode } from '#core/errors'
+
+/** How the host reaches the tool behind a call (OWP-51). */
+export type Transport = 'mcp' | 'http' | 'native'
+
+export type SessionOutcome = 'completed' | 'failed' | 'cancelled'
+
+/** Which call an event is about, as its readers know it. */
+export interface CallLabel {
+  /** The caller's key, or the one made for it. */
+  readonly callId: string
+  /** Catalog id of the tool. */
+  readonly toolId: string
+  readonly transport: Transport
+  /** Lower-case hex SHA-256 of the canonical input, with the call's own credentials cut out (OWP-52). */
+  readonly argsHash: string
+}
+
+interface CallFact {
+  readonly record: string
+  readonly attempt: number
+  readonly call: CallLabel
+  /** The session the call ran in. */
+  readonly sessionId?: string
+}
+
+export interface ToolCalled extends CallFact {
+  readonly type: 'called'
+  readonly principal: string
+}
+
+export interface ToolReturned extends CallFact {
+  readonly type: 'returned'
+  /** Absent when the call gave a value. */
+  readonly code?: ErrorCode
+  /** Absent when the call never started, or nobody saw its end (OWP-53). */
+  readonly durationMs?: number
+}
+
+export interface SessionOpened {
+  readonly type: 'session.opened'
+  readonly sessionId: string
+  readonly toolId: string
+}
+
+export interface SessionClosed {
+  readonly type: 'session.closed'
+  readonly sessionId: string
+  readonly toolId: string
+  readonly outcome: SessionOutcome
+}
+
+/** What a run tells about itself: ids and ends, never an argument or a result. */
+export type RunFact = ToolCalled | ToolReturned | SessionOpened | SessionClosed
+
+/** A fact at its place in its run: sequences count from 0 without gaps (rule 16). */
+export type RunEvent = RunFact & { readonly sequence: number; readonly atMs: number }
