@@ -9,6 +9,7 @@ export class Catalog {
   /** By base name and plain version, as requests are read. */
   readonly #byRef: ReadonlyMap<string, Tool>
   readonly #latest: ReadonlyMap<string, Tool>
+  #byCatalogId: ReadonlyMap<string, Tool> | undefined
   readonly #versions: ReadonlyMap<string, readonly Tool[]>
 
   /** `byAge` holds the versions of each base name, oldest first. */
@@ -38,6 +39,12 @@ export class Catalog {
   /** Newest version of each tool, in registration order of the base names. */
   latest(): readonly Tool[] {
     return [...this.#latest.values()]
+  }
+
+  /** Newest version of the tool with this catalog id. */
+  latestOf(catalogId: string): Tool | undefined {
+    this.#byCatalogId ??= new Map(this.latest().map((tool) => [tool.catalogId, tool]))
+    return this.#byCatalogId.get(catalogId)
   }
 
   versionsOf(base: string): readonly Tool[] {

@@ -13,9 +13,9 @@ export interface DefinedTool {
  * Defines a tool. Only gives types and a mark: everything is checked when the server loads it, so that all
  * findings of all tools are seen at once.
  */
-export function tool<const I extends SchemaLike, const O extends SchemaLike | null>(
-  definition: ToolDefinition<I, O>,
-): ToolDefinition<I, O> & DefinedTool {
+export function tool<const I extends SchemaLike, const O extends SchemaLike | null, S = undefined>(
+  definition: ToolDefinition<I, O, S>,
+): ToolDefinition<I, O, S> & DefinedTool {
   return Object.freeze({ ...definition, [BRAND]: true as const })
 }
 

@@ -17,6 +17,7 @@ export const REFUSAL_CODES = [
   'key_conflict',
   'call_not_found',
   'tool_not_found',
+  'session_not_found',
   'not_authorized',
   'input_invalid',
   'requirement_missing',
@@ -40,6 +41,7 @@ export const FAILURE_CODES = [
   'ambiguous',
   'outcome_unknown',
   'result_expired',
+  'session_lost',
 ] as const
 
 const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)

@@ -11,6 +11,7 @@ import { checkKeys } from './check-keys.ts'
 import { checkParameters } from './check-parameters.ts'
 import { readPolicy } from './check-policy.ts'
 import { checkRequirements } from './check-requirements.ts'
+import { readSession } from './check-session.ts'
 import { definitionHash } from './definition-hash.ts'
 import { describeValue } from './describe-value.ts'
 import type { Finding, Report } from './finding.ts'
@@ -58,6 +59,7 @@ const KEYS = Object.keys({
   output: true,
   requirements: true,
   policy: true,
+  session: true,
   run: true,
 } satisfies Record<keyof ToolDefinition, true>)
 
@@ -120,6 +122,7 @@ function readTool(
   const outputSchema = readOutput(written.output, report)
   const requirements = checkRequirements(written.requirements, 'userId', report)
   const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
+  const session = readSession(written.session, report)
   const run = readRun(written, report)
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (outputSchema === undefined || run === undefined) return undefined
@@ -141,7 +144,9 @@ function readTool(
       ...published,
       ...(requirements === undefined ? {} : { requirements: requirements.json }),
       policy: { ...policy },
+      ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
     }),
+    ...(session === undefined ? {} : { session }),
     checkInput: createInputCheck(input.schema),
     parseInput: createInputParse(input.validate),
     checkOutput: createOutputCheck(outputSchema),

@@ -1,12 +1,14 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonObject } from './json.ts'
 import type { TypeOfSchema } from './json-schema-type.ts'
+import type { SessionContext } from './sessions/session-context.ts'
 import type {
   Approval,
   Egress,
   Hint,
   ReplayPolicy,
   SafetyTier,
+  StatefulContext,
   ToolContext,
   ToolRequirements,
 } from './tool.ts'
@@ -41,10 +43,23 @@ export interface PolicyDefinition {
   readonly latencyHint?: Hint
 }
 
+/** What a stateful tool says about its state; `close` may be left out when there is nothing to end. */
+export interface SessionDefinition<S = unknown> {
+  /** Makes the state that the calls of one session share; `run` gets it as `context.session`. */
+  readonly open: (context: SessionContext) => S | Promise<S>
+  readonly close?: (state: Awaited<S>, context: SessionContext) => void | Promise<void>
+  /** How long a session without calls stays open; 15 minutes unless told. */
+  readonly idleMs?: number
+}
+
+/** What `run` gets: the state too, when there is any. */
+export type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awaited<S>>
+
 /** A tool as its author writes it. */
 export interface ToolDefinition<
   I extends SchemaLike = SchemaLike,
   O extends SchemaLike | null = SchemaLike | null,
+  S = unknown,
 > {
   /** `Toolkit.Name@x.y.z`. */
   readonly id: string
@@ -64,5 +79,7 @@ export interface ToolDefinition<
   readonly output: O
   readonly requirements?: ToolRequirements
   readonly policy?: PolicyDefinition
-  readonly run: (input: InputOf<I>, context: ToolContext) => ResultOf<O> | Promise<ResultOf<O>>
+  /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
+  readonly session?: SessionDefinition<S>
+  readonly run: (input: InputOf<I>, context: ContextOf<S>) => ResultOf<O> | Promise<ResultOf<O>>
 }

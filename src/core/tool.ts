@@ -3,6 +3,7 @@ import type { JsonObject, JsonValue } from './json.ts'
 import type { Logger } from './ports/logger.ts'
 import type { Principal } from './principal.ts'
 import type { Secret } from './secret.ts'
+import type { SessionHooks } from './sessions/session-context.ts'
 import type { ToolId } from './tool-id.ts'
 
 export type SafetyTier = 'pure' | 'read' | 'write' | 'exec'
@@ -65,6 +66,12 @@ export interface ToolContext {
   progress(done: number, total?: number, message?: string): void
 }
 
+/** The same for a tool that keeps state between calls. */
+export interface StatefulContext<State> extends ToolContext {
+  /** What the session's `open` gave; `undefined` for tools without sessions. */
+  readonly session: State
+}
+
 /** A checked definition, ready to be listed and called. Made by `prepareTool`; frozen. */
 export interface Tool {
   /** `Toolkit.Name@x.y.z`. */
@@ -83,6 +90,8 @@ export interface Tool {
   readonly outputSchema: JsonObject | null
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
+  /** How its state is made and ended, for a tool that keeps some between calls (rule 30). */
+  readonly session?: SessionHooks
   /** Digest of everything above: what a claim pins (rule 5). */
   readonly definitionHash: string
   /** Wire check of an input; no coercion, no defaults (T-18). Compiled at the first call. */
@@ -91,7 +100,7 @@ export interface Tool {
   parseInput(input: JsonValue): ParsedInput | Promise<ParsedInput>
   /** Problems of a value against `outputSchema`, for the developer; empty when it conforms. */
   checkOutput(value: JsonValue): readonly string[]
-  run(input: unknown, context: ToolContext): unknown
+  run(input: unknown, context: StatefulContext<unknown>): unknown
 }
 
 export type ParsedInput =

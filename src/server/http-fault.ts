@@ -11,6 +11,7 @@ const SUGGESTED_STATUS = {
   key_conflict: 400,
   call_not_found: 404,
   tool_not_found: 404,
+  session_not_found: 404,
   not_authorized: 403,
   input_invalid: 422,
   requirement_missing: 400,
@@ -32,6 +33,7 @@ const SUGGESTED_STATUS = {
   ambiguous: 200,
   outcome_unknown: 200,
   result_expired: 200,
+  session_lost: 200,
 } as const satisfies Record<ErrorCode, number>
 
 /** A fault whose HTTP status is more exact than its code: 404, 405, 413. */

@@ -35,6 +35,10 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
     catalogFor: (principal) => gateway.catalogFor(principal),
     readCall: (principal, callId) => gateway.readCall(principal, callId),
     cancelCall: (principal, callId) => gateway.cancelCall(principal, callId),
+    readRun: (principal, query) => gateway.readRun(principal, query),
+    endRun: (principal, runId) => gateway.endRun(principal, runId),
+    openSession: (principal, request) => gateway.openSession(principal, request),
+    closeSession: (principal, sessionId) => gateway.closeSession(principal, sessionId),
     findChallenge: (id) => gateway.findChallenge(id),
     isReady: () => gateway.isReady(),
     async call(principal, request) {

@@ -11,6 +11,7 @@ import { openStore } from './open-store.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const CHALLENGE_ID_BYTES = 24
+const SESSION_ID_BYTES = 24
 
 export interface OpenGatewayOptions {
   readonly clock: Clock
@@ -44,6 +45,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     hooks: settings.hooks,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
+    newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
     maxResultBytes: settings.calls.maxResultBytes,
   })

@@ -1,14 +1,24 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
-import { cancelRequestedEvent, claimedEvent, endedEvent, settledEvent } from '#core/journal/call-events'
+import {
+  cancelRequestedEvent,
+  claimedEvent,
+  cutEvent,
+  endedEvent,
+  settledEvent,
+} from '#core/journal/call-events'
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
+import type { RunPosition } from '#core/journal/run-position'
 import type { Outcome } from '#core/outcome'
+import type { RunAddress, RunRecord } from '#core/ports/run-store'
+import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
   CallAddress,
   CallFilter,
   CallRecord,
+  CallSession,
   ChallengeNeed,
   ChallengeRecord,
   ClaimResult,
@@ -16,15 +26,20 @@ import type {
   FinishResult,
   NewCall,
   NewChallenge,
+  NextAttempt,
   RecoveryReport,
   RetentionPolicy,
   Settlement,
   SettleResult,
   Store,
 } from '#core/ports/store'
+import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
+import { calledFact, labelOf, ownRunEvents, ownSessionOutcome, returnedFact } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
-import { challengeKey } from './challenge-key.ts'
+import { MemoryChallenges } from './memory-challenges.ts'
+import { MemoryRuns } from './memory-runs.ts'
+import { MemorySessions } from './memory-sessions.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
 /** Rough heap cost of one call with its events, without its result. */
@@ -46,8 +61,9 @@ export class MemoryStore implements Store {
   readonly #salt = randomBytes(32).toString('base64url')
   readonly #rows = new Map<string, Row>()
   readonly #groups: JournalGroup[] = []
-  readonly #challenges = new Map<string, Mutable<ChallengeRecord>>()
-  readonly #openChallenges = new Map<string, string>()
+  readonly #challenges = new MemoryChallenges((event) => this.#append(event))
+  readonly #runs = new MemoryRuns()
+  readonly #sessions = new MemorySessions(this.#runs, this.writer)
   readonly #acknowledged: (() => void)[] = []
   #lastGroup = -1
   #bytes = 0
@@ -69,12 +85,18 @@ export class MemoryStore implements Store {
   claim(call: NewCall): Promise<ClaimResult> {
     const row = this.#rows.get(call.record)
     if (row !== undefined) return this.#nextTurn({ kind: 'found', record: { ...row } })
-    this.#insert(call, { state: 'running', outcome: undefined, finishedAtMs: undefined })
-    this.#append(claimedEvent(call, 1, call.atMs))
+    const { place, session, tenant, principal, record, atMs } = call
+    const run = place?.run ?? (session === undefined ? undefined : record)
+    if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) {
+      return this.#nextTurn({ kind: 'run_ended' })
+    }
+    const inserted = this.#insert(call, { state: 'running', outcome: undefined, finishedAtMs: undefined })
+    this.#append({ ...claimedEvent(call, 1, atMs), ...this.#begin(inserted, session, atMs) })
     return this.#nextTurn({ kind: 'claimed', attempt: 1 })
   }
 
-  reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
+  reclaim(seen: CallRecord, next: NextAttempt): Promise<ClaimResult> {
+    const { session, atMs } = next
     const row = this.#rows.get(seen.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to run again is gone')
     const isSame = row.state === seen.state && row.attempt === seen.attempt && row.writer === seen.writer
@@ -82,13 +104,26 @@ export class MemoryStore implements Store {
     if (!isSame || !isOpen) {
       return this.#nextTurn({ kind: 'found', record: { ...row } })
     }
+    const { tenant, principal, record } = row
+    const run = row.run ?? record
+    if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) {
+      return this.#nextTurn({ kind: 'run_ended' })
+    }
+    this.#keepRun(row)
+    if (row.state === 'running') {
+      this.#append({ ...cutEvent(row, row.writer, atMs), ...this.#end(row, 'cut', atMs) })
+      if (session?.isOwn === true && row.sessionId !== undefined) {
+        this.closeSession({ tenant, sessionId: row.sessionId }, 'failed', atMs)
+      }
+    }
+    row.sessionId = session?.sessionId
     row.state = 'running'
     row.attempt += 1
     row.writer = this.writer
     row.outcome = undefined
     row.finishedAtMs = undefined
     row.cancelRequested = false
-    this.#append(claimedEvent(row, row.attempt, atMs))
+    this.#append({ ...claimedEvent(row, row.attempt, atMs), ...this.#begin(row, session, atMs) })
     return this.#nextTurn({ kind: 'claimed', attempt: row.attempt })
   }
 
@@ -103,7 +138,15 @@ export class MemoryStore implements Store {
     row.outcome = outcome
     row.finishedAtMs = atMs
     this.#bytes += outcomeBytes(outcome)
-    this.#append(endedEvent(row, row.attempt, { state, outcome, atMs }))
+    const ended = endedEvent(row, row.attempt, { state, outcome, atMs })
+    this.#append({ ...ended, ...this.#end(row, outcome, atMs) })
+    if (run.session?.isOwn === true) {
+      this.closeSession(
+        { tenant: row.tenant, sessionId: run.session.sessionId },
+        ownSessionOutcome(outcome),
+        atMs,
+      )
+    }
     return this.#nextTurn({ kind: 'recorded' })
   }
 
@@ -142,6 +185,7 @@ export class MemoryStore implements Store {
     this.#append(settledEvent(row, settlement))
     if (settlement.as === 'not-run') {
       this.#rows.delete(settlement.record)
+      this.#runs.remove(settlement.record)
       return 'settled'
     }
     row.state = settlement.as
@@ -159,31 +203,51 @@ export class MemoryStore implements Store {
     return writer === this.writer
   }
 
+  findRun(address: RunAddress): RunRecord | undefined {
+    return this.#runs.find(address)
+  }
+
+  readRun(address: RunAddress, after: number, limit: number): readonly RunEvent[] {
+    return this.#runs.read(address, after, limit)
+  }
+
+  endRun(address: RunAddress, atMs: number): boolean {
+    const ended = this.#runs.end(address, atMs)
+    if (ended === undefined) return false
+    this.#append({ type: 'run.ended', at: atMs, ...address, principal: ended.principal })
+    return true
+  }
+
+  findSession(address: SessionAddress): SessionRecord | undefined {
+    return this.#sessions.find(address)
+  }
+
+  openSession(session: NewSession): 'opened' | 'run_ended' {
+    if (!this.#runs.open(session.place, session.atMs)) return 'run_ended'
+    this.#append(this.#sessions.open(session, 'open'))
+    return 'opened'
+  }
+
+  beginSessionClose(address: SessionAddress): boolean {
+    return this.#sessions.beginClose(address)
+  }
+
+  closeSession({ sessionId }: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
+    const closed = this.#sessions.close(sessionId, outcome, atMs)
+    if (closed !== undefined) this.#append(closed)
+    return closed !== undefined
+  }
+
   openChallenge(challenge: NewChallenge): ChallengeRecord {
-    const key = challengeKey(challenge)
-    const open = this.#challenges.get(this.#openChallenges.get(key) ?? '')
-    if (open?.status === 'pending') {
-      if (open.expiresAtMs > challenge.atMs) return { ...open }
-      open.status = 'failed'
-    }
-    this.#challenges.set(challenge.id, { ...challenge, status: 'pending' })
-    this.#openChallenges.set(key, challenge.id)
-    const { id, tenant, principal, provider, atMs } = challenge
-    this.#append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
-    return { ...challenge, status: 'pending' }
+    return this.#challenges.open(challenge)
   }
 
   findChallenge(id: string): ChallengeRecord | undefined {
-    const found = this.#challenges.get(id)
-    return found === undefined ? undefined : { ...found }
+    return this.#challenges.find(id)
   }
 
   completeChallenge(need: ChallengeNeed, atMs: number): void {
-    const found = this.#challenges.get(this.#openChallenges.get(challengeKey(need)) ?? '')
-    if (found?.status !== 'pending') return
-    found.status = 'completed'
-    const { id, tenant, principal, provider } = found
-    this.#append({ type: 'challenge.completed', at: atMs, challenge: id, tenant, principal, provider })
+    this.#challenges.complete(need, atMs)
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
@@ -227,7 +291,9 @@ export class MemoryStore implements Store {
       row.late = undefined
       row.expired = true
     }
-    this.#forgetChallenges(nowMs - policy.resultsMs)
+    this.#challenges.forget(nowMs - policy.resultsMs)
+    this.#runs.purge(nowMs - policy.journalMs)
+    this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
     this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
     return false
@@ -256,23 +322,44 @@ export class MemoryStore implements Store {
     })
   }
 
-  #forgetChallenges(beforeMs: number): void {
-    for (const [id, challenge] of this.#challenges) {
-      if (challenge.expiresAtMs >= beforeMs) continue
-      this.#challenges.delete(id)
-      const key = challengeKey(challenge)
-      if (this.#openChallenges.get(key) === id) this.#openChallenges.delete(key)
+  /** The attempt's first event in its run, after the opening of its own session. */
+  #begin(row: Row, session: CallSession | undefined, atMs: number): RunPosition | undefined {
+    const { tenant, principal, tool, toolId, run } = row
+    if (run === undefined) return undefined
+    if (session?.isOwn === true) {
+      const place = { tenant, run, principal, runId: '' }
+      const own = { tenant, sessionId: session.sessionId, principal, tool, toolId, place, atMs }
+      this.#append(this.#sessions.open(own, 'closing'))
     }
+    return this.#runs.append(run, calledFact(attempted(row), row.principal), atMs)
   }
 
-  #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): void {
+  #end(row: Row, end: Outcome | 'cut', atMs: number): RunPosition | undefined {
+    return row.run === undefined
+      ? undefined
+      : this.#runs.append(row.run, returnedFact(attempted(row), end), atMs)
+  }
+
+  /** Gives a call told by its record alone a run with events, because more will be told than a record can. */
+  #keepRun(row: Row): void {
+    if (row.run !== undefined) return
+    const { tenant, record, principal, createdAtMs } = row
+    this.#runs.open({ tenant, run: record, principal }, createdAtMs)
+    for (const { sequence: _given, atMs, ...fact } of ownRunEvents(row)) this.#runs.append(record, fact, atMs)
+    row.run = record
+  }
+
+  #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): Row {
     this.#checkRoom()
     this.#bytes += bytesOf(end.outcome)
-    this.#rows.set(call.record, {
+    const row: Row = {
       tenant: call.tenant,
       record: call.record,
       principal: call.principal,
-      callId: call.callId,
+      ...labelOf(call),
+      runId: call.place?.runId,
+      run: call.place?.run ?? (call.session === undefined ? undefined : call.record),
+      sessionId: call.session?.sessionId,
       traceId: call.traceId,
       userId: call.userId,
       fingerprint: call.fingerprint,
@@ -290,7 +377,9 @@ export class MemoryStore implements Store {
       expired: false,
       late: undefined,
       cancelRequested: false,
-    })
+    }
+    this.#rows.set(call.record, row)
+    return row
   }
 
   #append(event: JournalEvent): void {
@@ -303,6 +392,10 @@ export class MemoryStore implements Store {
       events: [event],
     })
   }
+}
+
+function attempted(row: Row) {
+  return { record: row.record, attempt: row.attempt, call: labelOf(row), sessionId: row.sessionId }
 }
 
 function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {

@@ -8,6 +8,11 @@ export function sampleCall(changes: Partial<NewCall> = {}): NewCall {
     record: 'record-1',
     principal: 'key:alice',
     callId: 'call-1',
+    toolId: 'openwop:Doorbell.Ring',
+    transport: 'native',
+    argsHash: '0'.repeat(64),
+    place: undefined,
+    session: undefined,
     traceId: 'trace-1',
     userId: undefined,
     fingerprint: 'fingerprint-1',
@@ -23,7 +28,9 @@ export function sampleCall(changes: Partial<NewCall> = {}): NewCall {
 }
 
 export function attemptAt(call: NewCall, attempt: number): Attempt {
-  return { tenant: call.tenant, record: call.record, principal: call.principal, tool: call.tool, attempt }
+  const { tenant, record, principal, tool, place, session } = call
+  const ownRun = session === undefined && attempt === 1 ? undefined : record
+  return { tenant, record, principal, tool, attempt, run: place?.run ?? ownRun, session }
 }
 
 export function success(valueJson: string): Outcome {

@@ -105,7 +105,10 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await store.claim(call)
       await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
       const seen = await mustFind(store)
-      const results = await Promise.all([store.reclaim(seen, 3_000), store.reclaim(seen, 3_000)])
+      const results = await Promise.all([
+        store.reclaim(seen, { session: undefined, atMs: 3_000 }),
+        store.reclaim(seen, { session: undefined, atMs: 3_000 }),
+      ])
       assert.deepEqual(results.map(({ kind }) => kind).sort(), ['claimed', 'found'])
       const running = await mustFind(store)
       assert.deepEqual([running.state, running.attempt, running.outcome], ['running', 2, undefined])
@@ -133,7 +136,10 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
         const call = sampleCall({ record: state })
         await store.claim(call)
         await store.finish({ run: attemptAt(call, 1), state, outcome: success('1'), atMs: 2_000 })
-        assert.equal((await store.reclaim(await mustFind(store, state), 3_000)).kind, 'found')
+        assert.equal(
+          (await store.reclaim(await mustFind(store, state), { session: undefined, atMs: 3_000 })).kind,
+          'found',
+        )
         assert.deepEqual((await mustFind(store, state)).outcome, success('1'))
       }
     },
@@ -274,7 +280,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await purgeAll(store, 2_001 + DAY_MS)
       const seen = await mustFind(store)
       assert.deepEqual([seen.state, seen.expired], ['released', true])
-      assert.equal((await store.reclaim(seen, 3_000 + DAY_MS)).kind, 'found')
+      assert.equal((await store.reclaim(seen, { session: undefined, atMs: 3_000 + DAY_MS })).kind, 'found')
     },
   },
   {

@@ -33,6 +33,7 @@ export function openTestDesk(
     hooks: {},
     newCallId: randomUUID,
     newChallengeId: randomUUID,
+    newSessionId: randomUUID,
     publicUrl: () => 'http://127.0.0.1:4100',
     maxResultBytes: 1_000_000,
     ...changes,

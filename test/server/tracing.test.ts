@@ -63,6 +63,10 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   }),
   readCall: async () => undefined,
   cancelCall: async () => undefined,
+  readRun: async () => undefined,
+  endRun: async () => false,
+  openSession: async () => ({ sessionId: 's', runId: 'r' }),
+  closeSession: async () => false,
   findChallenge: async () => undefined,
   isReady: () => true,
 })

@@ -1,7 +1,11 @@
 import type { Gateway } from '#core/gateway'
 import type { Store } from '#core/ports/store'
+import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
+import { RunFeed } from '#core/runs/run-feed'
+import { Sessions } from '#core/sessions/sessions'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
+import { checkReady } from './check-ready.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
@@ -12,7 +16,7 @@ const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper'>
+export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'sessions' | 'feed'>
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
@@ -28,7 +32,10 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
-  const services: CallServices = { ...options, running, readiness, keeper }
+  const feed = new RunFeed()
+  const { newSessionId } = options
+  const sessions = new Sessions({ store, clock, log, registry, feed, keeper, newSessionId })
+  const services: CallServices = { ...options, running, readiness, keeper, sessions, feed }
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
 
@@ -56,6 +63,13 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     call: (principal, request) => callTool(services, principal, request),
     readCall: (principal, callId) => readOwnCall(services, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
+    readRun: (principal, query) => readOwnRun(services, principal, query),
+    endRun: (principal, runId) => endOwnRun(services, principal, runId),
+    openSession: (principal, request) => {
+      checkReady(services)
+      return sessions.open(principal, request)
+    },
+    closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => readiness.isReady(),
     drain(graceMs) {
@@ -70,6 +84,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       running.interruptAll('shutdown')
       await running.waitUntilIdle(CANCEL_WAIT_MS)
     }
+    await sessions.closeAll()
+    feed.close()
     watch.stop()
     await keeper.flush()
     for (const timer of timers) clearInterval(timer)

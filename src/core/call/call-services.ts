@@ -3,6 +3,8 @@ import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { Registry } from '#core/registry'
+import type { RunFeed } from '#core/runs/run-feed'
+import type { Sessions } from '#core/sessions/sessions'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
@@ -19,9 +21,13 @@ export interface CallServices {
   newCallId(): string
   /** Unguessable, URL-safe. */
   newChallengeId(): string
+  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
+  newSessionId(): string
   /** Base of the URLs we hand out, never taken from a request (T-16). */
   publicUrl(): string
   readonly running: RunningCalls
+  readonly sessions: Sessions
+  readonly feed: RunFeed
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
   readonly maxResultBytes: number

@@ -1,6 +1,7 @@
 import { fault } from '#core/errors'
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { findPlace } from './call-place.ts'
 import type { CallReply, CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
 import { checkApproval } from './check-approval.ts'
@@ -29,9 +30,12 @@ export async function callTool(
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
       const found = call.keyed ? await lookUp(services, call) : undefined
-      if (found?.kind === 'answer') return { callId: call.callId, outcome: found.outcome, replayed: true }
+      if (found?.kind === 'answer')
+        return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }
       const run = await startCall(services, call, found?.seen)
-      if (run.kind === 'answer') return { callId: call.callId, outcome: run.outcome, replayed: run.joined }
+      if (run.kind === 'answer') {
+        return { callId: call.callId, outcome: run.outcome, runId: run.runId, replayed: run.joined }
+      }
     }
     throw fault('overloaded', 'This call id is being used by several requests at once. Try again shortly.', {
       retryAfterMs: 1_000,
@@ -49,8 +53,9 @@ async function startCall(
 ): Promise<RunResult> {
   checkReady(services)
   const tool = resolveTool(services, call, seen)
+  const place = await findPlace(services, call, tool)
   const input = await validateInput(tool, call.input)
   await checkRequirements(services, tool, call)
   checkApproval(tool)
-  return await runCall(services, { call, tool, input, seen })
+  return await runCall(services, { call, tool, place, input, seen })
 }

@@ -6,6 +6,7 @@ import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
 import { redactSecrets, redactThrown } from './redact-secrets.ts'
 import { RunContext } from './run-context.ts'
+import { runTool } from './run-tool.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
 import { serializeOutput } from './serialize-output.ts'
 
@@ -34,7 +35,7 @@ export async function execute(services: CallServices, running: RunningCall, inpu
     durationMs: took(),
   })
   try {
-    const started = tool.run(input, context)
+    const started = runTool(running, input, context)
     if (!isThenable(started)) return { outcome: succeed(started) }
     const answer = Promise.resolve(started)
     const first = await firstOf(answer, running, context)

@@ -33,13 +33,17 @@ export function identifyCall(
     principal,
     callId,
     keyed: request.key !== undefined,
-    fingerprint: store.digest(
-      `${JSON.stringify(['fingerprint', request.tool.base, request.tool.version, request.userId ?? null])}${inputJson}`,
-    ),
+    fingerprint: store.digest(`${JSON.stringify(fingerprintOf(request))}${inputJson}`),
     input,
     inputJson,
     request,
   }
+}
+
+/** Rule 5; calls outside a session keep the form they had before there were any. */
+function fingerprintOf({ tool, userId, sessionId }: CallRequest): readonly (string | null)[] {
+  const base = ['fingerprint', tool.base, tool.version, userId ?? null]
+  return sessionId === undefined ? base : [...base, sessionId]
 }
 
 export function recordOf(store: Store, principal: Principal, callId: string): string {

@@ -1,28 +1,33 @@
 import { fault, type ToolError } from '#core/errors'
 import type { Outcome } from '#core/outcome'
 import type { CallRecord } from '#core/ports/store'
+import { ownRunId } from '#core/runs/run-id'
 import { answerRecorded } from './answer-recorded.ts'
+import { runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { keyConflict } from './key-conflict.ts'
 import { mayRunAgain } from './may-run-again.ts'
-import { LOST } from './running-calls.ts'
+import { LOST, type RunningCall } from './running-calls.ts'
 
 /** A running call of another process is looked at this often. */
 const JOIN_POLL_MS = 50
 const MOST_ROUNDS_ALONE = 100
 
 export type Found =
-  | { readonly kind: 'answer'; readonly outcome: Outcome }
+  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string }
   /** A recorded call whose next attempt this request may make. */
   | { readonly kind: 'again'; readonly seen: CallRecord }
 
 /** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
 export async function lookUp(services: CallServices, call: IdentifiedCall): Promise<Found | undefined> {
   for (let round = 0; ; round += 1) {
-    const outcome = await join(services, call)
-    if (outcome === LOST) continue
-    if (outcome !== undefined) return { kind: 'answer', outcome }
+    const running = join(services, call)
+    if (running !== undefined) {
+      const outcome = await running.done
+      if (outcome === LOST) continue
+      return { kind: 'answer', outcome, runId: runIdOf(call, running.place) }
+    }
     const read = services.store.find(call)
     const record = read instanceof Promise ? await read : read
     if (record === undefined) return undefined
@@ -33,15 +38,12 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
   }
 }
 
-/** The outcome of the same call running in this process, if it does. */
-export function join(
-  services: CallServices,
-  call: IdentifiedCall,
-): Promise<Outcome | typeof LOST> | undefined {
+/** The same call running in this process, if it does. */
+export function join(services: CallServices, call: IdentifiedCall): RunningCall | undefined {
   const running = services.running.get(call.record)
   if (running === undefined) return undefined
   checkSameRequest(services, call, { tool: running.tool.id, fingerprint: running.call.fingerprint })
-  return running.done
+  return running
 }
 
 function checkSameRequest(
@@ -83,7 +85,9 @@ async function judge(
 ): Promise<Found | 'look again'> {
   // Rule 13: a tombstone never runs again, whatever its call ended with.
   if (record.state === 'released' && !record.expired) return { kind: 'again', seen: record }
-  if (record.state !== 'running') return { kind: 'answer', outcome: answerRecorded(record) }
+  if (record.state !== 'running') {
+    return { kind: 'answer', outcome: answerRecorded(record), runId: record.runId ?? ownRunId(record.record) }
+  }
   if (record.writer === services.store.writer && services.running.takeAbandoned(call.record)) {
     return { kind: 'again', seen: record }
   }

@@ -19,6 +19,11 @@ export function redactSecrets(error: CallError, request: CallRequest): CallError
   }
 }
 
+export function redactText(text: string, request: CallRequest): string {
+  if (request.tokens.size === 0 && request.secrets.size === 0) return text
+  return cleanerOf(request)?.(text) ?? text
+}
+
 /** Any thrown value as an error for the log, without the credentials of its call. */
 export function redactThrown(thrown: unknown, request: CallRequest): unknown {
   const clean = cleanerOf(request)

@@ -1,6 +1,12 @@
 import type { Outcome } from '#core/outcome'
 import type { Attempt, CallRecord, NewCall } from '#core/ports/store'
-import { hasEffects, type Tool } from '#core/tool'
+import { placeOf } from '#core/runs/own-runs'
+import { runEnded } from '#core/runs/run-ended'
+import type { Transport } from '#core/runs/run-event'
+import { sessionEnded } from '#core/sessions/session-ended'
+import { hasEffects, type SourceKind, type Tool } from '#core/tool'
+import { argsHash } from './args-hash.ts'
+import { type CallPlace, runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
@@ -13,6 +19,7 @@ import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
 export interface CheckedCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
+  readonly place: CallPlace
   /** What `run` gets. */
   readonly input: unknown
   /** The record whose next attempt this is. */
@@ -20,7 +27,7 @@ export interface CheckedCall {
 }
 
 export type RunResult =
-  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly joined: boolean }
+  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly joined: boolean }
   /** Somebody else's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
 
@@ -28,20 +35,46 @@ export type RunResult =
 export async function runCall(services: CallServices, checked: CheckedCall): Promise<RunResult> {
   const joined = join(services, checked.call)
   if (joined !== undefined) {
-    const outcome = await joined
-    return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: true }
+    const outcome = await joined.done
+    if (outcome === LOST) return { kind: 'lost' }
+    return { kind: 'answer', outcome, runId: runIdOf(checked.call, joined.place), joined: true }
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
-  const running = services.running.start(checked.call, checked.tool)
+  const place = recordedPlace(services, checked)
+  if (place.live?.closing !== undefined) throw sessionEnded()
+  const running = services.running.start(checked.call, checked.tool, place)
+  place.live?.enter(running)
+  try {
+    return await claimAndRun(services, running, { ...checked, place })
+  } finally {
+    place.live?.leave(running)
+    services.feed.notify(place.place?.run ?? checked.call.record)
+  }
+}
+
+async function claimAndRun(
+  services: CallServices,
+  running: RunningCall,
+  checked: CheckedCall,
+): Promise<RunResult> {
   const newCall = toNewCall(services, checked)
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
+  services.feed.notify(checked.place.place?.run ?? checked.call.record)
   const { outcome: ran, late } = await execute(services, running, checked.input)
   const claimed = isClaimed(checked)
   const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
   if (late !== undefined) keepLate(services, attemptOf(running, attempt), late)
-  return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: false }
+  if (outcome === LOST) return { kind: 'lost' }
+  return { kind: 'answer', outcome, runId: runIdOf(checked.call, checked.place), joined: false }
+}
+
+/** A call stays in the run it was first recorded in, whatever its next attempt names. */
+function recordedPlace(services: CallServices, { call, place, seen }: CheckedCall): CallPlace {
+  if (seen === undefined) return place
+  const { runId } = seen
+  return { ...place, place: runId === undefined ? undefined : placeOf(services.store, call.principal, runId) }
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
@@ -65,8 +98,9 @@ async function claim(
     const { seen } = checked
     const result = await (seen === undefined
       ? services.store.claim(newCall)
-      : services.store.reclaim(seen, newCall.atMs))
+      : services.store.reclaim(seen, { session: newCall.session, atMs: newCall.atMs }))
     if (result.kind === 'claimed') return result.attempt
+    if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.place))
   } catch (error) {
     services.running.noteAbandoned(running)
     abandon(services, running, refusalOutcome(services, error))
@@ -76,9 +110,10 @@ async function claim(
   return undefined
 }
 
-/** `pure` and `read` skip the claim of a first attempt (rule 7). */
-function isClaimed({ tool, seen }: CheckedCall): boolean {
-  return hasEffects(tool.policy) || seen !== undefined
+/** `pure` and `read` skip the claim of a first attempt (rule 7), unless somebody may be watching the run they are in. */
+function isClaimed({ tool, seen, place }: CheckedCall): boolean {
+  const isAlone = place.place === undefined && place.session === undefined
+  return hasEffects(tool.policy) || seen !== undefined || !isAlone
 }
 
 /** Nothing ran: whoever joined gets the refusal, or looks at the record that won. */
@@ -87,13 +122,18 @@ function abandon(services: CallServices, running: RunningCall, end: Outcome | ty
   running.settle(end)
 }
 
-function toNewCall(services: CallServices, { call, tool }: CheckedCall): NewCall {
+function toNewCall(services: CallServices, { call, tool, place }: CheckedCall): NewCall {
   const atMs = services.clock.nowMs()
   return {
     tenant: call.tenant,
     record: call.record,
     principal: call.principal.id,
     callId: call.callId,
+    toolId: tool.catalogId,
+    transport: TRANSPORTS[tool.source],
+    argsHash: argsHash(call),
+    place: place.place,
+    session: place.session,
     traceId: call.request.traceId ?? '',
     userId: call.request.userId,
     fingerprint: call.fingerprint,
@@ -101,11 +141,21 @@ function toNewCall(services: CallServices, { call, tool }: CheckedCall): NewCall
     definitionHash: tool.definitionHash,
     tier: tool.policy.safetyTier,
     replay: tool.policy.replay,
-    rerunUntilMs: rerunUntil(tool, atMs),
+    // Rule 30: what ran in a session is never run again.
+    rerunUntilMs: place.session === undefined ? rerunUntil(tool, atMs) : 0,
     inputJson: call.inputJson,
     atMs,
   }
 }
+
+/** How the host reaches a tool (OWP-51). */
+const TRANSPORTS = {
+  'node-pack': 'native',
+  workflow: 'native',
+  mcp: 'mcp',
+  connector: 'http',
+  'host-extension': 'native',
+} as const satisfies Record<SourceKind, Transport>
 
 /** Rule 8. */
 function rerunUntil(tool: Tool, atMs: number): number {

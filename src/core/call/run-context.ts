@@ -2,12 +2,15 @@ import { fault, type ToolError } from '#core/errors'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
 import type { Secret } from '#core/secret'
-import type { Tool, ToolContext } from '#core/tool'
+import type { SessionContext } from '#core/sessions/session-context'
+import type { StatefulContext, Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
 
 /** What one run of a tool gets. The abort controller is made only for tools that look at the signal. */
-export class RunContext implements ToolContext {
+export class RunContext implements StatefulContext<unknown>, SessionContext {
+  /** What `open` gave, for tools that keep state. */
+  session: unknown
   readonly #services: CallServices
   readonly #running: RunningCall
   #abort: AbortController | undefined
@@ -20,6 +23,10 @@ export class RunContext implements ToolContext {
 
   get callId(): string {
     return this.#running.call.callId
+  }
+
+  get sessionId(): string {
+    return this.#running.place.session?.sessionId ?? ''
   }
 
   get traceId(): string {

@@ -1,6 +1,7 @@
 import type { Outcome } from '#core/outcome'
 import type { Attempt } from '#core/ports/store'
 import type { Tool } from '#core/tool'
+import type { CallPlace } from './call-place.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
 /** Why a run is ended from outside. */
@@ -16,14 +17,16 @@ export const LOST = 'lost'
 export class RunningCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
+  readonly place: CallPlace
   interruption: Interruption | undefined
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
   #outcome: Outcome | typeof LOST | undefined
 
-  constructor(call: IdentifiedCall, tool: Tool) {
+  constructor(call: IdentifiedCall, tool: Tool, place: CallPlace) {
     this.call = call
     this.tool = tool
+    this.place = place
   }
 
   /** What a joining request waits for. A waiter that leaves detaches and aborts nobody (rule 10). */
@@ -51,10 +54,13 @@ export class RunningCall {
   }
 }
 
-/** How a store names one attempt of a run. */
+/** How a store names one attempt of a run. Only a first attempt outside every run and session is told by its record alone. */
 export function attemptOf(running: RunningCall, attempt: number): Attempt {
   const { tenant, record, principal } = running.call
-  return { tenant, record, principal: principal.id, tool: running.tool.id, attempt }
+  const { place, session } = running.place
+  const ownRun = attempt === 1 && session === undefined ? undefined : record
+  const run = place?.run ?? ownRun
+  return { tenant, record, principal: principal.id, tool: running.tool.id, attempt, run, session }
 }
 
 /** The runs of this process by record. A late run leaves this map but keeps its slot until it settles (rule 10). */
@@ -77,8 +83,8 @@ export class RunningCalls {
     return this.#byRecord.get(record)
   }
 
-  start(call: IdentifiedCall, tool: Tool): RunningCall {
-    const running = new RunningCall(call, tool)
+  start(call: IdentifiedCall, tool: Tool, place: CallPlace): RunningCall {
+    const running = new RunningCall(call, tool, place)
     this.#byRecord.set(call.record, running)
     return running
   }

@@ -1,12 +1,6 @@
 import type { Outcome } from '#core/outcome'
 import type { CallRecord, NewCall, Settlement } from '#core/ports/store'
-import type {
-  CallAmbiguous,
-  CallCancelRequested,
-  CallClaimed,
-  CallEnded,
-  CallSettled,
-} from './journal-event.ts'
+import type { CallCancelRequested, CallClaimed, CallCut, CallEnded, CallSettled } from './journal-event.ts'
 
 type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
 
@@ -39,8 +33,12 @@ export function endedEvent(
   return effect === undefined ? { ...base, code } : { ...base, code, effect }
 }
 
-export function ambiguousEvent(call: Subject, deadWriter: string, atMs: number): CallAmbiguous {
+export function ambiguousEvent(call: Subject, deadWriter: string, atMs: number): CallCut {
   return { type: 'call.ambiguous', ...subject(call, call.attempt, atMs), deadWriter }
+}
+
+export function cutEvent(call: Subject, deadWriter: string, atMs: number): CallCut {
+  return { type: 'call.cut', ...subject(call, call.attempt, atMs), deadWriter }
 }
 
 export function settledEvent(call: Subject, settlement: Settlement): CallSettled {

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '#core/errors'
+import type { SessionOutcome } from '#core/runs/run-event'
 import type { SafetyTier } from '#core/tool'
 
 interface CallEventBase {
@@ -8,6 +9,9 @@ interface CallEventBase {
   readonly principal: string
   readonly tool: string
   readonly attempt: number
+  /** The run that has this event too, and its place there (rule 16). */
+  readonly run?: string
+  readonly sequence?: number
 }
 
 export interface CallClaimed extends CallEventBase {
@@ -22,8 +26,9 @@ export interface CallEnded extends CallEventBase {
   readonly effect?: 'unknown'
 }
 
-export interface CallAmbiguous extends CallEventBase {
-  readonly type: 'call.ambiguous'
+/** `call.cut`: the attempt's process is gone, and the call may simply run again (rule 8). */
+export interface CallCut extends CallEventBase {
+  readonly type: 'call.ambiguous' | 'call.cut'
   readonly deadWriter: string
 }
 
@@ -46,6 +51,27 @@ export interface ChallengeChanged {
   readonly tenant: string
   readonly principal: string
   readonly provider: string
+}
+
+export interface SessionChanged {
+  readonly type: 'session.opened' | 'session.closed'
+  readonly at: number
+  readonly session: string
+  readonly tenant: string
+  readonly principal: string
+  readonly tool: string
+  readonly run: string
+  readonly sequence: number
+  /** Only of a close. */
+  readonly outcome?: SessionOutcome
+}
+
+export interface RunEnded {
+  readonly type: 'run.ended'
+  readonly at: number
+  readonly run: string
+  readonly tenant: string
+  readonly principal: string
 }
 
 export interface WriterStarted {
@@ -71,10 +97,12 @@ export interface ResultsPurged {
 export type JournalEvent =
   | CallClaimed
   | CallEnded
-  | CallAmbiguous
+  | CallCut
   | CallSettled
   | CallCancelRequested
   | ChallengeChanged
+  | SessionChanged
+  | RunEnded
   | WriterStarted
   | WriterStopped
   | ResultsPurged

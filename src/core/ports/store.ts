@@ -1,6 +1,6 @@
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { CallError, Outcome } from '#core/outcome'
-import type { CallLabel, SessionOutcome } from '#core/runs/run-event'
+import type { CallLabel } from '#core/runs/run-event'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
@@ -111,8 +111,6 @@ export interface FinishedRun {
   readonly run: Attempt
   readonly state: 'succeeded' | 'failed' | 'released'
   readonly outcome: Outcome
-  /** How the attempt's own session ends, if it has one. */
-  readonly sessionOutcome: SessionOutcome
   readonly atMs: number
 }
 

@@ -23,6 +23,7 @@ export const OPENWOP_ANSWERS = {
   key_conflict: { status: 409, error: 'idempotency_key_mismatch' },
   call_not_found: NOT_FOUND,
   tool_not_found: NOT_FOUND,
+  session_not_found: NOT_FOUND,
   not_authorized: { status: 403, error: 'forbidden' },
   input_invalid: INVALID,
   requirement_missing: { status: 400, error: 'credential_required' },
@@ -43,6 +44,7 @@ export const OPENWOP_ANSWERS = {
   ambiguous: failed('ambiguous'),
   outcome_unknown: failed('outcome_unknown'),
   result_expired: failed('result_expired'),
+  session_lost: failed('session_lost'),
 } satisfies Record<ErrorCode, OpenwopAnswer>
 
 /** What HTTP itself refuses, which the server decides by status alone. */

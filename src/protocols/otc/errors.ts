@@ -20,6 +20,7 @@ export const OTC_ANSWERS = {
   key_conflict: REFUSED,
   call_not_found: { status: 404, retry: false },
   tool_not_found: REFUSED,
+  session_not_found: REFUSED,
   not_authorized: REFUSED,
   input_invalid: { status: 422, retry: false },
   requirement_missing: REFUSED,
@@ -40,4 +41,5 @@ export const OTC_ANSWERS = {
   ambiguous: FAILED,
   outcome_unknown: FAILED,
   result_expired: FAILED,
+  session_lost: FAILED,
 } satisfies Record<ErrorCode, OtcAnswer>

@@ -1,9 +1,10 @@
 import type { Failure } from '#core/outcome'
-import type { CallRecord } from '#core/ports/store'
+import type { CallRecord, NewCall } from '#core/ports/store'
+import type { CallLabel } from '#core/runs/run-event'
 import { StoreError } from '#core/store-error'
 import type { Slice } from './open-group.ts'
 import { outcomeFromText, outcomeToText } from './outcome-text.ts'
-import { integer, optionalInteger, type Row, text, word } from './row.ts'
+import { integer, optionalInteger, optionalText, type Row, text, word } from './row.ts'
 
 export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 const TIERS = ['pure', 'read', 'write', 'exec'] as const
@@ -15,17 +16,20 @@ export interface SealedText {
 }
 
 export function callFromRow(row: Row, sealed: SealedText): CallRecord {
+  const record = text(row, 'record')
   const expired = integer(row, 'expired') === 1
   const outcome = sliceOf(row, 'outcome')
   const late = sliceOf(row, 'late')
   return {
     tenant: text(row, 'tenant'),
-    record: text(row, 'record'),
+    record,
     principal: text(row, 'principal'),
     ...callerOf(row, sealed, expired),
     fingerprint: text(row, 'fingerprint'),
     tool: text(row, 'tool'),
     definitionHash: text(row, 'definition'),
+    run: optionalText(row, 'run'),
+    sessionId: optionalText(row, 'session'),
     tier: word(row, 'tier', TIERS),
     replay: word(row, 'replay', REPLAYS),
     rerunUntilMs: integer(row, 'rerun_until'),
@@ -35,8 +39,8 @@ export function callFromRow(row: Row, sealed: SealedText): CallRecord {
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: optionalInteger(row, 'finished_at'),
     outcome:
-      outcome === undefined ? undefined : outcomeFromText(ownText(row, sealed.read('payload', outcome))),
-    late: late === undefined ? undefined : outcomeFromText(ownText(row, sealed.read('payload', late))),
+      outcome === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', outcome))),
+    late: late === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', late))),
     expired,
   }
 }
@@ -59,8 +63,7 @@ export function boundText(record: string, plain: string): string {
   return `${record}${BORDER}${plain}`
 }
 
-function ownText(row: Row, bound: string): string {
-  const record = text(row, 'record')
+function ownText(record: string, bound: string): string {
   if (bound.startsWith(`${record}${BORDER}`)) return bound.slice(record.length + BORDER.length)
   throw new StoreError('unreadable', `what is stored for call ${record} belongs to another one`)
 }
@@ -76,34 +79,63 @@ export function unreadableText(row: Row): SealedText {
   return { read: (segment) => boundText(text(row, 'record'), texts[segment]) }
 }
 
-/** Caller text as one sealed value. */
-export function callerToText(caller: {
-  readonly callId: string
-  readonly traceId: string
-  readonly userId: string | undefined
-}): string {
-  return JSON.stringify([caller.callId, caller.traceId, caller.userId ?? null])
+/** What a call's caller wrote or can be known by, as one sealed value. */
+type Caller = Pick<CallRecord, 'traceId' | 'userId' | 'runId'> & CallLabel
+
+export function callerToText(call: NewCall): string {
+  const { callId, traceId, userId, argsHash, toolId, transport, place } = call
+  return JSON.stringify([
+    callId,
+    traceId,
+    userId ?? null,
+    argsHash,
+    toolId,
+    transport,
+    place === undefined ? null : place.runId,
+  ])
 }
 
-function callerOf(
-  row: Row,
-  sealed: SealedText,
-  expired: boolean,
-): Pick<CallRecord, 'callId' | 'traceId' | 'userId'> {
-  const slice = {
+/** Opens the caller text of a record. Calls of older versions lack its later parts. */
+export function readCaller(record: string, sealed: SealedText, slice: Slice): Caller {
+  const parts: readonly (string | null)[] = JSON.parse(ownText(record, sealed.read('callers', slice)))
+  const [callId, traceId, userId, argsHash, toolId, transport, runId] = parts
+  return {
+    callId: callId ?? '',
+    traceId: traceId ?? '',
+    userId: userId ?? undefined,
+    argsHash: argsHash ?? '',
+    toolId: toolId ?? '',
+    transport: transport === 'mcp' || transport === 'http' ? transport : 'native',
+    runId: runId ?? undefined,
+  }
+}
+
+const FORGOTTEN: Caller = {
+  callId: '',
+  traceId: '',
+  userId: undefined,
+  argsHash: '',
+  toolId: '',
+  transport: 'native',
+  runId: undefined,
+}
+
+function callerOf(row: Row, sealed: SealedText, expired: boolean): Caller {
+  try {
+    return readCaller(text(row, 'record'), sealed, callerSlice(row))
+  } catch (error) {
+    // A tombstone may outlive the group its caller text was in.
+    if (expired) return FORGOTTEN
+    throw error
+  }
+}
+
+/** Where a call's caller text lies. */
+export function callerSlice(row: Row): Slice {
+  return {
     group: integer(row, 'claim_group'),
     at: integer(row, 'caller_at'),
     length: integer(row, 'caller_length'),
-  }
-  try {
-    const [callId, traceId, userId]: readonly (string | null)[] = JSON.parse(
-      ownText(row, sealed.read('callers', slice)),
-    )
-    return { callId: callId ?? '', traceId: traceId ?? '', userId: userId ?? undefined }
-  } catch (error) {
-    // A tombstone may outlive the group its caller text was in.
-    if (expired) return { callId: '', traceId: '', userId: undefined }
-    throw error
   }
 }
 

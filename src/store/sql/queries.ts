@@ -3,9 +3,11 @@ export const QUERIES = {
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
-    AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')`,
+    AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')
+    AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.writer = writers.no AND sessions.state <> 'closed')`,
   openWriters: `SELECT no, id FROM writers WHERE ended_at IS NULL
-    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM calls WHERE state = 'running')`,
+    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM calls WHERE state = 'running')
+    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM sessions WHERE state <> 'closed')`,
   allWriters: 'SELECT no, id, data_key FROM writers',
   writerByNo: 'SELECT no, id, ended_at, data_key FROM writers WHERE no = ?',
   writerEnd: 'SELECT ended_at FROM writers WHERE id = ?',
@@ -34,10 +36,10 @@ export const QUERIES = {
   findCall: 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.record = ?',
   insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
       state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
-      outcome_group, outcome_at, outcome_length)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
+      outcome_group, outcome_at, outcome_length, run, session)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
   reclaimCall: `UPDATE calls SET state = 'running', attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
-      outcome_group = NULL, outcome_at = NULL, outcome_length = NULL
+      outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
       AND state IN ('released', 'running') AND expired = 0`,
   finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
@@ -52,17 +54,45 @@ export const QUERIES = {
     WHERE record = ? AND state = 'ambiguous'`,
   deleteCall: 'DELETE FROM calls WHERE record = ?',
   /** What a dead writer left running and nobody may run again. */
-  cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt FROM calls
+  cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt, run, session, created_at,
+      claim_group, caller_at, caller_length FROM calls
     WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR attempt >= ? OR tier IN ('pure', 'read')) LIMIT ?`,
-  endCutRead: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+  endCut: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
+  keepInRun: 'UPDATE calls SET run = record WHERE record = ? AND run IS NULL',
+  callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
   listCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.state = 'ambiguous' AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.state = ? AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+
+  insertRun: `INSERT INTO runs (key, tenant, principal, next, open, touched_at) VALUES (?, ?, ?, 0, 0, ?)
+    ON CONFLICT (key) DO NOTHING`,
+  findRun: 'SELECT * FROM runs WHERE key = ?',
+  /** The sequence is given out by the row it counts, in the appending transaction (rule 16). */
+  takeSequence: `UPDATE runs SET next = next + 1, open = open + ?, touched_at = max(touched_at, ?) WHERE key = ?
+    RETURNING no, next - 1 AS sequence`,
+  endRun: 'UPDATE runs SET ended_at = ? WHERE key = ? AND tenant = ? AND ended_at IS NULL',
+  insertRunEvent: `INSERT INTO run_events (run, sequence, at, fact, caller_group, caller_at, caller_length)
+    VALUES (?, ?, ?, ?, ?, ?, ?)`,
+  runEventsAfter: 'SELECT * FROM run_events WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?',
+  oldRuns: 'SELECT no FROM runs WHERE touched_at < ? AND open = 0 ORDER BY touched_at LIMIT ?',
+  deleteRunEvents: `DELETE FROM run_events WHERE run = ?
+    AND sequence IN (SELECT sequence FROM run_events WHERE run = ? ORDER BY sequence LIMIT ?)`,
+  deleteRun: 'DELETE FROM runs WHERE no = ? AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)',
+
+  insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, writer, state, opened_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  findSession:
+    'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
+  beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",
+  closeSession: `UPDATE sessions SET state = 'closed', outcome = ?, closed_at = ? WHERE id = ? AND state <> 'closed'
+    RETURNING tenant, principal, tool, tool_id, run`,
+  openSessionsOf: "SELECT id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
+  deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
 
   expiredResults: `SELECT record, tier, claim_group, outcome_group, late_group FROM calls
     WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ? ORDER BY finished_at LIMIT ?`,

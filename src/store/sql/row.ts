@@ -10,6 +10,10 @@ export function text(row: Row, column: string): string {
   throw damaged(column)
 }
 
+export function optionalText(row: Row, column: string): string | undefined {
+  return row[column] === null ? undefined : text(row, column)
+}
+
 export function integer(row: Row, column: string): number {
   const value = row[column]
   if (typeof value === 'number') return value

@@ -1,12 +1,12 @@
-/** Raised with every change of the tables. */
-export const SCHEMA_VERSION = 1
+/** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
+export const SCHEMA_VERSION = 2
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
  * the sealed caller text (kept as long as the journal) and the sealed inputs and outcomes (kept as long as
  * results); call rows point into it by group, offset and length (rule 14).
  */
-export const SCHEMA = `
+const CALLS_AND_JOURNAL = `
 CREATE TABLE meta (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
@@ -92,3 +92,57 @@ CREATE TABLE challenges (
 
 CREATE UNIQUE INDEX challenges_open ON challenges (need) WHERE status = 'pending';
 `
+
+/**
+ * Runs that have events of their own, those events, and the sessions of stateful tools. A run's row gives the next
+ * sequence (rule 16). What a caller wrote stays sealed in the group of its call; an event points there.
+ */
+const RUNS_AND_SESSIONS = `
+ALTER TABLE calls ADD COLUMN run TEXT;
+ALTER TABLE calls ADD COLUMN session TEXT;
+
+CREATE TABLE runs (
+  no INTEGER PRIMARY KEY,
+  key TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  next INTEGER NOT NULL,
+  open INTEGER NOT NULL,
+  touched_at INTEGER NOT NULL,
+  ended_at INTEGER
+) STRICT;
+
+CREATE INDEX runs_touched ON runs (touched_at);
+
+CREATE TABLE run_events (
+  run INTEGER NOT NULL,
+  sequence INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  fact TEXT NOT NULL,
+  caller_group INTEGER,
+  caller_at INTEGER,
+  caller_length INTEGER,
+  PRIMARY KEY (run, sequence)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  tool_id TEXT NOT NULL,
+  run TEXT NOT NULL,
+  writer INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  outcome TEXT,
+  opened_at INTEGER NOT NULL,
+  closed_at INTEGER
+) STRICT;
+
+CREATE INDEX sessions_open ON sessions (writer) WHERE state <> 'closed';
+CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
+`
+
+/** From nothing to `SCHEMA_VERSION`, one step per version. */
+export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS]

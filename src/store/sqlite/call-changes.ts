@@ -1,4 +1,10 @@
-import { cancelRequestedEvent, claimedEvent, endedEvent, settledEvent } from '#core/journal/call-events'
+import {
+  cancelRequestedEvent,
+  claimedEvent,
+  cutEvent,
+  endedEvent,
+  settledEvent,
+} from '#core/journal/call-events'
 import type { Outcome } from '#core/outcome'
 import type {
   Attempt,
@@ -8,23 +14,34 @@ import type {
   FinishedRun,
   FinishResult,
   NewCall,
+  NextAttempt,
   Settlement,
   SettleResult,
 } from '#core/ports/store'
 import { StoreError } from '#core/store-error'
 import { settledOutcome } from '#store/settled-outcome'
-import { boundText, callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
+import {
+  boundText,
+  callerSlice,
+  callerToText,
+  callFromRow,
+  type SealedText,
+  subjectFromRow,
+} from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
 import { optionalInteger, type Row, text } from '#store/sql/row'
+import { type CallRunEvents, runOf } from './call-run-events.ts'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
+import type { RunChanges } from './run-changes.ts'
 
 /**
  * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is
  * being put together, its text not sealed yet (rule 19).
  */
 export const TAKEN = 'taken'
+export const RUN_ENDED = { kind: 'run_ended' } as const
 
 type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
 type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
@@ -35,15 +52,21 @@ const NO_SLICE = { group: null, at: null, length: null } as const
 export class CallChanges {
   readonly #database: Database
   readonly #sealed: SealedText
+  readonly #runs: RunChanges
+  readonly #runEvents: CallRunEvents
   readonly #writerNo: () => number
 
   constructor(parts: {
     readonly database: Database
+    readonly runs: RunChanges
+    readonly runEvents: CallRunEvents
     readonly sealed: SealedText
     readonly writerNo: () => number
   }) {
     this.#database = parts.database
     this.#sealed = parts.sealed
+    this.#runs = parts.runs
+    this.#runEvents = parts.runEvents
     this.#writerNo = parts.writerNo
   }
 
@@ -57,9 +80,17 @@ export class CallChanges {
     }
   }
 
-  claim(group: OpenGroup, call: NewCall): Claimed | typeof TAKEN {
-    if (!this.#insert(group, call, undefined)) return TAKEN
-    group.append(claimedEvent(call, 1, call.atMs))
+  claim(group: OpenGroup, call: NewCall): Claimed | typeof RUN_ENDED | typeof TAKEN {
+    const { tenant, principal, session, atMs } = call
+    const run = runOf(call)
+    if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
+    const caller = this.#insert(group, call, undefined)
+    if (caller === undefined) return TAKEN
+    const position =
+      run === undefined
+        ? undefined
+        : this.#runEvents.begin(group, { call, run, attempt: 1, session, caller, atMs })
+    group.append({ ...claimedEvent(call, 1, atMs), ...position })
     return { kind: 'claimed', attempt: 1 }
   }
 
@@ -68,19 +99,31 @@ export class CallChanges {
     call: NewCall,
     finished: Omit<FinishedRun, 'run'>,
   ): Recorded | typeof TAKEN {
-    if (!this.#insert(group, call, finished)) return TAKEN
+    if (this.#insert(group, call, finished) === undefined) return TAKEN
     group.append(endedEvent(call, 1, finished))
     return { kind: 'recorded' }
   }
 
-  reclaim(group: OpenGroup, seen: CallRecord, atMs: number): Claimed | typeof TAKEN {
-    const row = this.#database.get('findCall', seen.record)
-    const { record, state, attempt, writer } = seen
-    if (this.#database.run('reclaimCall', this.#writerNo(), record, state, attempt, writer) === 0) {
-      return TAKEN
+  reclaim(group: OpenGroup, seen: CallRecord, next: NextAttempt): Claimed | typeof RUN_ENDED | typeof TAKEN {
+    const { tenant, principal, record, state, attempt, writer, sessionId } = seen
+    const { session, atMs } = next
+    const run = seen.run ?? record
+    if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
+    const before = this.#database.get('findCall', record)
+    const values = [this.#writerNo(), session?.sessionId ?? null, record, state, attempt, writer]
+    if (before === undefined || this.#database.run('reclaimCall', ...values) === 0) return TAKEN
+    this.#dropReplaced(before, 'outcome_group')
+    this.#runEvents.keep(before, seen)
+    if (state === 'running') {
+      const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
+      group.append({ ...cutEvent(seen, writer, atMs), ...this.#runEvents.cut(cut, 'cut') })
+      // An attempt that never began holds a session nobody else would close.
+      if (session?.isOwn === true) this.#runEvents.closeCutSession(group, sessionId, atMs)
     }
-    this.#dropReplaced(row, 'outcome_group')
-    group.append(claimedEvent(seen, attempt + 1, atMs))
+    const caller = callerSlice(before)
+    const begun = { call: seen, run, attempt: attempt + 1, session, caller, atMs }
+    const position = this.#runEvents.begin(group, begun)
+    group.append({ ...claimedEvent(seen, attempt + 1, atMs), ...position })
     return { kind: 'claimed', attempt: attempt + 1 }
   }
 
@@ -100,7 +143,9 @@ export class CallChanges {
     )
     if (changed === 0) return TAKEN
     group.addReference()
-    group.append(endedEvent(run, run.attempt, { state, outcome, atMs }))
+    const position = this.#runEvents.end(run, outcome, atMs)
+    group.append({ ...endedEvent(run, run.attempt, { state, outcome, atMs }), ...position })
+    this.#runEvents.endSession(group, run, outcome, atMs)
     return { kind: 'recorded' }
   }
 
@@ -139,6 +184,7 @@ export class CallChanges {
     if (settlement.as === 'not-run') {
       dropReferences(this.#database, [row])
       this.#database.run('deleteCall', settlement.record)
+      this.#runs.remove(settlement.record)
     } else {
       const outcome = settledOutcome(settlement)
       const slice: Slice | typeof NO_SLICE =
@@ -164,7 +210,12 @@ export class CallChanges {
     return row === undefined ? undefined : callFromRow(row, this.#sealed)
   }
 
-  #insert(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'> | undefined): boolean {
+  /** Where the caller text went; `undefined` when the key is taken. */
+  #insert(
+    group: OpenGroup,
+    call: NewCall,
+    finished: Omit<FinishedRun, 'run'> | undefined,
+  ): Slice | undefined {
     const caller = group.addCaller(boundText(call.record, callerToText(call)))
     const input = group.addPayload(boundText(call.record, call.inputJson))
     const outcome =
@@ -194,10 +245,12 @@ export class CallChanges {
       outcome.group,
       outcome.at,
       outcome.length,
+      runOf(call) ?? null,
+      call.session?.sessionId ?? null,
     )
-    if (inserted === 0) return false
+    if (inserted === 0) return undefined
     group.addReference()
     if (finished !== undefined) group.addReference()
-    return true
+    return caller
   }
 }

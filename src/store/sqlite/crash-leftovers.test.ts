@@ -76,7 +76,7 @@ describe('what a writer leaves behind', () => {
     await first.insertFinished(call, { state: 'released', outcome: failure(true), atMs: 2_000 })
     const released = first.find(call)
     if (released === undefined) throw new Error('no call')
-    await first.reclaim(released, 3_000)
+    await first.reclaim(released, { session: undefined, atMs: 3_000 })
     await leaveBehind(first)
     const next = openStore()
     expect(await next.recover(5_000)).toEqual({ deadWriters: 1, ambiguous: 0 })

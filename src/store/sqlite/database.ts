@@ -5,7 +5,7 @@ import { StoreError } from '#core/store-error'
 import { isSameCheck, type StoreKeys } from '#store/keys/store-keys'
 import { QUERIES, type QueryName } from '#store/sql/queries'
 import { type Row, text } from '#store/sql/row'
-import { SCHEMA, SCHEMA_VERSION } from '#store/sql/schema'
+import { MIGRATIONS, SCHEMA_VERSION } from '#store/sql/schema'
 import { storeErrorOf } from './sqlite-errors.ts'
 
 /** How long opening waits for another process that is opening or migrating too. */
@@ -137,11 +137,9 @@ function migrate(database: Database, keys: StoreKeys): void {
         `it was written by a newer Collet (schema ${version}); this one knows ${SCHEMA_VERSION}`,
       )
     }
-    if (version === 0) {
-      database.exec(SCHEMA)
-      database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
-      database.run('writeMeta', 'key_check', keys.check)
-    }
+    for (const step of MIGRATIONS.slice(version)) database.exec(step)
+    if (version < SCHEMA_VERSION) database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
+    if (version === 0) database.run('writeMeta', 'key_check', keys.check)
     database.commit()
   } catch (error) {
     database.rollback()

@@ -1,11 +1,15 @@
 import { MOST_ATTEMPTS } from '#core/call/may-run-again'
 import { ambiguousEvent, endedEvent } from '#core/journal/call-events'
-import type { Failure } from '#core/outcome'
+import type { CallError, Failure } from '#core/outcome'
+import type { ToldCall } from '#core/runs/run-facts'
+import { sessionLostError } from '#core/sessions/session-lost'
 import { boundText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
-import { type Row, text } from '#store/sql/row'
+import { integer, optionalText, type Row, text } from '#store/sql/row'
+import { type CallRunEvents, IN_CALLER_TEXT } from './call-run-events.ts'
 import type { Database } from './database.ts'
+import type { SessionChanges } from './session-changes.ts'
 
 const MOST_AT_ONCE = 500
 
@@ -22,63 +26,111 @@ export interface Recovered {
 
 /**
  * Rule 8: what a dead writer left running becomes `ambiguous`, except what may simply run again; that stays
- * until somebody asks for it or its time is over. Reads changed nothing, so they just end.
+ * until somebody asks for it or its time is over. Reads changed nothing, so they just end; what ran in a session
+ * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
  */
-export function recoverWriter(
-  database: Database,
-  group: OpenGroup,
-  dead: DeadWriter & { readonly nowMs: number },
-): Recovered {
-  const rows = database.all('cutCallsOf', dead.no, dead.nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
-  let ambiguous = 0
-  for (const row of rows) {
-    if (endCutRead(database, group, dead, row)) continue
-    const cut = subjectFromRow(row)
-    if (database.run('makeAmbiguous', cut.record, dead.no, cut.attempt) === 0) continue
-    group.append(ambiguousEvent(cut, dead.id, dead.nowMs))
-    ambiguous += 1
+export class Recovery {
+  readonly #database: Database
+  readonly #runEvents: CallRunEvents
+  readonly #sessions: SessionChanges
+
+  constructor(parts: {
+    readonly database: Database
+    readonly runEvents: CallRunEvents
+    readonly sessions: SessionChanges
+  }) {
+    this.#database = parts.database
+    this.#runEvents = parts.runEvents
+    this.#sessions = parts.sessions
   }
-  database.run('endWriter', dead.nowMs, dead.id)
-  return { ambiguous, hasMore: rows.length === MOST_AT_ONCE }
+
+  recoverWriter(group: OpenGroup, dead: DeadWriter, nowMs: number): Recovered {
+    const rows = this.#database.all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
+    let ambiguous = 0
+    for (const row of rows) {
+      const outcome = outcomeOfCut(row)
+      if (outcome !== undefined) this.#end(group, dead, { row, outcome, nowMs })
+      else if (this.#makeAmbiguous(group, dead, { row, nowMs })) ambiguous += 1
+    }
+    const hasMore = rows.length === MOST_AT_ONCE || this.#closeSessions(group, dead, nowMs)
+    this.#database.run('endWriter', nowMs, dead.id)
+    return { ambiguous, hasMore }
+  }
+
+  #makeAmbiguous(
+    group: OpenGroup,
+    dead: DeadWriter,
+    cut: { readonly row: Row; readonly nowMs: number },
+  ): boolean {
+    const { row, nowMs } = cut
+    const subject = subjectFromRow(row)
+    const { record, attempt } = subject
+    if (this.#database.run('makeAmbiguous', record, dead.no, attempt) === 0) return false
+    this.#runEvents.keep(row, runningCall(row))
+    const run = optionalText(row, 'run') ?? record
+    const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
+    group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...this.#runEvents.cut(attempted, 'cut') })
+    return true
+  }
+
+  #end(
+    group: OpenGroup,
+    dead: DeadWriter,
+    cut: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
+  ): void {
+    const { row, outcome, nowMs } = cut
+    const subject = subjectFromRow(row)
+    const { record, attempt } = subject
+    const state = outcome.error.canRetry ? 'released' : 'failed'
+    const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
+    const place = [slice.group, slice.at, slice.length]
+    if (this.#database.run('endCut', state, nowMs, ...place, record, dead.no, attempt) === 0) return
+    group.addReference()
+    const ended = endedEvent(subject, attempt, { state, outcome, atMs: nowMs })
+    const sessionId = optionalText(row, 'session')
+    const position =
+      optionalText(row, 'run') === undefined
+        ? undefined
+        : this.#runEvents.cut({ row, record, attempt, sessionId, atMs: nowMs }, outcome)
+    group.append({ ...ended, ...position })
+  }
+
+  /** `true` while there are more. */
+  #closeSessions(group: OpenGroup, dead: DeadWriter, nowMs: number): boolean {
+    const rows = this.#database.all('openSessionsOf', dead.no, MOST_AT_ONCE)
+    for (const row of rows) this.#sessions.close(group, text(row, 'id'), 'failed', nowMs)
+    return rows.length === MOST_AT_ONCE
+  }
 }
 
-/** A read cut by a crash may be asked again as long as it has attempts left. */
-function endCutRead(
-  database: Database,
-  group: OpenGroup,
-  dead: DeadWriter & { readonly nowMs: number },
-  row: Row,
-): boolean {
+/** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
+function runningCall(row: Row): ToldCall {
+  return {
+    ...subjectFromRow(row),
+    ...IN_CALLER_TEXT,
+    state: 'running',
+    createdAtMs: integer(row, 'created_at'),
+    finishedAtMs: undefined,
+    outcome: undefined,
+    sessionId: undefined,
+  }
+}
+
+/** How a cut call ends; `undefined` when only an operator can say. */
+function outcomeOfCut(row: Row): Failure | undefined {
+  const tool = text(row, 'tool')
   const tier = text(row, 'tier')
-  if (tier !== 'pure' && tier !== 'read') return false
-  const cut = subjectFromRow(row)
-  const canRetry = cut.attempt < MOST_ATTEMPTS
-  const outcome: Failure = {
-    ok: false,
-    error: {
-      code: 'cancelled',
-      message: `The server stopped while ${cut.tool} was running. Nothing was changed.`,
-      canRetry,
-    },
-    durationMs: 0,
-  }
-  const state = canRetry ? 'released' : 'failed'
-  const slice = group.addPayload(boundText(cut.record, outcomeToText(outcome)))
-  const { nowMs, no } = dead
-  const ended = database.run(
-    'endCutRead',
-    state,
-    nowMs,
-    slice.group,
-    slice.at,
-    slice.length,
-    cut.record,
-    no,
-    cut.attempt,
-  )
-  if (ended > 0) {
-    group.addReference()
-    group.append(endedEvent(cut, cut.attempt, { state, outcome, atMs: nowMs }))
-  }
-  return true
+  const hasEffects = tier === 'write' || tier === 'exec'
+  if (optionalText(row, 'session') !== undefined) return failureOf(sessionLostError(tool, hasEffects))
+  if (hasEffects) return undefined
+  return failureOf({
+    code: 'cancelled',
+    message: `The server stopped while ${tool} was running. Nothing was changed.`,
+    // A read cut by a crash may be asked again as long as it has attempts left.
+    canRetry: integer(row, 'attempt') < MOST_ATTEMPTS,
+  })
+}
+
+function failureOf(error: CallError): Failure {
+  return { ok: false, error, durationMs: 0 }
 }

@@ -21,9 +21,10 @@ export function purgeStep(database: Database, group: OpenGroup, forgetting: Forg
   const calls = forgetResults(database, nowMs - policy.resultsMs)
   const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
+  const runs = forgetRuns(database, nowMs - policy.journalMs)
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
-  return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP
+  return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP || runs >= STEP
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
@@ -36,6 +37,17 @@ function forgetResults(database: Database, beforeMs: number): number {
     database.run(keepsKey ? 'makeTombstone' : 'deleteCall', text(row, 'record'))
   }
   return rows.length
+}
+
+/** Runs and sessions are told as long as the journal; a long run goes in several steps. */
+function forgetRuns(database: Database, beforeMs: number): number {
+  let removed = database.run('deleteSessions', beforeMs, STEP)
+  for (const row of database.all('oldRuns', beforeMs, STEP)) {
+    if (removed >= STEP) break
+    const no = integer(row, 'no')
+    removed += database.run('deleteRunEvents', no, no, STEP) + database.run('deleteRun', no)
+  }
+  return removed
 }
 
 /** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */

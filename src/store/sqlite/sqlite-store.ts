@@ -2,6 +2,8 @@ import { hash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
+import type { RunAddress, RunRecord } from '#core/ports/run-store'
+import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
   CallAddress,
@@ -14,26 +16,31 @@ import type {
   FinishResult,
   NewCall,
   NewChallenge,
+  NextAttempt,
   RecoveryReport,
   RetentionPolicy,
   Settlement,
   SettleResult,
   Store,
 } from '#core/ports/store'
+import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
 import { StoreError } from '#core/store-error'
 import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
-import { CallChanges, TAKEN } from './call-changes.ts'
+import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
+import { CallRunEvents } from './call-run-events.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
 import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
-import { type DeadWriter, recoverWriter } from './recovery.ts'
+import { type DeadWriter, Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
+import { RunChanges } from './run-changes.ts'
+import { SessionChanges } from './session-changes.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { type Verification, verifyJournal } from './verify-journal.ts'
 import { Writer } from './writer.ts'
@@ -65,6 +72,9 @@ export class SqliteStore implements Store {
   readonly #writer: Writer
   readonly #queue: GroupQueue
   readonly #changes: CallChanges
+  readonly #runs: RunChanges
+  readonly #sessions: SessionChanges
+  readonly #recovery: Recovery
   readonly #lockFolder: string
   readonly #nowMs: () => number
   readonly #missingSinceMs = new Map<string, number>()
@@ -91,11 +101,16 @@ export class SqliteStore implements Store {
       },
     })
     this.#queue = new GroupQueue(this.#writer)
-    this.#changes = new CallChanges({
-      database: this.#database,
-      sealed: this.#contents,
-      writerNo: () => this.#writer.no,
-    })
+    const database = this.#database
+    const sealed = this.#contents
+    const writerNo = () => this.#writer.no
+    const runs = new RunChanges(database, sealed)
+    const sessions = new SessionChanges({ database, runs, writerNo })
+    const runEvents = new CallRunEvents({ database, runs, sessions })
+    this.#runs = runs
+    this.#sessions = sessions
+    this.#changes = new CallChanges({ database, sealed, runs, runEvents, writerNo })
+    this.#recovery = new Recovery({ database, runEvents, sessions })
   }
 
   get writer(): string {
@@ -117,8 +132,8 @@ export class SqliteStore implements Store {
     return claimed === TAKEN ? this.#holderOf(call.record) : claimed
   }
 
-  async reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
-    const claimed = await this.#queue.submit(seen.record, (group) => this.#changes.reclaim(group, seen, atMs))
+  async reclaim(seen: CallRecord, next: NextAttempt): Promise<ClaimResult> {
+    const claimed = await this.#queue.submit(seen.record, (group) => this.#changes.reclaim(group, seen, next))
     return claimed === TAKEN ? this.#holderOf(seen.record) : claimed
   }
 
@@ -182,6 +197,39 @@ export class SqliteStore implements Store {
     const sinceMs = this.#missingSinceMs.get(writer) ?? performance.now()
     this.#missingSinceMs.set(writer, sinceMs)
     return performance.now() - sinceMs < MISSING_LOCK_GRACE_MS
+  }
+
+  findRun(address: RunAddress): RunRecord | undefined {
+    return this.#read(() => this.#runs.find(address))
+  }
+
+  readRun(address: RunAddress, after: number, limit: number): readonly RunEvent[] {
+    return this.#snapshot(() => this.#runs.read(address, after, limit))
+  }
+
+  endRun(address: RunAddress, atMs: number): Promise<boolean> {
+    return this.#queue.submit(address.run, (group) => this.#runs.end(group, address, atMs))
+  }
+
+  findSession(address: SessionAddress): SessionRecord | undefined {
+    return this.#read(() => this.#sessions.find(address))
+  }
+
+  openSession(session: NewSession): Promise<'opened' | 'run_ended'> {
+    return this.#queue.submit(session.sessionId, (group) => {
+      if (!this.#runs.open(session.place, session.atMs)) return RUN_ENDED.kind
+      this.#sessions.open(group, session, 'open')
+      return 'opened'
+    })
+  }
+
+  beginSessionClose(address: SessionAddress): Promise<boolean> {
+    return this.#queue.submit(address.sessionId, () => this.#sessions.beginClose(address))
+  }
+
+  closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): Promise<boolean> {
+    const { sessionId } = address
+    return this.#queue.submit(sessionId, (group) => this.#sessions.close(group, sessionId, outcome, atMs))
   }
 
   openChallenge(challenge: NewChallenge): Promise<ChallengeRecord> {
@@ -272,7 +320,7 @@ export class SqliteStore implements Store {
     let ambiguous = 0
     for (;;) {
       const recovered = await this.#queue.submit('', (group) =>
-        recoverWriter(this.#database, group, { ...dead, nowMs }),
+        this.#recovery.recoverWriter(group, dead, nowMs),
       )
       ambiguous += recovered.ambiguous
       if (recovered.hasMore) continue

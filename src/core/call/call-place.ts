@@ -1,0 +1,85 @@
+import { fault, type ToolError } from '#core/errors'
+import type { RunPlace } from '#core/ports/run-store'
+import type { CallSession } from '#core/ports/store'
+import { placeOf } from '#core/runs/own-runs'
+import { runEnded } from '#core/runs/run-ended'
+import { ownRunId, recordOfRunId } from '#core/runs/run-id'
+import type { LiveSession } from '#core/sessions/live-session'
+import { sessionEnded } from '#core/sessions/session-ended'
+import type { Tool } from '#core/tool'
+import type { CallServices } from './call-services.ts'
+import type { IdentifiedCall } from './identified-call.ts'
+
+/** Where an attempt belongs: its run, if it was told one, and the session it runs in. */
+export interface CallPlace {
+  readonly place: RunPlace | undefined
+  readonly session: CallSession | undefined
+  /** The named session, whose state it uses. */
+  readonly live: LiveSession | undefined
+}
+
+const ALONE: CallPlace = { place: undefined, session: undefined, live: undefined }
+
+/** A stateful tool always runs in a session: the one its caller named, or one of its own (rule 30). */
+export async function findPlace(
+  services: CallServices,
+  call: IdentifiedCall,
+  tool: Tool,
+): Promise<CallPlace> {
+  const { runId, sessionId } = call.request
+  if (runId === undefined && sessionId === undefined && tool.session === undefined) return ALONE
+  if (sessionId !== undefined) return await placeInSession(services, { call, tool, sessionId })
+  const place = runId === undefined ? undefined : await namedPlace(services, call, runId)
+  if (tool.session === undefined) return { ...ALONE, place }
+  const session = { sessionId: `ses_${services.sessions.newId()}`, isOwn: true }
+  return { place, session, live: undefined }
+}
+
+/** What a caller may call the run of this attempt. */
+export function runIdOf(call: IdentifiedCall, { place }: Pick<CallPlace, 'place'>): string {
+  return place?.runId ?? ownRunId(call.record)
+}
+
+async function placeInSession(
+  services: CallServices,
+  asked: { readonly call: IdentifiedCall; readonly tool: Tool; readonly sessionId: string },
+): Promise<CallPlace> {
+  const { call, tool, sessionId } = asked
+  const { runId, userId } = call.request
+  const live = services.sessions.find(call.principal, userId, sessionId)
+  if (live === undefined) throw await sessionNotFound(services, call, sessionId)
+  if (live.tool.id !== tool.id) {
+    throw fault('request_invalid', `This session is one of ${live.tool.id}; ${tool.id} cannot use it.`)
+  }
+  if (runId !== undefined && runId !== live.place.runId) {
+    throw fault('request_invalid', `This session belongs to run '${live.place.runId}', not '${runId}'.`)
+  }
+  return { place: live.place, session: { sessionId, isOwn: false }, live }
+}
+
+async function namedPlace(services: CallServices, call: IdentifiedCall, runId: string): Promise<RunPlace> {
+  const record = recordOfRunId(runId)
+  const { tenant, principal } = call
+  // The run of a single call cannot be joined: it is over when its call is.
+  if (record !== undefined && (await services.store.find({ tenant, record }))?.principal === principal.id) {
+    throw runEnded(runId)
+  }
+  return placeOf(services.store, principal, runId)
+}
+
+/** Others' sessions, closed ones and such as never were look the same; one that another process holds may come back. */
+async function sessionNotFound(
+  services: CallServices,
+  { tenant, principal }: IdentifiedCall,
+  sessionId: string,
+): Promise<ToolError> {
+  const found = await services.store.findSession({ tenant, sessionId })
+  const isElsewhere =
+    found?.state === 'open' && found.principal === principal.id && found.writer !== services.store.writer
+  if (isElsewhere && (await services.store.isWriterAlive(found.writer))) {
+    return fault('not_ready', 'This session is held by another process of this server. Try again there.', {
+      retryAfterMs: 1_000,
+    })
+  }
+  return sessionEnded()
+}

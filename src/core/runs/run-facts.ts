@@ -1,0 +1,62 @@
+import type { Outcome } from '#core/outcome'
+import type { CallRecord } from '#core/ports/store'
+import type { CallLabel, RunEvent, RunFact, SessionOutcome, ToolCalled, ToolReturned } from './run-event.ts'
+
+/** One attempt of one call, as both of its facts name it. */
+export interface Attempted {
+  readonly record: string
+  readonly attempt: number
+  readonly call: CallLabel
+  readonly sessionId: string | undefined
+}
+
+export function calledFact(attempted: Attempted, principal: string): ToolCalled {
+  return { type: 'called', ...named(attempted), principal }
+}
+
+/** `cut`: the process that ran it is gone, so nobody knows how long it took. */
+export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolReturned {
+  const base = { type: 'returned', ...named(attempted) } as const
+  if (end === 'cut') return { ...base, code: 'ambiguous' }
+  const durationMs = Math.round(end.durationMs)
+  if (end.ok) return { ...base, durationMs }
+  const { code } = end.error
+  return code === 'session_lost' ? { ...base, code } : { ...base, code, durationMs }
+}
+
+/** How much a fact changes the number of things that are open in its run. */
+export function opens({ type }: RunFact): 1 | -1 {
+  return type === 'called' || type === 'session.opened' ? 1 : -1
+}
+
+/** How the session of a single attempt ends (OWP-44, C2). */
+export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
+  if (outcome.ok) return 'completed'
+  return outcome.error.code === 'cancelled' ? 'cancelled' : 'failed'
+}
+
+/** What a call's own run is told from. */
+export type ToldCall = CallLabel &
+  Pick<
+    CallRecord,
+    'record' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
+  >
+
+/** The run of a call that is alone in it and had one attempt: its record says it all, so nothing else is stored. */
+export function ownRunEvents(call: ToldCall): readonly RunEvent[] {
+  const attempted = { record: call.record, attempt: 1, call: labelOf(call), sessionId: call.sessionId }
+  const called = { ...calledFact(attempted, call.principal), sequence: 0, atMs: call.createdAtMs }
+  if (call.state === 'running' || call.state === 'parked') return [called]
+  const atMs = call.finishedAtMs ?? call.createdAtMs
+  return [called, { ...returnedFact(attempted, call.outcome ?? 'cut'), sequence: 1, atMs }]
+}
+
+/** The label alone, without whatever else an object carries. */
+export function labelOf({ callId, toolId, transport, argsHash }: CallLabel): CallLabel {
+  return { callId, toolId, transport, argsHash }
+}
+
+function named({ record, attempt, call, sessionId }: Attempted) {
+  const base = { record, attempt, call }
+  return sessionId === undefined ? base : { ...base, sessionId }
+}

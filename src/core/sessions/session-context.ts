@@ -1,0 +1,19 @@
+import type { Logger } from '#core/ports/logger'
+import type { Principal } from '#core/principal'
+
+/** What opening and closing a session's state get. */
+export interface SessionContext {
+  readonly sessionId: string
+  readonly principal: Principal
+  readonly userId: string | undefined
+  readonly log: Logger
+}
+
+/** How a stateful tool makes and ends what its calls share. State lives in the process that made it. */
+export interface SessionHooks<State = unknown> {
+  open(context: SessionContext): State | Promise<State>
+  /** Called once, when no call uses the state any more. */
+  close(state: State, context: SessionContext): void | Promise<void>
+  /** How long a session without calls stays open. */
+  readonly idleMs: number
+}

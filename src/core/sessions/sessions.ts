@@ -1,0 +1,210 @@
+import type { OutcomeKeeper } from '#core/call/outcome-keeper'
+import { fault, isToolError, type ToolError } from '#core/errors'
+import type { Clock } from '#core/ports/clock'
+import { boundLogger, type Logger } from '#core/ports/logger'
+import type { Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import type { Registry } from '#core/registry'
+import { placeOf } from '#core/runs/own-runs'
+import { runEnded } from '#core/runs/run-ended'
+import type { SessionOutcome } from '#core/runs/run-event'
+import type { RunFeed } from '#core/runs/run-feed'
+import type { Tool } from '#core/tool'
+import { LiveSession } from './live-session.ts'
+import type { OpenedSession, SessionRequest } from './session-request.ts'
+import { within } from './within.ts'
+
+/** Rule 30: no session is older than this, whatever happens in it. */
+const LONGEST_MS = 24 * 3_600_000
+const MOST_PER_PRINCIPAL = 100
+const CLOSE_LIMIT_MS = 10_000
+
+/** Why a session is closed. */
+type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened'
+
+export interface SessionsOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  readonly registry: Registry
+  readonly feed: RunFeed
+  readonly keeper: OutcomeKeeper
+  newSessionId(): string
+}
+
+/** The sessions this process holds. Each is opened once and closed once; what a crash leaves, recovery closes (rule 30). */
+export class Sessions {
+  readonly #options: SessionsOptions
+  readonly #live = new Map<string, LiveSession>()
+  #isClosed = false
+
+  constructor(options: SessionsOptions) {
+    this.#options = options
+  }
+
+  newId(): string {
+    return this.#options.newSessionId()
+  }
+
+  async open(principal: Principal, request: SessionRequest): Promise<OpenedSession> {
+    const tool = this.#toolFor(principal, request.toolId)
+    this.#checkRoom(principal)
+    const { store, clock, feed, log } = this.#options
+    const sessionId = `ses_${this.newId()}`
+    const runId = request.runId ?? `run_${this.newId()}`
+    const place = placeOf(store, principal, runId)
+    const session = new LiveSession({
+      sessionId,
+      principal,
+      userId: request.userId,
+      tool,
+      place,
+      log: boundLogger(log, { tool: tool.id, session: sessionId }),
+      onIdle: () => this.#closeInBackground(session, 'idle'),
+    })
+    this.#live.set(sessionId, session)
+    try {
+      const { tenant, id } = principal
+      const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId }
+      if ((await store.openSession({ ...ids, place, atMs: clock.nowMs() })) === 'run_ended')
+        throw runEnded(runId)
+    } catch (error) {
+      this.#live.delete(sessionId)
+      throw error
+    }
+    feed.notify(place.run)
+    await this.#openState(session)
+    return { sessionId, runId }
+  }
+
+  /** A session that takes calls of this principal and user (rule 30). */
+  find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
+    const session = this.#ownedBy(principal, sessionId)
+    return session?.userId === userId && session?.closing === undefined ? session : undefined
+  }
+
+  /** `false` for any session that is not the principal's or is closed already. */
+  async close(principal: Principal, sessionId: string): Promise<boolean> {
+    const session = this.#ownedBy(principal, sessionId)
+    if (session === undefined) return false
+    await this.#close(session, 'asked')
+    return true
+  }
+
+  async closeRun(run: string): Promise<void> {
+    const sessions = [...this.#live.values()].filter(({ place }) => place.run === run)
+    await Promise.all(sessions.map((session) => this.#close(session, 'asked')))
+  }
+
+  /** State does not outlive its process, so neither do its sessions. */
+  async closeAll(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#live.values()].map((session) => this.#close(session, 'shutdown')))
+  }
+
+  #ownedBy({ tenant, id }: Principal, sessionId: string): LiveSession | undefined {
+    const session = this.#live.get(sessionId)
+    const owner = session?.principal
+    return owner?.tenant === tenant && owner.id === id ? session : undefined
+  }
+
+  #toolFor(principal: Principal, toolId: string): Tool {
+    const tool = this.#options.registry.catalogFor(principal).latestOf(toolId)
+    if (tool === undefined) {
+      throw fault(
+        'tool_not_found',
+        'There is no such tool, or you may not see it; GET /v1/tools lists yours.',
+      )
+    }
+    if (tool.session !== undefined) return tool
+    throw fault(
+      'request_invalid',
+      `${tool.catalogId} keeps no state between calls. Call it without a session.`,
+    )
+  }
+
+  #checkRoom({ tenant, id }: Principal): void {
+    if (this.#isClosed) throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+    let held = 0
+    for (const { principal } of this.#live.values()) {
+      if (principal.tenant === tenant && principal.id === id) held += 1
+    }
+    if (held < MOST_PER_PRINCIPAL) return
+    throw fault('rate_limited', `You have ${held} open sessions. Close one before you open another.`, {
+      retryAfterMs: 1_000,
+    })
+  }
+
+  /** The bracket is open already: whatever goes wrong here closes it. */
+  async #openState(session: LiveSession): Promise<void> {
+    const { tool, log } = session
+    try {
+      session.state = await within(tool.policy.timeoutMs, () => tool.session?.open(session))
+    } catch (error) {
+      log.error({ err: error }, 'the state of a session could not be opened')
+      await this.#close(session, 'not opened')
+      throw isToolError(error) ? error : notOpened(tool)
+    }
+    setTimeout(() => this.#closeInBackground(session, 'too old'), LONGEST_MS).unref()
+    session.rest()
+  }
+
+  #closeInBackground(session: LiveSession, reason: Reason): void {
+    this.#close(session, reason).catch((error: unknown) =>
+      session.log.error({ err: error }, 'a session could not be closed'),
+    )
+  }
+
+  #close(session: LiveSession, reason: Reason): Promise<void> {
+    session.closing ??= this.#closeOnce(session, reason)
+    return session.closing
+  }
+
+  /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
+  async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
+    const { store, clock, feed, keeper } = this.#options
+    const { sessionId, principal, tool, place, log, calls } = session
+    const address = { tenant: principal.tenant, sessionId }
+    session.stopCounting()
+    const outcome = outcomeOf(reason, calls.size > 0)
+    try {
+      await store.beginSessionClose(address, clock.nowMs())
+    } catch (error) {
+      log.warn({ err: error }, 'a session closes although the store does not know yet')
+    }
+    const running = [...calls]
+    for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
+    await Promise.all(running.map(({ done }) => done))
+    if (reason !== 'not opened') await this.#closeState(session, tool)
+    const write = async (): Promise<void> => {
+      await store.closeSession(address, outcome, clock.nowMs())
+      feed.notify(place.run)
+    }
+    try {
+      await write()
+    } catch (error) {
+      log.error({ err: error }, 'the end of a session could not be stored yet')
+      keeper.keep(write)
+    }
+    this.#live.delete(sessionId)
+  }
+
+  async #closeState(session: LiveSession, tool: Tool): Promise<void> {
+    try {
+      await within(CLOSE_LIMIT_MS, () => tool.session?.close(session.state, session))
+    } catch (error) {
+      session.log.error({ err: error }, 'the state of a session could not be closed')
+    }
+  }
+}
+
+/** OWP-44 and C2: idle sessions have served; what is cut short or lost has failed. */
+function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
+  if (reason === 'idle') return 'completed'
+  if (reason === 'asked') return cutsCalls ? 'cancelled' : 'completed'
+  return 'failed'
+}
+
+function notOpened(tool: Tool): ToolError {
+  return fault('tool_failed', `The state of ${tool.name} could not be opened.`)
+}
