@@ -9,7 +9,6 @@ import {
 } from '#core/journal/call-events'
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
-import type { RunPosition } from '#core/journal/run-position'
 import type { Outcome } from '#core/outcome'
 import type { RunAddress, RunRecord } from '#core/ports/run-store'
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
@@ -18,7 +17,6 @@ import type {
   CallAddress,
   CallFilter,
   CallRecord,
-  CallSession,
   ChallengeNeed,
   ChallengeRecord,
   ClaimResult,
@@ -34,10 +32,11 @@ import type {
   Store,
 } from '#core/ports/store'
 import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
-import { calledFact, labelOf, ownRunEvents, ownSessionOutcome, returnedFact } from '#core/runs/run-facts'
+import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
 import { MemoryChallenges } from './memory-challenges.ts'
+import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
 import { settledOutcome } from './settled-outcome.ts'
@@ -64,6 +63,9 @@ export class MemoryStore implements Store {
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
   readonly #runs = new MemoryRuns()
   readonly #sessions = new MemorySessions(this.#runs, this.writer)
+  readonly #runEvents = new MemoryRunEvents(this.#runs, (own) =>
+    this.#append(this.#sessions.open(own, 'closing')),
+  )
   readonly #acknowledged: (() => void)[] = []
   #lastGroup = -1
   #bytes = 0
@@ -91,7 +93,7 @@ export class MemoryStore implements Store {
       return this.#nextTurn({ kind: 'run_ended' })
     }
     const inserted = this.#insert(call, { state: 'running', outcome: undefined, finishedAtMs: undefined })
-    this.#append({ ...claimedEvent(call, 1, atMs), ...this.#begin(inserted, session, atMs) })
+    this.#append({ ...claimedEvent(call, 1, atMs), ...this.#runEvents.begin(inserted, session, atMs) })
     return this.#nextTurn({ kind: 'claimed', attempt: 1 })
   }
 
@@ -109,9 +111,9 @@ export class MemoryStore implements Store {
     if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) {
       return this.#nextTurn({ kind: 'run_ended' })
     }
-    this.#keepRun(row)
+    this.#runEvents.keep(row)
     if (row.state === 'running') {
-      this.#append({ ...cutEvent(row, row.writer, atMs), ...this.#end(row, 'cut', atMs) })
+      this.#append({ ...cutEvent(row, row.writer, atMs), ...this.#runEvents.end(row, 'cut', atMs) })
       if (session?.isOwn === true && row.sessionId !== undefined) {
         this.closeSession({ tenant, sessionId: row.sessionId }, 'failed', atMs)
       }
@@ -123,7 +125,7 @@ export class MemoryStore implements Store {
     row.outcome = undefined
     row.finishedAtMs = undefined
     row.cancelRequested = false
-    this.#append({ ...claimedEvent(row, row.attempt, atMs), ...this.#begin(row, session, atMs) })
+    this.#append({ ...claimedEvent(row, row.attempt, atMs), ...this.#runEvents.begin(row, session, atMs) })
     return this.#nextTurn({ kind: 'claimed', attempt: row.attempt })
   }
 
@@ -139,7 +141,7 @@ export class MemoryStore implements Store {
     row.finishedAtMs = atMs
     this.#bytes += outcomeBytes(outcome)
     const ended = endedEvent(row, row.attempt, { state, outcome, atMs })
-    this.#append({ ...ended, ...this.#end(row, outcome, atMs) })
+    this.#append({ ...ended, ...this.#runEvents.end(row, outcome, atMs) })
     if (run.session?.isOwn === true) {
       this.closeSession(
         { tenant: row.tenant, sessionId: run.session.sessionId },
@@ -322,33 +324,6 @@ export class MemoryStore implements Store {
     })
   }
 
-  /** The attempt's first event in its run, after the opening of its own session. */
-  #begin(row: Row, session: CallSession | undefined, atMs: number): RunPosition | undefined {
-    const { tenant, principal, tool, toolId, run } = row
-    if (run === undefined) return undefined
-    if (session?.isOwn === true) {
-      const place = { tenant, run, principal, runId: '' }
-      const own = { tenant, sessionId: session.sessionId, principal, tool, toolId, place, atMs }
-      this.#append(this.#sessions.open(own, 'closing'))
-    }
-    return this.#runs.append(run, calledFact(attempted(row), row.principal), atMs)
-  }
-
-  #end(row: Row, end: Outcome | 'cut', atMs: number): RunPosition | undefined {
-    return row.run === undefined
-      ? undefined
-      : this.#runs.append(row.run, returnedFact(attempted(row), end), atMs)
-  }
-
-  /** Gives a call told by its record alone a run with events, because more will be told than a record can. */
-  #keepRun(row: Row): void {
-    if (row.run !== undefined) return
-    const { tenant, record, principal, createdAtMs } = row
-    this.#runs.open({ tenant, run: record, principal }, createdAtMs)
-    for (const { sequence: _given, atMs, ...fact } of ownRunEvents(row)) this.#runs.append(record, fact, atMs)
-    row.run = record
-  }
-
   #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): Row {
     this.#checkRoom()
     this.#bytes += bytesOf(end.outcome)
@@ -392,10 +367,6 @@ export class MemoryStore implements Store {
       events: [event],
     })
   }
-}
-
-function attempted(row: Row) {
-  return { record: row.record, attempt: row.attempt, call: labelOf(row), sessionId: row.sessionId }
 }
 
 function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
