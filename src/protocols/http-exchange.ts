@@ -25,8 +25,14 @@ export interface HttpRequest {
 export interface HttpReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Uint8Array | undefined
+  readonly body: string | Uint8Array | ReplyStream | undefined
 }
+
+/**
+ * A body made piece by piece: each piece is one write, and the next is asked for only when the reader has room.
+ * `ended` is aborted when the reader leaves or reads no more; the pieces should then stop.
+ */
+export type ReplyStream = (ended: AbortSignal) => AsyncIterable<string>
 
 export interface HttpRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -34,6 +40,11 @@ export interface HttpRoute {
   readonly path: string
   /** `open` routes are reachable without a credential; they run as `anonymous`. */
   readonly access: 'authenticated' | 'open'
+  /**
+   * Everything below this path needs a credential too, also what no route serves; it is refused in this route's
+   * form (OTS-48).
+   */
+  readonly guards?: string
   /** Whether a request body is read; `never` ignores it unread. */
   readonly body: 'json' | 'never'
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>

@@ -110,6 +110,7 @@ function createRouter(
   routes: readonly ServerRoute[],
   timeouts: HttpTimeouts,
 ): FastifyInstance {
+  const entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
   const app = fastify({
     logger: false,
     exposeHeadRoutes: false,
@@ -129,13 +130,12 @@ function createRouter(
     clientErrorHandler: refuseBrokenRequest,
     frameworkErrors: (_error, request, reply) => {
       reply.hijack()
-      serveMalformedPath(services, openExchange(services, UNKNOWN, request.raw, reply.raw))
+      serveMalformedPath(services, entries, openExchange(services, UNKNOWN, request.raw, reply.raw))
     },
   })
   // No method has a body as far as Fastify knows: it must not parse, limit or refuse what we read ourselves.
   for (const method of METHODS_WITH_BODY)
     app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
-  const entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
   for (const { route, path } of entries) {
     app.route({
       method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,

@@ -102,5 +102,6 @@ function pathParameters(pattern: string, path: string): Record<string, string> |
 }
 
 function textOf({ status, headers, body }: HttpReply): VectorResponse {
+  if (typeof body === 'function') throw new Error('a streamed reply needs a real server')
   return { status, headers, text: typeof body === 'string' ? body : Buffer.from(body ?? []).toString('utf8') }
 }
