@@ -2,6 +2,8 @@ import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
+import type { OpentoolOptions } from '#protocols/opentool/options'
+import { opentoolRoutes } from '#protocols/opentool/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminRoutes } from './admin-routes.ts'
 import { checkExposure } from './check-exposure.ts'
@@ -23,6 +25,8 @@ export interface StartOptions {
   readonly allowAnonymous?: boolean
   readonly log?: ServerLog
   readonly graceMs?: number
+  /** `/stop` is served only where callers need a credential. */
+  readonly opentool?: Partial<OpentoolOptions>
 }
 
 export interface RunningServer {
@@ -64,9 +68,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
+    const calls = observeCalls(desk, { metrics, clock })
+    const stop = authenticator.isConfigured ? options.opentool?.stop : undefined
     const app = createHttpApp({
       routes: [
-        ...otcRoutes(observeCalls(desk, { metrics, clock }), { serverVersion: VERSION }),
+        ...otcRoutes(calls, { serverVersion: VERSION }),
+        ...opentoolRoutes(calls, { version: VERSION, ...options.opentool, stop }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],

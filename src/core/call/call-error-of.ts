@@ -2,7 +2,7 @@ import type { ToolError } from '#core/errors'
 import type { CallError } from '#core/outcome'
 
 export function callErrorOf(error: ToolError): CallError {
-  const { developerMessage, retryAfterMs, additionalPromptContent, details } = error
+  const { developerMessage, retryAfterMs, additionalPromptContent, errorNumber, details } = error
   return {
     code: error.code,
     message: error.message,
@@ -10,6 +10,7 @@ export function callErrorOf(error: ToolError): CallError {
     ...(developerMessage === undefined ? {} : { developerMessage }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
+    ...(errorNumber === undefined ? {} : { errorNumber }),
     ...(details.issues === undefined && details.missing === undefined ? {} : { details }),
   }
 }
