@@ -40,13 +40,13 @@ export interface HttpRoute {
   readonly path: string
   /** `open` routes are reachable without a credential; they run as `anonymous`. */
   readonly access: 'authenticated' | 'open'
-  /**
-   * Everything below this path needs a credential too, also what no route serves; it is refused in this route's
-   * form (OTS-48).
-   */
-  readonly guards?: string
   /** Whether a request body is read; `never` ignores it unread. */
   readonly body: 'json' | 'never'
+  /**
+   * A path below which everything belongs to this protocol: what no route takes there, `refuse` answers too. If this
+   * route needs a credential, all of it does: nobody else learns what is there (OTS-48).
+   */
+  readonly owns?: string
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>
   /**
    * Renders what failed before `handle` could run (401, bad JSON, too large …) in the protocol's own shape.

@@ -14,7 +14,6 @@ export interface RouteEntry {
   readonly path: RoutePath
 }
 
-const NOTHING_HERE = 'There is nothing at this path.'
 const MALFORMED_PATH =
   'The path is too long, or has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".'
 
@@ -24,7 +23,7 @@ export function serveUnknown(
   entries: readonly RouteEntry[],
   exchange: Exchange,
 ): void {
-  void serveOutside(services, exchange, () => answerUnknown(services, entries, exchange))
+  void serveOutside(services, entries, exchange, () => answerUnknown(services, entries, exchange))
 }
 
 export function serveMalformedPath(
@@ -32,17 +31,15 @@ export function serveMalformedPath(
   entries: readonly RouteEntry[],
   exchange: Exchange,
 ): void {
-  void serveOutside(services, exchange, async () => {
-    const { guard, refusal } = await passGuard(services, entries, exchange)
-    if (refusal !== undefined) return refusal
-    return guard === undefined
-      ? messageReply(400, MALFORMED_PATH)
-      : refuse(services, guard, {}, exchange, httpFault(400, MALFORMED_PATH))
+  void serveOutside(services, entries, exchange, async () => {
+    await checkOwner(services, entries, exchange)
+    throw httpFault(400, MALFORMED_PATH)
   })
 }
 
 async function serveOutside(
   services: HttpServices,
+  entries: readonly RouteEntry[],
   exchange: Exchange,
   answer: () => Promise<HttpReply>,
 ): Promise<void> {
@@ -51,10 +48,22 @@ async function serveOutside(
     checkVisitor(services, exchange)
     reply = await answer()
   } catch (error) {
-    const shown = error instanceof ToolError ? error : unexpected(services, exchange, error)
-    reply = messageReply(statusOf(shown), shown.message)
+    reply = refuseOutside(services, entries, exchange, error)
   }
   sendReply(services, exchange, reply)
+}
+
+/** In the shape of the protocol that owns the path, or plain. */
+function refuseOutside(
+  services: HttpServices,
+  entries: readonly RouteEntry[],
+  exchange: Exchange,
+  error: unknown,
+): HttpReply {
+  const owner = findOwner(entries, exchange)
+  if (owner !== undefined) return refuse(services, owner, {}, exchange, error)
+  const shown = error instanceof ToolError ? error : unexpected(services, exchange, error)
+  return messageReply(statusOf(shown), shown.message)
 }
 
 async function answerUnknown(
@@ -64,49 +73,34 @@ async function answerUnknown(
 ): Promise<HttpReply> {
   const { raw, path } = exchange
   const here = entries.filter((entry) => entry.path.match(path) !== undefined)
+  const [first] = here
   const allow = methodsOf(here)
   const isPreflight = raw.method === 'OPTIONS' && raw.headers['access-control-request-method'] !== undefined
-  const [first] = here
-  if (first !== undefined && isPreflight && services.frontDoor.corsOrigin(raw.headers.origin) !== undefined) {
+  if (first !== undefined && isPreflight && services.frontDoor.corsOrigin(raw.headers.origin) !== undefined)
     return preflightReply(allow)
-  }
-  const { guard, refusal } = await passGuard(services, entries, exchange)
-  if (refusal !== undefined) return refusal
-  if (first === undefined) {
-    return guard === undefined
-      ? messageReply(404, NOTHING_HERE)
-      : refuse(services, guard, {}, exchange, httpFault(404, NOTHING_HERE))
-  }
+  await checkOwner(services, entries, exchange)
+  if (first === undefined) throw httpFault(404, 'There is nothing at this path.')
   const error = httpFault(405, `This path does not take ${raw.method}; use ${allow}.`)
   const reply = refuse(services, first.route, {}, exchange, error)
   return { ...reply, headers: { allow, ...reply.headers } }
 }
 
-interface Passed {
-  /** The route that guards this path, if one does. */
-  readonly guard: ServerRoute | undefined
-  /** What a caller without a good credential gets to see, instead of what is here and what is not. */
-  readonly refusal: HttpReply | undefined
-}
-
-async function passGuard(
+/** Throws unless the caller may know what is here and what is not (OTS-48). */
+async function checkOwner(
   services: HttpServices,
   entries: readonly RouteEntry[],
   exchange: Exchange,
-): Promise<Passed> {
-  const { raw, path } = exchange
-  const guard = entries.find(({ route: { guards } }) => isBelow(path, guards))?.route
-  if (guard === undefined) return { guard, refusal: undefined }
-  try {
-    await services.authenticator.authenticate(plainHeaders(raw.headers))
-    return { guard, refusal: undefined }
-  } catch (error) {
-    return { guard, refusal: refuse(services, guard, {}, exchange, error) }
-  }
+): Promise<void> {
+  if (findOwner(entries, exchange)?.access !== 'authenticated') return
+  await services.authenticator.authenticate(plainHeaders(exchange.raw.headers))
 }
 
-function isBelow(path: string, top: string | undefined): boolean {
-  return top !== undefined && (path === top || path.startsWith(`${top}/`))
+function findOwner(entries: readonly RouteEntry[], { path }: Exchange): ServerRoute | undefined {
+  return entries.find(({ route: { owns } }) => owns !== undefined && isBelow(owns, path))?.route
+}
+
+function isBelow(owned: string, path: string): boolean {
+  return path === owned || path.startsWith(`${owned}/`)
 }
 
 function methodsOf(entries: readonly RouteEntry[]): string {

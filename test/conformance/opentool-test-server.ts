@@ -2,7 +2,6 @@ import { rmSync } from 'node:fs'
 import type { Settings } from '#config/settings'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
-import type { ToolDefinition } from '#core/tool-definition'
 import type { OpentoolOptions } from '#protocols/opentool/options'
 import { startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
@@ -34,7 +33,7 @@ export async function startOpentoolServer(options: OpentoolServerOptions = {}) {
     ...opentool
   } = options
   const settings = settingsOf({
-    tools: requireTools([...tools] as ToolDefinition[]),
+    tools: requireTools(tools),
     auth: {
       apiKeys: keys.map((key) => ({ id: key, key: new Secret(key), tenant: 'default', scopes: [] })),
       jwt: undefined,

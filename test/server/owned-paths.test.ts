@@ -5,18 +5,18 @@ import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
 
 afterEach(stopApps)
 
-const guarded: ServerRoute = {
+const inside: ServerRoute = {
   method: 'GET',
   path: '/inside/known',
   access: 'authenticated',
   body: 'never',
-  guards: '/inside',
+  owns: '/inside',
   handle: () => jsonReply(200, { ok: true }),
   refuse: (_request, error, status) => jsonReply(status, { inside: error.code }),
 }
-const routes = [guarded, openRoute('/outside', () => jsonReply(200, { ok: true }))]
+const routes = [inside, openRoute('/outside', () => jsonReply(200, { ok: true }))]
 
-describe('a guarded part of the server (OTS-48)', () => {
+describe('OTS-48: a part of the server that needs a credential everywhere', () => {
   it.each([
     ['GET', '/inside'],
     ['GET', '/inside/unknown'],
@@ -41,9 +41,16 @@ describe('a guarded part of the server (OTS-48)', () => {
     expect((await fetch(`${url}/outside`, { method: 'POST' })).status).toBe(405)
   })
 
+  it('needs none where the owning route is open', async () => {
+    const open: ServerRoute = { ...inside, access: 'open' }
+    const { url } = await startApp({ routes: [open], auth: WITH_KEY })
+    const response = await fetch(`${url}/inside/unknown`)
+    expect([response.status, await response.json()]).toEqual([404, { inside: 'request_invalid' }])
+  })
+
   it('keeps an Allow header that the protocol gives', async () => {
     const own: ServerRoute = {
-      ...guarded,
+      ...inside,
       refuse: (_request, _error, status) => jsonReply(status, {}, { allow: 'GET' }),
     }
     const { url } = await startApp({ routes: [own] })
