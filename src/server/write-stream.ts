@@ -5,8 +5,9 @@ import type { ReplyStream } from '#protocols/http-exchange'
 const STALLED_MS = 60_000
 
 /**
- * Writes a stream's pieces as its reader takes them: while a write waits in the socket no further piece is asked
- * for, so a reader that never reads costs one piece of memory. Rejects with what the stream itself threw.
+ * Writes a stream's pieces as its reader takes them: the next one is asked for when the last has left, so a reader
+ * that never reads costs one piece of memory, and each piece leaves by itself (OTS-51). Rejects with what the
+ * stream threw.
  */
 export async function writeStream(
   response: ServerResponse,
@@ -20,8 +21,8 @@ export async function writeStream(
     if (response.req.method !== 'HEAD') {
       response.flushHeaders()
       for await (const piece of stream(ended.signal)) {
-        if (ended.signal.aborted) break
-        if (!response.write(piece)) await drained(response, stalledMs)
+        if (response.destroyed) break
+        await writePiece(response, piece, stalledMs)
       }
     }
     response.end()
@@ -35,16 +36,16 @@ export async function writeStream(
   }
 }
 
-/** The reader has taken what was written, or is gone. */
-function drained(response: ServerResponse, stalledMs: number): Promise<void> {
+/** Resolves when the piece has left, or nobody is there to take it. */
+function writePiece(response: ServerResponse, piece: string, stalledMs: number): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => response.destroy(), stalledMs)
     const done = (): void => {
       clearTimeout(timer)
-      response.off('drain', done).off('close', done)
+      response.off('close', done)
       resolve()
     }
-    response.on('drain', done).on('close', done)
-    if (response.destroyed) done()
+    response.once('close', done)
+    response.write(piece, done)
   })
 }

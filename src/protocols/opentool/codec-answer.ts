@@ -18,10 +18,14 @@ export function encodeError(id: JsonRpcId | null, error: WireError): string {
   return `{"jsonrpc":"2.0","result":{},"error":${JSON.stringify(error)},"id":${JSON.stringify(id)}}`
 }
 
+/** Line ends to a pattern's dot, though not to JSON. */
+const LINE_SEPARATORS = /[\u2028\u2029]/g
+
 /**
  * OTS-51, to the letter: no space after the colons, LF only, JSON on one line. Clients match each chunk they
  * receive with a pattern and lose what does not fit.
  */
 export function encodeEvent(name: 'start' | 'data' | 'error' | 'done', json: string): string {
-  return `event:${name}\ndata:${json}\n\n`
+  const line = json.replace(LINE_SEPARATORS, (mark) => (mark === '\u2028' ? '\\u2028' : '\\u2029'))
+  return `event:${name}\ndata:${line}\n\n`
 }
