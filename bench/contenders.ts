@@ -1,4 +1,4 @@
-import { addCall, type BenchRequest, CALL_ID_MARK, mcpAddCall } from './bench-request.ts'
+import { addCall, type BenchRequest, CALL_ID_MARK, mcpAddCall, opentoolAddCall } from './bench-request.ts'
 import type { ServerCommand } from './bench-server.ts'
 import { BUMP_TOOL } from './servers/add-contract.ts'
 
@@ -25,6 +25,8 @@ export const CONTENDERS = {
     request: addCall(undefined, CALL_ID_MARK),
   },
   write: { title: 'SQLite, write tool', command: collet('sqlite'), request: addCall(BUMP_TOOL) },
+  opentool: { title: 'SQLite, OpenTool', command: collet('sqlite'), request: opentoolAddCall() },
+  'opentool memory': { title: 'memory, OpenTool', command: collet('memory'), request: opentoolAddCall() },
   mcp: { title: 'MCP SDK v2', command: { file: 'mcp', args: [] }, request: mcpAddCall() },
   'tools 1000': { title: '1 000 tools', command: collet('memory', 1_000), request: addCall() },
   'tools 10000': { title: '10 000 tools', command: collet('memory', 10_000), request: addCall() },
