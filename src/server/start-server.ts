@@ -2,8 +2,6 @@ import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import type { Settings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
-import type { OpentoolOptions } from '#protocols/opentool/options'
-import { opentoolRoutes } from '#protocols/opentool/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminRoutes } from './admin-routes.ts'
 import { checkExposure } from './check-exposure.ts'
@@ -14,6 +12,7 @@ import { createMetrics } from './metrics.ts'
 import { createMetricsRoute } from './metrics-route.ts'
 import { observeCalls } from './observe-calls.ts'
 import { openGateway } from './open-gateway.ts'
+import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
 
@@ -25,8 +24,7 @@ export interface StartOptions {
   readonly allowAnonymous?: boolean
   readonly log?: ServerLog
   readonly graceMs?: number
-  /** `/stop` is served only where callers need a credential. */
-  readonly opentool?: Partial<OpentoolOptions>
+  readonly opentool?: OpenToolServing
 }
 
 export interface RunningServer {
@@ -69,11 +67,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
     const calls = observeCalls(desk, { metrics, clock })
-    const stop = authenticator.isConfigured ? options.opentool?.stop : undefined
+    const isClosed = authenticator.isConfigured
     const app = createHttpApp({
       routes: [
         ...otcRoutes(calls, { serverVersion: VERSION }),
-        ...opentoolRoutes(calls, { version: VERSION, ...options.opentool, stop }),
+        ...createOpenToolRoutes(calls, options.opentool ?? {}, { log, isClosed }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],

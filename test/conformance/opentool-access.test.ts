@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { dereference, load, type OpenToolDocument, validate } from '#protocols/opentool/index'
 import { startOpentoolServer } from './opentool-test-server.ts'
 import { specialFunctions } from './opentool-tools.ts'
 
@@ -112,7 +114,7 @@ describe('who may call', () => {
 
 describe('GET /opentool/load and /version', () => {
   it("OTS-30, OTS-32: the version is the server's own", async () => {
-    await using server = await startOpentoolServer({ version: '9.9.9-rc' })
+    await using server = await startOpentoolServer({ info: { version: '9.9.9-rc' } })
     const { json, headers } = await server.ask('GET', '/opentool/version')
     expect([json, headers['content-type']]).toEqual([
       { version: '9.9.9-rc' },
@@ -141,6 +143,17 @@ describe('GET /opentool/load and /version', () => {
     expect(
       (await server.ask('GET', '/opentool/load', { headers: { 'if-none-match': '"other"' } })).status,
     ).toBe(200)
+  })
+
+  it('OTS-44, OTS-45: the document of our own tools is strictly valid and says what the six functions are', async () => {
+    await using server = await startOpentoolServer()
+    const { json } = await server.ask('GET', '/opentool/load')
+    expect(validate(json)).toEqual([])
+    const calc = dereference(load(readFileSync(new URL('../../vectors/opentool-calc.json', import.meta.url))))
+    const described = ({ functions }: OpenToolDocument) =>
+      functions.map(({ name, return: value }) => [name, value?.name])
+    expect(described(json)).toEqual(described(calc))
+    expect(json.info).toEqual({ title: 'Calculator', version: '1.2.3' })
   })
 
   it('OTS-44: no document is exactly {}', async () => {

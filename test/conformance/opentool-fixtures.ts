@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { ToolDefinition } from '#core/tool-definition'
@@ -82,11 +81,4 @@ export function opentoolFixtures(): readonly FixtureFunction[] {
 
 function object(properties: JsonObject, required: readonly string[] = []): JsonObject {
   return { type: 'object', properties, ...(required.length === 0 ? {} : { required }) }
-}
-
-/** The document of these functions as `/load` may serve it: the one `$ref` is resolved. */
-export function calcDocument(): JsonObject {
-  const text = readFileSync(new URL('../../vectors/opentool-calc.json', import.meta.url), 'utf8')
-  const { Num } = JSON.parse(text).schemas
-  return JSON.parse(text, (_name, value) => (value?.$ref === '#/schemas/Num' ? Num : value))
 }

@@ -2,14 +2,14 @@ import { rmSync } from 'node:fs'
 import type { Settings } from '#config/settings'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
-import type { OpentoolOptions } from '#protocols/opentool/options'
+import type { OpenToolServing } from '#server/opentool-routes'
 import { startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
 import { httpSend } from './http-send.ts'
-import { calcDocument, opentoolFixtures } from './opentool-fixtures.ts'
+import { opentoolFixtures } from './opentool-fixtures.ts'
 import type { VectorResponse } from './otc-vectors.ts'
 
-export interface OpentoolServerOptions extends Partial<OpentoolOptions> {
+export interface OpentoolServerOptions extends OpenToolServing {
   readonly keys?: readonly string[]
   readonly tools?: readonly unknown[]
   readonly settingsOf?: (changes: Partial<Settings>) => Settings
@@ -43,7 +43,7 @@ export async function startOpentoolServer(options: OpentoolServerOptions = {}) {
     { ...settings, server: { ...settings.server, ...changes } },
     {
       graceMs: 0,
-      opentool: { version: '1.2.3', document: () => JSON.stringify(calcDocument()), ...opentool },
+      opentool: { info: { title: 'Calculator', version: '1.2.3' }, ...opentool },
     },
   )
   const send = httpSend(server.url)

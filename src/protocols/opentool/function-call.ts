@@ -12,13 +12,13 @@ import { decodeRequirements } from './codec-requirements.ts'
 import { dropNullArguments } from './drop-null-arguments.ts'
 import { toWireError } from './function-error.ts'
 import type { FunctionTables, ServedFunction } from './function-table.ts'
-import type { OpentoolOptions } from './options.ts'
+import type { OpenToolOptions } from './options.ts'
 import { jsonReply } from './reply.ts'
 
 export interface CallParts {
   readonly gateway: Gateway
   readonly tables: FunctionTables
-  readonly options: OpentoolOptions
+  readonly options: OpenToolOptions
 }
 
 /** A request that can be handed to the gateway. */
@@ -69,7 +69,7 @@ function badRequestReply({ id, code, message }: BadRequest): HttpReply {
 }
 
 /** Rule 4: the header says it; an id only where the operator vouches that ids are unique. */
-function readKey(header: string | undefined, id: JsonRpcId, options: OpentoolOptions): string | undefined {
+function readKey(header: string | undefined, id: JsonRpcId, options: OpenToolOptions): string | undefined {
   const key = header ?? (options.stringIdsAreKeys === true && typeof id === 'string' ? id : undefined)
   return key === undefined ? undefined : checkCallKey(key)
 }

@@ -2,7 +2,8 @@ import type { Catalog } from '#core/catalog'
 import type { Tool } from '#core/tool'
 import { LATEST, type ToolRef } from '#core/tool-id'
 import { openAnswer } from './codec-answer.ts'
-import { returnNameOf } from './codec-return-name.ts'
+import { assignNames } from './codec-convert-names.ts'
+import { returnNameOf } from './codec-convert-tools.ts'
 
 /** A tool as a function: its newest version, under its name for models. */
 export interface ServedFunction {
@@ -23,8 +24,10 @@ export class FunctionTables {
   #tableOf(catalog: Catalog): ReadonlyMap<string, ServedFunction> {
     const known = this.#byCatalog.get(catalog)
     if (known !== undefined) return known
-    // Preparing tools made sure that names are legal and belong to one tool each (OTS-06, OTS-07).
-    const table = new Map(catalog.latest().map((tool) => [tool.name, toFunction(tool)]))
+    const tools = catalog.latest()
+    // The same names as in the document of these tools (OTS-84).
+    const { nameOf } = assignNames(tools.map(({ parts, name }) => ({ key: parts.base, name })))
+    const table = new Map(tools.map((tool) => [nameOf.get(tool.parts.base) ?? tool.name, toFunction(tool)]))
     this.#byCatalog.set(catalog, table)
     return table
   }
@@ -34,6 +37,6 @@ function toFunction(tool: Tool): ServedFunction {
   return {
     tool,
     ref: { base: tool.parts.base, version: LATEST },
-    opening: openAnswer(returnNameOf(tool.outputSchema)),
+    opening: openAnswer(returnNameOf(tool)),
   }
 }

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Catalog } from '#core/catalog'
 import type { Gateway } from '#core/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
-import type { OpentoolOptions } from './options.ts'
+import type { OpenToolOptions } from './options.ts'
 import { refusePlainly } from './refuse.ts'
 import { jsonReply } from './reply.ts'
 import { LOAD_PATH } from './wire.ts'
@@ -13,7 +13,7 @@ interface PreparedDocument {
 }
 
 /** `GET /load`: the document of the caller's own tools (OTS-44, OTS-45). Made once per catalog. */
-export function loadRoute(gateway: Gateway, { document }: Pick<OpentoolOptions, 'document'>): HttpRoute {
+export function loadRoute(gateway: Gateway, { document }: Pick<OpenToolOptions, 'document'>): HttpRoute {
   const prepared = new WeakMap<Catalog, Promise<PreparedDocument>>()
   const find = (catalog: Catalog): Promise<PreparedDocument> => {
     const known = prepared.get(catalog)
@@ -39,7 +39,7 @@ export function loadRoute(gateway: Gateway, { document }: Pick<OpentoolOptions, 
   }
 }
 
-async function prepare(catalog: Catalog, document: OpentoolOptions['document']): Promise<PreparedDocument> {
+async function prepare(catalog: Catalog, document: OpenToolOptions['document']): Promise<PreparedDocument> {
   const bytes = Buffer.from((await document?.(catalog)) ?? '{}')
   return { bytes, etag: `"${hash('sha256', bytes, 'base64url')}"` }
 }

@@ -2,7 +2,7 @@ import type { Catalog } from '#core/catalog'
 import type { MaybePromise } from '#core/ports/store'
 
 /** What an operator may choose about this protocol. */
-export interface OpentoolOptions {
+export interface OpenToolOptions {
   /** What `/version` answers: the server's own version, not the protocol's (OTS-32). */
   readonly version: string
   /** The document that `/load` serves, without `$ref` (OTS-45); nothing = `{}` (OTS-44). Asked once per catalog. */
