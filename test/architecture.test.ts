@@ -6,12 +6,12 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
   { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
   { zone: 'core', files: /^src\/core\//, may: [] },
+  { zone: 'http-exchange', files: /^src\/protocols\/http-exchange\.ts$/, may: ['core'] },
   {
-    zone: 'http-exchange',
-    files: /^src\/protocols\/(http-exchange|json-rpc|call-headers)\.ts$/,
-    may: ['core'],
+    zone: 'codec',
+    files: /^src\/protocols\/((json-rpc|call-headers)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
+    may: ['core', 'http-exchange'],
   },
-  { zone: 'codec', files: /^src\/protocols\/[^/]+\/(wire|codec)[^/]*\.ts$/, may: ['core', 'http-exchange'] },
   { zone: 'protocols', files: /^src\/protocols\//, may: ['core', 'codec', 'http-exchange'] },
   {
     zone: 'sql',

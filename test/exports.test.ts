@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dirname, '..')
 /** What users may import, symbol by symbol: a change here is a change of the public surface. */
 const PUBLIC: Readonly<Record<string, readonly string[]>> = {
   collet: ['DefinitionError', 'Secret', 'ToolError', 'createGateway', 'defineConfig', 'serve', 'tool'],
-  'collet/client': ['CallFailure', 'connect'],
+  'collet/client': ['CallFailure', 'connect', 'opentool'],
   'collet/testing': [
     'FakeClock',
     'STORE_CONTRACT',

@@ -1,7 +1,6 @@
 import { NO_SECRETS } from '#core/call/call-request'
 import { fault } from '#core/errors'
 import { Secret } from '#core/secret'
-import type { HttpRequest } from '#protocols/http-exchange'
 import { SECRET_HEADER, TOKEN_HEADER, USER_HEADER } from './wire.ts'
 
 /** What a call brings besides its arguments. */
@@ -15,7 +14,7 @@ const NOTHING: Requirements = { tokens: NO_SECRETS, secrets: NO_SECRETS, userId:
 const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/
 
 /** Reads the requirement headers; throws a fault that never repeats a value. */
-export function decodeRequirements(headers: HttpRequest['headers']): Requirements {
+export function decodeRequirements(headers: Readonly<Record<string, string | undefined>>): Requirements {
   const tokens = headers[TOKEN_HEADER]
   const secrets = headers[SECRET_HEADER]
   const user = headers[USER_HEADER]
