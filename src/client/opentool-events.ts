@@ -10,17 +10,24 @@ export class EventTooLong extends Error {
   override readonly name = 'EventTooLong'
 }
 
+const LINE_END = /[\r\n]/g
+const BYTE_ORDER_MARK = '\ufeff'
+
 /**
  * Takes a stream apart as it comes, by the WHATWG rules: any line end, also one cut in two by the network, comments,
  * data of several lines, and with or without a space after the colon.
  */
 export class EventParser {
   readonly #mostCharacters: number
-  #rest = ''
+  /** The line begun so far, in the pieces in which it came. */
+  #line: string[] = []
   #event = ''
   #data: string[] = []
-  #length = 0
+  /** Characters of the line and the data held. */
+  #held = 0
   #isFirst = true
+  /** The last piece ended in CR, which an LF at the start of the next belongs to. */
+  #endedInCr = false
 
   constructor(mostCharacters: number) {
     this.#mostCharacters = mostCharacters
@@ -28,39 +35,45 @@ export class EventParser {
 
   /** The events that this piece of text completes. */
   read(text: string): readonly StreamEvent[] {
-    let pending = this.#rest + text
-    if (this.#isFirst && pending !== '') {
-      if (pending.startsWith('\ufeff')) pending = pending.slice(1)
-      this.#isFirst = false
-    }
+    if (text === '') return []
     const events: StreamEvent[] = []
-    let from = 0
+    let from = this.#isFirst && text.startsWith(BYTE_ORDER_MARK) ? 1 : 0
+    if (this.#endedInCr && text[from] === '\n') from += 1
+    this.#isFirst = false
+    this.#endedInCr = false
     for (;;) {
-      const end = lineEnd(pending, from)
-      if (end === undefined) break
-      const event = this.#line(pending.slice(from, end.at))
+      LINE_END.lastIndex = from
+      const end = LINE_END.exec(text)
+      this.#hold(text.slice(from, end?.index))
+      if (end === null) return events
+      const event = this.#endLine()
       if (event !== undefined) events.push(event)
-      from = end.next
+      const isCr = end[0] === '\r'
+      from = end.index + (isCr && text[end.index + 1] === '\n' ? 2 : 1)
+      this.#endedInCr = isCr && from === text.length && text.endsWith('\r')
     }
-    this.#rest = pending.slice(from)
-    if (this.#rest.length + this.#length > this.#mostCharacters) {
-      throw new EventTooLong(`an event has more than ${this.#mostCharacters} characters`)
-    }
-    return events
   }
 
-  /** What a blank line ends; an event that the stream breaks off is none. */
-  #line(line: string): StreamEvent | undefined {
+  #hold(piece: string): void {
+    if (piece === '') return
+    this.#line.push(piece)
+    this.#held += piece.length
+    if (this.#held > this.#mostCharacters) {
+      throw new EventTooLong(`an event has more than ${this.#mostCharacters} characters`)
+    }
+  }
+
+  /** A blank line ends an event; one that the stream breaks off is none. */
+  #endLine(): StreamEvent | undefined {
+    const line = this.#line.join('')
+    this.#line = []
     if (line === '') return this.#dispatch()
     const colon = line.indexOf(':')
-    if (colon === 0) return undefined
     const field = colon === -1 ? line : line.slice(0, colon)
     const value = colon === -1 ? '' : line.slice(colon + 1).replace(/^ /, '')
     if (field === 'event') this.#event = value
-    if (field === 'data') {
-      this.#data.push(value)
-      this.#length += value.length + 1
-    }
+    if (field === 'data') this.#data.push(value)
+    else this.#held -= line.length
     return undefined
   }
 
@@ -69,20 +82,7 @@ export class EventParser {
     const data = this.#data
     this.#event = ''
     this.#data = []
-    this.#length = 0
+    this.#held = 0
     return data.length === 0 ? undefined : { event, data: data.join('\n') }
   }
-}
-
-/** Where the line ends and the next begins. A CR at the very end may be half of a CRLF: wait for more. */
-function lineEnd(text: string, from: number): { readonly at: number; readonly next: number } | undefined {
-  for (let at = from; at < text.length; at += 1) {
-    const unit = text[at]
-    if (unit === '\n') return { at, next: at + 1 }
-    if (unit === '\r') {
-      if (at + 1 === text.length) return undefined
-      return { at, next: text[at + 1] === '\n' ? at + 2 : at + 1 }
-    }
-  }
-  return undefined
 }
