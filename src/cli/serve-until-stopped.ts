@@ -1,21 +1,34 @@
 import type { Settings } from '#config/settings'
+import type { OpenToolServing } from '#server/opentool-routes'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { exampleCurl } from './example-call.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
 
+export interface ServeOptions {
+  readonly allowAnonymous: boolean
+  readonly opentool?: OpenToolServing
+  /** Lets callers with a key stop the server over OpenTool (OTS-53). */
+  readonly allowStop?: boolean
+  /** A call to try; OTC's unless told. */
+  readonly example?: typeof exampleCurl
+}
+
 /** Starts the server, says where it is, and stays until somebody asks it to stop. */
 export async function serveUntilStopped(
   settings: Settings,
-  options: { readonly allowAnonymous: boolean },
+  options: ServeOptions,
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, services } = context
+  const { allowAnonymous, opentool, example = exampleCurl } = options
   const stop = listenForStop(context)
   try {
-    const server = await output.during('Starting', services.startServer(settings, options))
+    const serving = { ...opentool, ...(options.allowStop === true ? { stop: stop.request } : {}) }
+    const starting = services.startServer(settings, { allowAnonymous, opentool: serving })
+    const server = await output.during('Starting', starting)
     for (const warning of server.warnings) output.warn(warning)
-    announce(server, settings, context)
+    announce(server, settings, { ...context, curl: example(server.url, settings) })
     await stop.requested
     output.note('Stopping: running calls may finish. Ask again to stop at once.')
     await server.close()
@@ -41,8 +54,14 @@ function isListenFailure(error: unknown): error is Error {
   return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
 }
 
+interface Stop {
+  readonly requested: Promise<void>
+  request(): void
+  end(): void
+}
+
 /** The first request ends the wait, the second one ends the process. */
-function listenForStop({ onStop, exit }: CommandContext): { requested: Promise<void>; end: () => void } {
+function listenForStop({ onStop, exit }: CommandContext): Stop {
   const { promise, resolve } = Promise.withResolvers<void>()
   let asked = false
   const end = onStop(() => {
@@ -50,15 +69,14 @@ function listenForStop({ onStop, exit }: CommandContext): { requested: Promise<v
     asked = true
     resolve()
   })
-  return { requested: promise, end }
+  return { requested: promise, request: resolve, end }
 }
 
 function announce(
   { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string },
   settings: Settings,
-  { output, json }: CommandContext,
+  { output, json, curl }: CommandContext & { readonly curl: string | undefined },
 ): void {
-  const curl = exampleCurl(url, settings)
   if (json) {
     output.json({ url, store: settings.store, tools: settings.tools.length, startTokenFile, curl })
     return
