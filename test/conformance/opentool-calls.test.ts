@@ -25,10 +25,13 @@ describe('POST /opentool/call', () => {
   const post = (body: unknown, headers: Record<string, string> = {}) =>
     server.ask('POST', PATH, { body, headers })
 
-  it.each(['2.0', '2.0.0'])('OTS-34: jsonrpc %j is taken, and "2.0" answered', async (jsonrpc) => {
-    const { status, json } = await post({ jsonrpc, method: 'add', params: { a: 2, b: 3 }, id: 'c1' })
-    expect([status, json]).toEqual([200, { jsonrpc: '2.0', result: { sum: 5 }, error: null, id: 'c1' }])
-  })
+  it.each(['2.0', '2.0.0'])(
+    'OTS-34, OTS-37: jsonrpc %j is taken, "2.0" answered, with all four keys',
+    async (jsonrpc) => {
+      const { status, json } = await post({ jsonrpc, method: 'add', params: { a: 2, b: 3 }, id: 'c1' })
+      expect([status, json]).toEqual([200, { jsonrpc: '2.0', result: { sum: 5 }, error: null, id: 'c1' }])
+    },
+  )
 
   it.each([undefined, null, 2, '2', '2.0.1', ['2.0']])('OTS-34: jsonrpc %j is refused', async (jsonrpc) => {
     const { status, json } = await post({ jsonrpc, method: 'noop', id: 'c1' })

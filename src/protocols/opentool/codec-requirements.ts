@@ -11,7 +11,8 @@ export interface Requirements {
 }
 
 const NOTHING: Requirements = { tokens: NO_SECRETS, secrets: NO_SECRETS, userId: undefined }
-const BASE64URL = /^[A-Za-z0-9_-]*={0,2}$/
+/** Either alphabet: shells have a command for the older one only. */
+const BASE64 = /^[A-Za-z0-9+/_-]*={0,2}$/
 
 /** Reads the requirement headers; throws a fault that never repeats a value. */
 export function decodeRequirements(headers: Readonly<Record<string, string | undefined>>): Requirements {
@@ -95,7 +96,7 @@ function toBase64Url(text: string): string {
 }
 
 function fromBase64Url(text: string): string | undefined {
-  if (!BASE64URL.test(text)) return undefined
+  if (!BASE64.test(text)) return undefined
   try {
     const binary = atob(text.replaceAll('-', '+').replaceAll('_', '/'))
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(
