@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dereference, load, type OpenToolDocument, validate } from '#protocols/opentool/index'
+import { StartRefused } from '#server/start-refused'
 import { startOpentoolServer } from './opentool-test-server.ts'
 import { specialFunctions } from './opentool-tools.ts'
 
@@ -38,6 +39,10 @@ describe('who may call', () => {
     await using open = await startOpentoolServer()
     const headers = { authorization: 'Bearer whatever' }
     expect((await open.ask('GET', '/opentool/version', { headers })).json).toEqual({ version: '1.2.3' })
+  })
+
+  it('OTS-31: a public address without keys is refused before anything listens', async () => {
+    await expect(startOpentoolServer({ server: { host: '0.0.0.0' } })).rejects.toThrow(StartRefused)
   })
 
   it.each([
