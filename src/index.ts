@@ -11,6 +11,12 @@ export type { Principal } from '#core/principal'
 export { Secret } from '#core/secret'
 export type { Tool, ToolContext, ToolPolicy, ToolRequirements } from '#core/tool'
 export type { PolicyDefinition, ToolDefinition } from '#core/tool-definition'
-export type { GatewayCallOptions, GatewayOptions, InProcessGateway } from '#server/create-gateway'
+export type {
+  GatewayCallOptions,
+  GatewayOptions,
+  GatewayOutcome,
+  InProcessGateway,
+  ServeOptions,
+} from '#server/create-gateway'
 export { createGateway, serve } from '#server/create-gateway'
 export type { RunningServer } from '#server/start-server'

@@ -9,10 +9,13 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
   collet: ['DefinitionError', 'Secret', 'ToolError', 'createGateway', 'defineConfig', 'serve', 'tool'],
   'collet/client': ['CallFailure', 'connect', 'opentool'],
   'collet/testing': [
+    'ALICE',
     'FakeClock',
     'STORE_CONTRACT',
     'callRequest',
+    'errorOf',
     'faultyStore',
+    'gist',
     'openTestDesk',
     'sampleTool',
   ],

@@ -21,6 +21,8 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     auth: { apiKeys: [], jwt: undefined },
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
     journal: { retentionDays: 90 },
+    otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
+    hooks: {},
     logLevel: 'silent',
     otlpEndpoint: undefined,
     ...changes,

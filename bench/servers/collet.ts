@@ -73,6 +73,8 @@ const settings: Settings = {
   },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
+  otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
+  hooks: {},
   logLevel: 'warn',
   otlpEndpoint: undefined,
 }

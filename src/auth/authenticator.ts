@@ -25,16 +25,18 @@ export function createAuthenticator(settings: Settings['auth'], clock: Clock): A
   if (keys.size === 0 && jwt === undefined) return { isConfigured: false, authenticate: () => ANONYMOUS }
   const expected = describeMethods(keys.size > 0, jwt !== undefined)
 
-  /** The principal of the key headers. A server without keys does not read them. */
+  /** The principal of the key headers: all that are present must be valid and mean the same caller (T-28). */
   const authenticateByKeyHeader = (headers: RequestHeaders): Principal | undefined => {
-    if (keys.size === 0) return undefined
     let principal: Principal | undefined
     for (const name of KEY_HEADERS) {
       const presented = headers[name]
       if (presented === undefined) continue
       const found = keys.find(presented)
       if (found === undefined) throw fault('unauthenticated', `The API key is not valid here. ${expected}`)
-      principal ??= found
+      if (principal !== undefined && principal.id !== found.id) {
+        throw fault('unauthenticated', `The request carries the keys of two callers. ${expected}`)
+      }
+      principal = found
     }
     return principal
   }

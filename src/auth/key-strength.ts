@@ -1,13 +1,19 @@
-import type { Settings } from '#config/settings'
+import type { ApiKeySettings, JwtSettings } from '#config/settings'
 
 const FEWEST_CHARACTERS = 32
 const FEWEST_DISTINCT = 12
+
+/** What is configured to know callers by; nobody's principal or scopes matter here. */
+export interface Credentials {
+  readonly apiKeys: readonly Pick<ApiKeySettings, 'id' | 'key'>[]
+  readonly jwt?: Pick<JwtSettings, 'secret'> | undefined
+}
 
 /**
  * One sentence for each credential that is easy to guess (OTC-103). A warning on loopback, a reason not to
  * start elsewhere. Never contains the credential.
  */
-export function findWeakCredentials(auth: Settings['auth']): readonly string[] {
+export function findWeakCredentials(auth: Credentials): readonly string[] {
   const weak: string[] = []
   for (const { id, key } of auth.apiKeys) {
     const reason = weaknessOf(key.reveal())

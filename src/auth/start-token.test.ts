@@ -14,39 +14,46 @@ afterEach(() => rm(folder, { recursive: true, force: true }))
 
 describe('createStartToken', () => {
   it('rule 29: keeps a random token in a file that only its owner can read', async () => {
-    const start = await createStartToken(join(folder, 'data'))
-    expect((await stat(start.file)).mode & 0o777).toBe(0o600)
-    expect((await readFile(start.file, 'utf8')).trim()).toBe(start.token.reveal())
+    const file = join(folder, 'data', 'start-token-1')
+    const start = createStartToken()
+    await start.publish(file)
+    expect((await stat(file)).mode & 0o777).toBe(0o600)
+    expect((await readFile(file, 'utf8')).trim()).toBe(start.token.reveal())
     expect(start.token.reveal()).toMatch(/^[\w-]{43}$/)
-    expect(await readdir(join(folder, 'data'))).toEqual(['start-token'])
+    expect(await readdir(join(folder, 'data'))).toEqual(['start-token-1'])
   })
 
-  it('matches its own token and nothing else', async () => {
-    const start = await createStartToken(folder)
+  it('matches its own token and nothing else', () => {
+    const start = createStartToken()
     expect(start.matches(start.token.reveal())).toBe(true)
     for (const other of ['', 'x', `${start.token.reveal()} `]) expect(start.matches(other)).toBe(false)
   })
 
   it('is gone after close, and reads as none', async () => {
-    const start = await createStartToken(folder)
-    expect((await readStartToken(folder))?.reveal()).toBe(start.token.reveal())
+    const file = join(folder, 'start-token-1')
+    const start = createStartToken()
+    await start.publish(file)
+    expect((await readStartToken(file))?.reveal()).toBe(start.token.reveal())
     await start.close()
-    expect(await readStartToken(folder)).toBeUndefined()
+    expect(await readStartToken(file)).toBeUndefined()
     await start.close()
   })
 
   it('leaves the token of a server that started later', async () => {
-    const first = await createStartToken(folder)
-    const second = await createStartToken(folder)
+    const file = join(folder, 'start-token-1')
+    const [first, second] = [createStartToken(), createStartToken()]
+    await first.publish(file)
+    await second.publish(file)
     await first.close()
-    expect((await readStartToken(folder))?.reveal()).toBe(second.token.reveal())
+    expect((await readStartToken(file))?.reveal()).toBe(second.token.reveal())
   })
 
   it('replaces a planted link instead of writing through it', async () => {
     const victim = join(folder, 'victim')
     await writeFile(victim, 'untouched')
-    await symlink(victim, join(folder, 'start-token'))
-    await createStartToken(folder)
+    const file = join(folder, 'start-token-1')
+    await symlink(victim, file)
+    await createStartToken().publish(file)
     expect(await readFile(victim, 'utf8')).toBe('untouched')
   })
 })

@@ -1,44 +1,46 @@
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname } from 'node:path'
 import { Secret } from '#core/secret'
-
-const FILE_NAME = 'start-token'
 
 /**
  * The credential of whoever can read the data folder: what settling and other decisions need even on
  * loopback (rule 29). Lives as long as the server that made it.
  */
 export interface StartToken {
-  readonly file: string
   readonly token: Secret
   matches(presented: string): boolean
+  /** Puts it where operators look. Only for a server that listens: another one may be using the file until then. */
+  publish(file: string): Promise<void>
   /** Removes the file, unless another server has put its own token there meanwhile. */
   close(): Promise<void>
 }
 
-export async function createStartToken(dataFolder: string): Promise<StartToken> {
-  await mkdir(dataFolder, { recursive: true, mode: 0o700 })
+export function createStartToken(): StartToken {
   const text = randomBytes(32).toString('base64url')
-  const file = join(dataFolder, FILE_NAME)
-  await writePrivately(file, text)
   const digest = digestOf(text)
+  const matches = (presented: string): boolean => timingSafeEqual(digestOf(presented), digest)
+  let published: string | undefined
   return {
-    file,
     token: new Secret(text),
-    matches: (presented) => timingSafeEqual(digestOf(presented), digest),
+    matches,
+    async publish(file) {
+      await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+      await writePrivately(file, text)
+      published = file
+    },
     async close() {
-      const current = await readStartToken(dataFolder)
-      if (current !== undefined && timingSafeEqual(digestOf(current.reveal()), digest))
-        await rm(file, { force: true })
+      const current = published === undefined ? undefined : await readStartToken(published)
+      if (published !== undefined && current !== undefined && matches(current.reveal()))
+        await rm(published, { force: true })
     },
   }
 }
 
-/** The token of the server that runs on this data folder; `undefined` when none does. */
-export async function readStartToken(dataFolder: string): Promise<Secret | undefined> {
+/** The token in this file; `undefined` when there is none. */
+export async function readStartToken(file: string): Promise<Secret | undefined> {
   try {
-    return new Secret((await readFile(join(dataFolder, FILE_NAME), 'utf8')).trim())
+    return new Secret((await readFile(file, 'utf8')).trim())
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
     throw error

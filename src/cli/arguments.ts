@@ -5,6 +5,8 @@ export interface OptionSpec {
   /** Shown in help as `--port N`; absent = a flag without a value. */
   readonly value?: string
   readonly short?: string
+  /** The command does not work without it; the command itself says so in its own words. */
+  readonly required?: true
   /** May be given several times. */
   readonly many?: true
   readonly help: string

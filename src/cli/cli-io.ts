@@ -24,8 +24,12 @@ export interface CliIo {
   readonly userName: string
   readonly clock: Clock
   readonly services: Services
-  /** Calls back at each request to stop (Ctrl-C, SIGTERM); gives the way to stop listening. */
+  /** Calls back at each request to stop (Ctrl-C, SIGTERM, a closed terminal); gives the way to stop listening. */
   onStop(listener: () => void): () => void
+  /** Calls back for each rejected promise nobody handles, which then does not end the process; gives the way out. */
+  onStrayRejection(listener: (reason: unknown) => void): () => void
+  /** Calls back for each exception nobody catches, which then does not end the process; gives the way out. */
+  onUncaughtException(listener: (error: unknown) => void): () => void
   /** Ends the process now. */
   exit(code: number): void
   /** Starts `collet` again in a child process with these arguments. */

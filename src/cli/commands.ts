@@ -1,3 +1,4 @@
+import { backup } from '#cli/commands/backup'
 import { call } from '#cli/commands/call'
 import { calls } from '#cli/commands/calls'
 import { callsCancel } from '#cli/commands/calls-cancel'
@@ -29,6 +30,7 @@ export const COMMANDS: readonly Command[] = [
   opentoolStart,
   opentoolValidate,
   opentoolExport,
+  backup,
   doctor,
   keysGenerate,
   version,

@@ -22,7 +22,7 @@ export function renderCommandHelp(command: Command): string {
         ]),
     section(
       'Options',
-      options.map(([name, spec]) => [optionText(name, spec), spec.help]),
+      options.map(([name, spec]) => [optionText(name, spec), helpText(spec)]),
     ),
     ['Examples:', ...command.examples.map((example) => `  ${example}`)].join('\n'),
     EXIT_CODES,
@@ -49,11 +49,16 @@ export function usageOf({ name, positionals, options }: Command): string {
     const text = many === true ? `${word}…` : word
     return optional === true ? `[${text}]` : text
   })
-  const flags = Object.entries<OptionSpec>(options).map(([option, { value, many }]) => {
-    const text = value === undefined ? `[--${option}]` : `[--${option} ${value}]`
+  const flags = Object.entries<OptionSpec>(options).map(([option, { value, many, required }]) => {
+    const bare = value === undefined ? `--${option}` : `--${option} ${value}`
+    const text = required === true ? bare : `[${bare}]`
     return many === true ? `${text}…` : text
   })
   return ['collet', name, ...words, ...flags, '[--json]'].join(' ')
+}
+
+function helpText({ help, required }: OptionSpec): string {
+  return required === true ? `Required. ${help}` : help
 }
 
 function optionText(name: string, { value, short }: OptionSpec): string {

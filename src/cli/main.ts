@@ -20,15 +20,19 @@ const io: CliIo = {
   clock: SYSTEM_CLOCK,
   services: REAL_SERVICES,
   onStop,
+  onStrayRejection,
+  onUncaughtException,
   exit: (code) => process.exit(code),
   startProcess,
 }
 
-// The reader of a pipe may leave early (`collet journal | head`): that is no failure.
+// The reader of a pipe may leave early (`collet journal | head`): that is no failure. A terminal that was closed takes
+// no more text, and what has to be ended is ended without it.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error) => {
-    if ('code' in error && error.code === 'EPIPE') process.exit(EXIT.ok)
-    throw error
+    const code = 'code' in error ? error.code : undefined
+    if (code === 'EPIPE') process.exit(EXIT.ok)
+    if (code !== 'EIO') throw error
   })
 }
 
@@ -36,7 +40,7 @@ process.exitCode = await runCli(process.argv.slice(2), io)
 setTimeout(() => process.exit(), LAST_MOMENT_MS).unref()
 
 function onStop(listener: () => void): () => void {
-  const signals = ['SIGINT', 'SIGTERM'] as const
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
   for (const signal of signals) process.on(signal, listener)
   // A child of `serve --watch` also stops when its parent is gone.
   if (process.channel !== undefined) {
@@ -47,6 +51,16 @@ function onStop(listener: () => void): () => void {
     for (const signal of signals) process.off(signal, listener)
     process.off('disconnect', listener)
   }
+}
+
+function onStrayRejection(listener: (reason: unknown) => void): () => void {
+  process.on('unhandledRejection', listener)
+  return () => process.off('unhandledRejection', listener)
+}
+
+function onUncaughtException(listener: (error: unknown) => void): () => void {
+  process.on('uncaughtException', listener)
+  return () => process.off('uncaughtException', listener)
 }
 
 /** In a process group of its own: Ctrl-C on the terminal reaches the parent only, which passes it on once. */

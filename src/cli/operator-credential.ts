@@ -19,7 +19,7 @@ export async function operatorCredential(
 ): Promise<string> {
   const credential =
     args.text('key') ??
-    (isLoopback(new URL(url).hostname) ? await readStartToken(args, context) : undefined) ??
+    (isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined) ??
     context.environment.apiKey?.reveal()
   if (credential !== undefined) return credential
   throw new CommandFailure(
@@ -29,12 +29,13 @@ export async function operatorCredential(
 }
 
 async function readStartToken(
+  url: string,
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
 ): Promise<string | undefined> {
   try {
     const { dataFolder } = await chosenStore(args, context)
-    return (await readFile(startTokenFileIn(dataFolder), 'utf8')).trim() || undefined
+    return (await readFile(startTokenFileIn(dataFolder, url), 'utf8')).trim() || undefined
   } catch (error) {
     const absent = error instanceof Error && 'code' in error && error.code === 'ENOENT'
     if (

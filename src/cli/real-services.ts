@@ -10,6 +10,19 @@ export const REAL_SERVICES: Services = {
     const { openStore } = await import('#server/open-store')
     return await openStore(url, { dataFolder, masterKey, mode: 'operator' })
   },
+  async checkWritable({ url, dataFolder, masterKey }) {
+    const { openSqlite } = await import('#server/open-store')
+    const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
+    try {
+      store.checkWritable()
+    } finally {
+      await store.close()
+    }
+  },
+  async backUp({ url }, file) {
+    const { backUpStore } = await import('#server/open-store')
+    backUpStore(url, file)
+  },
   async verifyJournal({ url, dataFolder, masterKey }, kept) {
     const { openSqlite } = await import('#server/open-store')
     const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
@@ -20,9 +33,9 @@ export const REAL_SERVICES: Services = {
       await store.close()
     }
   },
-  async connect(url, { apiKey }) {
+  async connect(url, options) {
     const { connect } = await import('#client/index')
-    return connect(url, { apiKey })
+    return connect(url, options)
   },
   fetch: (...request) => fetch(...request),
 }

@@ -18,11 +18,12 @@ const EXIT_OF = {
 const ADVICE = {
   tool: undefined,
   validation: 'collet tools --url … --json shows the input schema.',
-  requirements: 'The tool needs more than its input; give it through the client library.',
+  requirements: 'Give what the tool needs with --secret ID=VALUE or --user ID.',
   config: undefined,
   server: undefined,
   unauthenticated: 'Pass the API key with --key, or set COLLET_API_KEY.',
-  authorization_required: 'Open the address, then repeat the call with the same --call-id.',
+  authorization_required:
+    'Open the address, then repeat the call with the same --call-id; or give a token with --token ID=VALUE.',
   approval_required: 'Open the address, then repeat the call with the same --call-id.',
   transport: 'Is the server running? collet serve starts one; --url names another.',
 } as const satisfies Record<FailureClass, string | undefined>

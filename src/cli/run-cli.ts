@@ -83,6 +83,19 @@ function unknownCommand(first: string, rest: readonly string[]): string {
   return `Unknown command "${cleanText(first)}".${didYouMean(first, known)}`
 }
 
+const NOT_ALLOWED =
+  'Change the owner or the permissions of that place for the user who runs this, or choose another one (--store sqlite:PATH).'
+
+/** What to do about an error of the file system. */
+const ADVICE: ReadonlyMap<unknown, string> = new Map([
+  ['EACCES', NOT_ALLOWED],
+  ['EPERM', NOT_ALLOWED],
+  ['EROFS', 'That place is mounted read-only. Choose another one (--store sqlite:PATH).'],
+  ['ENOSPC', 'The disk is full. Free some space.'],
+  ['ENOENT', 'Make that folder, or name another place.'],
+  ['ENOTDIR', 'A part of that path is a file, not a folder. Choose another place (--store sqlite:PATH).'],
+])
+
 function report(error: unknown, command: Command, io: CliIo, output: Output): ExitCode {
   if (error instanceof UsageError) {
     output.error(cleanText(error.message))
@@ -111,6 +124,8 @@ function report(error: unknown, command: Command, io: CliIo, output: Output): Ex
   }
   if (error instanceof Error && 'syscall' in error) {
     output.error(cleanText(error.message))
+    const advice = 'code' in error ? ADVICE.get(error.code) : undefined
+    if (advice !== undefined) output.note(`  ${advice}`)
     return EXIT.server
   }
   output.error(unexpected(error))

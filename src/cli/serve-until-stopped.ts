@@ -23,6 +23,17 @@ export async function serveUntilStopped(
   const { output, services } = context
   const { allowAnonymous, opentool, example = exampleCurl } = options
   const stop = listenForStop(context)
+  // A tool that loses sight of a promise must not take everybody else's calls down with it.
+  const endRejections = context.onStrayRejection((reason) => {
+    output.warn(`A tool left a failed promise behind: ${traceOf(reason)}`)
+  })
+  // After an exception out of nowhere nothing in this process can be trusted for long: end it, but in order.
+  let isBroken = false
+  const endExceptions = context.onUncaughtException((error) => {
+    output.error(`Nobody caught an exception: ${traceOf(error)}`)
+    isBroken = true
+    stop.request()
+  })
   try {
     const serving = { ...opentool, ...(options.allowStop === true ? { stop: stop.request } : {}) }
     const starting = services.startServer(settings, { allowAnonymous, opentool: serving })
@@ -32,11 +43,13 @@ export async function serveUntilStopped(
     await stop.requested
     output.note('Stopping: running calls may finish. Ask again to stop at once.')
     await server.close()
-    return EXIT.ok
+    return isBroken ? EXIT.server : EXIT.ok
   } catch (error) {
     throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
   } finally {
     stop.end()
+    endRejections()
+    endExceptions()
   }
 }
 
@@ -54,14 +67,19 @@ function isListenFailure(error: unknown): error is Error {
   return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
 }
 
-interface Stop {
+function traceOf(thrown: unknown): string {
+  return (thrown instanceof Error ? thrown.stack : undefined) ?? String(thrown)
+}
+
+interface StopWatch {
   readonly requested: Promise<void>
+  /** Ends the wait from inside. */
   request(): void
   end(): void
 }
 
 /** The first request ends the wait, the second one ends the process. */
-function listenForStop({ onStop, exit }: CommandContext): Stop {
+function listenForStop({ onStop, exit }: CommandContext): StopWatch {
   const { promise, resolve } = Promise.withResolvers<void>()
   let asked = false
   const end = onStop(() => {
@@ -71,6 +89,8 @@ function listenForStop({ onStop, exit }: CommandContext): Stop {
   })
   return { requested: promise, request: resolve, end }
 }
+
+const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 function announce(
   { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string },
@@ -84,6 +104,8 @@ function announce(
   const count = settings.tools.length === 1 ? '1 tool' : `${settings.tools.length} tools`
   output.data(`${output.style('bold', 'Collet')} serves ${count} on ${output.style('cyan', url)}`)
   output.data('')
+  const { host } = settings.server
+  if (ALL_ADDRESSES.has(host)) output.data(`  Listens on   all addresses of this machine (${host})`)
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)

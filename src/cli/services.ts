@@ -1,4 +1,4 @@
-import type { ColletClient } from '#client/index'
+import type { ColletClient, RequirementResolvers } from '#client/index'
 import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/journal-group'
 import type { Store } from '#core/ports/store'
@@ -32,10 +32,14 @@ export interface Services {
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'close'>>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>
+  /** Rejects when a server could not read or write this store; writes nothing, not even to the journal. */
+  checkWritable(access: StoreAccess): Promise<void>
+  /** Copies the database to a new file; the store may be in use. */
+  backUp(access: StoreAccess, file: string): Promise<void>
   verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
   connect(
     url: string,
-    options: { readonly apiKey: string | undefined },
+    options: { readonly apiKey: string | undefined; readonly requirements?: RequirementResolvers },
   ): Promise<Pick<ColletClient, 'list' | 'tryCall'>>
   readonly fetch: typeof fetch
 }

@@ -12,6 +12,14 @@ describe('CallFailure', () => {
     expect(failure.modelText).toBe('No such doorbell.\n- doorbell_id: Unknown\nValid ids: a, b')
   })
 
+  it('OTC-96: model text does not repeat parameter errors that the message lists', () => {
+    const message = 'The input of A.B@1.0.0 is invalid: a: Is required; b: Is odd; b: Must be at least 3.'
+    const parameterErrors = { a: 'Is required.', b: 'Is odd; Must be at least 3', c: 'Is required' }
+    expect(new CallFailure('validation', message, { parameterErrors }).modelText).toBe(
+      `${message}\n- c: Is required`,
+    )
+  })
+
   it('OTC-86: developer text is in neither model text nor JSON', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), (message, prompt) => {

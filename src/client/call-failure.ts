@@ -55,7 +55,9 @@ export class CallFailure extends Error {
 
   /** Everything a model needs for its next step, without `developerMessage` (OTC-86, OTC-96). */
   get modelText(): string {
-    const parameters = Object.entries(this.parameterErrors).map(([name, problem]) => `- ${name}: ${problem}`)
+    const parameters = Object.entries(this.parameterErrors)
+      .filter(([name, problem]) => !tells(this.message, name, problem))
+      .map(([name, problem]) => `- ${name}: ${problem}`)
     return [this.message, ...parameters, this.additionalPromptContent ?? []].flat().join('\n')
   }
 
@@ -64,6 +66,12 @@ export class CallFailure extends Error {
     const { developerMessage: _, cause: __, ...shown } = this
     return { ...shown, message: this.message }
   }
+}
+
+/** Whether a message already lists what is wrong with a parameter, at once or one problem after the other. */
+function tells(message: string, name: string, problem: string): boolean {
+  const isSaid = (text: string): boolean => message.includes(`${name}: ${text.replace(/\.$/, '')}`)
+  return isSaid(problem) || problem.split('; ').every(isSaid)
 }
 
 /** A failure known before anything is sent. */

@@ -1,6 +1,7 @@
 import type { JsonValue } from '#core/json'
 import type { WireFailure } from '#protocols/otc/codec-client-failure'
 import { readCallReply } from '#protocols/otc/codec-client-reply'
+import { ERROR_CODE_HEADER } from '#protocols/otc/wire'
 import { CallFailure } from './call-failure.ts'
 import { type CallRun, doubtOf, factsOf } from './call-run.ts'
 import type { HttpAnswer } from './http-exchange.ts'
@@ -19,7 +20,10 @@ export interface CallResult {
 }
 
 export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | CallFailure {
-  const reading = readCallReply(answer.status, answer.body, run.target.wire)
+  const reading = readCallReply(answer.status, answer.body, {
+    dialect: run.target.wire.dialect,
+    errorCode: answer.headers.get(ERROR_CODE_HEADER),
+  })
   switch (reading.kind) {
     case 'value': {
       const { value, callId = run.callId, durationMs } = reading
@@ -44,7 +48,7 @@ function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFai
   return new CallFailure(wire.class, message, {
     ...factsOf(run),
     ...wire,
-    callId: wire.callId ?? answer.headers.get('collet-call-id') ?? run.callId,
+    callId: wire.callId ?? run.callId,
     canRetry: wire.canRetry || (wire.class === 'server' && refused),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     status: answer.status,

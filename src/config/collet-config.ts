@@ -1,4 +1,5 @@
 import type { DefinedTool } from '#core/define-tool'
+import type { Hooks } from '#core/ports/hooks'
 
 export interface ApiKeyConfig {
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
@@ -59,6 +60,20 @@ export interface ColletConfig {
     /** How long the journal and the keys of calls are kept. Default 90. */
     readonly retentionDays?: number
   }
+  readonly otc?: {
+    /** Refuse request members that no published shape has. Default false. */
+    readonly strictRequests?: boolean
+    /** Keep `developer_message` off the wire. Default false. */
+    readonly hideDeveloperMessages?: boolean
+    /** Leave `tools` or `items` out of lists that would carry both. Default neither. */
+    readonly omitListKey?: 'tools' | 'items'
+  }
+  readonly authoring?: {
+    /** Whether every parameter needs a description. Default true. */
+    readonly describeParameters?: boolean
+  }
+  /** The operator's own checks; not in a JSON config. */
+  readonly hooks?: Hooks
   readonly log?: {
     /** Default `info`. */
     readonly level?: 'debug' | 'info' | 'warn' | 'error' | 'silent'

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { didYouMean } from '#core/nearest-name'
+import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
 import { parseStoreUrl } from './store-url.ts'
@@ -108,6 +109,15 @@ const JWT = closed({
   maxLifetimeSeconds: WHOLE.min(1).default(900),
 })
 
+/** A function can only be seen to be one; its type is the config's. */
+function hook<Name extends keyof Hooks>() {
+  return z
+    .custom<NonNullable<Hooks[Name]>>((value) => typeof value === 'function', {
+      error: 'expected a function.',
+    })
+    .optional()
+}
+
 const TOOLKIT_NAME = z.string().regex(/^[A-Za-z0-9_]+$/)
 
 /** The shape of a config, with every default. */
@@ -129,6 +139,17 @@ export const CONFIG_SCHEMA = closed({
     maxResultBytes: WHOLE.min(1024).default(MIB),
   }).prefault({}),
   journal: closed({ retentionDays: WHOLE.min(1).default(90) }).prefault({}),
+  otc: closed({
+    strictRequests: z.boolean().default(false),
+    hideDeveloperMessages: z.boolean().default(false),
+    omitListKey: z.enum(['tools', 'items']).optional(),
+  }).prefault({}),
+  authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),
+  hooks: closed({
+    admit: hook<'admit'>(),
+    verifyToken: hook<'verifyToken'>(),
+    bindUser: hook<'bindUser'>(),
+  }).prefault({}),
   log: closed({ level: z.enum(LOG_LEVELS).default('info') }).prefault({}),
   telemetry: closed({ otlpEndpoint: HTTP_URL.optional() }).prefault({}),
 }).refine(({ calls, journal }) => journal.retentionDays * 24 >= calls.retentionHours, {

@@ -31,6 +31,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
   }
   const prepared = prepareTools([...found.values()], {
     defaultTimeoutMs: loaded.config.calls.defaultTimeoutMs,
+    describeParameters: loaded.config.authoring.describeParameters,
   })
   if (prepared.ok) return { tools: prepared.tools, problems }
   return { tools: [], problems: [...problems, ...prepared.findings.map(toProblem)] }

@@ -27,6 +27,9 @@ describe('parseConfig', () => {
       auth: { apiKeys: [] },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
+      otc: { strictRequests: false, hideDeveloperMessages: false },
+      authoring: { describeParameters: true },
+      hooks: {},
       log: { level: 'info' },
       telemetry: {},
     })
@@ -50,6 +53,9 @@ describe('parseConfig', () => {
       },
       calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
       journal: { retentionDays: 1 },
+      otc: { strictRequests: true, hideDeveloperMessages: true, omitListKey: 'tools' },
+      authoring: { describeParameters: false },
+      hooks: { admit: () => undefined, verifyToken: () => true, bindUser: () => true },
       log: { level: 'debug' },
       telemetry: { otlpEndpoint: 'http://127.0.0.1:4318' },
     } satisfies Required<ColletConfig>

@@ -1,3 +1,4 @@
+import type { Hooks } from '#core/ports/hooks'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 
@@ -47,6 +48,15 @@ export interface Settings {
     readonly maxResultBytes: number
   }
   readonly journal: { readonly retentionDays: number }
+  readonly otc: {
+    /** Refuse request members that no published shape has (T-23). */
+    readonly strictRequests: boolean
+    /** Keep `developer_message` off the wire (T-20). */
+    readonly hideDeveloperMessages: boolean
+    /** Leave one key out of lists that would carry both (T-31). */
+    readonly omitListKey: 'tools' | 'items' | undefined
+  }
+  readonly hooks: Hooks
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */
   readonly otlpEndpoint: string | undefined

@@ -1,4 +1,5 @@
 import { didYouMean } from '#core/nearest-name'
+import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { ConfigError } from './config-error.ts'
@@ -47,8 +48,18 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     },
     calls: config.calls,
     journal: config.journal,
+    otc: { ...config.otc, omitListKey: config.otc.omitListKey },
+    hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,
+  }
+}
+
+function givenHooks({ admit, verifyToken, bindUser }: LoadedConfig['config']['hooks']): Hooks {
+  return {
+    ...(admit === undefined ? {} : { admit }),
+    ...(verifyToken === undefined ? {} : { verifyToken }),
+    ...(bindUser === undefined ? {} : { bindUser }),
   }
 }
 

@@ -1,11 +1,13 @@
 import type { Tool } from './tool.ts'
-import { LATEST, type ToolRef } from './tool-id.ts'
+import { LATEST, plainVersion, type ToolRef } from './tool-id.ts'
 
 /** The tools one principal may see, frozen. Everything it asks is answered from here (rule 2). */
 export class Catalog {
   /** In registration order, every version (T-22). */
   readonly tools: readonly Tool[]
   readonly #byId: ReadonlyMap<string, Tool>
+  /** By base name and plain version, as requests are read. */
+  readonly #byRef: ReadonlyMap<string, Tool>
   readonly #latest: ReadonlyMap<string, Tool>
   readonly #versions: ReadonlyMap<string, readonly Tool[]>
 
@@ -13,6 +15,9 @@ export class Catalog {
   constructor(tools: readonly Tool[], byAge: ReadonlyMap<string, readonly Tool[]>) {
     this.tools = tools
     this.#byId = new Map(tools.map((tool) => [tool.id, tool]))
+    this.#byRef = new Map(
+      tools.map((tool) => [`${tool.parts.base}@${plainVersion(tool.parts.version)}`, tool]),
+    )
     this.#versions = byAge
     this.#latest = new Map(
       [...byAge].flatMap(([base, versions]) => {
@@ -23,7 +28,7 @@ export class Catalog {
   }
 
   resolve(ref: ToolRef): Tool | undefined {
-    return ref.version === LATEST ? this.#latest.get(ref.base) : this.#byId.get(`${ref.base}@${ref.version}`)
+    return ref.version === LATEST ? this.#latest.get(ref.base) : this.#byRef.get(`${ref.base}@${ref.version}`)
   }
 
   get(id: string): Tool | undefined {

@@ -2,6 +2,8 @@ import { isText } from './check-identity.ts'
 import { copyJson } from './copy-json.ts'
 import type { Report } from './finding.ts'
 import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
+import { childPointer } from './json-pointer.ts'
+import { misspelledName } from './nearest-name.ts'
 import type { AuthorizationRequirement, SecretRequirement, ToolRequirements } from './tool.ts'
 
 /** What a definition requires, and the same as it was written, for publishing and hashing. */
@@ -38,7 +40,9 @@ export function checkRequirements(
     return undefined
   }
   const { authorization, secrets, [userIdKey]: userId, ...extra } = json
-  checkUserId(userId, extra, userIdKey, report)
+  checkUserId(userId, userIdKey, report)
+  // Definitions that others publish may hold any name.
+  if (userIdKey === 'userId') checkSpelling(extra, report)
   const needed = {
     authorization: readEntries(authorization, 'authorization', report, readAuthorization),
     secrets: readEntries(secrets, 'secrets', report, readSecret),
@@ -54,13 +58,19 @@ export function checkRequirements(
   return { requirements, json }
 }
 
-function checkUserId(userId: JsonValue | undefined, extra: JsonObject, key: string, report: Report): void {
+function checkUserId(userId: JsonValue | undefined, key: string, report: Report): void {
   if (userId !== undefined && typeof userId !== 'boolean') {
     report(`requirements/${key}`, 'Is not true or false.', `Write \`${key}: true\`, or leave it out.`)
   }
-  // Kept as an unknown member it would be published and never asked for.
-  if (key === 'userId' && Object.hasOwn(extra, 'user_id')) {
-    report('requirements/user_id', 'Is the spelling of the wire.', 'Write `userId`.')
+}
+
+/** OTC-41 keeps strangers, but a misspelled requirement would be published and never asked for: no protection at all. */
+function checkSpelling(extra: JsonObject, report: Report): void {
+  for (const name of Object.keys(extra)) {
+    const meant = misspelledName(name, ['authorization', 'secrets', 'userId'])
+    if (meant === undefined) continue
+    const place = `requirements${childPointer('', name)}`
+    report(place, `Is not a requirement that is checked. Did you mean "${meant}"?`, `Write \`${meant}\`.`)
   }
 }
 

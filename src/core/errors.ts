@@ -75,6 +75,13 @@ export interface InputIssue {
   readonly message: string
 }
 
+/** An issue in words; one deep inside its parameter says where. */
+export function describeIssue({ parameter, pointer, message }: InputIssue): string {
+  if (parameter === undefined) return message
+  const place = pointer.indexOf('/', 1)
+  return place === -1 ? message : `${pointer.slice(place)}: ${message}`
+}
+
 /** One open challenge: `id` names the challenge, not the provider (OTC-76). */
 export interface Challenge {
   readonly id: string

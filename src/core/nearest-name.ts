@@ -2,10 +2,28 @@ const LONGEST = 64
 
 /** The known name that was probably meant; `undefined` when none is close. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
+  return nearestWithin(name, known, Math.floor(simplify(name.slice(0, LONGEST)).length / 3))
+}
+
+const LARGEST_SLIP = 2
+
+/**
+ * The known name that this one misspells: at most two letters away, whatever its case and separators. For open
+ * objects, where a stranger is welcome and a slip is not.
+ */
+export function misspelledName(
+  name: string,
+  known: Iterable<string>,
+  letters = LARGEST_SLIP,
+): string | undefined {
+  return nearestWithin(name, known, letters)
+}
+
+function nearestWithin(name: string, known: Iterable<string>, farthest: number): string | undefined {
   if (name.length > LONGEST) return undefined
   const wanted = simplify(name)
   let best: string | undefined
-  let bestDistance = Math.floor(wanted.length / 3) + 1
+  let bestDistance = farthest + 1
   for (const candidate of known) {
     if (candidate.length > LONGEST) continue
     const distance = editDistance(wanted, simplify(candidate))

@@ -8,6 +8,8 @@ function issuesOf(properties: JsonObject, value: JsonValue) {
   return createSchemaValidator(schema)(value).map(({ pointer, message }) => `${pointer}: ${message}`)
 }
 
+const LONG = `^${'a?'.repeat(60)}$`
+
 describe('schemaIssues', () => {
   it('OTC-82: names the top-level parameter, also when it is missing, surplus or deep inside', () => {
     const validate = createSchemaValidator({
@@ -22,7 +24,7 @@ describe('schemaIssues', () => {
     expect(validate({ a: { 'b/c': '' }, z: 1, 'x~y': 1 })).toEqual(
       expect.arrayContaining([
         { parameter: 'e', pointer: '/e', message: 'Is required' },
-        { parameter: 'z', pointer: '/z', message: 'Is not known here.' },
+        { parameter: 'z', pointer: '/z', message: 'Is not known here' },
         { parameter: 'a', pointer: '/a/d', message: 'Is required' },
         { parameter: 'a', pointer: '/a/b~1c', message: 'Must be a number' },
         { parameter: 'x~y', pointer: '/x~0y', message: 'Must be null' },
@@ -45,6 +47,14 @@ describe('schemaIssues', () => {
     [{ minLength: 1 }, '', 'Must have at least 1 character'],
     [{ maxLength: 2 }, 'abc', 'Must have at most 2 characters'],
     [{ pattern: '^a' }, 'b', 'Must match the pattern ^a'],
+    [{ pattern: LONG, format: 'date' }, 'b', 'Must be a date such as 2026-01-31'],
+    [{ pattern: LONG, format: 'cuid' }, 'b', 'Must be of the format "cuid"'],
+    [{ pattern: LONG, format: 'constructor' }, 'b', 'Must be of the format "constructor"'],
+    [
+      { pattern: '@example', format: 'email' },
+      'b',
+      'Must be an email address, and match the pattern @example',
+    ],
     [{ minItems: 2 }, [], 'Must have at least 2 items'],
     [{ maxItems: 5 }, [1, 2, 3, 4, 5, 6], 'Must have at most 5 items'],
     [{ prefixItems: [true], items: false }, [1, 2], 'Must have at most 1 item'],
@@ -61,6 +71,18 @@ describe('schemaIssues', () => {
     ],
   ])('says what %j needs', (schema, value, message) => {
     expect(issuesOf({ p: schema }, { p: value })).toEqual([`/p: ${message}`])
+  })
+
+  it('finds the format wherever the pattern is', () => {
+    const text = { pattern: LONG, format: 'uuid' }
+    const inside = {
+      'a/b %~ü': { items: { anyOf: [text, { type: 'null' }] } },
+      list: { prefixItems: [text] },
+    }
+    expect(issuesOf(inside, { 'a/b %~ü': ['b'], list: ['b'] })).toEqual([
+      '/a~1b %~0ü/0: Must be a UUID',
+      '/list/0: Must be a UUID',
+    ])
   })
 
   it('says what dependencies and conditions ask for', () => {

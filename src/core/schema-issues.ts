@@ -1,9 +1,15 @@
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import type { InputIssue } from './errors.ts'
-import { isJsonObject, type JsonObject } from './json.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
 import { childPointer, pointerSteps } from './json-pointer.ts'
-import { didYouMean } from './nearest-name.ts'
-import { type Accepted, acceptedValues, keywordMessage, mustBe } from './schema-message.ts'
+import { nearestName } from './nearest-name.ts'
+import {
+  type Accepted,
+  acceptedValues,
+  type KeywordParams,
+  keywordMessage,
+  mustBe,
+} from './schema-message.ts'
 
 /** Enough to repair a call; a list of thousands helps nobody. */
 const MOST_ISSUES = 50
@@ -67,7 +73,9 @@ function toProblem(error: ErrorObject, schema: JsonObject): Problem {
     instancePath,
     pointer: pointerOf(error),
     message:
-      unknownMember(error, schema) ?? keywordMessage(keyword, params) ?? `Does not satisfy "${keyword}"`,
+      unknownMember(error, schema) ??
+      keywordMessage(keyword, { ...params, ...formatBeside(error, schema) }) ??
+      `Does not satisfy "${keyword}"`,
     ...(accepted === undefined ? {} : { accepted }),
   }
 }
@@ -91,7 +99,23 @@ function unknownMember(error: ErrorObject, { properties }: JsonObject): string |
   if (error.keyword !== 'additionalProperties' && error.keyword !== 'unevaluatedProperties') return undefined
   if (error.instancePath !== '' || !isJsonObject(properties)) return undefined
   const [name = ''] = pointerSteps(pointerOf(error))
-  return `Is not known here.${didYouMean(name, Object.keys(properties))}`
+  const near = nearestName(name, Object.keys(properties))
+  return near === undefined ? 'Is not known here' : `Is not known here (did you mean "${near}"?)`
+}
+
+/** The `format` next to a failed `pattern`, which says the same in a word. */
+function formatBeside({ keyword, schemaPath }: ErrorObject, schema: JsonObject): KeywordParams {
+  if (keyword !== 'pattern' || !schemaPath.startsWith('#/')) return {}
+  let here: JsonValue | undefined = schema
+  for (const step of pointerSteps(schemaPath.slice(1)).slice(0, -1)) {
+    here = stepInto(here, decodeURIComponent(step))
+  }
+  return isJsonObject(here) && here.format !== undefined ? { format: here.format } : {}
+}
+
+function stepInto(value: JsonValue | undefined, step: string): JsonValue | undefined {
+  if (Array.isArray(value)) return value[Number(step)]
+  return isJsonObject(value) && Object.hasOwn(value, step) ? value[step] : undefined
 }
 
 /** Tells a failed choice once: what it accepts, or what is wrong with the branch that was meant. */

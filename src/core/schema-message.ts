@@ -36,7 +36,7 @@ const MESSAGES: Readonly<Record<string, (params: KeywordParams) => string>> = {
   dependentRequired: whenGiven,
   dependencies: whenGiven,
   multipleOf: ({ multipleOf }) => `Must be a multiple of ${multipleOf}`,
-  pattern: ({ pattern }) => `Must match the pattern ${shorten(String(pattern))}`,
+  pattern: patternMessage,
   minLength: ({ limit }) => `Must have at least ${count(limit, 'character')}`,
   maxLength: ({ limit }) => `Must have at most ${count(limit, 'character')}`,
   minItems: ({ limit }) => `Must have at least ${count(limit, 'item')}`,
@@ -55,6 +55,30 @@ const MESSAGES: Readonly<Record<string, (params: KeywordParams) => string>> = {
   unevaluatedProperties: () => 'Is not allowed',
   'false schema': () => 'Is not allowed',
   not: () => 'Has a value that is not allowed',
+}
+
+/** Formats in words; libraries write most of them as a pattern that nobody can read. */
+const FORMATS: Readonly<Record<string, string>> = {
+  date: 'a date such as 2026-01-31',
+  'date-time': 'a date and time such as 2026-01-31T12:30:00Z',
+  time: 'a time such as 12:30:00',
+  duration: 'a duration such as P1DT12H',
+  email: 'an email address',
+  hostname: 'a host name',
+  ipv4: 'an IPv4 address',
+  ipv6: 'an IPv6 address',
+  uri: 'a URI such as https://example.com/a',
+  uuid: 'a UUID',
+}
+
+/** `format` is what stands beside the pattern in the schema. A pattern short enough to show may say more than it. */
+function patternMessage({ pattern, format }: KeywordParams): string {
+  const written = String(pattern)
+  if (typeof format !== 'string') return `Must match the pattern ${shorten(written)}`
+  const kind = Object.hasOwn(FORMATS, format) ? FORMATS[format] : `of the format ${inJson(format)}`
+  return written.length > LONGEST_VALUE
+    ? `Must be ${kind}`
+    : `Must be ${kind}, and match the pattern ${written}`
 }
 
 /** What a place accepts when the keyword names it outright: types and listed values. */

@@ -1,4 +1,5 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
+import { checkPlainSchema } from './check-plain-schema.ts'
 import { copyJson } from './copy-json.ts'
 import { describeValue } from './describe-value.ts'
 import type { Report } from './finding.ts'
@@ -57,7 +58,9 @@ function readPlainSchema(source: unknown, where: string, report: Report): JsonOb
     )
     return undefined
   }
-  return asJson(source, where, report)
+  const json = asJson(source, where, report)
+  if (json !== undefined) checkPlainSchema(json, where, report)
+  return json
 }
 
 function convert(
@@ -77,7 +80,7 @@ function convert(
   } catch (error) {
     const detail = error instanceof Error ? error.message : String(error)
     const nothing = where === 'output' ? ' For no output write `output: null`.' : ''
-    report(where, `JSON Schema cannot express it: ${detail}`, `${PLAIN_TYPES}${nothing}`)
+    report(where, `JSON Schema cannot express it: ${detail.replace(/\.$/, '')}.`, `${PLAIN_TYPES}${nothing}`)
     return undefined
   }
 }

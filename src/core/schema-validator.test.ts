@@ -27,7 +27,7 @@ describe('createSchemaValidator', () => {
     const schema = { type: 'object', properties: { city: { type: 'string' } } }
     expect(messagesOf(schema, { more: 1 })).toEqual([])
     expect(messagesOf({ ...schema, additionalProperties: false }, { citty: 1 })).toEqual([
-      '/citty Is not known here. Did you mean "city"?',
+      '/citty Is not known here (did you mean "city"?)',
     ])
   })
 

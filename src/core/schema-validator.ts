@@ -62,7 +62,9 @@ function compile(schema: JsonObject, options: { readonly allErrors: boolean }): 
     logger: false,
   })
   addEqualityKeywords(ajv)
-  return ajv.compile(schema)
+  // The schema stands alone: an `$id` could only make Ajv refuse or remember it.
+  const { $id: _unused, ...standalone } = schema
+  return ajv.compile(standalone)
 }
 
 function takeIssues(validate: ValidateFunction, schema: JsonObject): readonly InputIssue[] {

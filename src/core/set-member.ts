@@ -1,7 +1,5 @@
-import type { JsonValue } from './json.ts'
-
 /** Sets a member under any name: an assignment to `__proto__` would change the prototype instead. */
-export function setMember(target: Record<string, JsonValue>, name: string, value: JsonValue): void {
+export function setMember<Value>(target: Record<string, Value>, name: string, value: Value): void {
   if (name === '__proto__') {
     Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true })
   } else {

@@ -10,7 +10,7 @@ export interface ToolId {
 /** What a caller asks for: a base name and an exact version, or the latest one. */
 export interface ToolRef {
   readonly base: string
-  /** `x.y.z` after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
+  /** `x.y.z` without leading zeros, after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
   readonly version: string
 }
 
@@ -33,8 +33,15 @@ export function parseToolRef(text: string): ToolRef | undefined {
   const match = REQUESTED.exec(text)
   if (match === null) return undefined
   const [, base = '', major, exact] = match
-  if (exact !== undefined) return { base, version: exact }
-  return { base, version: major === undefined ? LATEST : `${major}.0.0` }
+  if (exact !== undefined) return { base, version: plainVersion(exact) }
+  return { base, version: major === undefined ? LATEST : `${plainVersion(major)}.0.0` }
+}
+
+const LEADING_ZEROS = /(^|\.)0+(?=[0-9])/g
+
+/** `01.0.0` and `1.0.0` are one version (T-10). */
+export function plainVersion(text: string): string {
+  return text.replace(LEADING_ZEROS, '$1')
 }
 
 export function isToolVersion(text: string): boolean {

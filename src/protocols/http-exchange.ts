@@ -3,6 +3,12 @@ import type { JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 
 /**
+ * Where the server looks for an API key besides `Authorization`, on every protocol: OXP 1.0, OTC 1.0 and the
+ * RFC each named another header (C-25).
+ */
+export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
+
+/**
  * How a protocol meets HTTP without knowing the server: it declares routes, gets a checked request and gives
  * back bytes. The server owns sockets, `Host` and `Origin`, limits, authentication and the JSON body reader.
  */
@@ -20,6 +26,8 @@ export interface HttpRequest {
   readonly principal: Principal
   /** Trace id of the request: from `traceparent`, or made by the server. */
   readonly traceId: string
+  /** The same as a W3C header, with the span of this request. */
+  readonly traceparent?: string
 }
 
 export interface HttpReply {

@@ -68,7 +68,7 @@ function findOperator(options: AdminRoutesOptions, headers: RequestHeaders): May
   if (options.authenticator.isConfigured) return options.authenticator.authenticate(headers)
   throw fault(
     'unauthenticated',
-    'Deciding about calls needs a credential, on loopback too. Send the start token, which the server keeps in the file start-token of its data folder, as "Authorization: Bearer <token>".',
+    'Deciding about calls needs a credential, on loopback too. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
   )
 }
 

@@ -1,32 +1,51 @@
-import { findWeakCredentials } from '#auth/key-strength'
+import { type Credentials, findWeakCredentials } from '#auth/key-strength'
 import type { Settings } from '#config/settings'
 import { isLoopback } from './loopback.ts'
 import { StartRefused } from './start-refused.ts'
+
+/** The part of the settings that says who could call what. */
+export interface Exposure {
+  readonly tools: Settings['tools']
+  readonly auth: Credentials
+  readonly server: Pick<Settings['server'], 'host'>
+}
 
 /**
  * Rule 28, OTC-97 and OTC-103: nobody but this machine without credentials, and no weak ones towards others.
  * Gives what is worth a warning; throws when starting would be unsafe.
  */
-export function checkExposure(settings: Settings, allowAnonymous: boolean): readonly string[] {
+export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly string[] {
   const { auth, server } = settings
   const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
   const weak = findWeakCredentials(auth)
-  const warnings = isOpen ? findUnreachableTools(settings) : []
+  const warnings = [...(isOpen ? findUnreachableTools(settings) : []), ...findUnapprovableTools(settings)]
   if (isLoopback(server.host)) return [...weak, ...warnings]
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
   if (allowAnonymous) {
-    return [`Anybody who can reach ${server.host} can call every tool (--allow-anonymous).`, ...warnings]
+    return [
+      `Anybody who can reach ${server.host} can call every tool, because anonymous callers are allowed.`,
+      ...warnings,
+    ]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous.`,
+    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
 }
 
-function findUnreachableTools(settings: Settings): readonly string[] {
+function findUnreachableTools(settings: Exposure): readonly string[] {
   const scoped = settings.tools.filter(({ policy }) => policy.scopes.length > 0).map(({ id }) => id)
   if (scoped.length === 0) return []
   return [
     `No credential is configured, so nobody holds the scopes that these tools ask for: ${scoped.join(', ')}.`,
+  ]
+}
+
+/** Better said once at the start than with every refused call. */
+function findUnapprovableTools(settings: Exposure): readonly string[] {
+  const asking = settings.tools.filter(({ policy }) => policy.approval !== 'never').map(({ id }) => id)
+  if (asking.length === 0) return []
+  return [
+    `Approvals cannot be given yet, so every call to these tools is refused: ${asking.join(', ')}. Set policy.approval to 'never' to let them run.`,
   ]
 }

@@ -8,9 +8,10 @@ import type { Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
 import { checkCallKey } from '#core/call/call-key'
 import { NO_SECRETS } from '#core/call/call-request'
+import { copyJson } from '#core/copy-json'
 import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
-import type { Outcome } from '#core/outcome'
+import type { Failure, Outcome, Success } from '#core/outcome'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import { Secret } from '#core/secret'
@@ -35,10 +36,19 @@ export interface GatewayCallOptions {
   readonly secrets?: Readonly<Record<string, string>>
 }
 
+export interface ServeOptions extends GatewayOptions {
+  /** Serve other machines although no credential is configured: anybody who reaches the server can call every tool. */
+  readonly allowAnonymous?: boolean
+}
+
+/** How a call ended, with its value read; `valueJson` has the bytes that were stored. */
+export type GatewayOutcome = (Success & { readonly value: JsonValue }) | Failure
+
 /** Durable calls from the same process, without a server. */
 export interface InProcessGateway {
   tools(principal?: Principal): readonly Tool[]
-  call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<Outcome>
+  /** Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
+  call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
   close(): Promise<void>
 }
 
@@ -73,23 +83,24 @@ export async function createGateway(
         )
       const { outcome } = await desk.call(call.principal ?? ANONYMOUS, {
         tool: ref,
-        input,
+        input: readInput(input),
         key: call.key === undefined ? undefined : checkCallKey(call.key),
         traceId: call.traceId,
         userId: call.userId,
         tokens: toSecrets(call.tokens),
         secrets: toSecrets(call.secrets),
       })
-      return outcome
+      return withValue(outcome)
     },
     close: () => close(GRACE_MS),
   }
 }
 
 /** The whole server from code: what `collet serve` does with a config file. */
-export async function serve(config: ColletConfig, options: GatewayOptions = {}): Promise<RunningServer> {
+export async function serve(config: ColletConfig, options: ServeOptions = {}): Promise<RunningServer> {
   const { startServer } = await import('./start-server.ts')
-  return await startServer(await settingsOf(config, options))
+  const { allowAnonymous = false } = options
+  return await startServer(await settingsOf(config, options), { allowAnonymous })
 }
 
 async function settingsOf(config: ColletConfig, options: GatewayOptions): Promise<Settings> {
@@ -99,6 +110,24 @@ async function settingsOf(config: ColletConfig, options: GatewayOptions): Promis
   const { tools, problems } = await loadTools(loaded)
   if (problems.some(({ severity }) => severity === 'error')) throw new ConfigError(problems)
   return toSettings({ loaded, tools, flags: {}, environment: readEnvironment(), workingFolder })
+}
+
+const MOST_INPUT_VALUES = 1_000_000
+
+/** A copy, so that what is stored is what was checked, whatever the caller does with its object meanwhile. */
+function readInput(input: unknown): JsonValue {
+  const copied = copyJson(input, { mostValues: MOST_INPUT_VALUES })
+  if (copied.ok) return copied.value
+  const problem = input === undefined ? 'Is missing.' : copied.problem
+  const place = copied.pointer === '' ? '' : ` at ${copied.pointer}`
+  throw fault(
+    'request_invalid',
+    `The input is not JSON${place}: ${problem} Give an object of parameters, \`{}\` for none.`,
+  )
+}
+
+function withValue(outcome: Outcome): GatewayOutcome {
+  return outcome.ok ? { ...outcome, value: JSON.parse(outcome.valueJson) } : outcome
 }
 
 function toSecrets(given: Readonly<Record<string, string>> | undefined): ReadonlyMap<string, Secret> {

@@ -55,7 +55,7 @@ export class FrontDoor {
         'This server does not answer for that Host. Use the address it printed at start, or set `server.publicUrl` to the URL that callers use.',
       )
     }
-    if (origin === undefined || this.#origins.has(origin) || origin === `http://${host}`) return
+    if (origin === undefined || this.#origins.has(origin) || this.#isOwnAddress(host, origin)) return
     throw fault(
       'not_authorized',
       'Pages of that Origin may not call this server. Add the origin to `server.allowedOrigins` if they should.',
@@ -69,6 +69,13 @@ export class FrontDoor {
 
   get hasCors(): boolean {
     return this.#configuredOrigins.size > 0
+  }
+
+  /** A page of this very server, reached by address. Under a name only the origin of `publicUrl` is ours. */
+  #isOwnAddress(host: string, origin: string): boolean {
+    const name = HOST.exec(host.toLowerCase())?.[1] ?? ''
+    const isAddress = isLoopback(name) || isIP(name.replace(/^\[|\]$/g, '')) !== 0
+    return isAddress && origin === `http://${host}`
   }
 
   #isOurs(host: string): boolean {

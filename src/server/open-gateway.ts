@@ -3,6 +3,7 @@ import type { Settings } from '#config/settings'
 import { type CallDesk, openCallDesk } from '#core/call/call-desk'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
+import type { RecoveryReport } from '#core/ports/store'
 import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
 import { openStore } from './open-store.ts'
@@ -40,12 +41,13 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     clock,
     log,
     fetch,
+    hooks: settings.hooks,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
     maxResultBytes: settings.calls.maxResultBytes,
   })
-  const { ambiguous } = await store.recover(clock.nowMs())
+  const { ambiguous } = await recoverOrClose(desk, clock.nowMs())
   if (ambiguous > 0)
     log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
   const retention = startRetention(
@@ -63,5 +65,16 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
       await desk.drain(graceMs)
       await store.close()
     },
+  }
+}
+
+/** A start that fails here must leave nothing open behind it. */
+async function recoverOrClose(desk: CallDesk, nowMs: number): Promise<RecoveryReport> {
+  try {
+    return await desk.store.recover(nowMs)
+  } catch (error) {
+    await desk.drain(0)
+    await desk.store.close()
+    throw error
   }
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import type { Store } from '#core/ports/store'
 import { readKeyFile, readOrCreateKeyFile } from '#store/keys/master-key'
 import { MemoryStore } from '#store/memory'
+import { backUpDatabase } from '#store/sqlite/back-up-database'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 
 export const KEY_FILE = 'key'
@@ -22,19 +23,27 @@ export function openStore(url: string, options: OpenStoreOptions): Store {
 }
 
 export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore {
-  if (!url.startsWith('sqlite:')) {
-    throw new Error(`The store '${url}' is not known. Write 'sqlite:PATH' or 'memory:'.`)
-  }
   const { onCommit } = options
+  const path = pathOf(url)
   return new SqliteStore({
-    path: url.slice('sqlite:'.length),
-    masterKey: masterKeyOf(options),
+    path,
+    masterKey: masterKeyOf(options, path),
     ...(onCommit === undefined ? {} : { onCommit }),
   })
 }
 
-function masterKeyOf(options: OpenStoreOptions): Uint8Array {
+/** Copies the database of a store, also while a server uses it, to a file that must not be there yet. */
+export function backUpStore(url: string, target: string): void {
+  backUpDatabase(pathOf(url), target)
+}
+
+function pathOf(url: string): string {
+  if (url.startsWith('sqlite:')) return url.slice('sqlite:'.length)
+  throw new Error(`The store '${url}' is not known. Write 'sqlite:PATH' or 'memory:'.`)
+}
+
+function masterKeyOf(options: OpenStoreOptions, database: string): Uint8Array {
   if (options.masterKey !== undefined) return options.masterKey
   const file = join(options.dataFolder, KEY_FILE)
-  return options.mode === 'server' ? readOrCreateKeyFile(file) : readKeyFile(file)
+  return options.mode === 'server' ? readOrCreateKeyFile(file, database) : readKeyFile(file)
 }

@@ -63,9 +63,16 @@ export function parseJsonBody(bytes: Buffer): JsonValue {
   const value = parse(text)
   const problem = findJsonProblem(value, { hasEscapes: text.includes('\\u') })
   if (problem === undefined) return value
-  const place = problem.pointer === '' ? 'the body' : problem.pointer
+  const place = problem.pointer === '' ? 'the body' : shorten(problem.pointer)
   throw fault('request_invalid', `The JSON body cannot be used: at ${place}, ${problem.reason}.`)
 }
+
+/** A pointer is the sender's own text, and may be as long as the body. */
+function shorten(pointer: string): string {
+  return pointer.length <= LONGEST_POINTER ? pointer : `${pointer.slice(0, LONGEST_POINTER)}…`
+}
+
+const LONGEST_POINTER = 200
 
 function parse(text: string): JsonValue {
   try {

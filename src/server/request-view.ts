@@ -2,7 +2,8 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
-import type { PathParameters } from './route-path.ts'
+import { type PathParameters, queryOf } from './route-path.ts'
+import { formatTraceparent, type TraceContext } from './trace-context.ts'
 
 type PlainHeaders = HttpRequest['headers']
 
@@ -11,6 +12,7 @@ export class RequestView implements HttpRequest {
   readonly path: string
   readonly params: PathParameters
   readonly traceId: string
+  readonly #trace: TraceContext
   readonly principal: Principal
   readonly body: JsonValue | undefined
   readonly #raw: IncomingMessage
@@ -18,14 +20,19 @@ export class RequestView implements HttpRequest {
 
   constructor(
     raw: IncomingMessage,
-    seen: Pick<HttpRequest, 'path' | 'params' | 'traceId' | 'principal' | 'body'>,
+    seen: Pick<HttpRequest, 'path' | 'params' | 'principal' | 'body'> & { readonly trace: TraceContext },
   ) {
     this.#raw = raw
     this.path = seen.path
     this.params = seen.params
-    this.traceId = seen.traceId
+    this.traceId = seen.trace.traceId
+    this.#trace = seen.trace
     this.principal = seen.principal
     this.body = seen.body
+  }
+
+  get traceparent(): string {
+    return formatTraceparent(this.#trace)
   }
 
   get method(): string {
@@ -33,7 +40,7 @@ export class RequestView implements HttpRequest {
   }
 
   get query(): URLSearchParams {
-    this.#query ??= new URLSearchParams((this.#raw.url ?? '').slice(this.path.length))
+    this.#query ??= new URLSearchParams(queryOf(this.#raw.url ?? ''))
     return this.#query
   }
 

@@ -42,6 +42,12 @@ export function pathOf(target: string): string {
   return end === -1 ? target : target.slice(0, end)
 }
 
+/** The part after the path, with its question mark; empty when there is none. */
+export function queryOf(target: string): string {
+  const start = target.indexOf('?')
+  return start === -1 ? '' : target.slice(start)
+}
+
 function decode(segment: string): string | undefined {
   if (!segment.includes('%')) return segment
   try {

@@ -93,5 +93,5 @@ function viewOf(
   body: RequestView['body'],
 ): RequestView {
   const { raw, path, trace } = exchange
-  return new RequestView(raw, { path, params, traceId: trace.traceId, principal, body })
+  return new RequestView(raw, { path, params, trace, principal, body })
 }

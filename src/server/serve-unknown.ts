@@ -14,8 +14,7 @@ export interface RouteEntry {
   readonly path: RoutePath
 }
 
-const MALFORMED_PATH =
-  'The path is too long, or has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".'
+const MALFORMED_PATH = 'The path has a malformed percent-encoding; encode it as UTF-8, and "%" as "%25".'
 
 /** 404 for a path that is not ours, 405 with `Allow` for a method that is not, and CORS preflights (T-26). */
 export function serveUnknown(

@@ -1,7 +1,10 @@
 import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
+import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
+import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminRoutes } from './admin-routes.ts'
 import { checkExposure } from './check-exposure.ts'
@@ -61,17 +64,19 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     for (const part of closing.toReversed()) await part()
   }
   try {
-    const startToken = await createStartToken(settings.dataFolder)
+    const { admit } = settings.hooks
+    const startToken = createStartToken()
     closing.push(startToken.close)
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
-    const calls = observeCalls(desk, { metrics, clock })
+    const observed = observeCalls(desk, { metrics, clock })
     const isClosed = authenticator.isConfigured
     const app = createHttpApp({
       routes: [
-        ...otcRoutes(calls, { serverVersion: VERSION }),
-        ...createOpenToolRoutes(calls, options.opentool ?? {}, { log, isClosed }),
+        ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
+        ...openwopRoutes(observed, { serverVersion: VERSION }),
+        ...createOpenToolRoutes(observed, options.opentool ?? {}, { log, isClosed }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],
@@ -81,12 +86,15 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metrics,
       clock,
       ...(spans === undefined ? {} : { spans }),
+      ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
     url = await app.listen()
+    const startTokenFile = startTokenFileIn(settings.dataFolder, url)
+    await startToken.publish(startTokenFile)
     return {
       url,
-      startTokenFile: startToken.file,
+      startTokenFile,
       warnings,
       isReady: desk.isReady,
       drain: () => desk.drain(graceMs),
@@ -96,4 +104,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
+}
+
+function otcOptions({ otc }: Settings) {
+  const { omitListKey, ...switches } = otc
+  return omitListKey === undefined ? switches : { ...switches, omitListKey }
+}
+
+function refuseUnlessAdmitted(refusal: string | undefined): void {
+  if (refusal !== undefined) throw fault('not_authorized', refusal)
 }

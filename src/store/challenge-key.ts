@@ -1,7 +1,7 @@
-import type { NewChallenge } from '#core/ports/store'
+import type { ChallengeNeed } from '#core/ports/store'
 
 /** What makes two challenges the same need (rule 22). */
-export function challengeKey(challenge: NewChallenge): string {
-  const { tenant, principal, user, provider, scopes } = challenge
+export function challengeKey(need: ChallengeNeed): string {
+  const { tenant, principal, user, provider, scopes } = need
   return JSON.stringify([tenant, principal, user, provider, scopes])
 }

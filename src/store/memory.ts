@@ -9,6 +9,7 @@ import type {
   CallAddress,
   CallFilter,
   CallRecord,
+  ChallengeNeed,
   ChallengeRecord,
   ClaimResult,
   FinishedRun,
@@ -26,8 +27,8 @@ import { hasEffects } from '#core/tool'
 import { challengeKey } from './challenge-key.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
-/** Rough heap cost of one call with its events; the store refuses new calls before the heap is full. */
-const BYTES_PER_CALL = 3_072
+/** Rough heap cost of one call with its events, without its result. */
+const BYTES_PER_CALL = 2_048
 const PURGE_STEP = 1_000
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -48,10 +49,12 @@ export class MemoryStore implements Store {
   readonly #challenges = new Map<string, Mutable<ChallengeRecord>>()
   readonly #openChallenges = new Map<string, string>()
   readonly #acknowledged: (() => void)[] = []
-  readonly #mostCalls: number
+  #lastGroup = -1
+  #bytes = 0
+  readonly #mostBytes: number
 
-  constructor(options: { readonly mostCalls?: number } = {}) {
-    this.#mostCalls = options.mostCalls ?? Math.floor(getHeapStatistics().heap_size_limit / BYTES_PER_CALL)
+  constructor(options: { readonly mostBytes?: number } = {}) {
+    this.#mostBytes = options.mostBytes ?? Math.floor(getHeapStatistics().heap_size_limit / 2)
   }
 
   digest(text: string): string {
@@ -74,7 +77,9 @@ export class MemoryStore implements Store {
   reclaim(seen: CallRecord, atMs: number): Promise<ClaimResult> {
     const row = this.#rows.get(seen.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to run again is gone')
-    if (row.state !== seen.state || row.attempt !== seen.attempt || row.writer !== seen.writer) {
+    const isSame = row.state === seen.state && row.attempt === seen.attempt && row.writer === seen.writer
+    const isOpen = (row.state === 'released' && !row.expired) || row.state === 'running'
+    if (!isSame || !isOpen) {
       return this.#nextTurn({ kind: 'found', record: { ...row } })
     }
     row.state = 'running'
@@ -97,6 +102,7 @@ export class MemoryStore implements Store {
     row.state = state
     row.outcome = outcome
     row.finishedAtMs = atMs
+    this.#bytes += outcomeBytes(outcome)
     this.#append(endedEvent(row, row.attempt, { state, outcome, atMs }))
     return this.#nextTurn({ kind: 'recorded' })
   }
@@ -112,14 +118,14 @@ export class MemoryStore implements Store {
 
   recordLate(run: Attempt, late: Outcome, atMs: number): void {
     const row = this.#rows.get(run.record)
-    if (row === undefined) return
-    row.late = late
-    this.#append(endedEvent(row, run.attempt, { state: 'late', outcome: late, atMs }))
+    if (row?.attempt === run.attempt && !row.expired) row.late ??= late
+    this.#append(endedEvent(run, run.attempt, { state: 'late', outcome: late, atMs }))
   }
 
   requestCancel(address: CallAddress, by: string, atMs: number): boolean {
     const row = this.#rows.get(address.record)
     if (row === undefined || row.tenant !== address.tenant || row.state !== 'running') return false
+    if (row.cancelRequested) return false
     row.cancelRequested = true
     this.#append(cancelRequestedEvent(row, by, atMs))
     return true
@@ -156,13 +162,15 @@ export class MemoryStore implements Store {
   openChallenge(challenge: NewChallenge): ChallengeRecord {
     const key = challengeKey(challenge)
     const open = this.#challenges.get(this.#openChallenges.get(key) ?? '')
-    if (open?.status === 'pending' && open.expiresAtMs > challenge.atMs) return { ...open }
-    const record: ChallengeRecord = { ...challenge, status: 'pending' }
-    this.#challenges.set(challenge.id, record)
+    if (open?.status === 'pending') {
+      if (open.expiresAtMs > challenge.atMs) return { ...open }
+      open.status = 'failed'
+    }
+    this.#challenges.set(challenge.id, { ...challenge, status: 'pending' })
     this.#openChallenges.set(key, challenge.id)
     const { id, tenant, principal, provider, atMs } = challenge
     this.#append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
-    return record
+    return { ...challenge, status: 'pending' }
   }
 
   findChallenge(id: string): ChallengeRecord | undefined {
@@ -170,11 +178,11 @@ export class MemoryStore implements Store {
     return found === undefined ? undefined : { ...found }
   }
 
-  completeChallenge(id: string, atMs: number): void {
-    const found = this.#challenges.get(id)
+  completeChallenge(need: ChallengeNeed, atMs: number): void {
+    const found = this.#challenges.get(this.#openChallenges.get(challengeKey(need)) ?? '')
     if (found?.status !== 'pending') return
     found.status = 'completed'
-    const { tenant, principal, provider } = found
+    const { id, tenant, principal, provider } = found
     this.#append({ type: 'challenge.completed', at: atMs, challenge: id, tenant, principal, provider })
   }
 
@@ -184,7 +192,10 @@ export class MemoryStore implements Store {
       (row) =>
         (state === undefined || row.state === state) && (tenant === undefined || row.tenant === tenant),
     )
-    return rows.reverse().slice(0, filter.limit)
+    return rows
+      .reverse()
+      .slice(0, filter.limit)
+      .map((row) => ({ ...row }))
   }
 
   findByRecord(record: string): CallRecord | undefined {
@@ -207,17 +218,29 @@ export class MemoryStore implements Store {
       steps += 1
       const keepsKey =
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
-      if (!keepsKey) this.#rows.delete(row.record)
+      if (!keepsKey) {
+        this.#rows.delete(row.record)
+        this.#bytes -= BYTES_PER_CALL
+      }
+      this.#bytes -= outcomeBytes(row.outcome)
       row.outcome = undefined
       row.late = undefined
       row.expired = true
     }
+    this.#forgetChallenges(nowMs - policy.resultsMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
-    if (kept > 0) this.#groups.splice(0, kept)
+    this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
     return false
   }
 
-  probe(): void {}
+  probe(): void {
+    this.#checkRoom()
+  }
+
+  #checkRoom(): void {
+    if (this.#bytes < this.#mostBytes) return
+    throw new StoreError('full', `the memory store holds ${this.#rows.size} calls and takes no more`)
+  }
 
   close(): void {}
 
@@ -233,10 +256,18 @@ export class MemoryStore implements Store {
     })
   }
 
-  #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): void {
-    if (this.#rows.size >= this.#mostCalls) {
-      throw new StoreError('full', `the memory store holds ${this.#rows.size} calls and takes no more`)
+  #forgetChallenges(beforeMs: number): void {
+    for (const [id, challenge] of this.#challenges) {
+      if (challenge.expiresAtMs >= beforeMs) continue
+      this.#challenges.delete(id)
+      const key = challengeKey(challenge)
+      if (this.#openChallenges.get(key) === id) this.#openChallenges.delete(key)
     }
+  }
+
+  #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): void {
+    this.#checkRoom()
+    this.#bytes += bytesOf(end.outcome)
     this.#rows.set(call.record, {
       tenant: call.tenant,
       record: call.record,
@@ -263,12 +294,27 @@ export class MemoryStore implements Store {
   }
 
   #append(event: JournalEvent): void {
-    const group = (this.#groups.at(-1)?.group ?? -1) + 1
-    this.#groups.push({ writer: this.writer, group, link: '', atMs: event.at, events: [event] })
+    this.#lastGroup += 1
+    this.#groups.push({
+      writer: this.writer,
+      group: this.#lastGroup,
+      link: '',
+      atMs: event.at,
+      events: [event],
+    })
   }
 }
 
 function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
   if (row.finishedAtMs === undefined) return false
   return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+}
+
+/** What a call costs, roughly: enough to refuse before the heap is full. */
+function bytesOf(outcome: Outcome | undefined): number {
+  return BYTES_PER_CALL + outcomeBytes(outcome)
+}
+
+function outcomeBytes(outcome: Outcome | undefined): number {
+  return outcome?.ok === true ? 2 * outcome.valueJson.length : 0
 }

@@ -126,6 +126,19 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'a call that has ended for good is never taken for another attempt',
+    async run(open) {
+      const store = await open()
+      for (const state of ['succeeded', 'failed'] as const) {
+        const call = sampleCall({ record: state })
+        await store.claim(call)
+        await store.finish({ run: attemptAt(call, 1), state, outcome: success('1'), atMs: 2_000 })
+        assert.equal((await store.reclaim(await mustFind(store, state), 3_000)).kind, 'found')
+        assert.deepEqual((await mustFind(store, state)).outcome, success('1'))
+      }
+    },
+  },
+  {
     name: 'rule 10: a late result is kept beside the outcome and never replaces it',
     async run(open) {
       const store = await open()
@@ -252,6 +265,19 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'rule 13: a released call whose result has expired is a tombstone like any other',
+    async run(open) {
+      const store = await open()
+      const call = sampleCall()
+      await store.claim(call)
+      await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
+      await purgeAll(store, 2_001 + DAY_MS)
+      const seen = await mustFind(store)
+      assert.deepEqual([seen.state, seen.expired], ['released', true])
+      assert.equal((await store.reclaim(seen, 3_000 + DAY_MS)).kind, 'found')
+    },
+  },
+  {
     name: 'rule 13: tombstones go with the journal',
     async run(open) {
       const store = await open()
@@ -275,7 +301,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       )
       const later = { ...CHALLENGE, id: 'challenge-4', atMs: 62_000, expiresAtMs: 122_000 }
       assert.equal((await store.openChallenge(later)).id, 'challenge-4')
-      await store.completeChallenge('challenge-4', 63_000)
+      await store.completeChallenge(CHALLENGE, 63_000)
       assert.equal((await store.findChallenge('challenge-4'))?.status, 'completed')
       assert.equal((await store.openChallenge({ ...later, id: 'challenge-5' })).id, 'challenge-5')
       assert.equal(await store.findChallenge('nobody'), undefined)

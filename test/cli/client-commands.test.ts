@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Services } from '#cli/services'
-import { CallFailure, type FailureClass } from '#client/index'
+import { CallFailure, type FailureClass, type RemoteTool, type RequirementResolvers } from '#client/index'
 import { readEnvironment } from '#config/environment'
 import type { JsonObject } from '#core/json'
 import { chunks, FakeIo } from './fake-io.ts'
@@ -13,17 +13,28 @@ interface Seen {
   tool?: unknown
   input?: JsonObject | undefined
   callId?: string | undefined
+  userId?: string | undefined
+  requirements?: RequirementResolvers | undefined
+}
+
+const LISTED: RemoteTool = {
+  id: 'T.A@1.0.0',
+  name: 'T_A',
+  description: 'Adds.',
+  input: {},
+  output: 'any',
+  requirements: { authorization: [], secrets: [], userId: false },
 }
 
 /** A server that answers each call the same way. */
 function clientOf(answer: Partial<Client>, seen: Seen = {}): Partial<Services> {
   return {
-    connect: async (url, { apiKey }) => {
-      Object.assign(seen, { url, apiKey })
+    connect: async (url, { apiKey, requirements }) => {
+      Object.assign(seen, { url, apiKey, requirements })
       return {
-        list: async () => [],
+        list: async () => [LISTED],
         tryCall: async (tool, input, options) => {
-          Object.assign(seen, { tool, input, callId: options?.callId })
+          Object.assign(seen, { tool, input, callId: options?.callId, userId: options?.userId })
           return { ok: true, value: { sum: 3 }, callId: 'made-here', toolId: 'T.A@1.0.0', retries: 0 }
         },
         ...answer,
@@ -45,7 +56,13 @@ describe('collet call', () => {
     ).toBe(0)
     expect(JSON.parse(io.stdout)).toEqual({ sum: 3 })
     expect(io.stderr).toBe('Call id made-here\n')
-    expect(seen).toEqual({ url: 'http://h:1', apiKey: 'k', tool: 'T.A', input: { a: 1 }, callId: 'mine' })
+    expect(seen).toMatchObject({
+      url: 'http://h:1',
+      apiKey: 'k',
+      tool: 'T.A',
+      input: { a: 1 },
+      callId: 'mine',
+    })
   })
 
   it('reads the input from stdin, and server and key from the environment', async () => {
@@ -85,6 +102,49 @@ describe('collet call', () => {
     expect(io.stderr).toContain('Call id c-1')
   })
 
+  it.each(['T.B', 'T.A@2', 'T.A@1.0.1', 'nonsense'])(
+    'takes %s, which the server does not offer, for a mistake of the command line',
+    async (tool) => {
+      const io = new FakeIo(failing(new CallFailure('server', 'Refused.', { status: 400 })))
+      expect(await io.run('call', tool)).toBe(2)
+    },
+  )
+
+  it.each(['T.A', 'T.A@1', 'T.A@01.0.0'])(
+    'takes the refusal of %s, which it does, as the server’s',
+    async (tool) => {
+      const io = new FakeIo(failing(new CallFailure('server', 'Refused.', { status: 400 })))
+      expect(await io.run('call', tool)).toBe(3)
+    },
+  )
+
+  it('hands over secrets, tokens and the user', async () => {
+    const seen: Seen = {}
+    const io = new FakeIo(clientOf({}, seen), { stdin: chunks('from-stdin\n') })
+    const argv = ['--secret', 'A=a=1', '--secret', 'B=-', '--token', 'google=t', '--user', 'u1']
+    expect(await io.run('call', 'T.A', '{}', ...argv)).toBe(0)
+    expect(seen.userId).toBe('u1')
+    expect(['A', 'B', 'C'].map((id) => seen.requirements?.secrets?.(id, LISTED))).toEqual([
+      'a=1',
+      'from-stdin',
+      undefined,
+    ])
+    const google = { id: 'google', scopes: [], definition: {} }
+    expect(seen.requirements?.authorization?.('google', google, LISTED)).toBe('t')
+  })
+
+  it.each([
+    [['--secret', 'hunter2'], '--secret expects ID=VALUE'],
+    [['--token', 'id='], '--token expects ID=VALUE'],
+    [['--secret', 'A=-', '--token', 'b=-'], 'Only one of'],
+    [['-', '--secret', 'A=-'], 'Only one of'],
+  ])('refuses %j without repeating what may be a secret', async (argv, message) => {
+    const io = new FakeIo()
+    expect(await io.run('call', 'T.A', ...argv)).toBe(2)
+    expect(io.stderr).toContain(message)
+    expect(io.stderr).not.toContain('hunter2')
+  })
+
   it('shows what to change, without obeying what the server wrote', async () => {
     const failure = new CallFailure('validation', 'Bad\u001b[2J input', {
       parameterErrors: { b: 'Must be a number' },
@@ -111,17 +171,7 @@ describe('collet call', () => {
 
 describe('collet tools --url', () => {
   it('lists what the server offers', async () => {
-    const list: Client['list'] = async () => [
-      {
-        id: 'T.A@1.0.0',
-        name: 'T_A',
-        description: 'Adds.',
-        input: {},
-        output: 'any',
-        requirements: { authorization: [], secrets: [], userId: false },
-      },
-    ]
-    const io = new FakeIo(clientOf({ list }))
+    const io = new FakeIo(clientOf({}))
     expect(await io.run('tools', '--url', 'http://h:1')).toBe(0)
     expect(io.stdout).toBe('TOOL       DESCRIPTION\nT.A@1.0.0  Adds.\n')
   })

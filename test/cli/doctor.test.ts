@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { checkClock, checkNode } from '#cli/doctor/check-machine'
+import { REAL_SERVICES } from '#cli/real-services'
 import { readEnvironment } from '#config/environment'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { StoreError } from '#core/store-error'
-import { MemoryStore } from '#store/memory'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet doctor', () => {
@@ -48,7 +49,7 @@ describe('collet doctor', () => {
   }
   const here = (changes = {}) =>
     new FakeIo(
-      { openStore: async () => new MemoryStore() },
+      { checkWritable: async () => undefined },
       { workingFolder: folder, clock: SYSTEM_CLOCK, ...changes },
     )
 
@@ -71,6 +72,18 @@ describe('collet doctor', () => {
     expect(check('clock')).toMatchObject({ level: 'ok' })
   })
 
+  it('leaves no trace in the journal', async () => {
+    key()
+    const path = join(folder, '.collet', 'collet.db')
+    const store = new SqliteStore({ path, masterKey: Buffer.alloc(32) })
+    await store.probe()
+    const before = store.readJournal([], 10)
+    const { check } = await examine(new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK }))
+    expect(check('store')).toMatchObject({ level: 'ok' })
+    expect(store.readJournal([], 10)).toEqual(before)
+    await store.close()
+  })
+
   it('names every problem of the config', async () => {
     config({ prot: 1, server: { hots: 'x' } })
     const io = here()
@@ -85,6 +98,22 @@ describe('collet doctor', () => {
     const { code, check } = await examine(here())
     expect(code).toBe(2)
     expect(check('tools')).toMatchObject({ level: 'fail' })
+  })
+
+  it('OTC-97: reports what serve would refuse, and OTC-103: what it would warn of', async () => {
+    config({ server: { port: 0, host: '0.0.0.0' } })
+    const { code, check } = await examine(here())
+    expect(code).toBe(2)
+    expect(check('access')).toMatchObject({
+      level: 'fail',
+      message: expect.stringContaining('Refusing to listen on 0.0.0.0 without credentials'),
+    })
+    config({ server: { port: 0 }, auth: { apiKeys: [{ id: 'a', key: 'weak' }] } })
+    const warned = await examine(here())
+    expect(warned.code).toBe(0)
+    expect(warned.check('access')).toMatchObject({ level: 'warn' })
+    config({ server: { port: 0 } })
+    expect((await examine(here())).check('access')).toMatchObject({ level: 'ok' })
   })
 
   it('sees a key file that others can read, a broken one and a lost one', async () => {
@@ -116,7 +145,7 @@ describe('collet doctor', () => {
     rmSync(join(folder, '.collet', 'collet.db'))
     database()
     const refusing = new FakeIo(
-      { openStore: () => Promise.reject(new StoreError('unreadable', 'the key does not fit')) },
+      { checkWritable: () => Promise.reject(new StoreError('unreadable', 'the key does not fit')) },
       { workingFolder: folder },
     )
     expect((await examine(refusing)).check('store')?.message).toContain('the key does not fit')

@@ -49,6 +49,8 @@ export class FakeIo {
         this.#listeners.add(listener)
         return () => this.#listeners.delete(listener)
       },
+      onStrayRejection: () => () => {},
+      onUncaughtException: () => () => {},
       exit: (code) => this.exits.push(code),
       startProcess: () => unused('startProcess'),
       ...this.#changes,
@@ -64,6 +66,8 @@ export async function* chunks(...texts: string[]): AsyncIterable<string> {
 const NO_SERVICES: Services = {
   startServer: () => unused('startServer'),
   openStore: () => unused('openStore'),
+  checkWritable: () => unused('checkWritable'),
+  backUp: () => unused('backUp'),
   verifyJournal: () => unused('verifyJournal'),
   connect: () => unused('connect'),
   fetch: () => unused('fetch'),

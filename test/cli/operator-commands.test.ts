@@ -69,6 +69,15 @@ describe("operators' commands", () => {
       expect(services.closed()).toBe(true)
     })
 
+    it('shows whole call ids on a narrow terminal', async () => {
+      const callId = 'a-call-id-that-is-much-longer-than-the-window'
+      let shown = ''
+      const stdout = { write: (text: string) => (shown += text), isTTY: true, columns: 40 }
+      const io = new FakeIo(withStore({ list: () => [{ ...RECORD, callId }] }), { stdout })
+      await io.run('calls', storeFlag())
+      expect(shown).toContain(callId)
+    })
+
     it('gives machines one JSON array', async () => {
       const io = new FakeIo(withStore({ list: () => [RECORD] }))
       await io.run('calls', '--json', storeFlag())
@@ -89,6 +98,7 @@ describe("operators' commands", () => {
   describe('collet calls settle', () => {
     const settling = (result: SettleResult, seen: Settlement[] = []) =>
       withStore({
+        findByRecord: () => RECORD,
         settle: (settlement) => {
           seen.push(settlement)
           return result
@@ -166,8 +176,9 @@ describe("operators' commands", () => {
       return { requests, fetch: send }
     }
 
-    it('rule 29: shows the start token to a server on this machine', async () => {
-      writeFileSync(join(folder, 'start-token'), 'secret-token\n')
+    it('rule 29: shows the start token of the server at that port to it', async () => {
+      writeFileSync(join(folder, 'start-token-4100'), 'secret-token\n')
+      writeFileSync(join(folder, 'start-token-4101'), 'of-another-server\n')
       const { requests, fetch } = server(200, { calls: [] })
       const io = new FakeIo({ fetch })
       expect(await io.run('calls', '--url', 'http://127.0.0.1:4100', storeFlag(), '--state', 'failed')).toBe(
@@ -183,7 +194,7 @@ describe("operators' commands", () => {
     })
 
     it('never shows the start token to another machine', async () => {
-      writeFileSync(join(folder, 'start-token'), 'secret-token\n')
+      writeFileSync(join(folder, 'start-token-443'), 'secret-token\n')
       const io = new FakeIo()
       expect(await io.run('calls', '--url', 'https://tools.example.com', storeFlag())).toBe(2)
       expect(io.stderr).toContain('This needs a credential')

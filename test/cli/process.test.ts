@@ -96,6 +96,15 @@ describe('the collet process', () => {
     expect(await run.ended).toBe(0)
   })
 
+  it('ends like at any other signal when its terminal is closed', async () => {
+    write('collet.config.ts', `export default { tools: [${TOOL}], server: { port: 0 }, store: 'memory:' }`)
+    const run = collet('serve')
+    await run.says(/on http:\S+/)
+    run.child.kill('SIGHUP')
+    expect(await run.ended).toBe(0)
+    expect(run.stderr).toContain('Stopping')
+  })
+
   it('names the file and the line of a tool that throws, and syntax Node cannot strip', async () => {
     write('collet.config.ts', `export default { tools: ['./throws.ts', './enum.ts'] }`)
     write('throws.ts', `\nthrow new Error('no such variable')\nexport {}`)

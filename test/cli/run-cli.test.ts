@@ -58,6 +58,13 @@ describe('collet', () => {
     expect(io.stderr).toContain('There is no config in /nowhere.')
   })
 
+  it('shows in the help which options are required', async () => {
+    const io = new FakeIo()
+    await io.run('calls', 'settle', '--help')
+    expect(io.stdout).toContain('collet calls settle RECORD --as ENDING [--value JSON] --why TEXT [')
+    expect(io.stdout).toMatch(/--as ENDING +Required\. /)
+  })
+
   it('prints the version', async () => {
     const io = new FakeIo()
     expect(await io.run('--version')).toBe(0)

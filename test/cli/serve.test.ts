@@ -89,6 +89,19 @@ describe('collet serve', () => {
     expect(JSON.parse(io.stdout)).toMatchObject({ url: 'http://127.0.0.1:4200', tools: 1 })
   })
 
+  it.each([
+    ['0.0.0.0', true],
+    ['::', true],
+    ['127.0.0.1', false],
+  ])('says of %s whether it listens on all addresses: %s', async (host, all) => {
+    const io = new FakeIo(
+      serving({ closes: 0 }, () => io.stop()),
+      { workingFolder: folder },
+    )
+    expect(await io.run('serve', '--host', host)).toBe(0)
+    expect(io.stdout.includes(`all addresses of this machine (${host})`)).toBe(all)
+  })
+
   it('ends at once at the second request', async () => {
     const closing = Promise.withResolvers<void>()
     const io = new FakeIo(
@@ -127,7 +140,12 @@ describe('collet serve', () => {
       3,
       'Store: the key does not fit',
     ],
-    ['a folder it may not write', () => withCode('EACCES', 'mkdir'), 3, '✗ EACCES'],
+    [
+      'a folder it may not write',
+      () => withCode('EACCES', 'mkdir'),
+      3,
+      'Change the owner or the permissions',
+    ],
   ])('explains %s without a stack', async (_, error, code, message) => {
     const io = new FakeIo({ startServer: () => Promise.reject(error()) }, { workingFolder: folder })
     expect(await io.run('serve')).toBe(code)

@@ -2,11 +2,18 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { format } from 'node:util'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { requireTools } from '#core/require-tools'
+import { Secret } from '#core/secret'
 import { FAILURE_CLASSES } from '#protocols/otc/codec-client-failure'
 import { CLIENT_DIALECTS } from '#protocols/otc/codec-client-wire'
-import { type Play, sendJson, startFakeToolServer } from './fake-tool-server.ts'
+import { startServer } from '#server/start-server'
+import { gmailTools } from '../../examples/demo/services/gmail.ts'
+import { replyJson, startLocalService } from '../../examples/demo/services/local-service.ts'
+import * as calculator from '../../examples/demo/tools/calculator.ts'
+import * as doorbell from '../../examples/demo/tools/doorbell.ts'
+import { testSettings } from '../test-settings.ts'
 
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
 const BLOCK = /```ts\n(.*?)```/gs
@@ -15,49 +22,44 @@ const PRINTS = /console\.log\(.*\) \/\/ → (.*)$/gm
 const guide = await readFile('docs/client.md', 'utf8')
 const blocks = [...guide.matchAll(BLOCK)].map((match) => match[1] ?? '')
 
-function tool(id: string, requirements: JsonObject = {}): JsonObject {
-  const [base = '', version = ''] = id.split('@')
-  return { id, name: base.replace('.', '_'), description: 'd', version, input_schema: {}, requirements }
-}
-
-const TOOLS = [
-  tool('Calculator.Add@1.0.0'),
-  tool('Doorbell.Ring@0.1.0'),
-  tool('Gmail.GetEmails@1.2.0', {
-    authorization: [{ id: 'google', oauth2: { scopes: ['mail'] } }],
-    user_id: true,
-  }),
-]
-
-const play: Play = (request, response) => {
-  if (request.path === '/tools') return sendJson(response, 200, { $schema: 'urn:oxp:1.0', items: TOOLS })
-  const call = isJsonObject(request.body.request) ? request.body.request : {}
-  const input = isJsonObject(call.input) ? call.input : {}
-  if (typeof input.b === 'string') {
-    const problems = { b: 'Must be a number' }
-    return sendJson(response, 422, {
-      message: 'Some input parameters are invalid',
-      parameter_errors: problems,
-    })
-  }
-  return sendJson(response, 200, {
-    result: { call_id: String(call.call_id), success: true, value: answerOf(call, input) },
+/** The demo toolkit with a mailbox of one mail, and the secret of the document when an example signs with it. */
+async function startDemo(source: string) {
+  const gmail = await startLocalService(({ path }, response) =>
+    path.endsWith('/messages')
+      ? replyJson(response, 200, { messages: [{ id: 'm1' }] })
+      : replyJson(response, 200, MAIL),
+  )
+  const secret = /jwt: \{ secret: '([^']+)'/.exec(source)?.[1]
+  const definitions = [
+    ...Object.values(calculator),
+    ...Object.values(doorbell),
+    ...gmailTools({ baseUrl: gmail.url }),
+  ]
+  const settings = testSettings({
+    tools: requireTools(definitions),
+    auth: {
+      apiKeys: [],
+      jwt:
+        secret === undefined
+          ? undefined
+          : { secret: new Secret(secret), audiences: [], maxLifetimeSeconds: 900, tenant: 'default' },
+    },
   })
-}
-
-function answerOf(call: JsonObject, input: JsonObject): JsonValue {
-  switch (call.tool_id) {
-    case 'Calculator.Add@1.0.0':
-      return Number(input.a) + Number(input.b)
-    case 'Gmail.GetEmails@1.2.0':
-      return [`Hello ${isJsonObject(call.context) ? call.context.user_id : 'nobody'}`]
-    default:
-      return null
+  const server = await startServer(settings, { graceMs: 0 })
+  return {
+    url: server.url,
+    async [Symbol.asyncDispose]() {
+      await server.close()
+      await gmail.close()
+      await rm(settings.dataFolder, { recursive: true })
+    },
   }
 }
 
-function shown(value: unknown): string {
-  return (typeof value === 'string' ? value : JSON.stringify(value)).replaceAll('\n', '\\n')
+const MAIL = {
+  id: 'm1',
+  snippet: 'How are you?',
+  payload: { headers: [{ name: 'Subject', value: 'Hello' }] },
 }
 
 describe('docs/client.md', () => {
@@ -78,11 +80,11 @@ describe('docs/client.md', () => {
   it.each(blocks.map((source, place) => [place + 1, source] as const))(
     'example %i runs as shown',
     async (_place, source) => {
-      await using server = await startFakeToolServer(play)
+      await using server = await startDemo(source)
       const folder = await mkdtemp(join(tmpdir(), 'collet-docs-'))
       try {
         const printed: string[] = []
-        vi.spyOn(console, 'log').mockImplementation((value) => void printed.push(shown(value)))
+        vi.spyOn(console, 'log').mockImplementation((...said) => void printed.push(format(...said)))
         const file = join(folder, 'example.ts')
         const entry = pathToFileURL(join(process.cwd(), 'src/client/index.ts')).href
         await writeFile(file, source.replace('collet/client', entry).replaceAll(DOCUMENTED_URL, server.url))

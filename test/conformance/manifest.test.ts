@@ -5,11 +5,15 @@ import { readSourceFiles } from '../source-files.ts'
 const ledger = readFileSync(new URL('../../docs/specs/otc.md', import.meta.url), 'utf8')
 const required = [...new Set([...ledger.matchAll(/^\| (OTC-\d+) \|/gm)].map(([, id = '']) => id))]
 
+/** `it('title'`, `it.each(table)('title'`: the table counts too, because its rows are part of the titles. */
+const TITLED = /\b(?:it|describe)(\.each(?:<[^(]*>)?\([\s\S]*?\))?\(\s*(['"`])([\s\S]*?)\2/g
+const COMMENT = /^\s*(?:\/\/.*|\/\*\*[\s\S]*?\*\/)$/gm
+
 /** Ids in the titles of tests and in the vectors those tests run; a mention in a comment does not count. */
 function citedIds(): ReadonlySet<string> {
   const titles = readSourceFiles('{src,test}/**/*.test.ts').flatMap(({ text }) =>
-    [...text.matchAll(/\b(?:it|describe)(?:\.each\([\s\S]*?\))?\(\s*(['"`])([\s\S]*?)\1/g)].map(
-      ([, , title = '']) => title,
+    [...text.replaceAll(COMMENT, '').matchAll(TITLED)].map(
+      ([, table = '', , title = '']) => `${title}\n${table}`,
     ),
   )
   const vectors = readFileSync(new URL('../../vectors/otc.jsonl', import.meta.url), 'utf8')

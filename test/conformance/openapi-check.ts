@@ -2,13 +2,14 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import { otcOpenApi } from '#protocols/otc/openapi'
 import { atPointer } from './vector-match.ts'
 
-/** Checks answers against the OpenAPI document: path, method, status, and the JSON body's schema. */
-export class OpenApiCheck {
-  readonly document = otcOpenApi('0.0.0-test')
+/** Checks answers against an OpenAPI document: path, method, status, and the JSON body's schema. */
+export class DocumentCheck<Document extends { readonly components: object }> {
+  readonly document: Document
   readonly #ajv = new Ajv2020({ strict: true, strictRequired: false, validateFormats: false })
   readonly #validators = new Map<string, ValidateFunction>()
 
-  constructor() {
+  constructor(document: Document) {
+    this.document = document
     this.#ajv.addKeyword({ keyword: 'components', schemaType: 'object' })
     this.#ajv.addSchema({ $id: 'openapi', components: this.document.components })
   }
@@ -37,5 +38,12 @@ export class OpenApiCheck {
     const validate = this.compile(json.value)
     if (validate(JSON.parse(answer.text))) return []
     return [`${where}: ${this.#ajv.errorsText(validate.errors)}: ${answer.text}`]
+  }
+}
+
+/** The same for OTC. */
+export class OpenApiCheck extends DocumentCheck<ReturnType<typeof otcOpenApi>> {
+  constructor() {
+    super(otcOpenApi('0.0.0-test'))
   }
 }

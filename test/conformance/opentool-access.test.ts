@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
-import { request as httpRequest } from 'node:http'
+import { createServer, request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dereference, load, type OpenToolDocument, validate } from '#protocols/opentool/index'
 import { StartRefused } from '#server/start-refused'
+import type { FixtureFunction } from './opentool-fixtures.ts'
 import { startOpentoolServer } from './opentool-test-server.ts'
 import { specialFunctions } from './opentool-tools.ts'
 
@@ -245,6 +246,29 @@ describe('what a call needs beyond its arguments', () => {
       { 'collet-authorization': '', 'collet-secret': ' ,', 'collet-user': '' },
     )
     expect(Object.keys(json.error.data.missing_requirements)).toEqual(['authorization', 'secrets', 'user_id'])
+  })
+
+  it('the trace of the request goes on through what the tool fetches', async () => {
+    const upstream = createServer((request, response) => response.end(request.headers.traceparent))
+    await new Promise<void>((listening) => upstream.listen(0, '127.0.0.1', listening))
+    const address = upstream.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    const tool: FixtureFunction = {
+      id: 'Trace.Ask@1.0.0',
+      description: 'Asks another server which trace it sees.',
+      input: {},
+      output: {},
+      run: async (_input, { fetch }) => await (await fetch(`http://127.0.0.1:${port}/`)).text(),
+    }
+    try {
+      await using tracing = await startOpentoolServer({ tools: [tool] })
+      const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+      const { json, headers } = await tracing.call('Trace_Ask', {}, { traceparent })
+      expect(json.result.result).toBe(headers.traceparent)
+      expect(headers.traceparent).toMatch(/^00-0af7651916cd43dd8448eb211c80319c-(?!b7ad6b7169203331)/)
+    } finally {
+      upstream.close()
+    }
   })
 
   it('rule 11: a draining server says so inside the envelope', async () => {

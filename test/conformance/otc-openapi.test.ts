@@ -1,25 +1,27 @@
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { OpenApiCheck } from './openapi-check.ts'
-import { otcTestServer } from './otc-test-server.ts'
+import { otcTestServer, stopOtcServers } from './otc-test-server.ts'
 
 const check = new OpenApiCheck()
 
+afterAll(stopOtcServers)
+
 describe('/openapi.json', () => {
   it('is served to anybody', async () => {
-    const { ask } = otcTestServer({ apiKeys: true })
+    const { ask } = await otcTestServer({ apiKeys: true })
     const { status, json } = await ask('GET', '/openapi.json')
     expect(status).toBe(200)
     expect(json).toEqual(JSON.parse(JSON.stringify(check.document)))
     expect(json.openapi).toBe('3.1.0')
   })
 
-  it('describes exactly the routes that exist', () => {
+  it('describes exactly the routes that exist', async () => {
     const documented = Object.entries(check.document.paths).flatMap(([path, item]) =>
       Object.keys(item)
         .filter((member) => member !== 'parameters')
         .map((method) => `${method.toUpperCase()} ${path}`),
     )
-    const { routes } = otcTestServer()
+    const { routes } = await otcTestServer()
     const served = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     expect(documented.toSorted()).toEqual(served.toSorted())
   })

@@ -1,13 +1,42 @@
-import { describe, expect, it } from 'vitest'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { ANONYMOUS } from '#core/principal'
+import { requireTools } from '#core/require-tools'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { FakeClock } from '#testing/fake-clock'
+import { callRequest, gist, openTestDesk } from '#testing/test-desk'
 import type { FixtureTool } from './otc-fixtures.ts'
-import { otcTestServer } from './otc-test-server.ts'
+import { type OtcTestServerOptions, otcTestServer, stopOtcServers } from './otc-test-server.ts'
 
 const ADD = { tool_id: 'Calculator.Add@1.0.0', input: { a: 1, b: 2 } }
-const RING = { tool_id: 'Doorbell.Ring@0.1.0', input: { doorbell_id: 'doorbell42' } }
+const EMAILS = { tool_id: 'Gmail.GetEmails@1.2.0' }
+
+afterAll(stopOtcServers)
+
+/** A tool that runs until it is aborted, and says when it started. */
+function endlessTool() {
+  const started = Promise.withResolvers<void>()
+  const tool: FixtureTool = {
+    id: 'Slow.Wait@1.0.0',
+    description: 'Waits until it is told to stop.',
+    input: {},
+    output: null,
+    run: (_input, { signal }) => {
+      started.resolve()
+      return new Promise((_resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+      })
+    },
+  }
+  return { tool, started: started.promise }
+}
 
 describe('own calls (rule 10)', () => {
   it('shows state and outcome to the principal that called, and to nobody else', async () => {
-    const { ask } = otcTestServer({ apiKeys: true })
+    const { ask } = await otcTestServer({ apiKeys: true, clock: new FakeClock(1_000) })
     const alice = { 'OXP-API-Key': 'k-alice' }
     await ask('POST', '/tools/call', { headers: alice, body: { request: { ...ADD, call_id: 'a/b c' } } })
     const { status, json, headers } = await ask('GET', '/calls/a%2Fb%20c', { headers: alice })
@@ -16,14 +45,14 @@ describe('own calls (rule 10)', () => {
     expect(json).toEqual({
       $schema: 'urn:oxp:1.0',
       call_id: 'a/b c',
-      record: 'record-of-a/b c',
+      record: expect.stringMatching(/^[\w-]{24}$/),
       tool_id: 'Calculator.Add@1.0.0',
       state: 'succeeded',
       attempt: 1,
-      created_at: '1970-01-01T00:00:00.000Z',
+      created_at: '1970-01-01T00:00:01.000Z',
       finished_at: '1970-01-01T00:00:01.000Z',
       expired: false,
-      result: { call_id: 'a/b c', duration: 1.5, success: true, value: 3 },
+      result: { call_id: 'a/b c', duration: 0, success: true, value: 3 },
     })
     const bob = await ask('GET', '/calls/a%2Fb%20c', { headers: { 'OXP-API-Key': 'k-bob' } })
     const unknown = await ask('GET', '/calls/none', { headers: { 'OXP-API-Key': 'k-bob' } })
@@ -31,39 +60,69 @@ describe('own calls (rule 10)', () => {
     expect(bob.text).toBe(unknown.text)
   })
 
-  it('asks a running call to stop with 202, and tells how an ended one ended', async () => {
-    const { ask } = otcTestServer()
-    const slow = { ...RING, call_id: 'slow', input: { doorbell_id: 'doorbell-slow' } }
-    const running = ask('POST', '/tools/call', { body: { request: slow } })
-    const asked = await ask('DELETE', '/calls/slow')
-    expect(asked).toMatchObject({ status: 202, json: { state: 'running' } })
-    expect(asked.json).not.toHaveProperty('result')
-    await running
-    expect(await ask('DELETE', '/calls/slow')).toMatchObject({ status: 200, json: { state: 'failed' } })
-    expect(await ask('DELETE', '/calls/none')).toMatchObject({
+  it('ends a running call, tells how it ended, and tells the same again', async () => {
+    const { tool, started } = endlessTool()
+    const { ask } = await otcTestServer({ tools: [tool], apiKeys: true })
+    const alice = { 'OXP-API-Key': 'k-alice' }
+    const request = { tool_id: tool.id, call_id: 'slow' }
+    const running = ask('POST', '/tools/call', { headers: alice, body: { request } })
+    await started
+    const seen = await ask('GET', '/calls/slow', { headers: alice })
+    expect(seen).toMatchObject({ status: 200, json: { state: 'running' } })
+    expect(seen.json).not.toHaveProperty('result')
+    expect(await ask('DELETE', '/calls/slow', { headers: { 'OXP-API-Key': 'k-bob' } })).toMatchObject({
+      status: 404,
+    })
+    const ended = await ask('DELETE', '/calls/slow', { headers: alice })
+    expect(ended).toMatchObject({ status: 200, json: { state: 'failed', result: { success: false } } })
+    const answer = await running
+    expect(answer).toMatchObject({ status: 200, headers: { 'collet-error-code': 'cancelled' } })
+    expect(answer.json.result).toEqual(ended.json.result)
+    expect((await ask('DELETE', '/calls/slow', { headers: alice })).json).toEqual(ended.json)
+    expect(await ask('DELETE', '/calls/none', { headers: alice })).toMatchObject({
       status: 404,
       json: { message: expect.any(String) },
     })
   })
+
+  it('asks a call that another process runs to stop with 202, and it ends there', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
+    const masterKey = randomBytes(32)
+    const [theirs, ours] = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
+    if (theirs === undefined || ours === undefined) throw new Error('two stores were asked for')
+    const { tool, started } = endlessTool()
+    const other = openTestDesk(requireTools([tool]), { store: theirs })
+    const { ask } = await otcTestServer({ tools: [tool], store: ours })
+    const running = other.call(ANONYMOUS, callRequest(tool.id, { key: 'slow' }))
+    await started
+    const asked = await ask('DELETE', '/calls/slow')
+    expect(asked).toMatchObject({ status: 202, json: { state: 'running' } })
+    expect(asked.json).not.toHaveProperty('result')
+    expect(gist(await running)).toBe('cancelled')
+    expect(await ask('DELETE', '/calls/slow')).toMatchObject({ status: 200, json: { state: 'failed' } })
+    await Promise.all([other.drain(0), stopOtcServers()])
+    await theirs.close()
+    await ours.close()
+    rmSync(folder, { recursive: true })
+  })
 })
 
 describe('challenges', () => {
-  async function challenged(tool?: FixtureTool) {
-    const server = otcTestServer(tool === undefined ? {} : { tools: [tool] })
-    const toolId = tool?.id ?? 'Gmail.GetEmails'
-    const { json } = await server.ask('POST', '/tools/call', { body: { request: { tool_id: toolId } } })
+  async function challenged(options: OtcTestServerOptions = {}) {
+    const server = await otcTestServer(options)
+    const request = { tool_id: options.tools?.[0]?.id ?? EMAILS.tool_id, context: { user_id: 'u' } }
+    const { json } = await server.ask('POST', '/tools/call', { body: { request } })
     return { ...server, challenge: json.missing_requirements.authorization[0] }
   }
 
-  it('OTC-78: check_url answers 200 with the status and nothing else, to anybody', async () => {
-    const { ask, gateway, challenge } = await challenged()
+  it('OTC-78: check_url answers 200 with the status and nothing else, to anybody, until the token came', async () => {
+    const { ask, challenge } = await challenged({ apiKeys: false })
     const path = new URL(challenge.check_url).pathname
     expect(await ask('GET', path)).toMatchObject({ status: 200, text: '{"status":"pending"}' })
-    for (const status of ['completed', 'failed'] as const) {
-      const record = gateway.challenges.get(challenge.id)
-      if (record !== undefined) gateway.challenges.set(challenge.id, { ...record, status })
-      expect((await ask('GET', path)).json).toEqual({ status })
-    }
+    const context = { authorization: [{ id: 'google', token: 'ya29.tok' }], user_id: 'u' }
+    const called = await ask('POST', '/tools/call', { body: { request: { ...EMAILS, context } } })
+    expect(called.json.result).toMatchObject({ success: true })
+    expect(await ask('GET', path)).toMatchObject({ status: 200, text: '{"status":"completed"}' })
     expect(await ask('GET', '/challenges/none/status')).toMatchObject({
       status: 404,
       json: { message: expect.any(String) },
@@ -71,10 +130,24 @@ describe('challenges', () => {
   })
 
   it('OTC-78: a challenge nobody met in time has failed', async () => {
-    const { ask, gateway, challenge } = await challenged()
-    const record = gateway.challenges.get(challenge.id)
-    if (record !== undefined) gateway.challenges.set(challenge.id, { ...record, expiresAtMs: 1 })
-    expect((await ask('GET', `/challenges/${challenge.id}/status`)).json).toEqual({ status: 'failed' })
+    const clock = new FakeClock()
+    const { ask, challenge } = await challenged({ clock })
+    const status = async () => (await ask('GET', `/challenges/${challenge.id}/status`)).json.status
+    clock.advance(10 * 60_000 - 1)
+    expect(await status()).toBe('pending')
+    clock.advance(1)
+    expect(await status()).toBe('failed')
+  })
+
+  it('OTC-78: asking again for the same need gives the same challenge, and a new one after it failed', async () => {
+    const clock = new FakeClock()
+    const { ask, challenge } = await challenged({ clock })
+    const request = { ...EMAILS, context: { user_id: 'u' } }
+    const again = async () =>
+      (await ask('POST', '/tools/call', { body: { request } })).json.missing_requirements.authorization[0].id
+    expect(await again()).toBe(challenge.id)
+    clock.advance(10 * 60_000)
+    expect(await again()).not.toBe(challenge.id)
   })
 
   it('T-16: url shows which provider is meant and how to pass its token', async () => {
@@ -90,14 +163,15 @@ describe('challenges', () => {
 
   it('the page runs nothing and escapes everything', async () => {
     const hostile = `<script>alert("1")</script>'&`
-    const { ask, challenge } = await challenged({
+    const evil: FixtureTool = {
       id: 'Evil.Tool@1.0.0',
       description: 'd',
       input: {},
       output: null,
       requirements: { authorization: [{ id: hostile, oauth2: { scopes: [hostile] } }] },
       run: () => null,
-    })
+    }
+    const { ask, challenge } = await challenged({ tools: [evil] })
     const { headers, text } = await ask('GET', `/challenges/${challenge.id}`)
     expect(text).not.toContain('<script')
     expect(headers['content-security-policy']).toMatch(

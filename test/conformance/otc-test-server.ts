@@ -1,17 +1,33 @@
 import { expect } from 'vitest'
+import type { Settings } from '#config/settings'
+import type { CallDesk } from '#core/call/call-desk'
 import type { JsonValue } from '#core/json'
+import { type Clock, SYSTEM_CLOCK } from '#core/ports/clock'
+import type { Store } from '#core/ports/store'
+import { Registry } from '#core/registry'
+import { requireTools } from '#core/require-tools'
+import { Secret } from '#core/secret'
+import type { HttpRoute } from '#protocols/http-exchange'
 import type { OtcOptions } from '#protocols/otc/index'
 import { otcRoutes } from '#protocols/otc/routes'
-import { FakeGateway, fakeTool } from './fake-gateway.ts'
+import { RoutePath } from '#server/route-path'
+import { MemoryStore } from '#store/memory'
+import { openTestDesk } from '#testing/test-desk'
+import { startApp, stopApps } from '../server/start-app.ts'
+import { httpSend } from './http-send.ts'
 import { OpenApiCheck } from './openapi-check.ts'
 import { type FixtureTool, otcFixtures } from './otc-fixtures.ts'
 import type { VectorResponse } from './otc-vectors.ts'
-import { type RouteServerOptions, routeSend } from './route-server.ts'
 
-export interface OtcTestServerOptions extends RouteServerOptions, Partial<OtcOptions> {
+export interface OtcTestServerOptions extends Partial<OtcOptions> {
   readonly tools?: readonly FixtureTool[]
-  readonly ready?: boolean
   readonly toolkits?: ReadonlyMap<string, string>
+  readonly store?: Store
+  readonly clock?: Clock
+  /** Knows the keys `k-alice` and `k-bob`. */
+  readonly apiKeys?: boolean
+  /** False: the server drains from the start. */
+  readonly ready?: boolean
 }
 
 export interface JsonAnswer extends VectorResponse {
@@ -19,43 +35,79 @@ export interface JsonAnswer extends VectorResponse {
   readonly json: any
 }
 
-const openApi = new OpenApiCheck()
-
-/** The routes over the fixture tools; every answer is also checked against the OpenAPI document. */
-export function otcTestServer(options: OtcTestServerOptions = {}) {
-  const tools = options.tools ?? otcFixtures().tools
-  const gateway = new FakeGateway({
-    tools: tools.map(fakeTool),
-    ...(options.ready === undefined ? {} : { ready: options.ready }),
-    ...(options.toolkits === undefined ? {} : { toolkits: options.toolkits }),
-  })
-  const routes = otcRoutes(gateway, { serverVersion: '0.0.0-test', ...options })
-  const send = routeSend(routes, {
-    ...options,
-    onAnswer: ({ method, path }, { status, text, headers }) => {
-      if (headers['content-encoding'] === undefined) {
-        expect(openApi.findings({ method, path, status, text })).toEqual([])
-      }
-      expect(headers['oxp-version']).toBe('1.0')
-    },
-  })
-  const ask = async (method: string, path: string, sent: Sent = {}): Promise<JsonAnswer> => {
-    const { headers = {}, body } = sent
-    const response = await send({
-      method,
-      path,
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-    })
-    const isJson =
-      response.headers['content-type'] === 'application/json' &&
-      response.headers['content-encoding'] === undefined
-    return { ...response, json: isJson ? JSON.parse(response.text) : undefined }
-  }
-  return { gateway, routes, ask }
+export interface OtcTestServer {
+  readonly desk: CallDesk
+  readonly routes: readonly HttpRoute[]
+  /** Invocations of the fixture tools so far, by full tool id. */
+  readonly runs: ReadonlyMap<string, number>
+  ask(method: string, path: string, sent?: Sent): Promise<JsonAnswer>
 }
 
 export interface Sent {
   readonly headers?: Record<string, string>
   readonly body?: JsonValue
+}
+
+const openApi = new OpenApiCheck()
+const desks: CallDesk[] = []
+
+/**
+ * The protocol on the real pipeline and store behind the real HTTP server, with options that a config cannot set.
+ * Every answer is also checked against the OpenAPI document.
+ */
+export async function otcTestServer(options: OtcTestServerOptions = {}): Promise<OtcTestServer> {
+  const { tools: definitions, runs } =
+    options.tools === undefined ? otcFixtures() : { tools: options.tools, runs: new Map<string, number>() }
+  const desk = openTestDesk([], {
+    registry: new Registry(requireTools(definitions), options.toolkits),
+    store: options.store ?? new MemoryStore(),
+    clock: options.clock ?? SYSTEM_CLOCK,
+  })
+  desks.push(desk)
+  if (options.ready === false) await desk.drain(0)
+  const routes = otcRoutes(desk, { serverVersion: '0.0.0-test', ...options })
+  const { url } = await startApp({ routes, auth: authOf(options) })
+  const send = httpSend(url)
+  const ask = async (method: string, path: string, sent: Sent = {}): Promise<JsonAnswer> => {
+    const { headers = {}, body } = sent
+    const response = await send({
+      method,
+      path,
+      headers: body === undefined ? headers : { 'Content-Type': 'application/json', ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    })
+    checkDocumented(routes, { method, path, ...response })
+    const isJson = response.headers['content-type'] === 'application/json'
+    return { ...response, json: isJson && response.text !== '' ? JSON.parse(response.text) : undefined }
+  }
+  return { desk, routes, runs, ask }
+}
+
+export async function stopOtcServers(): Promise<void> {
+  await stopApps()
+  await Promise.all(desks.splice(0).map((desk) => desk.drain(0)))
+}
+
+function authOf({ apiKeys }: OtcTestServerOptions): Settings['auth'] {
+  const ids = apiKeys === true ? ['alice', 'bob'] : []
+  return {
+    apiKeys: ids.map((id) => ({ id, key: new Secret(`k-${id}`), tenant: 'default', scopes: [] })),
+    jwt: undefined,
+  }
+}
+
+function checkDocumented(
+  routes: readonly HttpRoute[],
+  answer: VectorResponse & { readonly method: string; readonly path: string },
+): void {
+  const { pathname } = new URL(answer.path, 'http://127.0.0.1')
+  const route = routes.find(
+    ({ method, path }) => method === answer.method && new RoutePath(path).match(pathname) !== undefined,
+  )
+  if (route === undefined) return
+  const { status, text, headers } = answer
+  if (status !== 304) {
+    expect(openApi.findings({ method: route.method, path: route.path, status, text })).toEqual([])
+  }
+  expect(headers['oxp-version']).toBe('1.0')
 }

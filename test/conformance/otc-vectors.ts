@@ -56,7 +56,7 @@ const vectorShape = z.strictObject({
 })
 
 export type ServerVector = z.infer<typeof vectorShape>
-type Step = z.infer<typeof stepShape>
+export type Step = z.infer<typeof stepShape>
 
 interface Answered {
   readonly response: VectorResponse
@@ -89,7 +89,7 @@ export async function checkServerVector(
   }
 }
 
-function stepsOf({ req, expect, steps }: ServerVector): readonly Step[] {
+export function stepsOf({ req, expect, steps }: ServerVector): readonly Step[] {
   return steps ?? (req !== undefined && expect !== undefined ? [{ req, expect }] : [])
 }
 
@@ -113,7 +113,7 @@ async function checkAtOnce(steps: readonly Step[], server: VectorServer): Promis
 }
 
 async function ask(step: Step, earlier: readonly Answered[], server: VectorServer): Promise<Answered> {
-  const { method, path, headers, body } = requestShape.parse(fillPlaceholders(step.req, earlier))
+  const { method, path, headers, body } = fillRequest(step, earlier)
   const hasType = Object.keys(headers).some((name) => name.toLowerCase() === 'content-type')
   const response = await server.send({
     method,
@@ -124,13 +124,14 @@ async function ask(step: Step, earlier: readonly Answered[], server: VectorServe
   return { response, json: parseOrUndefined(response.text) }
 }
 
-function fillPlaceholders(request: unknown, earlier: readonly Answered[]): unknown {
-  const text = JSON.stringify(request)
+/** A request with the legend's `{{…}}` filled in. */
+export function fillRequest({ req }: Step, earlier: readonly Answered[] = []): Step['req'] {
+  const text = JSON.stringify(req)
     .replaceAll(/\{\{jwt:([a-z0-9-]+)\}\}/g, (_whole, kind) => vectorJwt(z.enum(JWT_KINDS).parse(kind)))
     .replaceAll(/\{\{step(\d+):([^}]*)\}\}/g, (_whole, step, pointer) =>
       JSON.stringify(String(atPointer(earlier[Number(step)]?.json, String(pointer))?.value)).slice(1, -1),
     )
-  return JSON.parse(text)
+  return requestShape.parse(JSON.parse(text))
 }
 
 function stepFindings({ expect }: Step, index: number, answers: readonly Answered[]): readonly string[] {
@@ -163,7 +164,7 @@ function noStep(): Found {
 }
 
 /** `runs` is exact: tools it does not name must not have run. */
-function runFindings(
+export function runFindings(
   expected: Readonly<Record<string, number>> | undefined,
   before: ReadonlyMap<string, number>,
   after: ReadonlyMap<string, number>,

@@ -1,30 +1,24 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type ServerProcess, startCollet } from '../e2e/server-process.ts'
+import { type ServerProcess, startCollet, startServerProcess } from '../e2e/server-process.ts'
+import { installProject } from './installed-project.ts'
 import { type MarkdownBlock, readBlocks } from './markdown-blocks.ts'
 import { matchesSample } from './matches-sample.ts'
 
 const run = promisify(execFile)
 const ROOT = resolve(import.meta.dirname, '../..')
-const NODE = [process.execPath, '--conditions=source', '--disable-warning=ExperimentalWarning']
+const BUILD_LIMIT_MS = 60_000
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
 
 let folder: string
 let server: ServerProcess
-
-/** A project as a newcomer has it: a config, and this package under node_modules. */
-function makeProject(): string {
-  const project = mkdtempSync(join(tmpdir(), 'collet-docs-'))
-  mkdirSync(join(project, 'node_modules'))
-  symlinkSync(ROOT, join(project, 'node_modules/collet'))
-  symlinkSync(join(ROOT, 'node_modules/zod'), join(project, 'node_modules/zod'))
-  writeFileSync(join(project, 'package.json'), '{"type":"module"}')
-  return project
-}
+/** With the built package installed. */
+let project: string
+const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}`, NODE_OPTIONS: '' }
 
 /** Runs a shell block against the test's server instead of the documented address. */
 async function runShell(block: string): Promise<string> {
@@ -41,76 +35,119 @@ async function runShell(block: string): Promise<string> {
 }
 
 beforeAll(async () => {
-  folder = makeProject()
+  folder = mkdtempSync(join(tmpdir(), 'collet-docs-'))
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
   writeFileSync(
     join(folder, 'collet.config.ts'),
     `import demo from ${JSON.stringify(join(ROOT, 'examples/demo/collet.config.ts'))}
      export default { ...demo, server: { port: 0 } }`,
   )
   server = await startCollet(['serve'], { cwd: folder })
-})
+  project = installProject()
+}, BUILD_LIMIT_MS)
 
 afterAll(async () => {
   await server.stop()
-  rmSync(folder, { recursive: true })
+  for (const made of [folder, project]) rmSync(made, { recursive: true })
 })
 
+/** Run one after the other in a project of their own, below. */
+const IN_A_PROJECT = new Set(['npm install collet zod\n', 'npx collet serve\n', 'node call.ts\n'])
 /** `npm ci` ran before any test could; `npm start` has an end-to-end test of its own. */
-const RUN_ELSEWHERE = new Set(['npm ci && npm start\n'])
+const RUN_ELSEWHERE = new Set(['npm ci && npm start\n', ...IN_A_PROJECT])
 
-describe.each(['README.md', 'docs/protocols/otc.md'])('the shell blocks of %s', (file) => {
-  const blocks = readBlocks(file)
-  const shell = blocks
-    .map((block, index) => ({ block, sample: sampleAfter(blocks, index) }))
-    .filter(({ block }) => block.language === 'sh' && !RUN_ELSEWHERE.has(block.text))
+describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md'])(
+  'the shell blocks of %s',
+  (file) => {
+    const blocks = readBlocks(file)
+    const shell = blocks
+      .map((block, index) => ({ block, sample: sampleAfter(blocks, index) }))
+      .filter(({ block }) => block.language === 'sh' && !RUN_ELSEWHERE.has(block.text))
 
-  it('are there', () => {
-    expect(shell.length).toBeGreaterThan(1)
-  })
+    it('are there', () => {
+      expect(shell.length).toBeGreaterThan(1)
+    })
 
-  it.each(shell.map(({ block, sample }) => [block.line, block, sample] as const))(
-    'line %i runs and answers what is shown',
-    async (_line, block, sample) => {
-      const output = await runShell(block.text)
-      if (sample === undefined) return
-      const lastAnswer: unknown = JSON.parse(output.slice(output.lastIndexOf('{"$schema"')))
-      const shown: unknown = JSON.parse(sample.text.replaceAll(DOCUMENTED_URL, server.url))
-      if (!matchesSample(shown, lastAnswer)) expect(lastAnswer).toEqual(shown)
-    },
-  )
-})
+    it.each(shell.map(({ block, sample }) => [block.line, block, sample] as const))(
+      'line %i runs and answers what is shown',
+      async (_line, block, sample) => {
+        const output = await runShell(block.text)
+        if (sample === undefined) return
+        const lastAnswer: unknown = JSON.parse(output.slice(lastAnswerStart(output)))
+        const shown: unknown = JSON.parse(sample.text.replaceAll(DOCUMENTED_URL, server.url))
+        if (!matchesSample(shown, lastAnswer)) expect(lastAnswer).toEqual(shown)
+      },
+    )
+  },
+)
+
+/** Answers follow each other without a space; an OTC answer begins with `$schema`, an openwop one with its id. */
+function lastAnswerStart(output: string): number {
+  return Math.max(0, output.lastIndexOf('{"$schema"'), output.lastIndexOf('{"toolId"'))
+}
 
 function sampleAfter(blocks: readonly MarkdownBlock[], index: number): MarkdownBlock | undefined {
   const next = blocks[index + 1]
   return next?.language === 'json' ? next : undefined
 }
 
-describe('the TypeScript blocks of README.md', () => {
-  const [config, client] = readBlocks('README.md').filter(({ language }) => language === 'ts')
-
-  it('the config loads and its tool is listed', async () => {
-    const project = makeProject()
-    mkdirSync(join(project, 'tools'))
-    writeFileSync(join(project, 'collet.config.ts'), config?.text ?? '')
-    writeFileSync(
-      join(project, 'tools/greet.ts'),
-      "import { tool } from 'collet'\nexport const greet = tool({ id: 'Hello.Greet@1.0.0', description: 'Greets.', input: {}, output: { type: 'string' }, run: () => 'hi' })\n",
-    )
-    const [node = '', ...flags] = NODE
-    const { stdout } = await run(node, [...flags, join(ROOT, 'src/cli/main.ts'), 'tools', '--json'], {
-      cwd: project,
-    })
-    rmSync(project, { recursive: true })
-    expect(stdout).toContain('Calculator.Add@1.0.0')
-    expect(stdout).toContain('Hello.Greet@1.0.0')
+describe('"In your own project" of README.md', () => {
+  const blocks = readBlocks('README.md')
+  const commands = blocks.filter(({ text }) => IN_A_PROJECT.has(text)).map(({ text }) => text.trim())
+  const files = blocks.filter(({ language }) => language === 'ts')
+  it('works as printed, in an empty project with the package installed', async () => {
+    expect(commands).toEqual(['npm install collet zod', 'npx collet serve', 'node call.ts'])
+    const [, serve, call = ''] = commands
+    const [config, client] = files
+    writeFileSync(join(project, fileOf(config)), config?.text ?? '')
+    const own = await startServerProcess('sh', ['-c', `${serve} --port 0`], { cwd: project, env })
+    try {
+      writeFileSync(join(project, fileOf(client)), (client?.text ?? '').replaceAll(DOCUMENTED_URL, own.url))
+      const { stdout, stderr } = await run('sh', ['-c', call], { cwd: project, env })
+      expect(stdout).toBe('5\n')
+      expect(stderr).toBe('')
+      expect(own.output()).not.toMatch(/warning|undefined/i)
+    } finally {
+      await own.stop()
+    }
   })
 
-  it('the client calls the tool', async () => {
-    const file = join(folder, 'call.ts')
-    writeFileSync(file, (client?.text ?? '').replaceAll(DOCUMENTED_URL, server.url))
-    const [node = '', ...flags] = NODE
-    const { stdout } = await run(node, [...flags, file], { cwd: folder })
-    expect(stdout).toBe('5\n')
+  it('says in each file what to call it, and names it in the text', () => {
+    const text = readFileSync(join(ROOT, 'README.md'), 'utf8')
+    expect(files.map(fileOf)).toEqual(['collet.config.ts', 'call.ts'])
+    for (const file of files.map(fileOf)) expect(text).toContain(`\`${file}\``)
+  })
+})
+
+describe('docs/embedding.md', () => {
+  const files = readBlocks('docs/embedding.md')
+
+  it('has an example of each', () => {
+    expect(files.map(fileOf)).toEqual(['gateway.ts', 'serve.ts', 'greet.test.ts'])
+  })
+
+  it.each(files.map((block) => [fileOf(block), block] as const))(
+    '%s runs as printed',
+    async (name, { text }) => {
+      writeFileSync(join(project, name), text)
+      const { stdout } = await run(process.execPath, [name], { cwd: project, env })
+      const printed = [...text.matchAll(/console\.log\(.*\) \/\/ → (.*)$/gm)].map(([, shown]) => shown)
+      if (printed.length > 0) expect(stdout.trimEnd().split('\n')).toEqual(printed)
+      else expect(stdout).toMatch(/pass 1$/m)
+    },
+  )
+})
+
+/** The name in the comment on a block's first line. */
+function fileOf(block: MarkdownBlock | undefined): string {
+  return /^\/\/ (\S+)\n/.exec(block?.text ?? '')?.[1] ?? ''
+}
+
+describe('README.md', () => {
+  it('is short, and shows a call before line 20', () => {
+    const lines = readFileSync(join(ROOT, 'README.md'), 'utf8').split('\n')
+    expect(lines.length).toBeLessThan(120)
+    expect(readBlocks('README.md')[0]?.line).toBeLessThan(20)
   })
 })
 

@@ -53,7 +53,8 @@ function tarballUrl(registry: string, path: string, { version = '' }: LockedPack
 
 beforeAll(() => {
   project = mkdtempSync(join(tmpdir(), 'collet-packed-'))
-  execFileSync(process.execPath, [join(ROOT, 'scripts/build.mjs')], { cwd: ROOT, stdio: 'pipe' })
+  // Packing builds by itself, so that nobody publishes an old build or none.
+  rmSync(join(ROOT, 'dist'), { recursive: true, force: true })
   execFileSync('npm', ['pack', '--silent', '--pack-destination', project], { cwd: ROOT, stdio: 'pipe' })
   writeProject(readdirSync(project).find((name) => name.endsWith('.tgz')) ?? '')
   npm('ci', '--offline')
@@ -108,8 +109,10 @@ describe('the packed package, installed elsewhere', () => {
       'README.md',
       'bin',
       'dist',
+      'docs',
       'package.json',
       'vectors',
     ])
+    expect(readdirSync(join(project, 'node_modules/collet/docs'))).toEqual(['errors.md'])
   })
 })

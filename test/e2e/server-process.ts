@@ -13,6 +13,8 @@ export interface ServerProcess {
   output(): string
   /** Milliseconds from spawning to the line with the URL. */
   readonly readyMs: number
+  /** Exit code, once it has ended by itself or not. */
+  readonly ended: Promise<number | null>
   /** Asks it to end; gives the exit code. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
@@ -20,12 +22,43 @@ export interface ServerProcess {
 export interface ProcessOptions {
   readonly cwd?: string
   readonly env?: NodeJS.ProcessEnv
+  /** Largest file the process may write for now, in blocks of the shell's `ulimit -f`: a disk that is full soon. */
+  readonly fileBlocks?: number
 }
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+const FLAGS = ['--conditions=source', '--disable-warning=ExperimentalWarning', `${ROOT}/src/cli/main.ts`]
 
 /** The command line on the sources, as `npm run collet` runs it. */
 export function startCollet(argv: readonly string[], options: ProcessOptions = {}): Promise<ServerProcess> {
-  const flags = ['--conditions=source', '--disable-warning=ExperimentalWarning', `${ROOT}/src/cli/main.ts`]
-  return startServerProcess(process.execPath, [...flags, ...argv], options)
+  const command = [process.execPath, ...FLAGS, ...argv]
+  if (options.fileBlocks === undefined) return startServerProcess(process.execPath, command.slice(1), options)
+  const limited = ['-c', `ulimit -S -f ${options.fileBlocks}; exec "$@"`, 'sh', ...command]
+  return startServerProcess('sh', limited, options)
+}
+
+/** One command line that ends by itself. */
+export async function runCollet(argv: readonly string[], options: ProcessOptions = {}): Promise<Ended> {
+  const child = spawn(process.execPath, [...FLAGS, ...argv], {
+    cwd: options.cwd ?? ROOT,
+    env: { ...process.env, NO_COLOR: '1', ...options.env },
+  })
+  let [stdout, stderr] = ['', '']
+  child.stdout.on('data', (chunk: Buffer) => {
+    stdout += chunk.toString()
+  })
+  child.stderr.on('data', (chunk: Buffer) => {
+    stderr += chunk.toString()
+  })
+  const timer = setTimeout(() => child.kill('SIGKILL'), START_LIMIT_MS)
+  await once(child, 'close')
+  clearTimeout(timer)
+  return { code: child.exitCode, stdout, stderr }
 }
 
 /** Any command that serves and prints its URL. It is stopped by its own process id. */
@@ -41,6 +74,7 @@ export async function startServerProcess(
     env: { ...process.env, ...options.env },
     detached: true,
   })
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve))
   let text = ''
   const url = await new Promise<string>((found, reject) => {
     const timer = setTimeout(
@@ -68,6 +102,7 @@ export async function startServerProcess(
     pid: child.pid ?? 0,
     output: () => text,
     readyMs: performance.now() - startedMs,
+    ended,
     stop: (signal = 'SIGTERM') => stop(child, signal),
   }
 }
@@ -82,6 +117,12 @@ async function stop(child: ChildProcess, signal: NodeJS.Signals): Promise<number
   return child.exitCode
 }
 
+/** The group may have ended by itself in the meantime. */
 function killGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
-  if (pid !== undefined) process.kill(-pid, signal)
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, signal)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error
+  }
 }

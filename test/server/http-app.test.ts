@@ -1,39 +1,12 @@
-import { request as httpRequest } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
 import { fault } from '#core/errors'
 import { jsonReply } from '#server/message-reply'
+import { ask } from './node-ask.ts'
 import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
 
 afterEach(stopApps)
 
 const json = { 'content-type': 'application/json' }
-
-/** A request that `fetch` cannot make: a GET with a body, or a Host of our choice. */
-function ask(
-  url: string,
-  options: { method?: string; headers?: Record<string, string>; body?: string | Buffer },
-): Promise<{ status: number; headers: NodeJS.Dict<string | string[]>; body: string }> {
-  const { promise, resolve, reject } = Promise.withResolvers<Awaited<ReturnType<typeof ask>>>()
-  const sent = httpRequest(
-    url,
-    { method: options.method ?? 'GET', headers: options.headers ?? {} },
-    (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('end', () =>
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: response.headers,
-          body: Buffer.concat(chunks).toString(),
-        }),
-      )
-    },
-  )
-  sent.on('error', reject)
-  if (options.body !== undefined) sent.setHeader('content-length', Buffer.byteLength(options.body))
-  sent.end(options.body)
-  return promise
-}
 
 describe('routes', () => {
   it('gives a route the path, parameters, query and body of a request', async () => {
@@ -217,123 +190,6 @@ describe('bodies', () => {
       body: 'whatever',
     })
     expect([response.status, JSON.parse(response.body).body]).toEqual([200, null])
-  })
-})
-
-describe('authentication', () => {
-  it('OTC-102, C-21: a missing credential is 401 with WWW-Authenticate, in the protocol’s shape', async () => {
-    const { url, seen } = await startApp({ auth: WITH_KEY })
-    const response = await fetch(`${url}/tools`)
-    expect(response.status).toBe(401)
-    expect(response.headers.get('www-authenticate')).toMatch(/^Bearer/)
-    expect(await response.json()).toMatchObject({ code: 'unauthenticated' })
-    expect(seen).toEqual([])
-  })
-
-  it('OTC-99: a key opens the route as its principal', async () => {
-    const { url } = await startApp({ auth: WITH_KEY })
-    const response = await fetch(`${url}/tools`, { headers: { 'OXP-API-Key': KEY } })
-    expect(await response.json()).toMatchObject({ principal: 'key:alice' })
-  })
-
-  it('OTC-04: an open route answers without a credential, and with a bad one', async () => {
-    const { url } = await startApp({ auth: WITH_KEY })
-    for (const headers of [{}, { authorization: 'Bearer nope' }]) {
-      expect(await (await fetch(`${url}/health`, { headers })).json()).toMatchObject({
-        principal: 'anonymous',
-      })
-    }
-  })
-
-  it('T-12: a bad credential is told before bad JSON, and unknown paths tell nothing about credentials', async () => {
-    const { url } = await startApp({ auth: WITH_KEY })
-    expect((await fetch(`${url}/tools/call`, { method: 'POST', headers: json, body: '{' })).status).toBe(401)
-    expect((await fetch(`${url}/nothing`)).status).toBe(404)
-  })
-
-  it('refuses a second Authorization header behind the first', async () => {
-    const { url } = await startApp({ auth: WITH_KEY })
-    const response = await ask(`${url}/tools`, { headers: { authorization: `Bearer ${KEY}, Bearer other` } })
-    expect(response.status).toBe(401)
-  })
-})
-
-describe('front door', () => {
-  it.each(['/tools', '/health', '/nothing', '/%'])(
-    'rule 28: refuses a foreign Host on %s with 403',
-    async (path) => {
-      const { url, port, seen } = await startApp()
-      const response = await ask(`${url}${path}`, { headers: { host: `evil.test:${port}` } })
-      expect([response.status, JSON.parse(response.body)]).toEqual([
-        403,
-        expect.objectContaining({ message: expect.stringContaining('Host') }),
-      ])
-      expect(seen).toEqual([])
-    },
-  )
-
-  it('rule 28: refuses a foreign Origin before it reads the body, and sends no CORS header', async () => {
-    const { url, seen } = await startApp()
-    const response = await fetch(`${url}/tools/call`, {
-      method: 'POST',
-      headers: { ...json, origin: 'https://evil.test' },
-      body: '{}',
-    })
-    expect(response.status).toBe(403)
-    expect(response.headers.get('access-control-allow-origin')).toBeNull()
-    expect(seen).toEqual([])
-  })
-
-  it('rule 28: answers its own Origin without CORS headers', async () => {
-    const { url } = await startApp()
-    const response = await fetch(`${url}/tools`, { headers: { origin: url } })
-    expect(response.status).toBe(200)
-    expect(response.headers.get('access-control-allow-origin')).toBeNull()
-    expect(response.headers.get('vary')).toBeNull()
-  })
-
-  it('lets a configured Origin ask and call', async () => {
-    const { url } = await startApp({ settings: { allowedOrigins: ['https://app.test'] }, auth: WITH_KEY })
-    const origin = 'https://app.test'
-    const preflight = await fetch(`${url}/tools/call`, {
-      method: 'OPTIONS',
-      headers: { origin, 'access-control-request-method': 'POST' },
-    })
-    expect(preflight.status).toBe(204)
-    expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
-    expect(preflight.headers.get('access-control-allow-methods')).toBe('POST')
-    expect(preflight.headers.get('access-control-allow-headers')).toContain('oxp-api-key')
-    const call = await fetch(`${url}/tools/call`, {
-      method: 'POST',
-      headers: { ...json, origin, 'x-api-key': KEY },
-      body: '{}',
-    })
-    expect([call.status, call.headers.get('access-control-allow-origin'), call.headers.get('vary')]).toEqual([
-      200,
-      origin,
-      'origin',
-    ])
-    const foreign = { origin: 'https://evil.test', 'access-control-request-method': 'POST' }
-    expect((await fetch(`${url}/tools/call`, { method: 'OPTIONS', headers: foreign })).status).toBe(403)
-  })
-
-  it('OTC-114: asks the operator’s hook about every visitor', async () => {
-    const routes: string[] = []
-    const { url } = await startApp({
-      admit({ address, route }) {
-        expect(address).toMatch(/127\.0\.0\.1$/)
-        routes.push(route)
-        if (routes.length > 2) throw fault('rate_limited', 'Too many requests.', { retryAfterMs: 1_000 })
-      },
-    })
-    expect((await fetch(`${url}/tools`)).status).toBe(200)
-    expect((await fetch(`${url}/secret/path`)).status).toBe(404)
-    const response = await fetch(`${url}/calls/x`)
-    expect([response.status, await response.json()]).toEqual([
-      429,
-      { message: 'Too many requests.', code: 'rate_limited' },
-    ])
-    expect(routes).toEqual(['/tools', 'unknown', '/calls/:id'])
   })
 })
 

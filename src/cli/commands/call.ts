@@ -1,15 +1,16 @@
+import { REQUIREMENT_OPTIONS, readRequirements } from '#cli/call-requirements'
 import { cleanJson } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
+import { isUnknownTool } from '#cli/is-unknown-tool'
+import { readAll } from '#cli/read-all'
 import { exitOfFailure, reportFailure } from '#cli/report-call-failure'
 import { readServerAddress, SERVER_OPTIONS } from '#cli/server-address'
 import { UsageError } from '#cli/usage-error'
-import { CallFailure } from '#client/index'
+import { CallFailure, type CallOptions, type ColletClient, type TriedCall } from '#client/index'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 
-const LARGEST_INPUT_BYTES = 64 * 1024 * 1024
-
-export const call = defineCommand<'url' | 'key' | 'call-id'>({
+export const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'user'>({
   name: 'call',
   summary: 'Calls one tool on a running server and prints its value as JSON.',
   details: [
@@ -22,27 +23,23 @@ export const call = defineCommand<'url' | 'key' | 'call-id'>({
   options: {
     ...SERVER_OPTIONS,
     'call-id': { value: 'ID', help: 'Your own id for the call. Default: a new one, shown on stderr.' },
+    ...REQUIREMENT_OPTIONS,
   },
   examples: [
     `collet call Calculator.Add '{"a":1,"b":2}'`,
     `echo '{"doorbell_id":"doorbell42"}' | collet call Doorbell.Ring - --call-id ring-1`,
+    `collet call SMS.Send '{"to":"+15550100","message":"Hi"}' --secret TWILIO_API_KEY=- < key.txt`,
   ],
   async run(args, context) {
     const { output, json, services } = context
     const [tool = '', text] = args.positionals
     const { url, apiKey } = readServerAddress(args, context)
+    const requirements = await readRequirements(args, context.stdin)
     const input = await readInput(text, context)
-    const callId = args.text('call-id')
+    const options = { callId: args.text('call-id'), userId: args.text('user') }
     const tried = await services
-      .connect(url, { apiKey })
-      .then(
-        (client) =>
-          output.during(
-            `Calling ${tool}`,
-            client.tryCall(tool, input, callId === undefined ? {} : { callId }),
-          ),
-        asFailure,
-      )
+      .connect(url, { apiKey, requirements })
+      .then((client) => output.during(`Calling ${tool}`, tryCall(client, tool, input, options)), asFailure)
     if (tried.ok) {
       if (json) output.json({ ok: true, value: tried.value, callId: tried.callId })
       else output.data(cleanJson(tried.value, 2))
@@ -53,12 +50,34 @@ export const call = defineCommand<'url' | 'key' | 'call-id'>({
     }
     const shown = tried.ok ? tried.callId : tried.error.callId
     if (!json && shown !== undefined) output.note(`Call id ${shown}`)
-    return tried.ok ? EXIT.ok : exitOfFailure(tried.error)
+    if (tried.ok) return EXIT.ok
+    return tried.isUnknownTool ? EXIT.usage : exitOfFailure(tried.error)
   },
 })
 
-function asFailure(error: unknown): { readonly ok: false; readonly error: CallFailure } {
-  if (error instanceof CallFailure) return { ok: false, error }
+interface Failed {
+  readonly ok: false
+  readonly error: CallFailure
+  /** The name is wrong, not the server: a mistake of whoever typed it. */
+  readonly isUnknownTool: boolean
+}
+
+async function tryCall(
+  client: Pick<ColletClient, 'list' | 'tryCall'>,
+  tool: string,
+  input: JsonObject,
+  options: CallOptions,
+): Promise<Extract<TriedCall, { readonly ok: true }> | Failed> {
+  const tried = await client.tryCall(tool, input, options)
+  if (tried.ok) return tried
+  return {
+    ...tried,
+    isUnknownTool: tried.error.class === 'server' && (await isUnknownTool(tool, client)),
+  }
+}
+
+function asFailure(error: unknown): Failed {
+  if (error instanceof CallFailure) return { ok: false, error, isUnknownTool: false }
   throw error
 }
 
@@ -80,16 +99,4 @@ function parseJson(text: string): JsonValue | undefined {
   } catch {
     return undefined
   }
-}
-
-async function readAll(stdin: CommandContext['stdin']): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of stdin) {
-    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
-    size += bytes.length
-    if (size > LARGEST_INPUT_BYTES) throw new UsageError('The input on stdin is too large.')
-    chunks.push(bytes)
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }

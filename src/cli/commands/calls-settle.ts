@@ -1,4 +1,6 @@
 import type { Arguments } from '#cli/arguments'
+import { checkSettledValue } from '#cli/check-settled-value'
+import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
@@ -9,10 +11,10 @@ import { readServerAddress } from '#cli/server-address'
 import { UsageError } from '#cli/usage-error'
 import { ToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
-import type { Settlement, SettleResult } from '#core/ports/store'
+import type { CallRecord, Settlement, SettleResult, Store } from '#core/ports/store'
 import { readSettlement } from '#server/read-settlement'
 
-type SettleOption = 'as' | 'value' | 'why' | 'store' | 'config' | 'url' | 'key'
+type SettleOption = 'as' | 'value' | 'why' | 'force' | 'store' | 'config' | 'url' | 'key'
 
 const ENDINGS = ['succeeded', 'failed', 'not-run'] as const satisfies readonly Settlement['as'][]
 
@@ -22,12 +24,14 @@ export const callsSettle = defineCommand<SettleOption>({
   details: [
     'A crash cut the call, so nobody knows whether it took effect. Check at the service it went to, then settle it.',
     'Only not-run frees the call id for another try. Who and why are journaled.',
+    'A value is checked against the output schema of the tool, if the config here knows it and --url is not given.',
   ],
   positionals: [{ name: 'RECORD', help: 'The call, as collet calls --state ambiguous shows it.' }],
   options: {
-    as: { value: 'ENDING', help: 'succeeded, failed or not-run.' },
+    as: { value: 'ENDING', required: true, help: 'succeeded, failed or not-run.' },
     value: { value: 'JSON', help: 'With succeeded: the value the tool is known to have given.' },
-    why: { value: 'TEXT', help: 'How you know.' },
+    why: { value: 'TEXT', required: true, help: 'How you know.' },
+    force: { help: 'Take a value that does not fit the output schema of the tool.' },
     ...STORE_OPTIONS,
     url: { value: 'U', help: 'Settle through this server instead.' },
     key: {
@@ -82,9 +86,35 @@ async function settleInStore(
 ): Promise<void> {
   const who = `cli:${context.userName}`
   const settlement = checked(() => readSettlement(body, { record, who, atMs: context.clock.nowMs() }))
-  const result = await withStore(args, context, async (store) => await store.settle(settlement))
-  const refused = REFUSALS[result]
+  const refused = await withStore(args, context, async (store) => {
+    const call = await store.findByRecord(record)
+    if (call === undefined) return REFUSALS.not_found
+    if (call.state !== 'ambiguous') return await whyNotAmbiguous(call, store)
+    if (body.value !== undefined) await refuseUnfit({ tool: call.tool, value: body.value }, args, context)
+    return REFUSALS[await store.settle(settlement)]
+  })
   if (refused !== undefined) throw new CommandFailure(EXIT.usage, refused)
+}
+
+/** A call whose server died is only told from a running one when the next server recovers it (rule 8). */
+async function whyNotAmbiguous({ state, writer }: CallRecord, store: Store): Promise<string> {
+  if (state !== 'running') return REFUSALS.not_ambiguous
+  return (await store.isWriterAlive(writer))
+    ? 'The call is still running. collet calls cancel asks its server to stop it.'
+    : 'The process that ran the call is gone. Start the server once, which recovers it; then settle it if it is ambiguous.'
+}
+
+async function refuseUnfit(
+  settled: { readonly tool: string; readonly value: JsonValue },
+  args: Arguments<SettleOption>,
+  context: CommandContext,
+): Promise<void> {
+  const problems = await checkSettledValue(settled, args, context)
+  for (const problem of problems) context.output.warn(`--value: ${cleanText(problem)}`)
+  if (problems.length === 0 || args.flag('force')) return
+  throw new UsageError(
+    `The value does not fit what ${settled.tool} gives. Put it right, or settle it all the same with --force.`,
+  )
 }
 
 const REFUSALS = {

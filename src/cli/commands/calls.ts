@@ -51,7 +51,8 @@ export const calls = defineCommand<CallsOption>({
         : await askServer(filter, args, context)
     if (json) output.json(rows)
     else if (rows.length === 0) output.note('There are no such calls.')
-    else for (const line of renderTable(CALL_HEADINGS, rows.map(callCells), output.width)) output.data(line)
+    // Never cut: an id that is not whole is worth nothing, and the terminal wraps long lines by itself.
+    else for (const line of renderTable(CALL_HEADINGS, rows.map(callCells))) output.data(line)
     return EXIT.ok
   },
 })

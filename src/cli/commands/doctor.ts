@@ -1,6 +1,7 @@
 import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { type Check, fail, ok, warn } from '#cli/doctor/check'
+import { checkAccess } from '#cli/doctor/check-access'
 import { checkKey } from '#cli/doctor/check-key'
 import { checkClock, checkNode } from '#cli/doctor/check-machine'
 import { checkPort } from '#cli/doctor/check-port'
@@ -10,14 +11,14 @@ import { loadProjectConfig, problemText } from '#cli/load-project'
 import type { Output } from '#cli/output'
 import { ConfigError, type ConfigProblem } from '#config/config-error'
 import { decodeMasterKey } from '#config/environment'
-import type { LoadedConfig } from '#config/load-config'
 import { loadTools } from '#config/load-tools'
 import type { StoreLocation } from '#config/locate-store'
 import { chooseStore } from '#config/to-settings'
+import type { Tool } from '#core/tool'
 
 export const doctor = defineCommand<'config' | 'store'>({
   name: 'doctor',
-  summary: 'Checks what a server needs: Node, config, tools, store, key, disk, port, clock.',
+  summary: 'Checks what a server needs: Node, config, tools, access, key, store, disk, port, clock.',
   details: ['Exit code 2 when something has to be put right before the server can be trusted.'],
   positionals: [],
   options: {
@@ -53,12 +54,14 @@ async function examine(
       folder: loaded.folder,
     })
     const { host, port } = loaded.config.server
+    const { tools, problems } = await loadTools(loaded)
     return [
       ...machine,
       ok('config', loaded.file),
-      ...(await checkTools(loaded, context)),
+      ...describeTools(tools, problems, context),
+      ...checkAccess({ ...loaded.config, tools }),
       checkKey(location, context.environment.masterKey),
-      await checkStore(location, () => context.services.openStore(accessTo(location, context))),
+      await checkStore(location, () => context.services.checkWritable(accessTo(location, context))),
       checkDurability(location),
       await checkPort(host, port),
       checkClock(context.clock, location.file),
@@ -73,8 +76,11 @@ async function examine(
   }
 }
 
-async function checkTools(loaded: LoadedConfig, context: CommandContext): Promise<Check[]> {
-  const { tools, problems } = await loadTools(loaded)
+function describeTools(
+  tools: readonly Tool[],
+  problems: readonly ConfigProblem[],
+  context: CommandContext,
+): Check[] {
   const found = problems.map((problem) => problemCheck('tools', problem, context))
   if (found.some(({ level }) => level === 'fail')) return found
   return [...found, ok('tools', tools.length === 1 ? '1 tool' : `${tools.length} tools`)]

@@ -12,7 +12,6 @@ import {
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { StoreLocation } from '#config/locate-store'
-import type { Store } from '#core/ports/store'
 import { type Check, fail, ok, reasonOf, warn } from './check.ts'
 
 const TMPFS = 0x01021994
@@ -22,7 +21,10 @@ const IMPOSSIBLE_FSYNC_MS = 0.01
 const SYNCS = 8
 
 /** The database: whole, readable with our key, and writable. */
-export async function checkStore(location: StoreLocation, open: () => Promise<Store>): Promise<Check> {
+export async function checkStore(
+  location: StoreLocation,
+  checkWritable: () => Promise<void>,
+): Promise<Check> {
   const { file } = location
   if (file === undefined) {
     return warn(
@@ -36,12 +38,7 @@ export async function checkStore(location: StoreLocation, open: () => Promise<St
     const damage = quickCheck(file)
     if (damage !== undefined)
       return fail('store', `${file} is damaged: ${damage}`, 'Restore it from a backup.')
-    const store = await open()
-    try {
-      await store.probe()
-    } finally {
-      await store.close()
-    }
+    await checkWritable()
     return ok('store', `${file} is whole and writable`)
   } catch (error) {
     return fail(

@@ -2,50 +2,35 @@ import type { Gateway } from '#core/gateway'
 import type { Store } from '#core/ports/store'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
-import { OpenChallenges } from './open-challenges.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
 import { RunningCalls } from './running-calls.ts'
+import { StoreWatch } from './store-watch.ts'
 
-const FIRST_PROBE_MS = 250
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'challenges'>
+export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper'>
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
-  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them. */
+  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
 }
 
 export function openCallDesk(options: CallDeskOptions): CallDesk {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
-  const keeper = new OutcomeKeeper({ store, clock, log })
-  const readiness = new Readiness(() => probeUntilItWorks())
-  const services: CallServices = { ...options, running, readiness, keeper, challenges: new OpenChallenges() }
+  const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
+  const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
+  const readiness = new Readiness(() => watch.start())
+  const services: CallServices = { ...options, running, readiness, keeper }
   const timers = new Set<NodeJS.Timeout>()
-
-  function probeUntilItWorks(): void {
-    const timer = setTimeout(async () => {
-      timers.delete(timer)
-      try {
-        await store.probe()
-        await keeper.flush()
-        readiness.noteStoreWorks()
-        log.info({}, 'the store takes writes again')
-      } catch (error) {
-        log.error({ err: error }, 'the store still does not take writes')
-        probeUntilItWorks()
-      }
-    }, FIRST_PROBE_MS)
-    timers.add(timer.unref())
-  }
+  let drained: Promise<void> | undefined
 
   function every(ms: number, what: string, act: () => Promise<void>): void {
     const timer = setInterval(() => {
@@ -73,15 +58,20 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
     findChallenge: async (id) => await store.findChallenge(id),
     isReady: () => readiness.isReady(),
-    async drain(graceMs) {
-      readiness.drain()
-      if (!(await running.waitUntilIdle(graceMs))) {
-        running.interruptAll('shutdown')
-        await running.waitUntilIdle(CANCEL_WAIT_MS)
-      }
-      await keeper.flush()
-      keeper.close()
-      for (const timer of timers) clearInterval(timer)
+    drain(graceMs) {
+      drained ??= drain(graceMs)
+      return drained
     },
+  }
+
+  async function drain(graceMs: number): Promise<void> {
+    readiness.drain()
+    if (!(await running.waitUntilIdle(graceMs))) {
+      running.interruptAll('shutdown')
+      await running.waitUntilIdle(CANCEL_WAIT_MS)
+    }
+    watch.stop()
+    await keeper.flush()
+    for (const timer of timers) clearInterval(timer)
   }
 }

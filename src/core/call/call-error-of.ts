@@ -1,16 +1,35 @@
 import type { ToolError } from '#core/errors'
 import type { CallError } from '#core/outcome'
 
+/** Error texts are for reading; a dump belongs in a log. */
+const LONGEST_TEXT = 16_384
+const NO_MESSAGE = 'The tool failed without saying why.'
+
+/** An error as it is recorded and sent. A JavaScript tool may have put anything into it: only what fits stays (OTC-84). */
 export function callErrorOf(error: ToolError): CallError {
-  const { developerMessage, retryAfterMs, additionalPromptContent, errorNumber, details } = error
+  const { retryAfterMs, errorNumber, details } = error
+  const developerMessage = textOf(error.developerMessage)
+  const additionalPromptContent = textOf(error.additionalPromptContent)
   return {
     code: error.code,
-    message: error.message,
-    canRetry: error.canRetry,
+    message: textOf(error.message) ?? NO_MESSAGE,
+    canRetry: error.canRetry === true,
     ...(developerMessage === undefined ? {} : { developerMessage }),
-    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(isDuration(retryAfterMs) ? { retryAfterMs } : {}),
     ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
-    ...(errorNumber === undefined ? {} : { errorNumber }),
-    ...(details.issues === undefined && details.missing === undefined ? {} : { details }),
+    ...(isInteger(errorNumber) ? { errorNumber } : {}),
+    ...(details?.issues === undefined && details?.missing === undefined ? {} : { details }),
   }
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value.slice(0, LONGEST_TEXT) : undefined
+}
+
+function isDuration(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+function isInteger(value: unknown): value is number {
+  return Number.isSafeInteger(value)
 }

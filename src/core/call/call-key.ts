@@ -4,11 +4,9 @@ const LONGEST_KEY = 256
 
 /** Refuses keys that cannot be stored and compared exactly (rule 4, T-24). */
 export function checkCallKey(key: string): string {
-  if (key.length === 0 || key.length > LONGEST_KEY) {
-    throw fault(
-      'request_invalid',
-      `A call id must have 1 to ${LONGEST_KEY} characters; this one has ${key.length}.`,
-    )
+  const length = key.length <= LONGEST_KEY ? key.length : [...key.slice(0, 2 * LONGEST_KEY + 1)].length
+  if (length === 0 || length > LONGEST_KEY) {
+    throw fault('request_invalid', `A call id must have 1 to ${LONGEST_KEY} characters.`)
   }
   if (hasControlCharacter(key) || !key.isWellFormed()) {
     throw fault('request_invalid', 'A call id must not contain control characters or lone surrogates.')

@@ -11,6 +11,8 @@ export interface CallRequest {
   /** The caller's idempotency key, already checked by `checkCallKey` (rule 4). */
   readonly key: string | undefined
   readonly traceId: string | undefined
+  /** W3C trace context of the request, for what the tool fetches. */
+  readonly traceparent?: string
   readonly userId: string | undefined
   /** Tokens by authorization requirement id. Never stored. */
   readonly tokens: ReadonlyMap<string, Secret>

@@ -1,8 +1,8 @@
 import type { Clock } from '#core/ports/clock'
+import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { Registry } from '#core/registry'
-import type { OpenChallenges } from './open-challenges.ts'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
@@ -14,6 +14,7 @@ export interface CallServices {
   readonly clock: Clock
   readonly log: Logger
   readonly fetch: typeof fetch
+  readonly hooks: Hooks
   /** UUID v4 (T-24). */
   newCallId(): string
   /** Unguessable, URL-safe. */
@@ -23,6 +24,5 @@ export interface CallServices {
   readonly running: RunningCalls
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
-  readonly challenges: OpenChallenges
   readonly maxResultBytes: number
 }

@@ -3,6 +3,7 @@ import { ToolError } from '#core/errors'
 import { Secret } from '#core/secret'
 import type { Tool, ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory'
+import { FakeClock } from '#testing/fake-clock'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
 
@@ -139,6 +140,20 @@ describe('failures', () => {
     expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k', input: { other: 1 } })))).toBe(
       'key_conflict',
     )
+  })
+
+  it('rule 13: a released call whose result has expired answers so and does not run again', async () => {
+    const { tool, state } = countingTool(() => {
+      throw new ToolError('busy', { canRetry: true })
+    })
+    const store = new MemoryStore()
+    const clock = new FakeClock()
+    const desk = openTestDesk([tool], { store, clock })
+    await desk.call(ALICE, callRequest(RING, { key: 'k' }))
+    clock.advance(1_001)
+    store.purge(clock.nowMs(), { resultsMs: 1_000, journalMs: 1_000_000 })
+    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('result_expired')
+    expect(state.runs).toBe(1)
   })
 
   it('rule 5: a released call waits for the definition it began with', async () => {

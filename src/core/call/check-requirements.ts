@@ -1,4 +1,5 @@
 import { type Challenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
+import type { ChallengeNeed } from '#core/ports/store'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
@@ -12,17 +13,18 @@ export async function checkRequirements(
   call: IdentifiedCall,
 ): Promise<void> {
   const { requirements } = tool
-  if (requirements === undefined) return
   const { request } = call
-  const unauthorized = (requirements.authorization ?? []).filter(
-    ({ id }) => !isGiven(request.tokens.get(id)?.reveal()),
-  )
+  await checkUser(services, call)
+  if (requirements === undefined) return
+  const needed = requirements.authorization ?? []
+  const unauthorized: AuthorizationRequirement[] = []
+  for (const need of needed) if (!(await hasToken(services, need, { tool, call }))) unauthorized.push(need)
   const secrets = (requirements.secrets ?? []).filter(({ id }) => !isGiven(request.secrets.get(id)?.reveal()))
   const userId = requirements.userId === true && !isGiven(request.userId)
-  if (unauthorized.length === 0 && secrets.length === 0 && !userId) {
-    await completeChallenges(services, requirements.authorization ?? [], call)
-    return
+  for (const need of needed) {
+    if (!unauthorized.includes(need)) await completeChallenges(services, need, call)
   }
+  if (unauthorized.length === 0 && secrets.length === 0 && !userId) return
   const authorization: Challenge[] = []
   for (const need of unauthorized) authorization.push(await openChallenge(services, need, { tool, call }))
   throw requirementMissing(tool, unauthorized, {
@@ -32,26 +34,55 @@ export async function checkRequirements(
   })
 }
 
+/** T-27: whom a credential may act for is the operator's to say; without a word it may act for anybody. */
+async function checkUser(services: CallServices, { principal, request }: IdentifiedCall): Promise<void> {
+  const { bindUser } = services.hooks
+  if (bindUser === undefined || request.userId === undefined) return
+  if (await bindUser(principal, request.userId)) return
+  throw fault('not_authorized', 'This credential may not act for that user id.')
+}
+
+/** T-17: present, not empty, and not known to be bad. */
+async function hasToken(
+  services: CallServices,
+  need: AuthorizationRequirement,
+  wanted: { readonly tool: Tool; readonly call: IdentifiedCall },
+): Promise<boolean> {
+  const { principal, request } = wanted.call
+  const token = request.tokens.get(need.id)
+  if (token === undefined || !isGiven(token.reveal())) return false
+  const { verifyToken } = services.hooks
+  if (verifyToken === undefined) return true
+  const { userId } = request
+  return await verifyToken({ provider: need.id, token, tool: wanted.tool.id, principal, userId })
+}
+
 function isGiven(text: string | undefined): boolean {
   return text !== undefined && text !== ''
 }
 
-/** Where one authorization of one caller belongs; a user id is kept as a digest only. */
-function needOf(services: CallServices, provider: string, { tenant, principal, request }: IdentifiedCall) {
-  const user = request.userId === undefined ? '' : services.store.digest(`user:${request.userId}`)
-  return { tenant, principal: principal.id, user, provider }
+/** One authorization of one caller; a user id is kept as a digest only. */
+function needOf(services: CallServices, need: AuthorizationRequirement, call: IdentifiedCall): ChallengeNeed {
+  const { userId } = call.request
+  return {
+    tenant: call.tenant,
+    principal: call.principal.id,
+    user: userId === undefined ? '' : services.store.digest(`user:${userId}`),
+    provider: need.id,
+    scopes: [...(need.oauth2?.scopes ?? [])].sort(),
+  }
 }
 
-/** Whoever polls a challenge learns that the token has arrived by another way. */
+/** Whoever polls a challenge learns that the token has arrived by another way, also when it was asked before the user was known. */
 async function completeChallenges(
   services: CallServices,
-  needs: readonly AuthorizationRequirement[],
+  need: AuthorizationRequirement,
   call: IdentifiedCall,
 ): Promise<void> {
-  for (const { id: provider } of needs) {
-    const open = services.challenges.take(needOf(services, provider, call))
-    if (open !== undefined) await services.store.completeChallenge(open, services.clock.nowMs())
-  }
+  const met = needOf(services, need, call)
+  const atMs = services.clock.nowMs()
+  await services.store.completeChallenge(met, atMs)
+  if (met.user !== '') await services.store.completeChallenge({ ...met, user: '' }, atMs)
 }
 
 async function openChallenge(
@@ -60,16 +91,13 @@ async function openChallenge(
   wanted: { readonly tool: Tool; readonly call: IdentifiedCall },
 ): Promise<Challenge> {
   const atMs = services.clock.nowMs()
-  const caller = needOf(services, need.id, wanted.call)
   const { id } = await services.store.openChallenge({
     id: services.newChallengeId(),
-    ...caller,
-    scopes: [...(need.oauth2?.scopes ?? [])].sort(),
+    ...needOf(services, need, wanted.call),
     tool: wanted.tool.id,
     atMs,
     expiresAtMs: atMs + CHALLENGE_LIFETIME_MS,
   })
-  services.challenges.note(caller, id)
   const url = `${services.publicUrl()}/challenges/${id}`
   return { id, url, checkUrl: `${url}/status` }
 }

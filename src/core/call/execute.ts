@@ -4,47 +4,46 @@ import { hasEffects } from '#core/tool'
 import { callErrorOf } from './call-error-of.ts'
 import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
-import { redactSecrets } from './redact-secrets.ts'
+import { redactSecrets, redactThrown } from './redact-secrets.ts'
 import { RunContext } from './run-context.ts'
-import { attemptOf, type Interruption, type RunningCall } from './running-calls.ts'
+import type { Interruption, RunningCall } from './running-calls.ts'
 import { serializeOutput } from './serialize-output.ts'
 
 const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
-interface Run {
-  readonly input: unknown
-  readonly attempt: number
+/** How a run ended and, when it was cut short, what the tool will still say. */
+export interface Ran {
+  readonly outcome: Outcome
+  readonly late?: Promise<Outcome>
 }
 
-/** Runs the tool until it answers or somebody ends it. From here on every end is a 200 (rule 11). */
-export async function execute(services: CallServices, running: RunningCall, run: Run): Promise<Outcome> {
-  const { tool } = running
-  if (running.interruption !== undefined)
-    return { ok: false, error: notStartedError(tool, running.interruption), durationMs: 0 }
+/** Runs the tool until it answers or somebody ends it. Never throws: from here on every end is a 200 (rule 11). */
+export async function execute(services: CallServices, running: RunningCall, input: unknown): Promise<Ran> {
+  const { tool, interruption } = running
+  if (interruption !== undefined) {
+    return { outcome: { ok: false, error: notStartedError(tool, interruption), durationMs: 0 } }
+  }
   const context = new RunContext(services, running)
   const startedMs = services.clock.monotonicMs()
   const took = () => Math.max(0, Math.round((services.clock.monotonicMs() - startedMs) * 1_000) / 1_000)
-  let outcome: Outcome
+  const succeed = (value: unknown): Outcome => outcomeOf(services, running, { value, durationMs: took() })
+  const fail = (error: unknown): Outcome => ({
+    ok: false,
+    error: errorOfRun(services, running, error),
+    durationMs: took(),
+  })
   try {
-    const started = tool.run(run.input, context)
-    if (isThenable(started)) {
-      const answer = Promise.resolve(started)
-      const first = await firstOf(answer, running, context)
-      if (first === INTERRUPTED) {
-        keepLate(services, { running, answer, attempt: run.attempt, took })
-        const error = interruptedError(tool, running.interruption ?? 'cancel')
-        outcome = { ok: false, error, durationMs: took() }
-      } else {
-        outcome = succeed(services, running, { value: first, durationMs: took() })
-      }
-    } else {
-      outcome = succeed(services, running, { value: started, durationMs: took() })
-    }
+    const started = tool.run(input, context)
+    if (!isThenable(started)) return { outcome: succeed(started) }
+    const answer = Promise.resolve(started)
+    const first = await firstOf(answer, running, context)
+    if (first !== INTERRUPTED) return { outcome: succeed(first) }
+    const error = interruptedError(tool, running.interruption ?? 'cancel')
+    return { outcome: { ok: false, error, durationMs: took() }, late: answer.then(succeed, fail) }
   } catch (error) {
-    outcome = { ok: false, error: errorOfRun(services, running, error), durationMs: took() }
+    return { outcome: fail(error) }
   }
-  return outcome
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -73,7 +72,7 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
   })
 }
 
-function succeed(
+function outcomeOf(
   services: CallServices,
   running: RunningCall,
   ran: { readonly value: unknown; readonly durationMs: number },
@@ -89,36 +88,16 @@ function succeed(
 function errorOfRun(services: CallServices, running: RunningCall, error: unknown): CallError {
   const { call, tool } = running
   if (isToolError(error)) {
-    const said = redactSecrets(callErrorOf(error), call.request)
+    const { details: _ours, ...said } = redactSecrets(callErrorOf(error), call.request)
     return { ...said, code: isFailure(said.code) ? said.code : 'tool_failed' }
   }
-  services.log.error({ err: error, tool: tool.id, record: call.record }, 'a tool threw')
+  services.log.error(
+    { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
+    'a tool threw',
+  )
   return { code: 'tool_failed', message: `${tool.name} failed unexpectedly.`, canRetry: false }
 }
 
 function isFailure(code: string): code is FailureCode {
   return FAILURES.has(code)
-}
-
-/** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
-function keepLate(
-  services: CallServices,
-  late: {
-    readonly running: RunningCall
-    readonly answer: Promise<unknown>
-    readonly attempt: number
-    readonly took: () => number
-  },
-): void {
-  const { running, answer, attempt, took } = late
-  const keep = async (outcome: Outcome): Promise<void> => {
-    await services.keeper.recordLate(attemptOf(running, attempt), outcome)
-  }
-  services.running.holdSlotUntil(
-    answer.then(
-      (value: unknown) => keep(succeed(services, running, { value, durationMs: took() })),
-      (error: unknown) =>
-        keep({ ok: false, error: errorOfRun(services, running, error), durationMs: took() }),
-    ),
-  )
 }

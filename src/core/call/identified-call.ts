@@ -25,7 +25,7 @@ export function identifyCall(
 ): IdentifiedCall {
   const { principal, request } = caller
   const callId = request.key ?? caller.freshId()
-  const input = request.input ?? NO_INPUT
+  const input = request.input === undefined ? NO_INPUT : request.input
   const inputJson = canonicalJson(input)
   return {
     tenant: principal.tenant,

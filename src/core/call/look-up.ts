@@ -1,13 +1,16 @@
-import { fault } from '#core/errors'
+import { fault, type ToolError } from '#core/errors'
 import type { Outcome } from '#core/outcome'
 import type { CallRecord } from '#core/ports/store'
 import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
+import { keyConflict } from './key-conflict.ts'
 import { mayRunAgain } from './may-run-again.ts'
+import { LOST } from './running-calls.ts'
 
 /** A running call of another process is looked at this often. */
 const JOIN_POLL_MS = 50
+const MOST_ROUNDS_ALONE = 100
 
 export type Found =
   | { readonly kind: 'answer'; readonly outcome: Outcome }
@@ -16,20 +19,25 @@ export type Found =
 
 /** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
 export async function lookUp(services: CallServices, call: IdentifiedCall): Promise<Found | undefined> {
-  for (;;) {
-    const joined = join(services, call)
-    if (joined !== undefined) return { kind: 'answer', outcome: await joined }
+  for (let round = 0; ; round += 1) {
+    const outcome = await join(services, call)
+    if (outcome === LOST) continue
+    if (outcome !== undefined) return { kind: 'answer', outcome }
     const read = services.store.find(call)
     const record = read instanceof Promise ? await read : read
     if (record === undefined) return undefined
     checkSameRequest(services, call, record)
     const found = await judge(services, call, record)
     if (found !== 'look again') return found
+    if (round > MOST_ROUNDS_ALONE && isStray(services, record)) throw strayCall()
   }
 }
 
 /** The outcome of the same call running in this process, if it does. */
-export function join(services: CallServices, call: IdentifiedCall): Promise<Outcome> | undefined {
+export function join(
+  services: CallServices,
+  call: IdentifiedCall,
+): Promise<Outcome | typeof LOST> | undefined {
   const running = services.running.get(call.record)
   if (running === undefined) return undefined
   checkSameRequest(services, call, { tool: running.tool.id, fingerprint: running.call.fingerprint })
@@ -45,15 +53,27 @@ function checkSameRequest(
   if (registry.has(recorded.tool) && registry.catalogFor(call.principal).get(recorded.tool) === undefined) {
     throw fault(
       'tool_not_found',
-      `Tool '${call.request.tool.base}' was not found. GET /tools lists what is served.`,
+      `Tool '${call.request.tool.base}' was not found. List the tools to see what is served.`,
     )
   }
   if (recorded.fingerprint !== call.fingerprint) {
-    throw fault(
-      'key_conflict',
-      'This call id was already used for a different request. Use a new call id for a new call.',
-    )
+    throw keyConflict()
   }
+}
+
+/** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */
+function isStray(services: CallServices, record: CallRecord): boolean {
+  return record.writer === services.store.writer && services.running.get(record.record) === undefined
+}
+
+function strayCall(): ToolError {
+  return fault(
+    'not_ready',
+    'This call is recorded as running, but its run is gone. An operator has to look at it.',
+    {
+      retryAfterMs: 60_000,
+    },
+  )
 }
 
 async function judge(
@@ -61,18 +81,17 @@ async function judge(
   call: IdentifiedCall,
   record: CallRecord,
 ): Promise<Found | 'look again'> {
-  if (record.state === 'released') return { kind: 'again', seen: record }
+  // Rule 13: a tombstone never runs again, whatever its call ended with.
+  if (record.state === 'released' && !record.expired) return { kind: 'again', seen: record }
   if (record.state !== 'running') return { kind: 'answer', outcome: answerRecorded(record) }
-  if (record.writer === services.store.writer) {
-    // Ours, yet not in our map: its claim's commit was reported as failed, so it never started (rule 11).
-    return services.running.get(call.record) === undefined ? { kind: 'again', seen: record } : 'look again'
+  if (record.writer === services.store.writer && services.running.takeAbandoned(call.record)) {
+    return { kind: 'again', seen: record }
   }
-  if (await services.store.isWriterAlive(record.writer)) {
-    await new Promise((resolve) => setTimeout(resolve, JOIN_POLL_MS))
-    return 'look again'
+  if (!(await services.store.isWriterAlive(record.writer))) {
+    const nowMs = services.clock.nowMs()
+    if (mayRunAgain(record, nowMs)) return { kind: 'again', seen: record }
+    await services.store.recover(nowMs)
   }
-  const nowMs = services.clock.nowMs()
-  if (mayRunAgain(record, nowMs)) return { kind: 'again', seen: record }
-  await services.store.recover(nowMs)
+  await new Promise((resolve) => setTimeout(resolve, JOIN_POLL_MS))
   return 'look again'
 }

@@ -3,32 +3,30 @@ import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { Attempt, Store } from '#core/ports/store'
 
-const FIRST_RETRY_MS = 100
-const SLOWEST_RETRY_MS = 5_000
-
-/** Holds outcomes the store refused and writes them as soon as it works again (rule 11). */
+/** Holds outcomes the store refused, until somebody flushes them because it works again (rule 11). */
 export class OutcomeKeeper {
   readonly #store: Store
   readonly #clock: Clock
   readonly #log: Logger
+  readonly #onKept: () => void
   readonly #kept = new Set<() => Promise<void>>()
-  #timer: NodeJS.Timeout | undefined
-  #delayMs = FIRST_RETRY_MS
-  #closed = false
+  #flushing: Promise<number> | undefined
 
-  constructor(services: { readonly store: Store; readonly clock: Clock; readonly log: Logger }) {
+  constructor(services: {
+    readonly store: Store
+    readonly clock: Clock
+    readonly log: Logger
+    readonly onKept: () => void
+  }) {
     this.#store = services.store
     this.#clock = services.clock
     this.#log = services.log
-  }
-
-  get size(): number {
-    return this.#kept.size
+    this.#onKept = services.onKept
   }
 
   keep(write: () => Promise<void>): void {
     this.#kept.add(write)
-    this.#schedule()
+    this.#onKept()
   }
 
   async recordLate(run: Attempt, outcome: Outcome): Promise<void> {
@@ -39,33 +37,24 @@ export class OutcomeKeeper {
     }
   }
 
-  /** One round over everything kept; what fails stays. */
-  async flush(): Promise<void> {
+  /** One round over everything kept, one round at a time; gives how many are left. */
+  flush(): Promise<number> {
+    this.#flushing ??= this.#writeAll().finally(() => {
+      this.#flushing = undefined
+    })
+    return this.#flushing
+  }
+
+  /** One that cannot be written must not hold up the others. */
+  async #writeAll(): Promise<number> {
     for (const write of [...this.#kept]) {
       try {
         await write()
         this.#kept.delete(write)
       } catch (error) {
-        this.#log.error({ err: error, kept: this.#kept.size }, 'an outcome still cannot be committed')
-        this.#delayMs = Math.min(this.#delayMs * 2, SLOWEST_RETRY_MS)
-        return
+        this.#log.debug({ err: error }, 'an outcome still cannot be committed')
       }
     }
-    this.#delayMs = FIRST_RETRY_MS
-  }
-
-  close(): void {
-    this.#closed = true
-    clearTimeout(this.#timer)
-  }
-
-  #schedule(): void {
-    if (this.#timer !== undefined || this.#closed) return
-    this.#timer = setTimeout(async () => {
-      await this.flush()
-      this.#timer = undefined
-      if (this.#kept.size > 0) this.#schedule()
-    }, this.#delayMs)
-    this.#timer.unref()
+    return this.#kept.size
   }
 }

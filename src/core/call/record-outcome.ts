@@ -1,11 +1,11 @@
-import { fault } from '#core/errors'
 import type { Outcome } from '#core/outcome'
 import type { CallRecord, FinishedRun, NewCall } from '#core/ports/store'
 import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
+import { keyConflict } from './key-conflict.ts'
 import { MOST_ATTEMPTS } from './may-run-again.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
-import { attemptOf, type RunningCall } from './running-calls.ts'
+import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
 
 export interface RanCall {
   readonly running: RunningCall
@@ -16,8 +16,11 @@ export interface RanCall {
   readonly claimed: boolean
 }
 
-/** Makes the outcome and its journal events durable before anybody hears of it. */
-export async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome> {
+/**
+ * Makes the outcome and its journal events durable before anybody hears of it. `lost` when somebody else's
+ * attempt under the same key still runs: its outcome is the call's.
+ */
+export async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome | typeof LOST> {
   const { running, newCall, attempt, outcome, claimed } = ran
   const finished: FinishedRun = {
     run: attemptOf(running, attempt),
@@ -29,11 +32,10 @@ export async function recordOutcome(services: CallServices, ran: RanCall): Promi
     claimed ? services.store.finish(finished) : services.store.insertFinished(newCall, finished)
   try {
     const result = await write()
-    return end(
-      services,
-      running,
-      result.kind === 'recorded' ? outcome : loserAnswer(services, running, result.record),
-    )
+    if (result.kind === 'recorded') return end(services, running, outcome)
+    // Ours was declared dead while it ran: what it did is not forgotten (rule 10).
+    if (claimed) await services.keeper.recordLate(finished.run, outcome)
+    return end(services, running, loserAnswer(services, running, result.record))
   } catch (error) {
     services.readiness.noteStoreFailure(error)
     services.log.error(
@@ -56,22 +58,20 @@ function stateOf(outcome: Outcome, attempt: number): FinishedRun['state'] {
   return outcome.error.canRetry && attempt < MOST_ATTEMPTS ? 'released' : 'failed'
 }
 
-function end(services: CallServices, running: RunningCall, outcome: Outcome): Outcome {
+function end<E extends Outcome | typeof LOST>(services: CallServices, running: RunningCall, ending: E): E {
   services.running.end(running)
-  running.settle(outcome)
-  return outcome
+  running.settle(ending)
+  return ending
 }
 
 /** Rule 7: a loser answers with the winner's outcome, or `key_conflict` when the winner was another request. */
-function loserAnswer(services: CallServices, running: RunningCall, winner: CallRecord): Outcome {
-  if (winner.fingerprint === running.call.fingerprint) return answerRecorded(winner)
-  return refusalOutcome(
-    services,
-    fault(
-      'key_conflict',
-      'This call id was already used for a different request. Use a new call id for a new call.',
-    ),
-  )
+function loserAnswer(
+  services: CallServices,
+  running: RunningCall,
+  winner: CallRecord,
+): Outcome | typeof LOST {
+  if (winner.fingerprint !== running.call.fingerprint) return refusalOutcome(services, keyConflict())
+  return winner.state === 'running' ? LOST : answerRecorded(winner)
 }
 
 /** Rule 11: not a recorded outcome; the kept one is committed as soon as the store works again. */

@@ -1,12 +1,14 @@
 import type { Outcome } from '#core/outcome'
-import type { CallRecord, NewCall } from '#core/ports/store'
+import type { Attempt, CallRecord, NewCall } from '#core/ports/store'
 import { hasEffects, type Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
+import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { join } from './look-up.ts'
 import { recordOutcome } from './record-outcome.ts'
-import type { RunningCall } from './running-calls.ts'
+import { refusalOutcome } from './refusal-outcome.ts'
+import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
 
 export interface CheckedCall {
   readonly call: IdentifiedCall
@@ -25,20 +27,26 @@ export type RunResult =
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
 export async function runCall(services: CallServices, checked: CheckedCall): Promise<RunResult> {
   const joined = join(services, checked.call)
-  if (joined !== undefined) return { kind: 'answer', outcome: await joined, joined: true }
+  if (joined !== undefined) {
+    const outcome = await joined
+    return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: true }
+  }
+  // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
+  checkReady(services)
   const running = services.running.start(checked.call, checked.tool)
   const newCall = toNewCall(services, checked)
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
-  const ran = await execute(services, running, { input: checked.input, attempt })
-  const outcome = await recordOutcome(services, {
-    running,
-    newCall,
-    attempt,
-    outcome: ran,
-    claimed: isClaimed(checked),
-  })
-  return { kind: 'answer', outcome, joined: false }
+  const { outcome: ran, late } = await execute(services, running, checked.input)
+  const claimed = isClaimed(checked)
+  const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
+  if (late !== undefined) keepLate(services, attemptOf(running, attempt), late)
+  return outcome === LOST ? { kind: 'lost' } : { kind: 'answer', outcome, joined: false }
+}
+
+/** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
+function keepLate(services: CallServices, run: Attempt, late: Promise<Outcome>): void {
+  services.running.holdSlotUntil(late.then((outcome) => services.keeper.recordLate(run, outcome)))
 }
 
 interface Claiming {
@@ -60,10 +68,11 @@ async function claim(
       : services.store.reclaim(seen, newCall.atMs))
     if (result.kind === 'claimed') return result.attempt
   } catch (error) {
-    abandon(services, running)
+    services.running.noteAbandoned(running)
+    abandon(services, running, refusalOutcome(services, error))
     throw error
   }
-  abandon(services, running)
+  abandon(services, running, LOST)
   return undefined
 }
 
@@ -72,18 +81,10 @@ function isClaimed({ tool, seen }: CheckedCall): boolean {
   return hasEffects(tool.policy) || seen !== undefined
 }
 
-function abandon(services: CallServices, running: RunningCall): void {
+/** Nothing ran: whoever joined gets the refusal, or looks at the record that won. */
+function abandon(services: CallServices, running: RunningCall, end: Outcome | typeof LOST): void {
   services.running.end(running)
-  running.settle({
-    ok: false,
-    error: {
-      code: 'not_ready',
-      message: 'The tool server could not record the call, so nothing was run. Try again shortly.',
-      canRetry: false,
-      retryAfterMs: 1_000,
-    },
-    durationMs: 0,
-  })
+  running.settle(end)
 }
 
 function toNewCall(services: CallServices, { call, tool }: CheckedCall): NewCall {

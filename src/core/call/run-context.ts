@@ -64,7 +64,11 @@ export class RunContext implements ToolContext {
 
   readonly fetch: typeof fetch = (resource, init) => {
     const signal = init?.signal == null ? this.signal : AbortSignal.any([this.signal, init.signal])
-    return this.#services.fetch(resource, { ...init, signal })
+    const { traceparent } = this.#running.call.request
+    if (traceparent === undefined) return this.#services.fetch(resource, { ...init, signal })
+    const headers = new Headers(init?.headers ?? (resource instanceof Request ? resource.headers : undefined))
+    if (!headers.has('traceparent')) headers.set('traceparent', traceparent)
+    return this.#services.fetch(resource, { ...init, signal, headers })
   }
 
   progress(done: number, total?: number, message?: string): void {

@@ -6,14 +6,20 @@ import type { IdentifiedCall } from './identified-call.ts'
 /** Why a run is ended from outside. */
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 
+/** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
+const MOST_ABANDONED = 10_000
+
+/** The claim went to somebody else's record: whoever joined looks there. */
+export const LOST = 'lost'
+
 /** One run of this process, from before its claim until its outcome is durable. */
 export class RunningCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
   interruption: Interruption | undefined
   #interrupt: ((why: Interruption) => void) | undefined
-  #done: PromiseWithResolvers<Outcome> | undefined
-  #outcome: Outcome | undefined
+  #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
+  #outcome: Outcome | typeof LOST | undefined
 
   constructor(call: IdentifiedCall, tool: Tool) {
     this.call = call
@@ -21,13 +27,13 @@ export class RunningCall {
   }
 
   /** What a joining request waits for. A waiter that leaves detaches and aborts nobody (rule 10). */
-  get done(): Promise<Outcome> {
+  get done(): Promise<Outcome | typeof LOST> {
     if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
-    this.#done ??= Promise.withResolvers<Outcome>()
+    this.#done ??= Promise.withResolvers<Outcome | typeof LOST>()
     return this.#done.promise
   }
 
-  settle(outcome: Outcome): void {
+  settle(outcome: Outcome | typeof LOST): void {
     this.#outcome = outcome
     this.#done?.resolve(outcome)
   }
@@ -55,6 +61,7 @@ export function attemptOf(running: RunningCall, attempt: number): Attempt {
 export class RunningCalls {
   readonly #byRecord = new Map<string, RunningCall>()
   readonly #idle = new Set<() => void>()
+  readonly #abandoned = new Set<string>()
   #late = 0
 
   get size(): number {
@@ -76,12 +83,26 @@ export class RunningCalls {
     return running
   }
 
+  /** Only its own entry: another attempt of the same call may have taken its place. */
   end(running: RunningCall): void {
-    this.#byRecord.delete(running.call.record)
+    if (this.#byRecord.get(running.call.record) === running) this.#byRecord.delete(running.call.record)
     if (this.#byRecord.size === 0 && this.#idle.size > 0) {
       for (const wake of this.#idle) wake()
       this.#idle.clear()
     }
+  }
+
+  /** Its claim's commit was reported as failed: if a row shows up after all, its run never started (rule 11). */
+  noteAbandoned({ call }: RunningCall): void {
+    if (!call.keyed) return
+    this.#abandoned.add(call.record)
+    if (this.#abandoned.size > MOST_ABANDONED)
+      this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
+  }
+
+  /** Whether a claim of ours under this record never started; true once. */
+  takeAbandoned(record: string): boolean {
+    return this.#abandoned.delete(record)
   }
 
   holdSlotUntil(settled: Promise<unknown>): void {

@@ -11,5 +11,5 @@ export function suggestTool(catalog: Catalog, asked: ToolRef): string {
     return ` Versions served: ${versions.map((tool) => tool.parts.version).join(', ')}.`
   }
   const near = nearestName(asked.base, [...catalog.bases()].slice(0, MOST_COMPARED))
-  return near === undefined ? ' GET /tools lists what is served.' : ` Did you mean '${near}'?`
+  return near === undefined ? ' List the tools to see what is served.' : ` Did you mean '${near}'?`
 }

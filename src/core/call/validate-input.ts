@@ -1,4 +1,4 @@
-import { fault, type InputIssue, type ToolError } from '#core/errors'
+import { describeIssue, fault, type InputIssue, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
 
@@ -18,7 +18,10 @@ export async function validateInput(tool: Tool, input: JsonValue): Promise<unkno
 function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
   const said = issues
     .slice(0, 5)
-    .map(({ parameter, message }) => (parameter === undefined ? message : `${parameter}: ${message}`))
+    .map((issue) =>
+      issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`,
+    )
+    .map((text) => text.replace(/\.$/, ''))
   const more = issues.length > said.length ? ` (and ${issues.length - said.length} more)` : ''
   return fault('input_invalid', `The input of ${tool.id} is invalid: ${said.join('; ')}${more}.`, { issues })
 }

@@ -2,6 +2,8 @@ import { createHmac, type KeyObject } from 'node:crypto'
 
 /** What one link of the chain covers: everything of a group that stays as long as the journal. */
 export interface LinkedGroup {
+  /** Number of the group in the whole store: what call rows point to. */
+  readonly id: number
   readonly writer: string
   readonly group: number
   readonly atMs: number
@@ -14,7 +16,7 @@ export interface LinkedGroup {
 /** Rule 15: one HMAC per commit group, over the group and the link before it. */
 export function linkOf(chainKey: KeyObject, previous: string, group: LinkedGroup): string {
   const hmac = createHmac('sha256', chainKey)
-  hmac.update(JSON.stringify([previous, group.writer, group.group, group.atMs, group.eventsJson]))
+  hmac.update(JSON.stringify([previous, group.id, group.writer, group.group, group.atMs, group.eventsJson]))
   if (group.callers !== null) hmac.update(group.callers)
   return hmac.digest('base64url')
 }

@@ -51,7 +51,7 @@ export interface ChallengeChanged {
 export interface WriterStarted {
   readonly type: 'writer.started'
   readonly at: number
-  /** All chain heads known when the writer began: cuts another chain's loss out of hiding (rule 15). */
+  /** Heads of the chains that grew since a writer last began: a later cut of theirs shows (rule 15). */
   readonly heads: readonly { readonly writer: string; readonly group: number; readonly link: string }[]
 }
 

@@ -96,15 +96,18 @@ export interface Settlement {
 
 export type SettleResult = 'settled' | 'not_found' | 'not_ambiguous'
 
-/** At most one is open per tenant, principal, user, provider and scopes (rule 22). */
-export interface NewChallenge {
-  readonly id: string
+/** What a challenge is about: at most one is open per need (rule 22). */
+export interface ChallengeNeed {
   readonly tenant: string
   readonly principal: string
   /** Keyed digest of the user id, or `''` for none. */
   readonly user: string
   readonly provider: string
   readonly scopes: readonly string[]
+}
+
+export interface NewChallenge extends ChallengeNeed {
+  readonly id: string
   readonly tool: string
   readonly atMs: number
   readonly expiresAtMs: number
@@ -170,7 +173,8 @@ export interface Store {
   /** Gives the open challenge of the same need, or stores this one. */
   openChallenge(challenge: NewChallenge): MaybePromise<ChallengeRecord>
   findChallenge(id: string): MaybePromise<ChallengeRecord | undefined>
-  completeChallenge(id: string, atMs: number): MaybePromise<void>
+  /** Marks the open challenge of this need, if there is one: its token has arrived (OTC-78). */
+  completeChallenge(need: ChallengeNeed, atMs: number): MaybePromise<void>
 
   /** Operators' views; not for protocols. Newest first. */
   list(filter: CallFilter): MaybePromise<readonly CallRecord[]>

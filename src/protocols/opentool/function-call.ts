@@ -48,6 +48,7 @@ export function readFunctionCall(
       input: served === undefined ? asked.params : dropNullArguments(served.tool, asked.params),
       key: readKey(request.headers[IDEMPOTENCY_KEY_HEADER], asked.id, options),
       traceId: request.traceId,
+      ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       ...decodeRequirements(request.headers),
     }
     return { request: asked, served, call }

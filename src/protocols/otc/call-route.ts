@@ -3,12 +3,12 @@ import { fault, ToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import type { Principal } from '#core/principal'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { refusedForm } from './codec-answer-form.ts'
+import { refusedForm, unreadCallForm } from './codec-answer-form.ts'
 import { type DecodedCall, decodeCall } from './codec-request.ts'
 import { encodeResult } from './codec-response.ts'
 import { OTC_ANSWERS } from './errors.ts'
 import type { OtcSettings } from './options.ts'
-import { refusalReply, refuseWith } from './reply.ts'
+import { refusalReply } from './reply.ts'
 import {
   CALL_ID_HEADER,
   type CallPath,
@@ -26,7 +26,8 @@ export function callRoute(path: CallPath, gateway: Gateway, settings: OtcSetting
     access: 'authenticated',
     body: 'json',
     handle: (request) => handleCall(path, request, gateway, settings),
-    refuse: refuseWith(settings),
+    refuse: (request, error, status) =>
+      refusalReply(unreadCallForm(request.headers), error, { ...settings, suggested: status }),
   }
 }
 
@@ -88,13 +89,13 @@ function bindLoneToken(
   return loneToken.reveal() === '' ? call : { ...call, tokens: new Map([[first.id, loneToken]]) }
 }
 
-/** A replay tells when the call ended, not when it was asked about again (T-25). */
+/** The recorded end, so that a replay tells the same (T-25). */
 async function endOf(
   reply: CallReply,
   principal: Principal,
   gateway: Gateway,
   settings: OtcSettings,
 ): Promise<number> {
-  const view = reply.replayed ? await gateway.readCall(principal, reply.callId) : undefined
+  const view = await gateway.readCall(principal, reply.callId)
   return view?.finishedAtMs ?? settings.clock.nowMs()
 }

@@ -19,11 +19,17 @@ export function unreadForm(headers: HttpRequest['headers']): AnswerForm {
   return { schemaId, callId: undefined }
 }
 
+/** The same for a call, which always has an id: the header's, or a new one (rule 6, OTC-45). */
+export function unreadCallForm(headers: HttpRequest['headers']): AnswerForm {
+  return { ...unreadForm(headers), callId: knownCallId({}, headers) ?? crypto.randomUUID() }
+}
+
 /** The form of a refusal to a body that could not be decoded: whatever of it can be understood. */
 export function refusedForm(path: CallPath, request: Pick<HttpRequest, 'headers' | 'body'>): AnswerForm {
   const { body, headers } = request
-  if (!isJsonObject(body)) return unreadForm(headers)
-  return { schemaId: refusedSchemaId(path, body, headers), callId: knownCallId(body, headers) }
+  if (!isJsonObject(body)) return unreadCallForm(headers)
+  const callId = knownCallId(body, headers) ?? crypto.randomUUID()
+  return { schemaId: refusedSchemaId(path, body, headers), callId }
 }
 
 function refusedSchemaId(

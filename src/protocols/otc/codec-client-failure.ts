@@ -52,11 +52,22 @@ export interface WireFailure {
   readonly durationMs?: number
 }
 
+/** What an answer's headers add. */
+export interface RefusalHints {
+  /** `Collet-Error-Code`, which only our own server sends. */
+  readonly errorCode?: string | null
+}
+
 /** Reads an answer that is not 2xx. Never uses bodies that are not JSON: they may be anybody's page. */
-export function readRefusal(status: number, body: JsonValue | undefined): WireFailure {
+export function readRefusal(
+  status: number,
+  body: JsonValue | undefined,
+  hints: RefusalHints = {},
+): WireFailure {
   const members = isJsonObject(body) ? body : {}
   const missing = readMissing(members.missing_requirements)
-  const kind = missing === undefined || status === 401 ? classOfStatus(status) : classOfMissing(missing)
+  const kind =
+    missing === undefined || status === 401 ? classOfStatus(status, hints) : classOfMissing(missing)
   return {
     ...readErrorMembers(members, readMessage(body) ?? MESSAGES[kind](status)),
     class: kind,
@@ -120,9 +131,11 @@ function classOfMissing(missing: RemoteMissing): FailureClass {
   return missing.approval === undefined ? 'requirements' : 'approval_required'
 }
 
-function classOfStatus(status: number): FailureClass {
+function classOfStatus(status: number, { errorCode }: RefusalHints): FailureClass {
   if (status === 401) return 'unauthenticated'
   if (status === 422) return 'validation'
+  // The standard has no status for it, and without a place to approve there is no `missing_requirements` either.
+  if (status === 400 && errorCode === 'approval_required') return 'approval_required'
   return status >= 500 || status < 400 ? 'transport' : 'server'
 }
 

@@ -126,6 +126,20 @@ describe('challenges', () => {
 
 describe('refusals', () => {
   it.each([
+    [400, 'approval_required', 'approval_required'],
+    [400, 'not_ready', 'server'],
+    [400, 'rate_limited', 'server'],
+    [400, 'approval_rejected', 'server'],
+    [400, null, 'server'],
+    [401, 'approval_required', 'unauthenticated'],
+    [502, 'approval_required', 'transport'],
+  ] as const)('%i with Collet-Error-Code %s is %s', (status, errorCode, kind) => {
+    expect(readCallReply(status, { message: 'm' }, { dialect: 'oxp-1.0', errorCode })).toMatchObject({
+      failure: { class: kind },
+    })
+  })
+
+  it.each([
     [400, 'server'],
     [401, 'unauthenticated'],
     [403, 'server'],

@@ -1,5 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import {
+  type RefusalHints,
   readChallenges,
   readMessage,
   readRefusal,
@@ -23,9 +24,9 @@ export type CallReading =
 export function readCallReply(
   status: number,
   body: JsonValue | undefined,
-  wire: Pick<ServerWire, 'dialect'>,
+  wire: Pick<ServerWire, 'dialect'> & RefusalHints,
 ): CallReading {
-  if (status < 200 || status > 299) return { kind: 'failure', failure: readRefusal(status, body) }
+  if (status < 200 || status > 299) return { kind: 'failure', failure: readRefusal(status, body, wire) }
   const reply = isJsonObject(body) ? replyIn(body) : undefined
   if (reply === undefined) return { kind: 'unreadable' }
   const inner = 'value' in reply || 'error' in reply || !isJsonObject(reply.output) ? reply : reply.output

@@ -1,4 +1,10 @@
-import type { ErrorCode, ErrorDetails, InputIssue, MissingRequirements } from '#core/errors'
+import {
+  describeIssue,
+  type ErrorCode,
+  type ErrorDetails,
+  type InputIssue,
+  type MissingRequirements,
+} from '#core/errors'
 import type { AnswerForm } from './codec-answer-form.ts'
 import type { WireErrorBody, WireMissingRequirements, WireToolError } from './wire.ts'
 
@@ -59,10 +65,12 @@ function developerMessage(error: ShownError, options: EncodeOptions): { develope
 /** Top-level parameter names to texts (OTC-82); absent when the input as a whole is wrong (T-13). */
 function toParameterErrors(issues: readonly InputIssue[]): Record<string, string> | undefined {
   const texts = new Map<string, string>()
-  for (const { parameter, message } of issues) {
+  for (const issue of issues) {
+    const { parameter } = issue
     if (parameter === undefined) continue
     const earlier = texts.get(parameter)
-    texts.set(parameter, earlier === undefined ? message : `${earlier}; ${message}`)
+    const text = describeIssue(issue)
+    texts.set(parameter, earlier === undefined ? text : `${earlier}; ${text}`)
   }
   return texts.size === 0 ? undefined : Object.fromEntries(texts)
 }

@@ -27,7 +27,7 @@ export interface DecodeOptions {
   readonly strict: boolean
 }
 
-type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId'>
+type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent'>
 
 /** One HTTP request as one call, or a fault. Checks in the order of T-12: version, envelope, members. */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
@@ -46,6 +46,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
       input: readInput(call),
       key: readCallKey(call, request.headers),
       traceId: readTraceId(dialect, call) ?? request.traceId,
+      ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       userId: dialect === 'uts' ? readUtsUser(call, context.userId) : context.userId,
       tokens: context.tokens,
       secrets: context.secrets,
@@ -56,8 +57,22 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
 /** `call_id` and `execution_id` are one id (C-04); the header is another name for it (rule 4). */
 export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
   const inBody = oneOf(readString(call, 'call_id'), readString(call, 'execution_id'))
-  const key = oneOf(inBody, headers[IDEMPOTENCY_KEY_HEADER])
+  const header = headers[IDEMPOTENCY_KEY_HEADER]
+  const key = oneOf(inBody, header === undefined ? undefined : headerText(header))
   return key === undefined ? undefined : checkCallKey(key)
+}
+
+const LATIN1_ABOVE_ASCII = /[\x80-\xff]/
+
+/** Header bytes arrive as Latin-1; what is valid UTF-8 was meant as such, so that one key has one spelling. */
+function headerText(value: string): string {
+  if (!LATIN1_ABOVE_ASCII.test(value)) return value
+  try {
+    const bytes = Uint8Array.from(value, (character) => character.charCodeAt(0))
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return value
+  }
 }
 
 function oneOf(left: string | undefined, right: string | undefined): string | undefined {
@@ -79,8 +94,11 @@ function readTool(path: CallPath, dialect: Dialect, call: JsonObject): ToolRef {
   }
   const tool = isJsonObject(call.tool) ? call.tool : {}
   const { name, toolkit, version } = tool
-  if (typeof name !== 'string' || typeof toolkit !== 'string') {
-    throw fault('request_invalid', '"tool" must have the strings "name" and "toolkit".')
+  if (!isPlainName(name) || !isPlainName(toolkit)) {
+    throw fault(
+      'request_invalid',
+      '"tool" must have a "name" and a "toolkit" of letters, digits and underscores.',
+    )
   }
   if (version !== undefined && typeof version !== 'string') {
     throw fault('request_invalid', '"tool.version" must be a string such as "1.0.0".')
@@ -89,6 +107,10 @@ function readTool(path: CallPath, dialect: Dialect, call: JsonObject): ToolRef {
     version === undefined ? `${toolkit}.${name}` : `${toolkit}.${name}@${version}`,
     allowLatest,
   )
+}
+
+function isPlainName(text: JsonValue | undefined): text is string {
+  return typeof text === 'string' && /^\w+$/.test(text)
 }
 
 /** Samples and schemas say `input`, field lists say `inputs` (C-05). Any JSON: core judges it (T-13). */
@@ -100,7 +122,7 @@ function readInput({ input, inputs }: JsonObject): JsonValue | undefined {
 
 /** The March draft groups calls by `run_id`, which is what a trace does. */
 function readTraceId(dialect: Dialect, call: JsonObject): string | undefined {
-  const traceId = readString(call, 'trace_id')
+  const traceId = readString(call, 'trace_id') || undefined
   return traceId ?? (dialect === 'proto' ? readString(call, 'run_id') : undefined)
 }
 

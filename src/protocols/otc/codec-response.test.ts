@@ -202,7 +202,7 @@ describe('refusals', () => {
       },
     } as const
     const text = encodeRefusal(form, refused, SHOWN)
-    expect(text).toContain('"parameter_errors":{"a":"first; second","__proto__":"third"}')
+    expect(text).toContain('"parameter_errors":{"a":"/0: first; /1: second","__proto__":"third"}')
   })
 
   it('T-13: no parameter_errors when the input as a whole is wrong', () => {

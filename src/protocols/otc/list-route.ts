@@ -1,19 +1,23 @@
 import { ToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
-import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
+import { replyPrepared } from '#protocols/prepared-bytes'
+import { PreparedViews } from '#protocols/prepared-views'
 import { unreadForm } from './codec-answer-form.ts'
-import { decodeListRequest, type ListForm } from './codec-list.ts'
+import { decodeListRequest, encodeList, type ListForm } from './codec-list.ts'
 import type { OtcSettings } from './options.ts'
-import { PreparedLists } from './prepared-lists.ts'
 import { refusalReply, refuseWith } from './reply.ts'
-import { API_KEY_HEADERS, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
+import { OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
 /** Everything that can change the bytes for one URL: encoding, dialect and who asks. */
 const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY_HEADERS].join(', ')
 
+/** Callers choose the spelling of `$schema`. */
+const MOST_VARIANTS = 8
+
 /** GET `/tools` in the form the request asks for (§3.1), and its bare-array twin under the uts mount. */
 export function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
-  const lists = new PreparedLists(gateway.toolkits)
+  const lists = new PreparedViews(MOST_VARIANTS)
   const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
     method: 'GET',
     path,
@@ -31,7 +35,7 @@ export function listRoutes(gateway: Gateway, settings: OtcSettings): readonly Ht
 interface ListParts {
   readonly gateway: Gateway
   readonly settings: OtcSettings
-  readonly lists: PreparedLists
+  readonly lists: PreparedViews
 }
 
 async function handleList(
@@ -46,25 +50,16 @@ async function handleList(
     if (error instanceof ToolError) return refusalReply(unreadForm(request.headers), error, settings)
     throw error
   }
-  const list = lists.get(gateway.catalogFor(request.principal), form)
-  const isGzip = acceptsGzip(request.headers['accept-encoding'])
-  const etag = isGzip ? list.gzipEtag : list.etag
-  const headers = {
+  const catalog = gateway.catalogFor(request.principal)
+  const { toolkits } = gateway
+  const list = lists.get(catalog, `${form.shape} ${form.schemaId}`, () =>
+    encodeList(form, { tools: catalog.tools, toolkits }),
+  )
+  return replyPrepared(request, list, {
     [OXP_VERSION_HEADER]: PROTOCOL_VERSION,
-    etag,
     vary: VARY,
     'cache-control': 'private, no-cache',
-  }
-  if (matchesEtag(request.headers['if-none-match'], etag)) return { status: 304, headers, body: undefined }
-  return {
-    status: 200,
-    headers: {
-      ...headers,
-      'content-type': 'application/json',
-      ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
-    },
-    body: isGzip ? await list.compressed() : list.bytes,
-  }
+  })
 }
 
 function withoutOmittedKey(form: ListForm, { omitListKey }: OtcSettings): ListForm {
@@ -75,23 +70,4 @@ function withoutOmittedKey(form: ListForm, { omitListKey }: OtcSettings): ListFo
 function utsForm(request: HttpRequest): ListForm {
   decodeListRequest(request)
   return { shape: 'uts', schemaId: undefined }
-}
-
-function acceptsGzip(acceptEncoding: string | undefined): boolean {
-  if (acceptEncoding === undefined) return false
-  return acceptEncoding.split(',').some((choice) => {
-    const [coding = '', ...parameters] = choice.split(';')
-    return coding.trim().toLowerCase() === 'gzip' && !parameters.some(isZeroWeight)
-  })
-}
-
-function isZeroWeight(parameter: string): boolean {
-  return /^\s*q=0(?:\.0*)?\s*$/i.test(parameter)
-}
-
-/** Weak comparison, as RFC 9110 asks for `If-None-Match`. */
-function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
-  if (ifNoneMatch === undefined) return false
-  if (ifNoneMatch.trim() === '*') return true
-  return ifNoneMatch.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
 }

@@ -1,6 +1,6 @@
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { OPENAPI_PATHS } from './openapi-paths.ts'
 import { OPENAPI_SCHEMAS } from './openapi-schemas.ts'
-import { API_KEY_HEADERS } from './wire.ts'
 
 /** OpenAPI 3.1 of every route of this protocol; our own responses validate against it. */
 export function otcOpenApi(serverVersion: string) {

@@ -18,8 +18,6 @@ export const ARCADE_SCHEMA_ID =
 
 /** Header names in lower case, as requests are read and replies are written. */
 export const OXP_VERSION_HEADER = 'oxp-version'
-/** OXP 1.0, OTC 1.0 and the RFC each named another one (C-25). */
-export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
 
 /** The published shapes of one operation, oldest first (ledger §1). */
 export type Dialect = 'proto' | 'execute' | 'rfc-call' | 'otc-1.0' | 'oxp-1.0' | 'oxp-header' | 'uts'

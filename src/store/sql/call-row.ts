@@ -1,6 +1,8 @@
+import type { Failure } from '#core/outcome'
 import type { CallRecord } from '#core/ports/store'
+import { StoreError } from '#core/store-error'
 import type { Slice } from './open-group.ts'
-import { outcomeFromText } from './outcome-text.ts'
+import { outcomeFromText, outcomeToText } from './outcome-text.ts'
 import { integer, optionalInteger, type Row, text, word } from './row.ts'
 
 export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
@@ -32,8 +34,9 @@ export function callFromRow(row: Row, sealed: SealedText): CallRecord {
     writer: text(row, 'writer_id'),
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: optionalInteger(row, 'finished_at'),
-    outcome: outcome === undefined ? undefined : outcomeFromText(sealed.read('payload', outcome)),
-    late: late === undefined ? undefined : outcomeFromText(sealed.read('payload', late)),
+    outcome:
+      outcome === undefined ? undefined : outcomeFromText(ownText(row, sealed.read('payload', outcome))),
+    late: late === undefined ? undefined : outcomeFromText(ownText(row, sealed.read('payload', late))),
     expired,
   }
 }
@@ -47,6 +50,30 @@ export function subjectFromRow(row: Row) {
     tool: text(row, 'tool'),
     attempt: integer(row, 'attempt'),
   }
+}
+
+const BORDER = '\n'
+
+/** A sealed text begins with the record it belongs to: moved under another call it does not open. */
+export function boundText(record: string, plain: string): string {
+  return `${record}${BORDER}${plain}`
+}
+
+function ownText(row: Row, bound: string): string {
+  const record = text(row, 'record')
+  if (bound.startsWith(`${record}${BORDER}`)) return bound.slice(record.length + BORDER.length)
+  throw new StoreError('unreadable', `what is stored for call ${record} belongs to another one`)
+}
+
+/** What stands in for sealed text that cannot be read. */
+export function unreadableText(row: Row): SealedText {
+  const outcome: Failure = {
+    ok: false,
+    error: { code: 'internal', message: 'The stored outcome cannot be read.', canRetry: false },
+    durationMs: 0,
+  }
+  const texts = { callers: '["[unreadable]","",null]', payload: outcomeToText(outcome) }
+  return { read: (segment) => boundText(text(row, 'record'), texts[segment]) }
 }
 
 /** Caller text as one sealed value. */
@@ -69,7 +96,9 @@ function callerOf(
     length: integer(row, 'caller_length'),
   }
   try {
-    const [callId, traceId, userId]: readonly (string | null)[] = JSON.parse(sealed.read('callers', slice))
+    const [callId, traceId, userId]: readonly (string | null)[] = JSON.parse(
+      ownText(row, sealed.read('callers', slice)),
+    )
     return { callId: callId ?? '', traceId: traceId ?? '', userId: userId ?? undefined }
   } catch (error) {
     // A tombstone may outlive the group its caller text was in.

@@ -30,17 +30,18 @@ export class GroupQueue {
   #waiting: PendingChange[] = []
   #scheduled = false
   #busySinceMs: number | undefined
+  #isClosed = false
 
   constructor(committer: Committer) {
     this.#committer = committer
   }
 
-  get size(): number {
-    return this.#waiting.length
-  }
-
   submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
+      if (this.#isClosed) {
+        reject(new StoreError('not_written', 'the store is closed'))
+        return
+      }
       let result: T
       this.#waiting.push({
         key,
@@ -52,6 +53,11 @@ export class GroupQueue {
       })
       this.#schedule()
     })
+  }
+
+  /** What is waiting is still committed; nothing new is taken. */
+  close(): void {
+    this.#isClosed = true
   }
 
   #schedule(): void {

@@ -1,22 +1,32 @@
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
-  endWriter: 'UPDATE writers SET ended_at = ? WHERE id = ?',
-  openWriters: 'SELECT no, id FROM writers WHERE ended_at IS NULL',
+  /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
+  endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
+    AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')`,
+  openWriters: `SELECT no, id FROM writers WHERE ended_at IS NULL
+    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM calls WHERE state = 'running')`,
   allWriters: 'SELECT no, id, data_key FROM writers',
-  writerByNo: 'SELECT no, id, data_key FROM writers WHERE no = ?',
+  writerByNo: 'SELECT no, id, ended_at, data_key FROM writers WHERE no = ?',
+  writerEnd: 'SELECT ended_at FROM writers WHERE id = ?',
 
   nextGroup: 'SELECT coalesce(max(id), 0) + 1 AS id FROM commit_groups',
   insertGroup:
     'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
-  heads: `SELECT w.id AS writer, g.n, g.link FROM writers w
-    JOIN commit_groups g ON g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)`,
+  // Heads since the newest writer began, and those from before the oldest beginning that retention has left: whoever
+  // recorded them is forgotten. Ids are in commit order, which no clock can confuse. CROSS JOIN keeps SQLite from reading
+  // every group instead of one per writer.
+  newHeads: `SELECT w.id AS writer, g.n, g.link FROM writers w
+    CROSS JOIN commit_groups g ON g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
+    WHERE g.id >= coalesce(
+        (SELECT id FROM commit_groups WHERE writer = (SELECT max(no) FROM writers) AND n = 0), 0)
+      OR g.id < (SELECT min(f.id) FROM writers v CROSS JOIN commit_groups f ON f.writer = v.no AND f.n = 0)`,
   groupPlace: 'SELECT g.id FROM commit_groups g JOIN writers w ON w.no = g.writer WHERE w.id = ? AND g.n = ?',
   groupsAfter: `SELECT g.n, g.at, g.events, g.link, w.id AS writer FROM commit_groups g
     JOIN writers w ON w.no = g.writer WHERE g.id > ? ORDER BY g.id LIMIT ?`,
   chainAfter:
-    'SELECT n, at, events, callers, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
+    'SELECT id, n, at, events, callers, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
   groupContents: `SELECT g.writer, g.n, g.callers, g.payload FROM commit_groups g WHERE g.id = ?`,
   dropReference:
     'UPDATE commit_groups SET live = live - ?, payload = CASE WHEN live <= ? THEN NULL ELSE payload END WHERE id = ?',
@@ -28,10 +38,12 @@ export const QUERIES = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
   reclaimCall: `UPDATE calls SET state = 'running', attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL
-    WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)`,
+    WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
+      AND state IN ('released', 'running') AND expired = 0`,
   finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
-  lateCall: 'UPDATE calls SET late_group = ?, late_at = ?, late_length = ? WHERE record = ? AND expired = 0',
+  lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?
+    WHERE record = ? AND attempt = ? AND late_group IS NULL AND expired = 0`,
   requestCancel:
     "UPDATE calls SET cancel_requested = 1 WHERE record = ? AND tenant = ? AND state = 'running' AND cancel_requested = 0",
   cancelRequests:
@@ -39,11 +51,16 @@ export const QUERIES = {
   settleCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'ambiguous'`,
   deleteCall: 'DELETE FROM calls WHERE record = ?',
-  runningOf: `SELECT record, tenant, principal, tool, attempt, rerun_until FROM calls
-    WHERE state = 'running' AND writer = ? LIMIT ?`,
+  /** What a dead writer left running and nobody may run again. */
+  cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt FROM calls
+    WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR attempt >= ? OR tier IN ('pure', 'read')) LIMIT ?`,
+  endCutRead: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   listCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+  listAmbiguousCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.state = 'ambiguous' AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.state = ? AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
 
@@ -52,16 +69,14 @@ export const QUERIES = {
   makeTombstone: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
       late_group = NULL, late_at = NULL, late_length = NULL WHERE record = ?`,
   deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ? LIMIT ?)`,
-  purgeablePrefix: `SELECT max(n) AS n FROM (
-      SELECT n FROM commit_groups WHERE writer = ? AND at < ? AND n < coalesce(
-        (SELECT min(n) FROM commit_groups WHERE writer = ? AND (live > 0 OR at >= ?)), 9223372036854775807)
-      ORDER BY n LIMIT ?)`,
+  oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',
   linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
   deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',
   saveCheckpoint: `INSERT INTO checkpoints (writer, n, link, signature) VALUES (?, ?, ?, ?)
     ON CONFLICT (writer) DO UPDATE SET n = excluded.n, link = excluded.link, signature = excluded.signature`,
   checkpointOf: 'SELECT n, link, signature FROM checkpoints WHERE writer = ?',
-  deleteChallenges: 'DELETE FROM challenges WHERE expires_at < ?',
+  deleteChallenges:
+    'DELETE FROM challenges WHERE id IN (SELECT id FROM challenges WHERE expires_at < ? LIMIT ?)',
 
   expireChallenge:
     "UPDATE challenges SET status = 'failed' WHERE need = ? AND status = 'pending' AND expires_at <= ?",

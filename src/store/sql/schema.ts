@@ -71,7 +71,8 @@ CREATE TABLE calls (
   expired INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
-CREATE INDEX calls_open ON calls (state, writer) WHERE state IN ('parked', 'running', 'ambiguous');
+CREATE INDEX calls_running ON calls (writer) WHERE state = 'running';
+CREATE INDEX calls_ambiguous ON calls (no) WHERE state = 'ambiguous';
 CREATE INDEX calls_results ON calls (finished_at) WHERE finished_at IS NOT NULL AND expired = 0;
 CREATE INDEX calls_tombstones ON calls (finished_at) WHERE expired = 1;
 

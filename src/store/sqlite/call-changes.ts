@@ -13,10 +13,10 @@ import type {
 } from '#core/ports/store'
 import { StoreError } from '#core/store-error'
 import { settledOutcome } from '#store/settled-outcome'
-import { callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
+import { boundText, callerToText, callFromRow, type SealedText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
-import { optionalInteger, text } from '#store/sql/row'
+import { optionalInteger, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
 
@@ -79,15 +79,14 @@ export class CallChanges {
     if (this.#database.run('reclaimCall', this.#writerNo(), record, state, attempt, writer) === 0) {
       return TAKEN
     }
-    const replaced = row === undefined ? undefined : optionalInteger(row, 'outcome_group')
-    if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
+    this.#dropReplaced(row, 'outcome_group')
     group.append(claimedEvent(seen, attempt + 1, atMs))
     return { kind: 'claimed', attempt: attempt + 1 }
   }
 
   finish(group: OpenGroup, finished: FinishedRun): Recorded | typeof TAKEN {
     const { run, state, outcome, atMs } = finished
-    const slice = group.addPayload(outcomeToText(outcome))
+    const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
     const changed = this.#database.run(
       'finishCall',
       state,
@@ -109,12 +108,12 @@ export class CallChanges {
     group: OpenGroup,
     late: { readonly run: Attempt; readonly outcome: Outcome; readonly atMs: number },
   ): void {
-    const slice = group.addPayload(outcomeToText(late.outcome))
-    if (this.#database.run('lateCall', slice.group, slice.at, slice.length, late.run.record) > 0)
+    const { run, outcome, atMs } = late
+    const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
+    if (this.#database.run('lateCall', slice.group, slice.at, slice.length, run.record, run.attempt) > 0) {
       group.addReference()
-    group.append(
-      endedEvent(late.run, late.run.attempt, { state: 'late', outcome: late.outcome, atMs: late.atMs }),
-    )
+    }
+    group.append(endedEvent(run, run.attempt, { state: 'late', outcome, atMs }))
   }
 
   requestCancel(
@@ -127,17 +126,25 @@ export class CallChanges {
     return true
   }
 
-  settle(group: OpenGroup, settlement: Settlement): SettleResult {
-    const row = this.#database.get('findCall', settlement.record)
+  /** Whether there is something to settle. */
+  findUnsettled(record: string): Row | Exclude<SettleResult, 'settled'> {
+    const row = this.#database.get('findCall', record)
     if (row === undefined) return 'not_found'
-    if (text(row, 'state') !== 'ambiguous') return 'not_ambiguous'
+    return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
+  }
+
+  settle(group: OpenGroup, settlement: Settlement): SettleResult {
+    const row = this.findUnsettled(settlement.record)
+    if (typeof row === 'string') return row
     if (settlement.as === 'not-run') {
       dropReferences(this.#database, [row])
       this.#database.run('deleteCall', settlement.record)
     } else {
       const outcome = settledOutcome(settlement)
       const slice: Slice | typeof NO_SLICE =
-        outcome === undefined ? NO_SLICE : group.addPayload(outcomeToText(outcome))
+        outcome === undefined
+          ? NO_SLICE
+          : group.addPayload(boundText(settlement.record, outcomeToText(outcome)))
       if (outcome !== undefined) group.addReference()
       const { as, atMs, record } = settlement
       this.#database.run('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
@@ -146,15 +153,24 @@ export class CallChanges {
     return 'settled'
   }
 
+  /** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
+  #dropReplaced(row: Row | undefined, slot: 'outcome_group' | 'late_group'): void {
+    const replaced = row === undefined ? undefined : optionalInteger(row, slot)
+    if (replaced !== undefined) this.#database.run('dropReference', 1, 1, replaced)
+  }
+
   #read(record: string): CallRecord | undefined {
     const row = this.#database.get('findCall', record)
     return row === undefined ? undefined : callFromRow(row, this.#sealed)
   }
 
   #insert(group: OpenGroup, call: NewCall, finished: Omit<FinishedRun, 'run'> | undefined): boolean {
-    const caller = group.addCaller(callerToText(call))
-    const input = group.addPayload(call.inputJson)
-    const outcome = finished === undefined ? NO_SLICE : group.addPayload(outcomeToText(finished.outcome))
+    const caller = group.addCaller(boundText(call.record, callerToText(call)))
+    const input = group.addPayload(boundText(call.record, call.inputJson))
+    const outcome =
+      finished === undefined
+        ? NO_SLICE
+        : group.addPayload(boundText(call.record, outcomeToText(finished.outcome)))
     const inserted = this.#database.run(
       'insertCall',
       call.record,

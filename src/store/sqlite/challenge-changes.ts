@@ -38,19 +38,13 @@ export function openChallenge(
 export function completeChallenge(
   database: Database,
   group: OpenGroup,
-  done: { readonly id: string; readonly atMs: number },
+  done: { readonly key: string; readonly atMs: number },
 ): void {
-  const row = database.get('findChallenge', done.id)
-  if (row === undefined || database.run('completeChallenge', done.id) === 0) return
-  const { tenant, principal, provider } = challengeFromRow(row)
-  group.append({
-    type: 'challenge.completed',
-    at: done.atMs,
-    challenge: done.id,
-    tenant,
-    principal,
-    provider,
-  })
+  const row = database.get('openChallenge', done.key)
+  if (row === undefined) return
+  const { id, tenant, principal, provider } = challengeFromRow(row)
+  database.run('completeChallenge', id)
+  group.append({ type: 'challenge.completed', at: done.atMs, challenge: id, tenant, principal, provider })
 }
 
 export function challengeFromRow(row: Row): ChallengeRecord {

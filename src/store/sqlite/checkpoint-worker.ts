@@ -1,10 +1,16 @@
 import { DatabaseSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
 
-const { path }: { readonly path: string } = workerData
-const connection = new DatabaseSync(path, { timeout: 0 })
+/** Long enough to find a gap between other writers' commits. */
+const WAIT_MS = 100
 
-parentPort?.on('message', () => {
-  connection.exec('PRAGMA wal_checkpoint(PASSIVE)')
-  parentPort?.postMessage('done')
+const { path }: { readonly path: string } = workerData
+const connection = new DatabaseSync(path, { timeout: WAIT_MS })
+
+parentPort?.on('message', (mode: 'PASSIVE' | 'TRUNCATE') => {
+  try {
+    connection.exec(`PRAGMA wal_checkpoint(${mode})`)
+  } finally {
+    parentPort?.postMessage('done')
+  }
 })

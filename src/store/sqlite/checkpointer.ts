@@ -1,8 +1,12 @@
+import { statSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { Database } from './database.ts'
 
-/** Pages of write-ahead log after which it is moved into the database. */
-const COMMITS_PER_CHECKPOINT = 400
+/** How often the log's size is looked at. */
+const COMMITS_PER_LOOK = 64
+const CHECKPOINT_BYTES = 4 * 1024 * 1024
+/** With several writers somebody always reads the log's end: from here on it is cut by force. */
+const TRUNCATE_BYTES = 64 * 1024 * 1024
 const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
 
 /**
@@ -21,16 +25,22 @@ export class Checkpointer {
 
   noteCommit(): void {
     this.#commits += 1
-    if (this.#commits < COMMITS_PER_CHECKPOINT || this.#isWorking) return
+    if (this.#commits < COMMITS_PER_LOOK || this.#isWorking) return
     this.#commits = 0
+    const bytes = this.#logBytes()
+    if (bytes < CHECKPOINT_BYTES) return
     this.#isWorking = true
-    this.#start().postMessage('checkpoint')
+    this.#start().postMessage(bytes < TRUNCATE_BYTES ? 'PASSIVE' : 'TRUNCATE')
   }
 
   async close(): Promise<void> {
     const worker = this.#worker
     this.#worker = undefined
     await worker?.terminate()
+  }
+
+  #logBytes(): number {
+    return statSync(`${this.#database.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
   }
 
   #start(): Worker {
@@ -45,9 +55,15 @@ export class Checkpointer {
     return worker
   }
 
+  /** A checkpoint that fails is tried again later; the log keeps everything until then. */
   #finish(worker: Worker): void {
     this.#isWorking = false
-    if (this.#worker === worker) this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    if (this.#worker !== worker) return
+    try {
+      this.#database.exec('PRAGMA wal_checkpoint(PASSIVE)')
+    } catch {
+      // A full disk: the log keeps everything, commits say so themselves, and the next round tries again (rule 11).
+    }
   }
 
   /** Without the worker SQLite moves the log by itself, slower for the unlucky commit but never forgotten. */

@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError } from '#core/store-error'
@@ -54,6 +54,27 @@ export class Database {
     if (this.#connection.isTransaction) this.#rollback.run()
   }
 
+  /** Reads that all see the same state of the database. */
+  snapshot<T>(read: () => T): T {
+    this.#connection.exec('BEGIN')
+    try {
+      return read()
+    } finally {
+      this.#connection.exec('COMMIT')
+    }
+  }
+
+  /** Takes the write lock and gives it back: fails where a change would fail, and leaves no trace. */
+  checkWritable(waitMs: number): void {
+    this.exec(`PRAGMA busy_timeout = ${waitMs}`)
+    try {
+      this.begin()
+      this.rollback()
+    } finally {
+      this.exec('PRAGMA busy_timeout = 0')
+    }
+  }
+
   exec(sql: string): void {
     this.#connection.exec(sql)
   }
@@ -79,6 +100,7 @@ export class Database {
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
 export function openDatabase(path: string, keys: StoreKeys): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
     database = connect(path)

@@ -4,7 +4,7 @@ import type { Slice } from '#store/sql/open-group'
 import { bytes, integer, optionalBytes, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 
-const MOST_OPENED = 64
+const MOST_BYTES = 16 * 1024 * 1024
 
 export type Segment = 'callers' | 'payload'
 
@@ -14,6 +14,7 @@ export class GroupContents {
   readonly #wrapKey: Buffer
   readonly #dataKeys = new Map<number, { readonly id: string; readonly key: Buffer }>()
   readonly #opened = new Map<string, Buffer>()
+  #bytes = 0
 
   constructor(database: Database, wrapKey: Buffer) {
     this.#database = database
@@ -39,9 +40,19 @@ export class GroupContents {
     }
     const { id, key } = this.#dataKey(integer(row, 'writer'))
     const plain = unseal(key, sealed, placeOf(segment, id, integer(row, 'n')))
-    if (this.#opened.size >= MOST_OPENED) this.#opened.delete(this.#opened.keys().next().value ?? '')
-    this.#opened.set(name, plain)
+    this.#remember(name, plain)
     return plain
+  }
+
+  #remember(name: string, plain: Buffer): void {
+    if (plain.length > MOST_BYTES) return
+    this.#opened.set(name, plain)
+    this.#bytes += plain.length
+    for (const [oldest, { length }] of this.#opened) {
+      if (this.#bytes <= MOST_BYTES) return
+      this.#opened.delete(oldest)
+      this.#bytes -= length
+    }
   }
 
   #dataKey(writerNo: number): { readonly id: string; readonly key: Buffer } {

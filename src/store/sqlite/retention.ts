@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto'
 import { checkpointSignature } from '#core/journal/chain'
 import type { RetentionPolicy } from '#core/ports/store'
 import type { OpenGroup } from '#store/sql/open-group'
-import { integer, optionalInteger, text } from '#store/sql/row'
+import { integer, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
 
@@ -21,9 +21,9 @@ export function purgeStep(database: Database, group: OpenGroup, forgetting: Forg
   const calls = forgetResults(database, nowMs - policy.resultsMs)
   const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
-  database.run('deleteChallenges', nowMs - policy.resultsMs)
+  const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
-  return calls === STEP || tombstones === STEP || groups >= STEP
+  return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
@@ -43,10 +43,7 @@ function forgetJournal(database: Database, beforeMs: number, chainKey: KeyObject
   let removed = 0
   for (const writer of database.all('allWriters')) {
     const no = integer(writer, 'no')
-    const last = optionalInteger(
-      database.get('purgeablePrefix', no, beforeMs, no, beforeMs, STEP) ?? { n: null },
-      'n',
-    )
+    const last = lastForgettable(database.all('oldestGroups', no, STEP), beforeMs)
     if (last === undefined) continue
     const link = text(database.get('linkAt', no, last) ?? {}, 'link')
     const signature = checkpointSignature(chainKey, { writer: text(writer, 'id'), group: last, link })
@@ -54,4 +51,14 @@ function forgetJournal(database: Database, beforeMs: number, chainKey: KeyObject
     removed += database.run('deletePrefix', no, last)
   }
   return removed
+}
+
+/** The end of the run of groups, from the oldest on, that are old and hold nothing a call still needs. */
+function lastForgettable(groups: readonly Row[], beforeMs: number): number | undefined {
+  let last: number | undefined
+  for (const group of groups) {
+    if (integer(group, 'at') >= beforeMs || integer(group, 'live') > 0) break
+    last = integer(group, 'n')
+  }
+  return last
 }

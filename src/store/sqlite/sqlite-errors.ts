@@ -15,7 +15,7 @@ export function isBusy(error: unknown): boolean {
 }
 
 const CODES: Readonly<Record<number, { readonly code: StoreErrorCode; readonly why: string }>> = {
-  8: { code: 'full', why: 'the database is read-only' },
+  8: { code: 'full', why: 'the database is read-only; check the permissions of the file and its folder' },
   10: { code: 'full', why: 'the disk reported an I/O error' },
   11: { code: 'unreadable', why: 'the database file is damaged; restore it from a backup' },
   [FULL]: { code: 'full', why: 'the disk is full' },

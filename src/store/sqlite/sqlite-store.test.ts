@@ -172,6 +172,75 @@ describe('verifying the SQLite journal', () => {
     })
   })
 
+  it('rule 15: a writer records each head once, so the journal grows with writers and not with their square', async () => {
+    for (let index = 0; index < 6; index += 1) {
+      const store = openStore()
+      await store.probe()
+      await close(store)
+    }
+    const started = openStore()
+      .readJournal([], 100)
+      .flatMap(({ events }) => events)
+      .filter((event) => event.type === 'writer.started')
+    expect(started.map(({ heads }) => heads.length)).toEqual([0, 1, 1, 1, 1, 1])
+  })
+
+  it('rule 15: a cut tail shows although many writers began since, and although the clock went back', async () => {
+    let nowMs = 9_000
+    const first = openStore({ nowMs: () => nowMs })
+    await writeCalls(first, 1)
+    nowMs = 1_000
+    const second = openStore()
+    await writeCalls(second, 1, 2_000)
+    await writeCalls(first, 2, 3_000)
+    await close(first)
+    for (let index = 0; index < 3; index += 1) {
+      const later = openStore()
+      await later.probe()
+      await close(later)
+    }
+    expect(openStore().verify().ok).toBe(true)
+    tamper(
+      'DELETE FROM commit_groups WHERE writer = 1 AND n = (SELECT max(n) FROM commit_groups WHERE writer = 1)',
+    )
+    expect(openStore().verify().firstBad).toMatchObject({
+      writer: first.writer,
+      reason: expect.stringContaining('missing at the end'),
+    })
+  })
+
+  it('rule 15: looking and refusing leave no trace in the journal', async () => {
+    const first = openStore()
+    const call = sampleCall()
+    await first.claim(call)
+    const before = first.readJournal([], 100)
+    const second = openStore()
+    second.checkWritable()
+    const settlement = {
+      as: 'not-run',
+      valueJson: undefined,
+      error: undefined,
+      who: 'w',
+      why: 'x',
+      atMs: 1,
+    } as const
+    expect(await second.settle({ ...settlement, record: 'nobody' })).toBe('not_found')
+    expect(await second.settle({ ...settlement, record: call.record })).toBe('not_ambiguous')
+    await close(second)
+    expect(first.readJournal([], 100)).toEqual(before)
+  })
+
+  it('tells a database that cannot be written', async () => {
+    const store = openStore()
+    await store.probe()
+    const blocker = new DatabaseSync(path)
+    blocker.exec('BEGIN IMMEDIATE')
+    expect(() => store.checkWritable(0)).toThrow(/locked/)
+    blocker.exec('ROLLBACK')
+    blocker.close()
+    expect(() => store.checkWritable()).not.toThrow()
+  })
+
   it('rule 15: a cut tail shows against a head kept elsewhere', async () => {
     const store = openStore()
     await writeCalls(store, 3)
@@ -202,6 +271,29 @@ describe('verifying the SQLite journal', () => {
       ok: false,
       firstBad: { reason: expect.stringContaining('checkpoint') },
     })
+  })
+
+  it('rule 15: what outlives retention is recorded anew when the record of its head is forgotten', async () => {
+    const dayMs = 86_400_000
+    let nowMs = 1_000
+    const begin = () => openStore({ nowMs: () => nowMs })
+    const first = begin()
+    await writeCalls(first, 1)
+    await close(first)
+    const second = begin()
+    await second.probe()
+    await close(second)
+    nowMs = 200 * dayMs
+    const third = begin()
+    for (let step = 0; step < 3; step += 1)
+      await third.purge(nowMs, { resultsMs: dayMs, journalMs: 90 * dayMs })
+    await close(third)
+    const fourth = begin()
+    await fourth.probe()
+    await close(fourth)
+    expect(openStore().verify().ok).toBe(true)
+    tamper('DELETE FROM commit_groups WHERE writer = 1 AND n = 2')
+    expect(openStore().verify().firstBad).toMatchObject({ writer: first.writer })
   })
 
   it('rule 13: the payload of a group goes when its last call has expired', async () => {

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { realpathSync } from 'node:fs'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
 import type {
@@ -6,6 +7,7 @@ import type {
   CallAddress,
   CallFilter,
   CallRecord,
+  ChallengeNeed,
   ChallengeRecord,
   ClaimResult,
   FinishedRun,
@@ -19,24 +21,32 @@ import type {
   Store,
 } from '#core/ports/store'
 import { StoreError } from '#core/store-error'
+import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
-import { callFromRow } from '#store/sql/call-row'
+import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
-import { integer, text } from '#store/sql/row'
+import { integer, type Row, text } from '#store/sql/row'
 import { CallChanges, TAKEN } from './call-changes.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
 import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
-import { recoverWriter } from './recovery.ts'
+import { type DeadWriter, recoverWriter } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { type Verification, verifyJournal } from './verify-journal.ts'
 import { Writer } from './writer.ts'
-import { isWriterLocked, removeLockFile } from './writer-lock.ts'
+import { lockStateOf, removeLockFile } from './writer-lock.ts'
 
 const DIGEST_CHARACTERS = 24
+/** Sorts behind every record: a writer's last change comes after all others of its group. */
+const LAST_KEY = '~'
+/** A living writer puts a removed lock file back well within this time. */
+const MISSING_LOCK_GRACE_MS = 15_000
+
+/** How long a look waits for another process that is writing. */
+const LONGEST_LOCK_MS = 5_000
 
 export interface SqliteStoreOptions {
   readonly path: string
@@ -57,12 +67,15 @@ export class SqliteStore implements Store {
   readonly #changes: CallChanges
   readonly #lockFolder: string
   readonly #nowMs: () => number
+  readonly #missingSinceMs = new Map<string, number>()
+  #closing: Promise<void> | undefined
 
   constructor(options: SqliteStoreOptions) {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
-    this.#lockFolder = `${options.path}-writers`
     this.#database = openDatabase(options.path, this.#keys)
+    // The same database under another name must have the same locks.
+    this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#contents = new GroupContents(this.#database, this.#keys.wrap)
     this.#checkpointer = new Checkpointer(this.#database)
     this.#writer = new Writer({
@@ -139,26 +152,36 @@ export class SqliteStore implements Store {
     )
   }
 
-  settle(settlement: Settlement): Promise<SettleResult> {
-    return this.#queue.submit(settlement.record, (group) => this.#changes.settle(group, settlement))
+  /** Looks before it writes: a refusal begins no writer and leaves no trace. */
+  async settle(settlement: Settlement): Promise<SettleResult> {
+    const { record } = settlement
+    const found = this.#read(() => this.#changes.findUnsettled(record))
+    if (typeof found === 'string') return found
+    return await this.#queue.submit(record, (group) => this.#changes.settle(group, settlement))
   }
 
   async recover(nowMs: number): Promise<RecoveryReport> {
-    let deadWriters = 0
+    this.#writer.keepLock()
+    const dead = this.#read(() => this.#database.all('openWriters'))
+      .map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
+      .filter(({ id }) => !this.isWriterAlive(id))
     let ambiguous = 0
-    for (const dead of this.#deadWriters()) {
-      deadWriters += 1
-      const recovered = await this.#queue.submit('', (group) =>
-        recoverWriter(this.#database, group, { ...dead, nowMs }),
-      )
-      ambiguous += recovered.ambiguous
-      if (recovered.isDone) removeLockFile(this.#lockFolder, dead.id)
-    }
-    return { deadWriters, ambiguous }
+    for (const writer of dead) ambiguous += await this.#recoverWriter(writer, nowMs)
+    return { deadWriters: dead.length, ambiguous }
   }
 
   isWriterAlive(writer: string): boolean {
-    return writer === this.#writer.id || isWriterLocked(this.#lockFolder, writer)
+    if (writer === this.#writer.id) return true
+    const lock = lockStateOf(this.#lockFolder, writer)
+    if (lock !== 'missing') {
+      this.#missingSinceMs.delete(writer)
+      return lock === 'locked'
+    }
+    const row = this.#read(() => this.#database.get('writerEnd', writer))
+    if (row === undefined || row.ended_at !== null) return false
+    const sinceMs = this.#missingSinceMs.get(writer) ?? performance.now()
+    this.#missingSinceMs.set(writer, sinceMs)
+    return performance.now() - sinceMs < MISSING_LOCK_GRACE_MS
   }
 
   openChallenge(challenge: NewChallenge): Promise<ChallengeRecord> {
@@ -170,33 +193,39 @@ export class SqliteStore implements Store {
     return row === undefined ? undefined : challengeFromRow(row)
   }
 
-  completeChallenge(id: string, atMs: number): Promise<void> {
-    return this.#queue.submit(id, (group) => completeChallenge(this.#database, group, { id, atMs }))
+  /** Looks before it writes: most calls that bring a token were never challenged. */
+  async completeChallenge(need: ChallengeNeed, atMs: number): Promise<void> {
+    const key = challengeKey(need)
+    if (this.#read(() => this.#database.get('openChallenge', key)) === undefined) return
+    await this.#queue.submit(key, (group) => completeChallenge(this.#database, group, { key, atMs }))
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
     const { state, limit } = filter
     const tenant = filter.tenant ?? null
-    return this.#read(() => {
+    return this.#snapshot(() => {
       const rows =
         state === undefined
           ? this.#database.all('listCalls', tenant, tenant, limit)
-          : this.#database.all('listCallsByState', state, tenant, tenant, limit)
-      return rows.map((row) => callFromRow(row, this.#contents))
+          : state === 'ambiguous'
+            ? this.#database.all('listAmbiguousCalls', tenant, tenant, limit)
+            : this.#database.all('listCallsByState', state, tenant, tenant, limit)
+      return rows.map((row) => this.#showCall(row))
     })
   }
 
   findByRecord(record: string): CallRecord | undefined {
-    return this.#read(() => this.#changes.find(record))
+    const row = this.#read(() => this.#database.get('findCall', record))
+    return row === undefined ? undefined : this.#showCall(row)
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
-    return this.#read(() => readJournal(this.#database, after, limit))
+    return this.#snapshot(() => readJournal(this.#database, after, limit))
   }
 
   /** Checks the whole journal against the key; `head` is one kept elsewhere. */
   verify(head?: JournalHead): Verification {
-    return this.#read(() => verifyJournal(this.#database, this.#keys.chain, head))
+    return this.#snapshot(() => verifyJournal(this.#database, this.#keys.chain, head))
   }
 
   purge(nowMs: number, policy: RetentionPolicy): Promise<boolean> {
@@ -211,26 +240,68 @@ export class SqliteStore implements Store {
     })
   }
 
-  async close(): Promise<void> {
-    await this.#checkpointer.close()
-    if (this.#writer.isStarted) {
-      await this.#queue
-        .submit('', (group) => this.#writer.sayGoodbye(group))
-        .finally(() => this.#writer.release())
+  /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
+  checkWritable(waitMs = LONGEST_LOCK_MS): void {
+    try {
+      this.#database.checkWritable(waitMs)
+    } catch (error) {
+      throw storeErrorOf(error, 'cannot write to the database')
     }
-    this.#database.close()
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    const goodbye = this.#writer.isStarted
+      ? this.#queue.submit(LAST_KEY, (group) => this.#writer.sayGoodbye(group))
+      : undefined
+    this.#queue.close()
+    try {
+      await goodbye
+    } finally {
+      await this.#checkpointer.close()
+      this.#writer.release()
+      this.#database.close()
+    }
+  }
+
+  async #recoverWriter(dead: DeadWriter, nowMs: number): Promise<number> {
+    let ambiguous = 0
+    for (;;) {
+      const recovered = await this.#queue.submit('', (group) =>
+        recoverWriter(this.#database, group, { ...dead, nowMs }),
+      )
+      ambiguous += recovered.ambiguous
+      if (recovered.hasMore) continue
+      const row = this.#read(() => this.#database.get('writerEnd', dead.id))
+      if (row !== undefined && row.ended_at !== null) removeLockFile(this.#lockFolder, dead.id)
+      return ambiguous
+    }
+  }
+
+  /** For operators: a record whose contents cannot be read is shown without them, not hidden with all others. */
+  #showCall(row: Row): CallRecord {
+    try {
+      return callFromRow(row, this.#contents)
+    } catch (error) {
+      if (error instanceof StoreError && error.code === 'unreadable')
+        return callFromRow(row, unreadableText(row))
+      throw error
+    }
   }
 
   #holderOf(record: string): { readonly kind: 'found'; readonly record: CallRecord } {
-    const holder = this.findByRecord(record)
+    const holder = this.#read(() => this.#changes.find(record))
     if (holder !== undefined) return { kind: 'found', record: holder }
     throw new StoreError('not_written', 'a call vanished while it was being changed')
   }
 
-  #deadWriters(): readonly { readonly no: number; readonly id: string }[] {
-    return this.#read(() => this.#database.all('openWriters'))
-      .map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
-      .filter(({ id }) => !this.isWriterAlive(id))
+  /** Several reads of one moment. */
+  #snapshot<T>(read: () => T): T {
+    return this.#read(() => this.#database.snapshot(read))
   }
 
   #read<T>(read: () => T): T {

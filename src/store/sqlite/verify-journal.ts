@@ -45,6 +45,7 @@ export function verifyJournal(
     heads: walks.flatMap((walk) => (walk.head === undefined ? [] : [walk.head])),
     cannotSee: [
       'groups cut from the end of a chain since its head was last recorded elsewhere (compare with --head)',
+      'rows of calls that were deleted or set back: their events are in the journal, but rows and events are not compared',
       'changes made by somebody who holds the key',
     ],
   }
@@ -99,6 +100,8 @@ class ChainWalk {
     let { n, link } = this.#start()
     for (;;) {
       const rows = this.bad === undefined ? this.#database.all('chainAfter', this.#no, n, PAGE) : []
+      // Every writer's first change is its own start, so a chain is never empty.
+      if (rows.length === 0 && this.head === undefined) this.#fail(0, 'the whole chain is missing')
       if (rows.length === 0) return this
       for (const row of rows) {
         const found = this.#check(row, n + 1, link)
@@ -130,6 +133,7 @@ class ChainWalk {
     if (group !== expected) return this.#fail(expected, 'the group is missing')
     const eventsJson = text(row, 'events')
     const linked = {
+      id: integer(row, 'id'),
       writer: this.writer,
       group,
       atMs: integer(row, 'at'),

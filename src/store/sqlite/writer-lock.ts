@@ -17,21 +17,29 @@ export class WriterLock {
     this.#connection = lockedConnection(this.#file)
   }
 
-  release(): void {
+  /** False when somebody removed the file: the lock is then held on nothing others can see. */
+  get isInPlace(): boolean {
+    return existsSync(this.#file)
+  }
+
+  /** The file of a writer with calls still running stays, unlocked, as the sign that it is dead. */
+  release(hasEnded: boolean): void {
     this.#connection.close()
-    rmSync(this.#file, { force: true })
+    if (hasEnded) rmSync(this.#file, { force: true })
   }
 }
 
-/** Whether somebody holds the writer's lock. A writer without a lock file has ended. */
-export function isWriterLocked(folder: string, writer: string): boolean {
+/** `missing` proves nothing: a living writer puts its file back within seconds. */
+export type LockState = 'locked' | 'free' | 'missing'
+
+export function lockStateOf(folder: string, writer: string): LockState {
   const file = lockFile(folder, writer)
-  if (!existsSync(file)) return false
+  if (!existsSync(file)) return 'missing'
   try {
     lockedConnection(file).close()
-    return false
+    return 'free'
   } catch (error) {
-    if (isBusy(error)) return true
+    if (isBusy(error)) return 'locked'
     throw error
   }
 }

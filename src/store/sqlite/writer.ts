@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
+import type { JournalHead } from '#core/journal/journal-group'
 import { StoreError } from '#core/store-error'
 import { newDataKey, Sealer, wrapDataKey } from '#store/keys/sealer'
 import type { StoreKeys } from '#store/keys/store-keys'
@@ -53,7 +54,7 @@ export class Writer implements Committer {
       database.begin()
     } catch (error) {
       if (isBusy(error)) return 'busy'
-      throw storeErrorOf(error, 'cannot write to the database')
+      throw writeError(error)
     }
     let sealed: { readonly n: number; readonly link: string } | undefined
     try {
@@ -78,10 +79,21 @@ export class Writer implements Committer {
     database.run('endWriter', at, this.id)
   }
 
+  /** Puts the lock file back if somebody removed it: others take a writer without one for dead, in time. */
+  keepLock(): void {
+    const started = this.#started
+    if (started === undefined || started.lock.isInPlace) return
+    started.lock.release(false)
+    this.#started = { ...started, lock: new WriterLock(this.#options.lockFolder, this.id) }
+  }
+
   /** Gives the lock back; from then on what is left running counts as cut. */
   release(): void {
-    this.#started?.lock.release()
+    const started = this.#started
+    if (started === undefined) return
     this.#started = undefined
+    const row = this.#options.database.get('writerByNo', started.no)
+    started.lock.release(row !== undefined && row.ended_at !== null)
   }
 
   /** Lock first, then the row: a row without a living lock is a dead writer. */
@@ -92,11 +104,7 @@ export class Writer implements Committer {
     try {
       const dataKey = newDataKey()
       database.begin()
-      const heads = database.all('heads').map((row) => ({
-        writer: text(row, 'writer'),
-        group: integer(row, 'n'),
-        link: text(row, 'link'),
-      }))
+      const heads = this.#newHeads()
       const row =
         database.get('insertWriter', this.id, nowMs(), wrapDataKey(keys.wrap, dataKey, this.id)) ?? {}
       this.#started = { no: integer(row, 'no'), lock, sealer: new Sealer(dataKey) }
@@ -108,9 +116,18 @@ export class Writer implements Committer {
     } catch (error) {
       this.#started = undefined
       database.rollback()
-      lock.release()
+      lock.release(true)
       throw error
     }
+  }
+
+  /** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
+  #newHeads(): readonly JournalHead[] {
+    return this.#options.database.all('newHeads').map((row) => ({
+      writer: text(row, 'writer'),
+      group: integer(row, 'n'),
+      link: text(row, 'link'),
+    }))
   }
 
   #insert(group: OpenGroup): { readonly n: number; readonly link: string } {
@@ -124,7 +141,14 @@ export class Writer implements Committer {
     const payload =
       group.payload === '' ? null : started.sealer.seal(group.payload, placeOf('payload', this.id, n))
     const { eventsJson } = group
-    const link = linkOf(keys.chain, this.#head.link, { writer: this.id, group: n, atMs, eventsJson, callers })
+    const link = linkOf(keys.chain, this.#head.link, {
+      id: group.id,
+      writer: this.id,
+      group: n,
+      atMs,
+      eventsJson,
+      callers,
+    })
     database.run('insertGroup', group.id, started.no, n, atMs, eventsJson, callers, payload, group.live, link)
     return { n, link }
   }
@@ -151,8 +175,12 @@ export class Writer implements Committer {
 
   #failed(error: unknown): unknown {
     this.#headKnown = false
-    return isStoreWide(error) || error instanceof StoreError
-      ? storeErrorOf(error, 'cannot write to the database')
-      : error
+    return isStoreWide(error) || error instanceof StoreError ? writeError(error) : error
   }
+}
+
+/** A database that cannot be written is a failure of the store, also when the reason is damage (rule 11). */
+function writeError(error: unknown): StoreError {
+  const found = storeErrorOf(error, 'cannot write to the database')
+  return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
 }

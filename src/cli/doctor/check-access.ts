@@ -1,0 +1,26 @@
+import { checkExposure, type Exposure } from '#server/check-exposure'
+import { StartRefused } from '#server/start-refused'
+import { type Check, fail, ok, warn } from './check.ts'
+
+const ADVICE = 'Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
+
+/** What `serve` would refuse or warn about: who could call the tools, and how strong the credentials are (rule 28). */
+export function checkAccess(exposure: Exposure): readonly Check[] {
+  try {
+    const warnings = checkExposure(exposure, false)
+    if (warnings.length === 0) return [ok('access', describe(exposure))]
+    return warnings.map((text) => warn('access', text, ADVICE))
+  } catch (error) {
+    if (!(error instanceof StartRefused)) throw error
+    return error.message
+      .split('\n')
+      .map((text) => fail('access', text, `collet serve refuses to start like this. ${ADVICE}`))
+  }
+}
+
+function describe({ auth, server }: Exposure): string {
+  const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
+  return isOpen
+    ? `No credentials: everybody on this machine may call (${server.host})`
+    : `Credentials are needed and strong (${server.host})`
+}

@@ -1,0 +1,66 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { ToolError } from '#core/errors'
+import type { Store } from '#core/ports/store'
+import { MemoryStore } from '#store/memory'
+import { faultyStore, type StoreMethod } from '#testing/faulty-store'
+import { sampleTool } from '#testing/sample-tool'
+import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+
+const FLAKY = 'Flaky.Write@1.0.0'
+
+/** A store whose `finish` takes its time, as a disk that recovers does. */
+function slowToFinish(store: Store, ms: number): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      return (...parameters: unknown[]): unknown => {
+        const result: unknown = Reflect.apply(value, target, parameters)
+        if (name !== 'finish') return result
+        return new Promise((resolve) => setTimeout(resolve, ms)).then(() => result)
+      }
+    },
+  })
+}
+
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate)
+}
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+describe('an outcome the store refused', () => {
+  it('rule 11: is written once the store works; a write that is late to end does not free the next run', async () => {
+    const failing = new Set<StoreMethod>(['finish', 'probe'])
+    const gate = Promise.withResolvers<string>()
+    const runs: string[] = []
+    const tool = sampleTool(FLAKY, () => {
+      runs.push('began')
+      if (runs.length === 1) throw new ToolError('Not now.', { canRetry: true })
+      return gate.promise
+    })
+    const store = faultyStore(slowToFinish(new MemoryStore(), 1_000), failing)
+    const desk = openTestDesk([tool], { store })
+    const request = callRequest(FLAKY, { key: 'k' })
+    expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
+    await vi.advanceTimersByTimeAsync(200)
+    failing.clear()
+    // The probe writes what was kept at 250 ms and the keeper's timer at 300 ms: both writes are on their way at once.
+    await vi.advanceTimersByTimeAsync(1_075)
+    const again = desk.call(ALICE, request)
+    await turns()
+    expect(runs).toHaveLength(2)
+    await vi.advanceTimersByTimeAsync(50)
+    const third = desk.call(ALICE, request)
+    await turns()
+    expect(runs).toHaveLength(2)
+    gate.resolve('written')
+    await vi.advanceTimersByTimeAsync(2_000)
+    expect([gist(await again), gist(await third)]).toEqual(['ok "written"', 'ok "written"'])
+  })
+})

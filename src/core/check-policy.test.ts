@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest'
+import { findingsOf } from '#testing/sample-definition'
+
+describe('policy', () => {
+  it('rule 7: a tool with effects is not deterministic', () => {
+    expect(findingsOf({ policy: { replay: 'deterministic' } })).toEqual([
+      expect.stringMatching(/^policy\/replay: .*write/),
+    ])
+    expect(findingsOf({ policy: { replay: 'deterministic', safetyTier: 'read' } })).toEqual([])
+  })
+
+  it('refuses `exec` for code', () => {
+    expect(findingsOf({ policy: { safetyTier: 'exec' } })).toEqual([
+      expect.stringMatching(/^policy\/safetyTier: `exec`/),
+    ])
+    const host = { catalogId: 'x-host-acme-shell', policy: { safetyTier: 'exec' } }
+    expect(findingsOf(host, { source: 'host-extension' })).toEqual([])
+  })
+
+  it('refuses unknown choices, and numbers and scopes that make no sense', () => {
+    expect(
+      findingsOf({ policy: { safetyTier: 'reed', egress: 'all', approval: true, costHint: 'toString' } }),
+    ).toEqual([
+      'policy/egress: Is "all".',
+      'policy/costHint: Is "toString".',
+      'policy/safetyTier: Is "reed". Did you mean "read"?',
+      'policy/approval: Is true.',
+    ])
+    for (const timeoutMs of [0, -1, 1.5, Number.NaN, '5', 2 ** 31]) {
+      expect(findingsOf({ policy: { timeoutMs } })).toEqual([expect.stringMatching(/^policy\/timeoutMs: /)])
+    }
+    expect(findingsOf({ policy: { rerunWindowMs: -1 } })).toEqual(['policy/rerunWindowMs: Is -1.'])
+    for (const scopes of ['a', [''], [1]]) {
+      expect(findingsOf({ policy: { scopes } })).toEqual([expect.stringMatching(/^policy\/scopes: /)])
+    }
+    expect(findingsOf({ policy: 'read' })).toEqual(['policy: Is not an object.'])
+  })
+})

@@ -1,0 +1,131 @@
+import { describeValue } from '#core/describe-value'
+import type { JsonObject, JsonValue } from '#core/json'
+import { childPointer } from '#core/json-pointer'
+import { setMember } from '#core/set-member'
+import {
+  isReference,
+  type OpenToolFunction,
+  type OpenToolReference,
+  type OpenToolReturn,
+  type OpenToolSchema,
+  type OpenToolSchemas,
+} from './codec-document.ts'
+import { OpenToolDocumentError } from './codec-document-finding.ts'
+import { targetOf } from './codec-document-references.ts'
+import { referenceName } from './codec-document-schema.ts'
+
+export interface ToJsonSchemaOptions {
+  /** `schemas` of the document, if the function still has references: they become `$defs`. */
+  readonly schemas?: OpenToolSchemas
+}
+
+export interface FunctionJsonSchemas {
+  /** Of the arguments, one object. */
+  readonly input: JsonObject
+  /** Of the result object that travels (OTS-38); `null` if the function returns nothing. */
+  readonly output: JsonObject | null
+}
+
+/** Keeps a schema's own description where its parameter has another, so that the way back is exact. */
+export const SCHEMA_DESCRIPTION = 'x-opentool-schema-description'
+
+type Described = Pick<OpenToolReturn, 'name' | 'description' | 'schema'>
+
+/** JSON Schema 2020-12 of a function's arguments and result; nothing is lost (OTS-80). */
+export function toJsonSchema(
+  written: Pick<OpenToolFunction, 'parameters' | 'return'>,
+  { schemas = {} }: ToJsonSchemaOptions = {},
+): FunctionJsonSchemas {
+  const { parameters, return: returned } = written
+  const required = parameters.filter((parameter) => parameter.required).map(({ name }) => name)
+  return {
+    input: objectSchema(parameters, required, schemas),
+    // A function that was not loaded may still say `"return": null` (OTS-10).
+    output: returned ? objectSchema([returned], [returned.name], schemas) : null,
+  }
+}
+
+/** An open object with these members. */
+function objectSchema(
+  members: readonly Described[],
+  required: readonly string[],
+  schemas: OpenToolSchemas,
+): JsonObject {
+  const used = new Map<string, OpenToolSchema>()
+  const properties: Record<string, JsonValue> = {}
+  for (const member of members) setMember(properties, member.name, propertySchema(member, schemas, used))
+  const definitions: Record<string, JsonValue> = {}
+  // The map grows while definitions refer to others.
+  for (const [name, schema] of used) setMember(definitions, name, valueSchema(schema, schemas, used))
+  return {
+    type: 'object',
+    properties,
+    ...(required.length === 0 ? {} : { required }),
+    ...(used.size === 0 ? {} : { $defs: definitions }),
+  }
+}
+
+/** The parameter's description wins; the schema's own, if it differs, is kept for the way back. */
+function propertySchema(
+  { description, schema }: Described,
+  schemas: OpenToolSchemas,
+  used: Map<string, OpenToolSchema>,
+): JsonObject {
+  const json = valueSchema(schema, schemas, used)
+  if (description === undefined || description === json.description) return json
+  const kept = isReference(schema) ? descriptionBehind(schema, schemas) : json.description
+  const own = kept === undefined || kept === description ? {} : { [SCHEMA_DESCRIPTION]: kept }
+  return { ...json, description, ...own }
+}
+
+function valueSchema(
+  schema: OpenToolSchema,
+  schemas: OpenToolSchemas,
+  used: Map<string, OpenToolSchema>,
+): JsonObject {
+  if (isReference(schema)) return { $ref: definitionOf(schema, schemas, used) }
+  const { type, description, properties, items, enum: values, required } = schema
+  const json: Record<string, JsonValue> = { type }
+  if (description !== undefined) json.description = description
+  if (properties !== undefined) {
+    const members: Record<string, JsonValue> = {}
+    for (const [name, property] of Object.entries(properties)) {
+      setMember(members, name, valueSchema(property, schemas, used))
+    }
+    json.properties = members
+  }
+  if (items !== undefined) json.items = valueSchema(items, schemas, used)
+  if (values !== undefined) json.enum = values
+  if (required !== undefined && required.length > 0) json.required = required
+  // Other members have no meaning in OpenTool, and must not get one here.
+  for (const [name, value] of Object.entries(schema)) if (name.startsWith('x-')) json[name] = value
+  return json
+}
+
+/** A name needs escaping as a JSON Pointer step and as part of a URI. */
+function definitionOf(
+  reference: OpenToolReference,
+  schemas: OpenToolSchemas,
+  used: Map<string, OpenToolSchema>,
+): string {
+  const name = referenceName(reference.$ref)
+  const target = targetOf(schemas, reference)
+  if (name === undefined || target === undefined) {
+    const message = `\`schemas\` has nothing for ${describeValue(reference.$ref)}; give \`schemas\`, or dereference first.`
+    throw new OpenToolDocumentError([{ path: '', rule: 'OTS-21', level: 'error', message }])
+  }
+  used.set(name, target)
+  return `#/$defs${encodeURI(childPointer('', name)).replaceAll('#', '%23').replaceAll('?', '%3F')}`
+}
+
+/** Description of the schema at the end of a chain of references. */
+function descriptionBehind(reference: OpenToolReference, schemas: OpenToolSchemas): string | undefined {
+  const seen = new Set<OpenToolSchema>()
+  let schema: OpenToolSchema | undefined = reference
+  while (schema !== undefined && isReference(schema)) {
+    if (seen.has(schema)) return undefined
+    seen.add(schema)
+    schema = targetOf(schemas, schema)
+  }
+  return schema?.description
+}

@@ -1,0 +1,153 @@
+import type { JsonObject } from '#core/json'
+import type { Tool } from '#core/tool'
+import { compareVersions } from '#core/tool-id'
+import { fromJsonSchema, returnFromJsonSchema } from './codec-convert-from-json.ts'
+import { SchemaConversionError, type SchemaLoss } from './codec-convert-loss.ts'
+import type { AnyFallback } from './codec-convert-lower.ts'
+import { assignNames } from './codec-convert-names.ts'
+import { joinSentences } from './codec-convert-text.ts'
+import {
+  isFunctionName,
+  OPENTOOL_VERSION,
+  type OpenToolDocument,
+  type OpenToolFunction,
+  type OpenToolInfo,
+  type OpenToolReturn,
+  type OpenToolServer,
+} from './codec-document.ts'
+
+export interface DocumentOfOptions {
+  readonly server?: OpenToolServer
+  readonly anyFallback?: AnyFallback
+}
+
+/** Something that a tool's schema says and its function does not. */
+export interface ToolLoss extends SchemaLoss {
+  readonly toolId: string
+  readonly side: 'input' | 'output'
+}
+
+export interface ToolsDocument {
+  readonly document: OpenToolDocument
+  /** Function name → tool: how a call is dispatched (OTS-84). Skipped tools are not there. */
+  readonly toolOf: ReadonlyMap<string, Tool>
+  /** Tool id → function name. */
+  readonly nameOf: ReadonlyMap<string, string>
+  readonly losses: readonly ToolLoss[]
+  /** Tools that OpenTool cannot describe; their losses say why (OTS-83). */
+  readonly skipped: readonly Tool[]
+}
+
+/** Where a tool's output travels if its schema gives no name. */
+const RESULT = 'result'
+
+/** An OpenTool document of the newest version of each tool. It passes strict validation and has no `$ref`. */
+export function documentOf(
+  tools: readonly Tool[],
+  info: OpenToolInfo,
+  options: DocumentOfOptions = {},
+): ToolsDocument {
+  const newest = newestOfEach(tools)
+  const names = assignNames(newest.map(({ parts, name }) => ({ key: parts.base, name })))
+  const losses: ToolLoss[] = []
+  const functions: OpenToolFunction[] = []
+  const toolOf = new Map<string, Tool>()
+  const skipped: Tool[] = []
+  for (const tool of newest) {
+    const name = names.nameOf.get(tool.parts.base) ?? tool.name
+    const described = describe(tool, name, losses, options)
+    if (described === undefined) skipped.push(tool)
+    else {
+      functions.push(described)
+      toolOf.set(name, tool)
+    }
+  }
+  const { server } = options
+  return {
+    document: {
+      opentool: OPENTOOL_VERSION,
+      info,
+      ...(server === undefined ? {} : { server }),
+      functions,
+    },
+    toolOf,
+    nameOf: new Map([...toolOf].map(([name, { id }]) => [id, name])),
+    losses,
+    skipped,
+  }
+}
+
+/** The name under which a tool's output travels (OTS-38). */
+export function returnNameOf({ outputSchema }: Pick<Tool, 'outputSchema'>): string {
+  const title = outputSchema?.title
+  return typeof title === 'string' && isFunctionName(title) ? title : RESULT
+}
+
+function newestOfEach(tools: readonly Tool[]): readonly Tool[] {
+  const newest = new Map<string, Tool>()
+  for (const tool of tools) {
+    const known = newest.get(tool.parts.base)
+    if (known === undefined || compareVersions(known.parts.version, tool.parts.version) < 0) {
+      newest.set(tool.parts.base, tool)
+    }
+  }
+  return [...newest.values()]
+}
+
+function describe(
+  tool: Tool,
+  name: string,
+  losses: ToolLoss[],
+  options: DocumentOfOptions,
+): OpenToolFunction | undefined {
+  const collect = (side: ToolLoss['side'], found: readonly SchemaLoss[]) => {
+    for (const loss of found) losses.push({ toolId: tool.id, side, ...loss })
+  }
+  const input = attempt('input', () => inputOf(tool, options), collect)
+  const output = attempt('output', () => outputOf(tool, options), collect)
+  if (input === undefined || output === undefined) return undefined
+  return {
+    name,
+    description: joinSentences(tool.description, input.description ?? ''),
+    parameters: input.parameters,
+    ...output.described,
+  }
+}
+
+/** One tool that cannot be described costs the others nothing (OTS-83). */
+function attempt<Result extends { readonly losses: readonly SchemaLoss[] }>(
+  side: ToolLoss['side'],
+  convert: () => Result,
+  collect: (side: ToolLoss['side'], found: readonly SchemaLoss[]) => void,
+): Result | undefined {
+  try {
+    const result = convert()
+    collect(side, result.losses)
+    return result
+  } catch (error) {
+    if (!(error instanceof SchemaConversionError)) throw error
+    collect(side, error.losses)
+    return undefined
+  }
+}
+
+/** The tool's own description says what title and description of its input would. */
+function inputOf({ inputSchema }: Tool, { anyFallback = 'object' }: DocumentOfOptions) {
+  const { title, description, ...schema } = inputSchema
+  if (Object.keys(schema).length === 0) return { parameters: [], losses: [] }
+  return fromJsonSchema(schema, { mode: 'lossy', anyFallback })
+}
+
+interface DescribedOutput {
+  readonly described: { readonly return?: OpenToolReturn }
+  readonly losses: readonly SchemaLoss[]
+}
+
+function outputOf(tool: Tool, { anyFallback = 'object' }: DocumentOfOptions): DescribedOutput {
+  if (tool.outputSchema === null) return { described: {}, losses: [] }
+  const name = returnNameOf(tool)
+  const { title, ...rest } = tool.outputSchema
+  const schema: JsonObject = title === name ? rest : tool.outputSchema
+  const converted = returnFromJsonSchema(schema, { mode: 'lossy', anyFallback, name })
+  return { described: { return: converted.return }, losses: converted.losses }
+}

@@ -1,0 +1,18 @@
+import type { Gateway } from '#core/gateway'
+import type { HttpRoute } from '#protocols/http-exchange'
+import { absentCatalogRoutes, catalogRoutes } from './catalog-routes.ts'
+import { discoveryRoute } from './discovery.ts'
+import { openApiRoute } from './openapi.ts'
+import { type OpenwopOptions, openwopSettings } from './options.ts'
+import { API_ROOT } from './wire.ts'
+
+/** The openwop side of the server: what `options.capabilities` turns on is served and advertised, nothing else. */
+export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readonly HttpRoute[] {
+  const settings = openwopSettings(options)
+  const { toolCatalog, compactView } = settings.capabilities
+  return [
+    discoveryRoute(gateway, settings),
+    { ...openApiRoute(settings), owns: API_ROOT },
+    ...(toolCatalog ? catalogRoutes(gateway, { compactView }) : absentCatalogRoutes()),
+  ]
+}

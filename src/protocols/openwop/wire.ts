@@ -1,0 +1,80 @@
+import type { JsonObject } from '#core/json'
+import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
+
+export const PROTOCOL_VERSION = '1.0'
+
+export const DISCOVERY_PATH = '/.well-known/openwop'
+/** Everything below belongs to this protocol, so every error there has its shape (OWP-95). */
+export const API_ROOT = '/v1'
+export const OPENAPI_PATH = '/v1/openapi.json'
+export const TOOLS_PATH = '/v1/tools'
+export const TOOL_PATH = '/v1/tools/:toolId'
+
+const SOURCES = {
+  'node-pack': true,
+  workflow: true,
+  mcp: true,
+  connector: true,
+  'host-extension': true,
+} satisfies Record<SourceKind, true>
+
+/** The closed vocabulary of `source`, in the order of the schema. */
+export const SOURCE_KINDS: readonly string[] = Object.keys(SOURCES)
+
+export function isSourceKind(text: string): text is SourceKind {
+  return Object.hasOwn(SOURCES, text)
+}
+
+/** RFC 0078 §C, closed (OWP-30). */
+export interface WireToolDescriptor {
+  readonly toolId: string
+  readonly source: SourceKind
+  readonly title?: string
+  readonly description: string
+  readonly inputSchema: JsonObject
+  readonly outputSchema?: JsonObject
+  readonly auth: { readonly scopes: readonly string[]; readonly credentialRef: boolean }
+  readonly egress?: Egress
+  readonly approval: Approval
+  readonly replayPolicy: ReplayPolicy
+  readonly safetyTier: SafetyTier
+  readonly costHint?: Hint
+  readonly latencyHint?: Hint
+}
+
+/** RFC 0112, closed (OWP-25). */
+export interface WireCompactToolDescriptor {
+  readonly toolId: string
+  readonly source: SourceKind
+  readonly safetyTier: SafetyTier
+  readonly title?: string
+  readonly description: string
+  readonly inputSchema?: JsonObject
+}
+
+/** Every body that is not a 2xx, flat and closed (§6.6, OWP-95). */
+export interface WireError {
+  readonly error: string
+  readonly message: string
+  readonly details?: JsonObject
+}
+
+/** The discovery document: every family at the root, no wrapper (C4, OWP-03). */
+export interface WireDiscovery {
+  readonly protocolVersion: string
+  readonly supportedEnvelopes: readonly string[]
+  readonly schemaVersions: Readonly<Record<string, number>>
+  readonly limits: {
+    readonly clarificationRounds: number
+    readonly schemaRounds: number
+    readonly envelopesPerTurn: number
+  }
+  readonly implementation: { readonly name: string; readonly version: string; readonly vendor: string }
+  readonly toolCatalog?: {
+    readonly supported: true
+    readonly sources: readonly SourceKind[]
+    readonly sessionLifecycle?: true
+    readonly compactView?: true
+  }
+  readonly [family: string]: unknown
+}

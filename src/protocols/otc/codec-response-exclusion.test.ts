@@ -1,0 +1,110 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { FAILURE_CODES } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Outcome } from '#core/outcome'
+import { encodePlainResult, encodeResult } from './codec-response.ts'
+import type { Dialect } from './wire.ts'
+
+/** How each dialect says that there is no output: `null`, or nothing at all (C-19). */
+const NO_OUTPUT = {
+  proto: 'null',
+  execute: 'absent',
+  'rfc-call': 'absent',
+  'otc-1.0': 'null',
+  'oxp-1.0': 'null',
+  'oxp-header': 'null',
+  uts: 'null',
+} satisfies Record<Dialect, 'null' | 'absent'>
+
+const dialects = fc.constantFrom<Dialect>(
+  'proto',
+  'execute',
+  'rfc-call',
+  'otc-1.0',
+  'oxp-1.0',
+  'oxp-header',
+  'uts',
+)
+
+const failures = fc
+  .record(
+    {
+      code: fc.constantFrom(...FAILURE_CODES),
+      message: fc.string(),
+      canRetry: fc.boolean(),
+      developerMessage: fc.string(),
+      additionalPromptContent: fc.string(),
+      retryAfterMs: fc.double(),
+      effect: fc.constant('unknown' as const),
+    },
+    { requiredKeys: ['code', 'message', 'canRetry'] },
+  )
+  .map((error): Outcome => ({ ok: false, error, durationMs: 1.5 }))
+
+/** Values with members that look like a result's own, so that a mix-up would show. */
+const values = fc.oneof(
+  fc.jsonValue(),
+  fc.record({ success: fc.boolean(), error: fc.jsonValue(), value: fc.jsonValue(), output: fc.jsonValue() }),
+)
+const successes = values.map(
+  (value): Outcome => ({ ok: true, valueJson: JSON.stringify(value), durationMs: 0 }),
+)
+
+/** Every result a body holds: the body itself, and the copies the older dialects put beside it. */
+function resultsIn(body: JsonObject): readonly JsonObject[] {
+  return [body, body.result, body.response].filter(
+    (part): part is JsonObject => isJsonObject(part) && 'success' in part,
+  )
+}
+
+/** Where a result carries its ending: in itself, in `output`, or in neither. */
+function endingsOf(result: JsonObject): readonly ('value' | 'error')[] {
+  const places = [result, ...(isJsonObject(result.output) ? [result.output] : [])]
+  return places.flatMap((place) => (['value', 'error'] as const).filter((name) => Object.hasOwn(place, name)))
+}
+
+function bodyOf(text: string): JsonObject {
+  const body: JsonValue = JSON.parse(text)
+  return isJsonObject(body) ? body : expect.fail(text)
+}
+
+describe('value and error', () => {
+  it('OTC-88, OTC-92: exclude each other in every dialect, and error is there exactly when success is false', () => {
+    fc.assert(
+      fc.property(
+        dialects,
+        fc.oneof(successes, failures),
+        fc.boolean(),
+        fc.string(),
+        (dialect, outcome, hideDeveloperMessages, callId) => {
+          const form = { dialect, schemaId: 'urn:oxp:1.0', finishedAtMs: 0 }
+          const options = { hideDeveloperMessages }
+          const body = bodyOf(encodeResult(form, { callId, outcome, replayed: false }, options))
+          const results = resultsIn(body)
+          expect(results.length).toBeGreaterThan(0)
+          for (const result of results) {
+            expect(result.success).toBe(outcome.ok)
+            const hasNone = outcome.ok && outcome.valueJson === 'null' && isOutputForm(result, dialect)
+            expect(endingsOf(result)).toEqual(hasNone ? [] : [outcome.ok ? 'value' : 'error'])
+          }
+        },
+      ),
+      { numRuns: 500 },
+    )
+  })
+
+  it('OTC-92: exclude each other where a call is shown by itself', () => {
+    fc.assert(
+      fc.property(fc.oneof(successes, failures), (outcome) => {
+        const result = bodyOf(encodePlainResult('c', outcome, { hideDeveloperMessages: false }))
+        expect(endingsOf(result)).toEqual([outcome.ok ? 'value' : 'error'])
+      }),
+    )
+  })
+})
+
+/** A result of the March drafts, which leaves `output` out instead of sending `null`. */
+function isOutputForm(result: JsonObject, dialect: Dialect): boolean {
+  return NO_OUTPUT[dialect] === 'absent' && !Object.hasOwn(result, 'value')
+}

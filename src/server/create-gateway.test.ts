@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { tool } from '#core/define-tool'
+import { createGateway, type InProcessGateway, serve } from './create-gateway.ts'
+
+const seen: unknown[] = []
+const echo = tool({
+  id: 'Echo.Say@1.0.0',
+  description: 'Says it again.',
+  input: { type: 'object' },
+  output: {},
+  run: (input) => {
+    seen.push(input)
+    return input
+  },
+})
+const config = { tools: [echo], store: 'memory:', log: { level: 'silent' } } as const
+let folder: string
+let gateway: InProcessGateway
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-gateway-'))
+  gateway = await createGateway(config, { folder })
+})
+
+afterAll(async () => {
+  await gateway.close()
+  rmSync(folder, { recursive: true })
+})
+
+describe('createGateway', () => {
+  it('gives the value of a call, and the stored text beside it', async () => {
+    const outcome = await gateway.call('Echo.Say', { a: [1, null] }, { key: 'once' })
+    expect(outcome).toMatchObject({ ok: true, value: { a: [1, null] }, valueJson: '{"a":[1,null]}' })
+    const ran = seen.length
+    expect(await gateway.call('Echo.Say', { a: [1, null] }, { key: 'once' })).toEqual(outcome)
+    expect(seen).toHaveLength(ran)
+  })
+
+  it('gives a failure as an outcome', async () => {
+    expect(await gateway.call('Echo.Shout', {})).toMatchObject({
+      ok: false,
+      error: { code: 'tool_not_found' },
+    })
+  })
+
+  const circle: Record<string, unknown> = {}
+  circle.self = circle
+  it.each([
+    ['a bigint', { list: [1n] }, /not JSON at \/list\/0: Is a bigint/],
+    ['nothing', undefined, /not JSON: Is missing\. Give an object/],
+    ['a circle', circle, /not JSON at \/self.*contains itself/],
+    ['a date', { at: new Date() }, /not JSON at \/at: Is an instance of a class/],
+    ['no number', { a: Number.NaN }, /not JSON at \/a: Is NaN/],
+  ])('refuses an input with %s, and says where', async (_what, input, message) => {
+    const ran = seen.length
+    const untyped: { call(tool: string, input: unknown): Promise<unknown> } = gateway
+    await expect(untyped.call('Echo.Say', input)).rejects.toMatchObject({
+      name: 'ToolError',
+      code: 'request_invalid',
+      message: expect.stringMatching(message),
+    })
+    expect(seen).toHaveLength(ran)
+  })
+
+  it('takes the input as it is at the call, whatever happens to it afterwards', async () => {
+    const input = { a: 1 }
+    const called = gateway.call('Echo.Say', input)
+    input.a = 2
+    expect(await called).toMatchObject({ value: { a: 1 } })
+  })
+})
+
+describe('serve', () => {
+  const everywhere = { ...config, server: { host: '0.0.0.0', port: 0 } }
+
+  it('OTC-97: refuses to serve others without credentials, and names the option that allows it', async () => {
+    await expect(serve(everywhere, { folder })).rejects.toThrow(/`allowAnonymous: true`/)
+  })
+
+  it('OTC-97: serves them when told to, with a warning', async () => {
+    const server = await serve(everywhere, { folder, allowAnonymous: true })
+    try {
+      expect(server.warnings).toEqual([expect.stringContaining('Anybody')])
+    } finally {
+      await server.close()
+    }
+  })
+})

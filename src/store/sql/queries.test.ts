@@ -1,0 +1,32 @@
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it } from 'vitest'
+import { QUERIES } from './queries.ts'
+import { SCHEMA } from './schema.ts'
+
+/** Statements that may look at every row, each with its reason. */
+const SCANS: Readonly<Record<string, string>> = {
+  openWriters: 'one row per process that ever wrote, and an index of running calls only',
+  allWriters: 'one row per process that ever wrote',
+  newHeads: 'one row per process that ever wrote',
+  listCalls: 'newest first, stopped by its limit',
+  listAmbiguousCalls: 'an index of ambiguous calls only',
+  listCallsByState: 'for operators, newest first, stopped by its limit',
+  deleteChallenges: 'a few rows, and stopped by its limit',
+}
+
+describe('the queries', () => {
+  it('look nothing up by walking a table', () => {
+    const database = new DatabaseSync(':memory:')
+    database.exec(SCHEMA)
+    const scanning = Object.entries(QUERIES)
+      .filter(([, sql]) => !sql.startsWith('INSERT'))
+      .filter(([, sql]) => {
+        const values = Array.from(sql.matchAll(/\?/g), () => null)
+        const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values)
+        return plan.some(({ detail }) => String(detail).startsWith('SCAN'))
+      })
+      .map(([name]) => name)
+    expect(scanning.filter((name) => !(name in SCANS))).toEqual([])
+    database.close()
+  })
+})

@@ -1,0 +1,37 @@
+import { describe, expect, it } from 'vitest'
+import { tool } from '#core/define-tool'
+import { sampleTool } from './sample-tool.ts'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from './test-desk.ts'
+
+const hello = tool({
+  id: 'Hello.Greet@1.0.0',
+  description: 'Greets.',
+  input: {
+    type: 'object',
+    properties: { name: { type: 'string', description: 'Whom.' } },
+    required: ['name'],
+  },
+  output: { type: 'string' },
+  run: ({ name }) => `Hello ${name}`,
+})
+
+describe('openTestDesk', () => {
+  it('takes tools as they are written, beside prepared ones', async () => {
+    const desk = openTestDesk([hello, sampleTool('Hello.Wave@1.0.0', () => 'o/')])
+    expect(gist(await desk.call(ALICE, callRequest('Hello.Greet', { input: { name: 'Ann' } })))).toBe(
+      'ok "Hello Ann"',
+    )
+    expect(gist(await desk.call(ALICE, callRequest('Hello.Wave')))).toBe('ok "o/"')
+    expect(errorOf(await desk.call(ALICE, callRequest('Hello.Greet')))).toMatchObject({
+      code: 'input_invalid',
+      message: expect.stringContaining('name: Is required'),
+    })
+    await desk.drain(0)
+  })
+
+  it('throws the findings about a wrong definition', () => {
+    expect(() => openTestDesk([{ ...hello, description: '' }])).toThrow(
+      /Hello\.Greet@1\.0\.0[\s\S]*description/,
+    )
+  })
+})

@@ -1,0 +1,97 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/real-services'
+import { readEnvironment } from '#config/environment'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { sampleCall } from '#testing/sample-call'
+import { FakeIo } from './fake-io.ts'
+
+const masterKey = Buffer.alloc(32, 9)
+const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
+
+describe('collet calls settle on a real store', () => {
+  let folder = ''
+  let store: SqliteStore
+  const call = sampleCall({ tool: 'Doorbell.Ring@0.1.0' })
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'collet-settle-'))
+    store = openStore()
+  })
+  afterEach(async () => {
+    await store.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  const openStore = () => new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+
+  /** A call whose writer is gone, as a crash leaves it: closing gives the lock back and ends nothing. */
+  async function cutCall(): Promise<void> {
+    await store.claim(call)
+    await store.close()
+    const database = new DatabaseSync(join(folder, 'collet.db'))
+    database.exec('UPDATE writers SET ended_at = NULL')
+    database.close()
+    store = openStore()
+  }
+
+  function settle(...options: string[]) {
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    const argv = ['calls', 'settle', call.record, '--why', 'x', '--store', 'sqlite:collet.db', ...options]
+    return { io, code: io.run(...argv) }
+  }
+
+  function writeConfig(): void {
+    writeFileSync(
+      join(folder, 'collet.config.mjs'),
+      `export default { tools: [{ [Symbol.for('collet.tool')]: true, id: 'Doorbell.Ring@0.1.0', description: 'Rings.',
+         input: { type: 'object' }, output: { type: 'boolean' }, run: () => true }] }`,
+    )
+  }
+
+  it('leaves no trace when there is no such call', async () => {
+    const before = store.readJournal([], 10)
+    const { io, code } = settle('--as', 'not-run')
+    expect(await code).toBe(2)
+    expect(io.stderr).toContain('There is no call with this record')
+    expect(store.readJournal([], 10)).toEqual(before)
+  })
+
+  it('says that a call runs, and that a call of a dead process is recovered by the next start', async () => {
+    await store.claim(call)
+    const running = settle('--as', 'not-run')
+    expect(await running.code).toBe(2)
+    expect(running.io.stderr).toContain('still running')
+    await store.close()
+    store = openStore()
+    const dead = settle('--as', 'not-run')
+    expect(await dead.code).toBe(2)
+    expect(dead.io.stderr).toContain('Start the server once, which recovers it')
+  })
+
+  it('refuses a value that the tool cannot have given, unless forced', async () => {
+    await cutCall()
+    await store.recover(Date.now())
+    writeConfig()
+    const wrong = settle('--as', 'succeeded', '--value', '"rang"')
+    expect(await wrong.code).toBe(2)
+    expect(wrong.io.stderr).toContain('! --value: ')
+    expect(wrong.io.stderr).toContain('does not fit what Doorbell.Ring@0.1.0 gives')
+    expect(store.findByRecord(call.record)?.state).toBe('ambiguous')
+    expect(await settle('--as', 'succeeded', '--value', '"rang"', '--force').code).toBe(0)
+    expect(store.findByRecord(call.record)?.state).toBe('succeeded')
+  })
+
+  it('takes any value where no config knows the tool, and settles once', async () => {
+    await cutCall()
+    await store.recover(Date.now())
+    expect(await settle('--as', 'succeeded', '--value', '"rang"').code).toBe(0)
+    writeConfig()
+    const again = settle('--as', 'succeeded', '--value', 'true')
+    expect(await again.code).toBe(2)
+    expect(again.io.stderr).toContain('not ambiguous (any more)')
+  })
+})

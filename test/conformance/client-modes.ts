@@ -1,0 +1,46 @@
+import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client-wire'
+
+/** One way to use the client: where it connects, and whether its dialect is pinned. */
+export interface ClientMode {
+  readonly name: string
+  readonly base: '' | '/uts'
+  readonly dialect?: ClientDialect
+}
+
+/** Every dialect the client speaks, and both dialects it can detect here by itself. */
+export const CLIENT_MODES: readonly ClientMode[] = [
+  { name: 'detected', base: '' },
+  { name: 'detected at /uts', base: '/uts' },
+  ...CLIENT_DIALECTS.map((dialect): ClientMode => {
+    return { name: dialect, base: dialect === 'uts' ? '/uts' : '', dialect }
+  }),
+]
+
+/** Vectors about requests that this client never makes, and why. */
+export const NEVER_SENT: ReadonlyMap<string, string> = new Map([
+  ['S08', 'a client names only versions it speaks'],
+  ['S16', 'a client names only versions it speaks'],
+  ['S20', 'a client sends `input` and never `inputs` (C-05)'],
+  ['S26', 'a client names only versions it speaks'],
+  ['S28', 'a client sends whole requests'],
+  ['S29', 'a client sends whole JSON'],
+  ['S53', 'a call without a tool id is a `config` failure before anything is sent'],
+  ['S61', 'inputs of a call are objects, by type'],
+  ['S70', 'a client sends authorization items with both members'],
+])
+
+/** Vectors about one family of paths; a dialect of the other family would be told the opposite (C-15). */
+const EXECUTE_ONLY = new Set(['S38'])
+const NEVER_EXECUTE = new Set(['S46'])
+
+/** T-32: a client that knows the tool refuses before it sends when a secret or the user id cannot be resolved. */
+const REFUSED_LOCALLY = new Set(['S64', 'S65', 'S71', 'S73', 'S80'])
+
+export function canPlay(vectorId: string, { dialect }: ClientMode): boolean {
+  if (NEVER_SENT.has(vectorId)) return false
+  return dialect === 'execute' ? !NEVER_EXECUTE.has(vectorId) : !EXECUTE_ONLY.has(vectorId)
+}
+
+export function isRefusedLocally(vectorId: string, { dialect }: ClientMode): boolean {
+  return dialect === undefined && REFUSED_LOCALLY.has(vectorId)
+}

@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest'
+import { readSourceFile, resolveImport } from '../source-files.ts'
+
+/** What the client may need of documents; `documentOf` and names are for servers. */
+const ENTRIES = [
+  'document-load',
+  'document-dereference',
+  'document-server',
+  'convert-to-json',
+  'convert-openai',
+  'convert-from-json',
+]
+
+/** Every module that the files reach, and what is not ours among what they ask for. */
+function reach(entries: readonly string[]): {
+  readonly files: ReadonlySet<string>
+  readonly foreign: readonly string[]
+} {
+  const files = new Set<string>()
+  const foreign: string[] = []
+  const open = [...entries]
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    if (files.has(path)) continue
+    files.add(path)
+    for (const specifier of readSourceFile(path).imports) {
+      const target = resolveImport(path, specifier)
+      if (target === undefined) foreign.push(`${path} imports ${specifier}`)
+      else open.push(target)
+    }
+  }
+  return { files, foreign }
+}
+
+describe('OpenTool documents in a browser', () => {
+  it('need no built-in module and no package', () => {
+    const { files, foreign } = reach(ENTRIES.map((name) => `src/protocols/opentool/codec-${name}.ts`))
+    expect([...files]).toContain('src/core/copy-json.ts')
+    expect(foreign).toEqual([])
+  })
+})

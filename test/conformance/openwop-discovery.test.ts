@@ -1,0 +1,186 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { openwopOpenApi } from '#protocols/openwop/openapi'
+import { type OpenwopCapabilities, openwopSettings } from '#protocols/openwop/options'
+import { openwopRoutes } from '#protocols/openwop/routes'
+import { openTestDesk } from '#testing/test-desk'
+import { startApp, stopApps } from '../server/start-app.ts'
+import { httpSend } from './http-send.ts'
+import { DocumentCheck } from './openapi-check.ts'
+import { KEYS, openwopFixtures, readToolDescriptorSchema, TWO_TENANTS } from './openwop-fixtures.ts'
+import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
+
+let server: OpenwopServer
+
+beforeAll(async () => {
+  server = await startOpenwopServer()
+})
+
+afterAll(() => server.close())
+afterEach(stopApps)
+
+describe('/.well-known/openwop', () => {
+  it('OWP-01: is public, and the same for everybody', async () => {
+    const open = await server.ask('/.well-known/openwop')
+    expect([open.status, open.headers['content-type']]).toEqual([200, 'application/json'])
+    for (const key of [KEYS.root, KEYS.narrow, 'k-nobody']) {
+      const answer = await server.ask('/.well-known/openwop', { key })
+      expect([answer.status, answer.text]).toEqual([200, open.text])
+    }
+  })
+
+  it('OWP-02, OWP-08: has the required members, and says who made it', async () => {
+    const { json } = await server.ask('/.well-known/openwop')
+    expect(json).toMatchObject({
+      protocolVersion: '1.0',
+      supportedEnvelopes: [],
+      schemaVersions: {},
+      implementation: { name: 'collet', version: expect.stringMatching(/^\d+\.\d+\.\d+/) },
+    })
+    expect(Object.keys(json.limits).toSorted()).toEqual([
+      'clarificationRounds',
+      'envelopesPerTurn',
+      'schemaRounds',
+    ])
+  })
+
+  it('OWP-03: families stand at the root, and toolCatalog is closed', async () => {
+    const { json } = await server.ask('/.well-known/openwop')
+    expect(json).not.toHaveProperty('capabilities')
+    expect(json.toolCatalog).toEqual({
+      supported: true,
+      sources: ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension'],
+      compactView: true,
+    })
+  })
+
+  it('OWP-04: may be cached, and answers 304', async () => {
+    for (const path of ['/.well-known/openwop', '/v1/openapi.json']) {
+      const { headers } = await server.ask(path)
+      expect(headers['cache-control']).toBe('public, max-age=300')
+      const again = await server.ask(path, { headers: { 'if-none-match': headers.etag ?? '' } })
+      expect([again.status, again.text]).toEqual([304, ''])
+    }
+  })
+
+  it('OWP-05: advertises a source only if a tool has it', async () => {
+    const tools = openwopFixtures().filter(({ source }) => source === 'mcp' || source === 'host-extension')
+    const few = await startOpenwopServer({ tools })
+    const { json } = await few.ask('/.well-known/openwop')
+    const listed = await few.ask('/v1/tools', { key: KEYS.root })
+    await few.close()
+    expect(json.toolCatalog.sources).toEqual(['mcp', 'host-extension'])
+    expect(listed.json.map(({ source }: { readonly source: string }) => source)).toEqual([
+      'mcp',
+      'host-extension',
+    ])
+  })
+
+  it('OWP-05: a server without tools advertises no source', async () => {
+    const none = await startOpenwopServer({ tools: [] })
+    const { json } = await none.ask('/.well-known/openwop')
+    const listed = await none.ask('/v1/tools', { key: KEYS.root })
+    await none.close()
+    expect(json.toolCatalog.sources).toEqual([])
+    expect(listed.text).toBe('[]')
+  })
+})
+
+/** The routes alone with some capabilities, on a real port. */
+async function startWith(capabilities: OpenwopCapabilities) {
+  const gateway = openTestDesk(openwopFixtures())
+  const routes = openwopRoutes(gateway, { serverVersion: '0.0.0-test', capabilities })
+  const { url } = await startApp({ routes, auth: TWO_TENANTS })
+  const send = httpSend(url)
+  return async (path: string, headers: Record<string, string> = { authorization: `Bearer ${KEYS.root}` }) => {
+    const { status, text } = await send({ method: 'GET', path, headers, body: undefined })
+    return { status, json: JSON.parse(text) }
+  }
+}
+
+describe('capabilities', () => {
+  it('OWP-06: without the catalog both routes are 404, with and without a credential', async () => {
+    const ask = await startWith({ toolCatalog: false })
+    expect((await ask('/.well-known/openwop')).json).not.toHaveProperty('toolCatalog')
+    expect(Object.keys((await ask('/v1/openapi.json')).json.paths)).toEqual([
+      '/.well-known/openwop',
+      '/v1/openapi.json',
+    ])
+    for (const path of ['/v1/tools', '/v1/tools/openwop:Who.Am', '/v1/tools/none?view=compact']) {
+      for (const headers of [{}, { authorization: `Bearer ${KEYS.root}` }]) {
+        const { status, json } = await ask(path, headers)
+        expect([status, json.error]).toEqual([404, 'not_found'])
+      }
+    }
+  })
+
+  it('OWP-26: without the compact view, view=compact is any unknown parameter', async () => {
+    const ask = await startWith({ compactView: false })
+    expect((await ask('/.well-known/openwop')).json.toolCatalog).not.toHaveProperty('compactView')
+    for (const path of ['/v1/tools', '/v1/tools/openwop:Calculator.Add']) {
+      expect(await ask(`${path}?view=compact`)).toEqual(await ask(path))
+    }
+    expect(JSON.stringify((await ask('/v1/openapi.json')).json.paths)).not.toMatch(/compact/i)
+  })
+
+  it('OWP-05, OWP-08: sessions and further families are said only when they are there', async () => {
+    const toolHooks = { supported: true, prePostEvents: true }
+    const ask = await startWith({ sessionLifecycle: true, families: { toolHooks } })
+    const { json } = await ask('/.well-known/openwop')
+    expect(json.toolCatalog.sessionLifecycle).toBe(true)
+    expect(json.toolHooks).toEqual(toolHooks)
+    const plain = await startWith({})
+    const { json: without } = await plain('/.well-known/openwop')
+    expect(without.toolCatalog).not.toHaveProperty('sessionLifecycle')
+    expect(without).not.toHaveProperty('toolHooks')
+  })
+})
+
+describe('/v1/openapi.json', () => {
+  const check = new DocumentCheck(openwopOpenApi(openwopSettings({ serverVersion: '0.0.0-test' })))
+
+  it('OWP-07: is public and OpenAPI 3.1', async () => {
+    const { status, json } = await server.ask('/v1/openapi.json')
+    expect([status, json.openapi]).toEqual([200, '3.1.0'])
+  })
+
+  it('describes exactly the routes that exist', () => {
+    const documented = Object.entries(check.document.paths).flatMap(([path, item]) =>
+      Object.keys(item)
+        .filter((member) => member !== 'parameters')
+        .map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    const routes = openwopRoutes(openTestDesk([]), { serverVersion: '0.0.0-test' })
+    const served = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
+    expect(documented.toSorted()).toEqual(served.toSorted())
+  })
+
+  it.each(Object.entries(check.document.components.schemas))(
+    '%s is a valid JSON Schema 2020-12',
+    (_name, schema) => {
+      expect(check.compile(schema)).toBeTypeOf('function')
+    },
+  )
+
+  it('OWP-30: its ToolDescriptor is the published one, but for the texts', () => {
+    const { ToolDescriptor } = check.document.components.schemas
+    expect(withoutTexts(ToolDescriptor)).toEqual(withoutTexts(readToolDescriptorSchema()))
+  })
+})
+
+/** A schema without what only people read. */
+function withoutTexts(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutTexts)
+  if (typeof schema !== 'object' || schema === null) return schema
+  return Object.fromEntries(
+    Object.entries(schema)
+      .filter(
+        ([name, value]) => !/^(?:description|title|\$id|\$schema|\$comment)$/.test(name) || isSchema(value),
+      )
+      .map(([name, value]) => [name, withoutTexts(value)]),
+  )
+}
+
+/** `title` and `description` are properties too. */
+function isSchema(value: unknown): boolean {
+  return typeof value === 'object'
+}

@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ToolError } from '#core/errors'
+import { type OtcTestServer, otcTestServer, stopOtcServers } from './otc-test-server.ts'
+
+const ADD = { tool_id: 'Calculator.Add@1.0.0', input: { a: 1, b: 2 } }
+const RING = { tool_id: 'Doorbell.Ring@0.1.0', input: { doorbell_id: 'doorbell42' } }
+const HEADER = { 'OXP-Version': '1.0' }
+
+afterAll(stopOtcServers)
+
+/** An id made for a call that brought none that could be used. */
+const MADE = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+describe('Collet-Call-Id (rule 6)', () => {
+  let server: OtcTestServer
+  beforeAll(async () => {
+    server = await otcTestServer()
+  })
+  const ask: OtcTestServer['ask'] = (...request) => server.ask(...request)
+  const header = async (body: object, path = '/tools/call') =>
+    (await ask('POST', path, { body: { ...body } })).headers['collet-call-id']
+
+  it('names the call on success, on a failure and on every refusal of a call', async () => {
+    expect(await header({ request: { ...ADD, call_id: 'ok' } })).toBe('ok')
+    expect(await header({ request: { ...ADD, call_id: 'bad', input: {} } })).toBe('bad')
+    expect(await header({ request: { ...ADD, call_id: 'ok', input: { a: 9, b: 9 } } })).toBe('ok')
+    expect(await header({ request: { tool_id: 'No.Such', call_id: 'none' } })).toBe('none')
+    expect(
+      await header({ request: { ...RING, call_id: 'crash', input: { doorbell_id: 'doorbell-crash' } } }),
+    ).toBe('crash')
+  })
+
+  it('is known from a request that could not be decoded, if its id could', async () => {
+    expect(await header({ request: { call_id: 'early' } })).toBe('early')
+    expect(await header({ tool_id: 5, call_id: 'bare' })).toBe('bare')
+    expect(await header({ request: { execution_id: 'ex', tool_id: '' } }, '/execute')).toBe('ex')
+    expect(await header({ $schema: 'urn:oxp:9.0', request: { ...ADD, call_id: 'old' } })).toBe('old')
+    expect(await header({ request: { ...ADD, call_id: null } })).toMatch(MADE)
+    expect(await header({ request: { ...ADD, call_id: 'a\r\nb' } })).toMatch(MADE)
+  })
+
+  it('is the generated id when the caller sent none', async () => {
+    const { json, headers } = await ask('POST', '/tools/call', { body: { request: ADD } })
+    expect(headers['collet-call-id']).toBe(json.result.call_id)
+  })
+
+  it('is percent-encoded where it is not visible ASCII', async () => {
+    expect(await header({ request: { ...ADD, call_id: 'grüße 100%' } })).toBe('gr%C3%BC%C3%9Fe%20100%25')
+  })
+})
+
+describe('$schema of refusals (C-18, T-08)', () => {
+  let server: OtcTestServer
+  beforeAll(async () => {
+    server = await otcTestServer()
+  })
+  const ask: OtcTestServer['ask'] = (...request) => server.ask(...request)
+  const schema = async (path: string, body: object, headers: Record<string, string> = {}) =>
+    (await ask('POST', path, { headers, body: { ...body } })).json.$schema
+
+  it('repeats what the request said, else the default, and is absent in the header dialect', async () => {
+    expect(await schema('/tools/call', { $schema: 'otc://1.0', request: {} })).toBe('otc://1.0')
+    expect(await schema('/tools/call', { $schema: 'urn:oxp:9.0', request: ADD })).toBe('urn:oxp:1.0')
+    expect(await schema('/tools/call', { request: {} })).toBe('urn:oxp:1.0')
+    expect(await schema('/tools/call', {})).toBe('urn:oxp:1.0')
+    expect(await schema('/tools/call', {}, HEADER)).toBeUndefined()
+    expect(await schema('/tools/call', { tool_id: 'bad' })).toBeUndefined()
+    expect(await schema('/tools/call', { tool_id: 'No.Such' })).toBeUndefined()
+    expect(await schema('/tools/call', { $schema: 'otc://1.0', tool_id: 'bad' })).toBeUndefined()
+    expect(await schema('/execute', { tool_id: 'bad' })).toBe('urn:oxp:1.0')
+    expect(await schema('/uts/tools/call', { tool_id: 'bad' })).toBe('urn:oxp:1.0')
+    expect(await schema('/uts/tools/call', { $schema: 'otc://1.0', request: { tool_id: 'No.Such' } })).toBe(
+      'otc://1.0',
+    )
+  })
+
+  it('OTC-21, OTC-102, C-21: a 401 has a body, a challenge and the version', async () => {
+    const { ask } = await otcTestServer({ apiKeys: true })
+    const body = { request: ADD }
+    const answer = await ask('POST', '/tools/call', { body })
+    expect(answer).toMatchObject({
+      status: 401,
+      headers: { 'www-authenticate': 'Bearer', 'oxp-version': '1.0' },
+      json: { $schema: 'urn:oxp:1.0', message: expect.any(String) },
+    })
+    expect((await ask('GET', '/tools', { headers: HEADER })).json).not.toHaveProperty('$schema')
+  })
+})
+
+describe('refuse', () => {
+  it('OTC-64, T-26: what failed before the route keeps the shape of this protocol', async () => {
+    const { routes } = await otcTestServer()
+    const request = {
+      method: 'POST',
+      path: '/tools/call',
+      query: new URLSearchParams(),
+      headers: {},
+      params: {},
+      traceId: 't',
+    }
+    for (const route of routes) {
+      const reply = route.refuse(request, new ToolError('Too large.'), 413)
+      expect(reply).toMatchObject({
+        status: 413,
+        headers: { 'oxp-version': '1.0', 'content-type': 'application/json' },
+      })
+      expect(JSON.parse(String(reply.body))).toEqual({ $schema: 'urn:oxp:1.0', message: 'Too large.' })
+    }
+  })
+})

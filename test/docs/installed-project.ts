@@ -1,0 +1,33 @@
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const require = createRequire(import.meta.url)
+
+/**
+ * A project as a newcomer has it after `npm install collet zod`: the built package under node_modules, its
+ * dependencies beside it and its command in `.bin`. The sources are not there, and nothing is fetched.
+ */
+export function installProject(): string {
+  const project = mkdtempSync(join(tmpdir(), 'collet-installed-'))
+  const modules = join(project, 'node_modules')
+  const installed = join(modules, 'collet')
+  mkdirSync(join(modules, '.bin'), { recursive: true })
+  writeFileSync(join(project, 'package.json'), '{"type":"module"}')
+  for (const part of ['package.json', 'bin'])
+    cpSync(join(ROOT, part), join(installed, part), { recursive: true })
+  const manifest = require.resolve('typescript/package.json')
+  const compiler = join(dirname(manifest), require(manifest).bin.tsc)
+  const flags = ['-p', join(ROOT, 'tsconfig.build.json'), '--outDir', join(installed, 'dist')]
+  execFileSync(process.execPath, [compiler, ...flags], { stdio: 'pipe' })
+  const { dependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  for (const name of Object.keys(dependencies)) {
+    mkdirSync(dirname(join(modules, name)), { recursive: true })
+    symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+  }
+  symlinkSync('../collet/bin/collet.js', join(modules, '.bin/collet'))
+  return project
+}
