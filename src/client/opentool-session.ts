@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
-import type { OpenToolDocument, OpenToolFunction } from '#protocols/opentool/codec-document'
+import type { OpenToolFunction } from '#protocols/opentool/codec-document'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import { CallFailure, configFailure } from './call-failure.ts'
 import { checkCallId, copyInput } from './call-input.ts'
@@ -11,11 +11,14 @@ import { getEndpoint, postCall } from './opentool-exchange.ts'
 import type { CallResult } from './read-outcome.ts'
 import { untilAborted } from './wait.ts'
 
+/** By name, in the order of the document: a document may hold 100 000 of them. */
+type Functions = ReadonlyMap<string, OpenToolFunction>
+
 /** An OpenTool server behind the same few methods as any other. */
 export class OpenToolSession {
   readonly #settings: ClientSettings
   readonly #client: OpenToolClient
-  #document: Promise<OpenToolDocument | null> | undefined
+  #functions: Promise<Functions> | undefined
 
   constructor(settings: ClientSettings) {
     this.#settings = settings
@@ -24,14 +27,13 @@ export class OpenToolSession {
 
   /** Functions as tools; none when the server does not describe itself. */
   async list(signal?: AbortSignal): Promise<readonly RemoteTool[]> {
-    this.#document = undefined
-    const document = await this.#load(signal)
-    return (document?.functions ?? []).map(toRemoteTool)
+    this.#functions = undefined
+    const functions = await this.#load(signal)
+    return [...functions.values()].map(toRemoteTool)
   }
 
   async get(name: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
-    const document = await this.#load(signal)
-    const described = document?.functions.find((candidate) => candidate.name === name)
+    const described = (await this.#load(signal)).get(name)
     return described === undefined ? undefined : toRemoteTool(described)
   }
 
@@ -43,15 +45,14 @@ export class OpenToolSession {
     if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
     const given = copyInput(input)
     if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
-    const document = await this.#load(options.signal)
+    const functions = await this.#load(options.signal)
     const called = await postCall(
       this.#settings,
       { id: callId, name, arguments: given },
       { ...options, idempotencyKey: callId },
     )
-    const described = document?.functions.find((candidate) => candidate.name === name)
     return {
-      value: valueIn(called.result, described),
+      value: valueIn(called.result, functions.get(name)),
       callId: called.callId ?? callId,
       toolId: name,
       retries: 0,
@@ -65,11 +66,11 @@ export class OpenToolSession {
   }
 
   /** Read once and shared; a caller who leaves does not disturb the others. */
-  async #load(signal: AbortSignal | undefined): Promise<OpenToolDocument | null> {
-    const loading = this.#document ?? this.#client.load()
-    this.#document = loading
+  async #load(signal: AbortSignal | undefined): Promise<Functions> {
+    const loading = this.#functions ?? this.#read()
+    this.#functions = loading
     loading.catch(() => {
-      if (this.#document === loading) this.#document = undefined
+      if (this.#functions === loading) this.#functions = undefined
     })
     try {
       return await untilAborted(signal, () => loading)
@@ -83,6 +84,11 @@ export class OpenToolSession {
         },
       )
     }
+  }
+
+  async #read(): Promise<Functions> {
+    const document = await this.#client.load()
+    return new Map((document?.functions ?? []).map((described) => [described.name, described]))
   }
 }
 
