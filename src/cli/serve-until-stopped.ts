@@ -1,5 +1,4 @@
 import type { Settings } from '#config/settings'
-import type { OpenToolServing } from '#server/opentool-routes'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { exampleCurl } from './example-call.ts'
@@ -7,7 +6,6 @@ import { EXIT, type ExitCode } from './exit-codes.ts'
 
 export interface ServeOptions {
   readonly allowAnonymous: boolean
-  readonly opentool?: OpenToolServing
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
   /** A call to try; OTC's unless told. */
@@ -21,7 +19,7 @@ export async function serveUntilStopped(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, services } = context
-  const { allowAnonymous, opentool, example = exampleCurl } = options
+  const { allowAnonymous, example = exampleCurl } = options
   const stop = listenForStop(context)
   // A tool that loses sight of a promise must not take everybody else's calls down with it.
   const endRejections = context.onStrayRejection((reason) => {
@@ -35,8 +33,8 @@ export async function serveUntilStopped(
     stop.request()
   })
   try {
-    const serving = { ...opentool, ...(options.allowStop === true ? { stop: stop.request } : {}) }
-    const starting = services.startServer(settings, { allowAnonymous, opentool: serving })
+    const opentool = options.allowStop === true ? { stop: stop.request } : {}
+    const starting = services.startServer(settings, { allowAnonymous, opentool })
     const server = await output.during('Starting', starting)
     for (const warning of server.warnings) output.warn(warning)
     announce(server, settings, { ...context, curl: example(server.url, settings) })

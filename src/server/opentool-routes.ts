@@ -1,3 +1,4 @@
+import type { Settings } from '#config/settings'
 import type { Catalog } from '#core/catalog'
 import type { Gateway } from '#core/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
@@ -7,13 +8,11 @@ import { opentoolRoutes } from '#protocols/opentool/routes'
 import type { ServerLog } from './log.ts'
 import { VERSION } from './version.ts'
 
-/** What an operator may say about OpenTool; nothing of it has to be said. */
-export interface OpenToolServing extends Partial<OpenToolOptions> {
-  /** Title, version and description of the document; the version is also what `/version` answers (OTS-32). */
-  readonly info?: Partial<OpenToolInfo>
-}
+/** What whoever starts the server may add to the settings. */
+export interface OpenToolServing extends Pick<OpenToolOptions, 'document' | 'stop'> {}
 
 export interface OpenToolSurroundings {
+  readonly settings: Settings['opentool']
   readonly log: ServerLog
   /** Whether callers need a credential: `/stop` is served only then (OTS-53). */
   readonly isClosed: boolean
@@ -23,10 +22,9 @@ export interface OpenToolSurroundings {
 export function createOpenToolRoutes(
   gateway: Gateway,
   serving: OpenToolServing,
-  { log, isClosed }: OpenToolSurroundings,
+  { settings, log, isClosed }: OpenToolSurroundings,
 ): readonly HttpRoute[] {
-  const { info: given, ...options } = serving
-  const info: OpenToolInfo = { title: 'Collet', version: VERSION, ...given }
+  const info = openToolInfo(settings)
   const document = (catalog: Catalog): string => {
     const made = documentOf(catalog.latest(), info)
     const skipped = made.skipped.map(({ id }) => id)
@@ -34,10 +32,22 @@ export function createOpenToolRoutes(
       log.warn({ tools: skipped }, 'OpenTool cannot describe these tools; /opentool/load leaves them out')
     return serialize(made.document)
   }
+  const { stringIdsAreKeys, streaming } = settings
   return opentoolRoutes(gateway, {
     version: info.version,
     document,
-    ...options,
-    stop: isClosed ? options.stop : undefined,
+    stringIdsAreKeys,
+    streaming,
+    ...serving,
+    stop: isClosed ? serving.stop : undefined,
   })
+}
+
+/** `info` of the document of our tools (OTS-03); its version is the server's (OTS-32). */
+function openToolInfo({
+  title,
+  version = VERSION,
+  description,
+}: Pick<Settings['opentool'], 'title' | 'version' | 'description'>): OpenToolInfo {
+  return { title, ...(description === undefined ? {} : { description }), version }
 }

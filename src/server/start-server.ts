@@ -76,7 +76,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       routes: [
         ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
         ...openwopRoutes(observed, { serverVersion: VERSION }),
-        ...createOpenToolRoutes(observed, options.opentool ?? {}, { log, isClosed }),
+        ...createOpenToolRoutes(observed, options.opentool ?? {}, {
+          settings: settings.opentool,
+          log,
+          isClosed,
+        }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],

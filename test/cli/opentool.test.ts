@@ -71,14 +71,14 @@ describe('collet opentool', () => {
   it.each(vectors.map((vector) => [vector.id, vector.rule, vector.why, vector] as const))(
     '%s (%s): %s',
     async (_id, _rule, _why, { argv, expect: wanted }) => {
-      const { exit, io, settings, opentool, keys } = await run(argv)
+      const { exit, io, settings, keys } = await run(argv)
       if (wanted.exit !== undefined) expect(exit).toBe(wanted.exit)
       for (const text of wanted.stdoutHas) expect(io.stdout).toContain(text)
       if (wanted.sameAs !== undefined) expect(io.stdout).toBe((await run(wanted.sameAs)).io.stdout)
       if (wanted.serves === undefined) return expect(settings).toBeUndefined()
       const { port, version } = wanted.serves
       expect([settings?.server.port, keys]).toEqual([port === 'default' ? 9627 : port, wanted.serves.keys])
-      if (version !== undefined) expect(opentool?.info?.version).toBe(version)
+      if (version !== undefined) expect(settings?.opentool.version).toBe(version)
     },
   )
 
@@ -108,11 +108,11 @@ describe('collet opentool', () => {
       { port: 9627, host: '127.0.0.1' },
       [],
     ])
-    expect(plain.opentool?.info).toBeUndefined()
+    expect(plain.settings?.opentool.version).toBeUndefined()
     const told = await run(['start', '-v', '2.0.0', '-t', '9700', '-k', 'A', '-k', 'B,C'])
-    expect([told.settings?.server.port, told.opentool?.info, told.keys]).toEqual([
+    expect([told.settings?.server.port, told.settings?.opentool.version, told.keys]).toEqual([
       9700,
-      { version: '2.0.0' },
+      '2.0.0',
       ['A', 'B,C'],
     ])
     expect(told.io.stdout).toContain('Collet serves 1 tool')
@@ -137,10 +137,10 @@ describe('collet opentool', () => {
       '--opentoolServerApiKeys',
       'A,B',
     ]
-    const { settings, opentool, keys } = await run(argv)
-    expect([settings?.server, opentool?.info, keys]).toMatchObject([
+    const { settings, keys } = await run(argv)
+    expect([settings?.server, settings?.opentool.version, keys]).toMatchObject([
       { host: '127.0.0.2', port: 17001 },
-      { version: '3.1.0' },
+      '3.1.0',
       ['A', 'B'],
     ])
   })
@@ -174,11 +174,29 @@ describe('collet opentool', () => {
   })
 
   it('OTS-50, OTS-53: extensions are off unless asked for', async () => {
-    expect((await run([])).opentool).toEqual({ streaming: false })
-    expect((await run(['--stream', '--allowStop', '-k', 'A'])).opentool).toEqual({
-      streaming: true,
-      stop: expect.any(Function),
+    const plain = await run([])
+    expect([plain.settings?.opentool.streaming, plain.opentool]).toEqual([false, {}])
+    const told = await run(['--stream', '--allowStop', '-k', 'A'])
+    expect([told.settings?.opentool.streaming, told.opentool]).toEqual([true, { stop: expect.any(Function) }])
+  })
+
+  it('OTS-32, OTS-50: what the config says stands unless the command line says more', async () => {
+    const opentool = "{ title: 'Sums', version: '4.0.0', description: 'D.', streaming: true }"
+    writeFileSync(
+      join(folder, 'collet.config.mjs'),
+      `export default { tools: [${TOOL}], opentool: ${opentool} }`,
+    )
+    const kept = { title: 'Sums', description: 'D.', streaming: true, stringIdsAreKeys: false }
+    expect((await run([])).settings?.opentool).toEqual({ ...kept, version: '4.0.0' })
+    expect((await run(['-v', '5.0.0'])).settings?.opentool).toEqual({ ...kept, version: '5.0.0' })
+    const exported = await run(['export'])
+    expect(JSON.parse(exported.io.stdout).info).toEqual({
+      title: 'Sums',
+      version: '4.0.0',
+      description: 'D.',
     })
+    const renamed = await run(['export', '--title', 'Mine', '--version', '6'])
+    expect(JSON.parse(renamed.io.stdout).info).toEqual({ title: 'Mine', version: '6', description: 'D.' })
   })
 
   it('OTS-55: registers with nobody, so no key leaves the process', async () => {

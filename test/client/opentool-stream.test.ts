@@ -45,7 +45,10 @@ describe('client.stream', () => {
         return 'ready'
       },
     }
-    await using server = await startOpentoolServer({ tools: [...opentoolFixtures(), slow], streaming: true })
+    await using server = await startOpentoolServer({
+      tools: [...opentoolFixtures(), slow],
+      opentool: { streaming: true },
+    })
     const client = opentool.connect(server.url)
     expect((await collect(client.stream(CALL))).results).toEqual([
       { event: 'data', id: 'c1', result: { progress: { done: 1, total: 2, message: 'half' } } },

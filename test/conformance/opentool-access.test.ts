@@ -120,7 +120,7 @@ describe('who may call', () => {
 
 describe('GET /opentool/load and /version', () => {
   it("OTS-30, OTS-32: the version is the server's own", async () => {
-    await using server = await startOpentoolServer({ info: { version: '9.9.9-rc' } })
+    await using server = await startOpentoolServer({ opentool: { version: '9.9.9-rc' } })
     const { json, headers } = await server.ask('GET', '/opentool/version')
     expect([json, headers['content-type']]).toEqual([
       { version: '9.9.9-rc' },

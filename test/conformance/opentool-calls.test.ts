@@ -239,7 +239,10 @@ describe('POST /opentool/call', () => {
 
   it('rule 4: string ids are keys only where the operator says so; the header still wins', async () => {
     const own = specialFunctions()
-    await using declared = await startOpentoolServer({ tools: own.tools, stringIdsAreKeys: true })
+    await using declared = await startOpentoolServer({
+      tools: own.tools,
+      opentool: { stringIdsAreKeys: true },
+    })
     const send = async (id: unknown, headers: Record<string, string> = {}) =>
       (await declared.ask('POST', PATH, { headers, body: { jsonrpc: '2.0', method: 'count', id } })).json
     expect(await send('a')).toEqual(await send('a'))

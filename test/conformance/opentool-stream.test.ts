@@ -57,7 +57,10 @@ describe('POST /opentool/streamCall', () => {
     },
   }
   beforeAll(async () => {
-    server = await startOpentoolServer({ tools: [...opentoolFixtures(), ...slowly(steps)], streaming: true })
+    server = await startOpentoolServer({
+      tools: [...opentoolFixtures(), ...slowly(steps)],
+      opentool: { streaming: true },
+    })
   })
   afterAll(() => server.close())
 

@@ -14,6 +14,7 @@ export interface OpentoolServerOptions extends OpenToolServing {
   readonly tools?: readonly unknown[]
   readonly settingsOf?: (changes: Partial<Settings>) => Settings
   readonly server?: Partial<Settings['server']>
+  readonly opentool?: Partial<Settings['opentool']>
 }
 
 export interface Answer extends VectorResponse {
@@ -30,7 +31,8 @@ export async function startOpentoolServer(options: OpentoolServerOptions = {}) {
     tools = opentoolFixtures(),
     settingsOf = testSettings,
     server: changes,
-    ...opentool
+    opentool: told,
+    ...serving
   } = options
   const settings = settingsOf({
     tools: requireTools(tools),
@@ -40,11 +42,12 @@ export async function startOpentoolServer(options: OpentoolServerOptions = {}) {
     },
   })
   const server = await startServer(
-    { ...settings, server: { ...settings.server, ...changes } },
     {
-      graceMs: 0,
-      opentool: { info: { title: 'Calculator', version: '1.2.3' }, ...opentool },
+      ...settings,
+      server: { ...settings.server, ...changes },
+      opentool: { ...settings.opentool, title: 'Calculator', version: '1.2.3', ...told },
     },
+    { graceMs: 0, opentool: serving },
   )
   const send = httpSend(server.url)
   const ask = async (

@@ -20,9 +20,12 @@ export const opentoolExport = defineCommand<
       value: 'F',
       help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
     },
-    title: { value: 'T', help: 'Title of the document. Default Collet.' },
-    version: { value: 'V', help: 'Version of the document. Default: the version of this program.' },
-    description: { value: 'D', help: 'Description of the document.' },
+    title: { value: 'T', help: 'Title of the document. Default: as the config says, or Collet.' },
+    version: {
+      value: 'V',
+      help: 'Version of the document. Default: as the config says, or the version of this program.',
+    },
+    description: { value: 'D', help: 'Description of the document. Default: as the config says, or none.' },
     url: { value: 'U', help: 'Server to name in the document.' },
     strict: { help: 'Exit code 1 if a tool is left out, or described only about right.' },
   },
@@ -32,16 +35,17 @@ export const opentoolExport = defineCommand<
   ],
   async run(args, context) {
     const { output, json } = context
-    const { tools } = await loadProject(args.text('config'), context)
+    const { loaded, tools } = await loadProject(args.text('config'), context)
     const { documentOf } = await import('#protocols/opentool/codec-convert-tools')
-    const description = args.text('description')
+    const { opentool } = loaded.config
+    const description = args.text('description') ?? opentool.description
     const url = args.text('url')
     const { document, losses, skipped } = documentOf(
       tools,
       {
-        title: args.text('title') ?? 'Collet',
+        title: args.text('title') ?? opentool.title,
         ...(description === undefined ? {} : { description }),
-        version: args.text('version') ?? VERSION,
+        version: args.text('version') ?? opentool.version ?? VERSION,
       },
       url === undefined ? {} : { server: { url } },
     )

@@ -51,7 +51,7 @@ async function start(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { environment, workingFolder } = context
-  const { host, store, version } = request
+  const { host, store } = request
   const { loaded, tools } = await loadProject(request.config, context)
   const flags = {
     port: request.port ?? DEFAULT_PORT,
@@ -60,15 +60,18 @@ async function start(
   }
   const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
   return await serveUntilStopped(
-    withKeys(settings, keys),
-    {
-      allowAnonymous: false,
-      opentool: { streaming: request.streaming, ...(version === undefined ? {} : { info: { version } }) },
-      allowStop: request.allowStop,
-      example: exampleOpenToolCurl,
-    },
+    withKeys({ ...settings, opentool: overrule(settings.opentool, request) }, keys),
+    { allowAnonymous: false, allowStop: request.allowStop, example: exampleOpenToolCurl },
     context,
   )
+}
+
+function overrule(configured: Settings['opentool'], { version, streaming }: StartRequest) {
+  return {
+    ...configured,
+    version: version ?? configured.version,
+    streaming: streaming || configured.streaming,
+  }
 }
 
 /**

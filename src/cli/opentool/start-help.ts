@@ -13,13 +13,13 @@ Usage: ${COMMAND} <command> [options]
 Available commands:
 
 Command: start
-  -v, --version     Version that /version answers, Default: ${VERSION}
+  -v, --version     Version that /version answers, Default: as the config says, or ${VERSION}
   -t, --toolPort    Port to listen on, Default: ${DEFAULT_PORT}
   -k, --apiKeys     API key, may be repeated: --apiKeys KEY_A --apiKeys KEY_B, Default: COLLET_OPENTOOL_KEYS, or none
       --host        Address to listen on, Default: as the config says, or 127.0.0.1
       --config      Config with the tools, Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here
       --store       sqlite:PATH or memory:, Default: as the config says
-      --stream      Serve /streamCall too, Default: no
+      --stream      Serve /streamCall too, Default: as the config says, or no
       --allowStop   Serve /stop too, if there are keys, Default: no
 
 Global options:
