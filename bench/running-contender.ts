@@ -3,7 +3,7 @@ import type { Contender } from './contenders.ts'
 import { applyLoad, type LoadSlice } from './load.ts'
 import { RequestBytes } from './request-bytes.ts'
 
-const CONNECTIONS = 32
+const USUAL_CONNECTIONS = 32
 
 /** A contender in its process, checked and ready to be loaded. */
 export interface RunningContender {
@@ -23,9 +23,9 @@ export async function startContender(
     throw error
   }
   const request = new RequestBytes(contender.request, server.port)
+  const { connections = USUAL_CONNECTIONS } = contender
   return {
-    load: (durationMs) =>
-      applyLoad({ server, request, connections: CONNECTIONS, durationMs, expectedStatus: 200 }),
+    load: (durationMs) => applyLoad({ server, request, connections, durationMs, expectedStatus: 200 }),
     stop: () => server.stop(),
   }
 }
