@@ -19,7 +19,14 @@ const NODE_FLAGS = ['--conditions=source', '--disable-warning=ExperimentalWarnin
 
 const blocks = readBlocks('docs/protocols/opentool.md')
 const pairs = blocks.map((block, index) => ({ block, next: blocks[index + 1] }))
-const shell = pairs.filter(({ block }) => block.language === 'sh')
+const isConfig = (text: string | undefined) => text?.includes('defineConfig(') === true
+const configs = blocks.flatMap((block, index) => {
+  const [ask, answer] = blocks.slice(index + 1)
+  return isConfig(block.text) && ask !== undefined && answer !== undefined ? [{ block, ask, answer }] : []
+})
+const shell = pairs.filter(
+  ({ block }) => block.language === 'sh' && configs.every(({ ask }) => ask !== block),
+)
 const starts = shell.filter(({ block }) => block.text.includes('opentool start'))
 const runs = shell.filter((pair) => !starts.includes(pair))
 const clients = pairs.filter(
@@ -52,8 +59,8 @@ afterAll(async () => {
 })
 
 describe('docs/protocols/opentool.md', () => {
-  it('has examples of all three parts', () => {
-    expect([runs.length, starts.length, clients.length]).toEqual([5, 1, 2])
+  it('has examples of all parts', () => {
+    expect([runs.length, starts.length, clients.length, configs.length]).toEqual([5, 1, 2, 1])
   })
 
   it.each(runs.map(({ block, next }) => [block.line, block, next] as const))(
@@ -78,6 +85,38 @@ describe('docs/protocols/opentool.md', () => {
       writeFileSync(file, block.text.replace('collet/client', entry).replaceAll(DOCUMENTED_URL, server.url))
       const { stdout } = await run(process.execPath, [...NODE_FLAGS, file], { cwd: folder })
       expect(stdout).toBe(shown)
+    },
+  )
+
+  it.each(configs.map(({ block, ...rest }) => [block.line, block, rest] as const))(
+    'OTS-03, OTS-32, OTS-50: line %i configures what it says',
+    async (_line, block, { ask, answer }) => {
+      const entry = pathToFileURL(join(ROOT, 'src/index.ts')).href
+      const file = join(folder, 'configured.ts')
+      writeFileSync(file, block.text.replace("'collet'", `'${entry}'`))
+      const flags = ['--config', file, '--port', '0', '--store', 'memory:']
+      const configured = await startCollet(['serve', ...flags], { cwd: folder })
+      try {
+        const { stdout } = await run('sh', ['-ec', ask.text.replaceAll(DOCUMENTED_URL, configured.url)], {
+          env,
+        })
+        expect(JSON.parse(stdout)).toEqual(JSON.parse(answer.text))
+        const version = await fetch(`${configured.url}/opentool/version`)
+        expect(await version.json()).toEqual({ version: '2.1.0' })
+        const call = (path: string, b: number) =>
+          fetch(`${configured.url}/opentool/${path}`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body: JSON.stringify({ jsonrpc: '2.0', method: 'add', params: { a: 1, b }, id: 'once' }),
+          })
+        const streamed = await call('streamCall', 2)
+        expect([streamed.status, await streamed.text()]).toEqual([200, expect.stringContaining('event:done')])
+        expect(await (await call('call', 3)).json()).toMatchObject({
+          error: { code: 400, data: { code: 'key_conflict' } },
+        })
+      } finally {
+        await configured.stop()
+      }
     },
   )
 
