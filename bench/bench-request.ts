@@ -32,6 +32,16 @@ export function addCall(toolId: string = ADD_TOOL, callId?: string): BenchReques
   })
 }
 
+/** The same call over OpenTool. */
+export function opentoolAddCall(): BenchRequest {
+  return {
+    method: 'POST',
+    path: '/opentool/call',
+    headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
+    body: { jsonrpc: '2.0', method: 'Calculator_Add', params: { a: 2, b: 3 }, id: 'c1' },
+  }
+}
+
 const MCP_REVISION = '2026-07-28'
 
 /** The same call over MCP: the envelope in `_meta` and the mirrored headers make it stateless. */

@@ -1,4 +1,4 @@
-import { addCall, type BenchRequest, CALL_ID_MARK, mcpAddCall } from './bench-request.ts'
+import { addCall, type BenchRequest, CALL_ID_MARK, mcpAddCall, opentoolAddCall } from './bench-request.ts'
 import type { ServerCommand } from './bench-server.ts'
 import { BUMP_TOOL } from './servers/add-contract.ts'
 
@@ -6,11 +6,16 @@ export interface Contender {
   readonly title: string
   readonly command: ServerCommand
   readonly request: BenchRequest
+  /** How many are open at once; 32 unless told. */
+  readonly connections?: number
 }
 
 function collet(store: 'memory' | 'sqlite', tools = 10): ServerCommand {
   return { file: 'collet', args: [`--store=${store}`, `--tools=${tools}`] }
 }
+
+/** As many as the OpenTool SDK was measured with (OTS-90). */
+const OPENTOOL_CONNECTIONS = 10
 
 const BARE: ServerCommand = { file: 'bare', args: [] }
 
@@ -25,6 +30,24 @@ export const CONTENDERS = {
     request: addCall(undefined, CALL_ID_MARK),
   },
   write: { title: 'SQLite, write tool', command: collet('sqlite'), request: addCall(BUMP_TOOL) },
+  'bare at 10': {
+    title: 'bare node:http, 10 connections',
+    command: BARE,
+    request: addCall(),
+    connections: OPENTOOL_CONNECTIONS,
+  },
+  opentool: {
+    title: 'SQLite, OpenTool',
+    command: collet('sqlite'),
+    request: opentoolAddCall(),
+    connections: OPENTOOL_CONNECTIONS,
+  },
+  'opentool memory': {
+    title: 'memory, OpenTool',
+    command: collet('memory'),
+    request: opentoolAddCall(),
+    connections: OPENTOOL_CONNECTIONS,
+  },
   mcp: { title: 'MCP SDK v2', command: { file: 'mcp', args: [] }, request: mcpAddCall() },
   'tools 1000': { title: '1 000 tools', command: collet('memory', 1_000), request: addCall() },
   'tools 10000': { title: '10 000 tools', command: collet('memory', 10_000), request: addCall() },

@@ -59,6 +59,20 @@ export const ROWS = {
     against: 'bare',
     atLeast: 0.18,
   },
+  opentool: {
+    kind: 'ratio',
+    title: 'OpenTool on SQLite, against bare, 10 connections (OTS-90)',
+    contender: 'opentool',
+    against: 'bare at 10',
+    atLeast: 0.25,
+  },
+  'opentool-memory': {
+    kind: 'ratio',
+    title: 'OpenTool on the memory store, against bare, 10 connections (OTS-90)',
+    contender: 'opentool memory',
+    against: 'bare at 10',
+    atLeast: 0.45,
+  },
   tools: {
     kind: 'spread',
     title: 'calls with 10, 1 000 and 10 000 tools (least over most)',

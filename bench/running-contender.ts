@@ -3,7 +3,7 @@ import type { Contender } from './contenders.ts'
 import { applyLoad, type LoadSlice } from './load.ts'
 import { RequestBytes } from './request-bytes.ts'
 
-const CONNECTIONS = 32
+const USUAL_CONNECTIONS = 32
 
 /** A contender in its process, checked and ready to be loaded. */
 export interface RunningContender {
@@ -23,9 +23,9 @@ export async function startContender(
     throw error
   }
   const request = new RequestBytes(contender.request, server.port)
+  const { connections = USUAL_CONNECTIONS } = contender
   return {
-    load: (durationMs) =>
-      applyLoad({ server, request, connections: CONNECTIONS, durationMs, expectedStatus: 200 }),
+    load: (durationMs) => applyLoad({ server, request, connections, durationMs, expectedStatus: 200 }),
     stop: () => server.stop(),
   }
 }
@@ -37,10 +37,10 @@ async function expectSum(contender: Contender, server: BenchServer): Promise<voi
   const reply = await fetch(url, { method, headers, body: JSON.stringify(body) })
   const text = await reply.text()
   const isJson = reply.headers.get('content-type')?.startsWith('application/json') ?? false
-  if (reply.status !== 200 || !isJson || !/"(?:value|text)":"?5\b/.test(text)) {
+  if (reply.status !== 200 || !isJson || !/"(?:value|text|result)":"?5\b/.test(text)) {
     throw new Error(`${contender.title}: expected the sum 5 as JSON, got status ${reply.status}: ${text}`)
   }
-  const { 'x-api-key': _, ...anonymous } = headers
+  const { 'x-api-key': _, authorization: __, ...anonymous } = headers
   const refused = await fetch(url, { method, headers: anonymous, body: JSON.stringify(body) })
   await refused.arrayBuffer()
   if (refused.status !== 401) {

@@ -8,7 +8,11 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'core', files: /^src\/core\//, may: [] },
   { zone: 'http-exchange', files: /^src\/protocols\/http-exchange\.ts$/, may: ['core'] },
   { zone: 'prepared', files: /^src\/protocols\/prepared-[^/]+\.ts$/, may: ['core', 'http-exchange'] },
-  { zone: 'codec', files: /^src\/protocols\/[^/]+\/(wire|codec)[^/]*\.ts$/, may: ['core', 'http-exchange'] },
+  {
+    zone: 'codec',
+    files: /^src\/protocols\/((json-rpc|call-headers)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
+    may: ['core', 'http-exchange'],
+  },
   {
     zone: 'protocols',
     files: /^src\/protocols\/[^/]+\//,

@@ -7,7 +7,27 @@ const ROOT = join(import.meta.dirname, '..')
 /** What users may import, symbol by symbol: a change here is a change of the public surface. */
 const PUBLIC: Readonly<Record<string, readonly string[]>> = {
   collet: ['DefinitionError', 'Secret', 'ToolError', 'createGateway', 'defineConfig', 'serve', 'tool'],
-  'collet/client': ['CallFailure', 'connect'],
+  'collet/client': ['CallFailure', 'connect', 'opentool'],
+  'collet/protocols/opentool': [
+    'OpenToolDocumentError',
+    'SchemaConversionError',
+    'assignNames',
+    'dereference',
+    'documentOf',
+    'fromJsonSchema',
+    'fromOpenAiToolCall',
+    'legalName',
+    'load',
+    'loadFile',
+    'readDocument',
+    'returnFromJsonSchema',
+    'returnNameOf',
+    'serialize',
+    'serverBaseUrl',
+    'toJsonSchema',
+    'toOpenAiTool',
+    'validate',
+  ],
   'collet/testing': [
     'ALICE',
     'FakeClock',

@@ -22,6 +22,13 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
     journal: { retentionDays: 90 },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
+    opentool: {
+      title: 'Collet',
+      version: undefined,
+      description: undefined,
+      stringIdsAreKeys: false,
+      streaming: false,
+    },
     hooks: {},
     logLevel: 'silent',
     otlpEndpoint: undefined,

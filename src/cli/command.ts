@@ -7,6 +7,8 @@ export interface PositionalSpec {
   /** Shown in help: `TOOL`. */
   readonly name: string
   readonly optional?: true
+  /** Takes all words that follow; only the last one may. */
+  readonly many?: true
   readonly help: string
 }
 
@@ -27,7 +29,15 @@ export interface Command<Name extends string = string> {
   readonly positionals: readonly PositionalSpec[]
   readonly options: OptionSpecs<Name>
   readonly examples: readonly string[]
+  /** Somebody else's guidelines say how this command reads its arguments and what its help looks like. */
+  readonly guest?: GuestCommand
   run(args: Arguments<Name>, context: CommandContext): Promise<ExitCode>
+}
+
+/** A command that takes its words as they come. */
+export interface GuestCommand {
+  readonly help: string
+  run(argv: readonly string[], context: CommandContext): Promise<ExitCode>
 }
 
 /** Gives the command back; it is there so that `run` can only read options that are declared. */

@@ -8,6 +8,9 @@ import { journal } from '#cli/commands/journal'
 import { journalHeads } from '#cli/commands/journal-heads'
 import { journalVerify } from '#cli/commands/journal-verify'
 import { keysGenerate } from '#cli/commands/keys-generate'
+import { opentoolExport } from '#cli/commands/opentool-export'
+import { opentoolStart } from '#cli/commands/opentool-start'
+import { opentoolValidate } from '#cli/commands/opentool-validate'
 import { serve } from '#cli/commands/serve'
 import { tools } from '#cli/commands/tools'
 import { version } from '#cli/commands/version'
@@ -24,6 +27,9 @@ export const COMMANDS: readonly Command[] = [
   journal,
   journalVerify,
   journalHeads,
+  opentoolStart,
+  opentoolValidate,
+  opentoolExport,
   backup,
   doctor,
   keysGenerate,

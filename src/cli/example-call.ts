@@ -1,4 +1,5 @@
 import type { Settings } from '#config/settings'
+import type { JsonObject } from '#core/json'
 import type { Tool } from '#core/tool'
 import { exampleInput } from './example-input.ts'
 
@@ -6,20 +7,37 @@ import { exampleInput } from './example-input.ts'
 const MOST_LOOKS = 20
 
 /** A `curl` line that can be pasted and works: a tool that needs nothing, changes nothing if possible, and takes the input. */
-export function exampleCurl(
-  url: string,
-  { tools, auth }: Pick<Settings, 'tools' | 'auth'>,
-): string | undefined {
+export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
+  const tool = easyTool(settings)
+  if (tool === undefined) return undefined
+  const body = { request: { tool_id: tool.id, input: exampleInput(tool.inputSchema) } }
+  return curl(`${url}/tools/call`, credentialHeader(settings.auth), body)
+}
+
+/** The same for OpenTool, where keys travel as bearers. */
+export function exampleOpenToolCurl(url: string, settings: ExampleSettings): string | undefined {
+  const tool = easyTool(settings)
+  if (tool === undefined) return undefined
+  const { name, inputSchema } = tool
+  const isOpen = settings.auth.apiKeys.length === 0 && settings.auth.jwt === undefined
+  const body = { jsonrpc: '2.0', method: name, params: exampleInput(inputSchema), id: '1' }
+  return curl(`${url}/opentool/call`, isOpen ? [] : ['-H "Authorization: Bearer $COLLET_API_KEY"'], body)
+}
+
+type ExampleSettings = Pick<Settings, 'tools' | 'auth'>
+
+function easyTool({ tools }: ExampleSettings): Tool | undefined {
   const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
   const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
-  const tool = [...harmless, ...easy].slice(0, MOST_LOOKS).find(takesItsExample)
-  if (tool === undefined) return undefined
-  const body = JSON.stringify({ request: { tool_id: tool.id, input: exampleInput(tool.inputSchema) } })
+  return [...harmless, ...easy].slice(0, MOST_LOOKS).find(takesItsExample)
+}
+
+function curl(url: string, credential: readonly string[], body: JsonObject): string {
   return [
-    `curl -s ${shellQuote(`${url}/tools/call`)}`,
+    `curl -s ${shellQuote(url)}`,
     `-H 'content-type: application/json'`,
-    ...credentialHeader(auth),
-    `-d ${shellQuote(body)}`,
+    ...credential,
+    `-d ${shellQuote(JSON.stringify(body))}`,
   ].join(' ')
 }
 

@@ -7,6 +7,8 @@ export const EXIT = {
   usage: 2,
   /** The server, the store or the way to it. */
   server: 3,
+  /** A command line that breaks the OpenTool guidelines, which have a code of their own for it (OTS-75). */
+  opentoolUsage: 64,
 } as const
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]

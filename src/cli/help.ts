@@ -7,6 +7,7 @@ const EXIT_CODES =
 
 /** The text of `collet COMMAND --help`. */
 export function renderCommandHelp(command: Command): string {
+  if (command.guest !== undefined) return command.guest.help
   const options = Object.entries({ ...command.options, ...COMMON_OPTIONS })
   const sections = [
     `Usage: ${usageOf(command)}`,
@@ -44,7 +45,10 @@ export function renderOverview(commands: readonly Command[]): string {
 }
 
 export function usageOf({ name, positionals, options }: Command): string {
-  const words = positionals.map((each) => (each.optional === true ? `[${each.name}]` : each.name))
+  const words = positionals.map(({ name: word, optional, many }) => {
+    const text = many === true ? `${word}…` : word
+    return optional === true ? `[${text}]` : text
+  })
   const flags = Object.entries<OptionSpec>(options).map(([option, { value, many, required }]) => {
     const bare = value === undefined ? `--${option}` : `--${option} ${value}`
     const text = required === true ? bare : `[${bare}]`

@@ -99,7 +99,7 @@ function checkPositionals(
     throw new UsageError(`collet ${name} needs ${missing.name}: ${missing.help}`)
   }
   const surplus = given[positionals.length]
-  if (surplus === undefined) return
+  if (surplus === undefined || positionals.at(-1)?.many === true) return
   const meant = surplus.startsWith('-') ? suggestOption(surplus.slice(1), options) : ''
   throw new UsageError(`collet ${name} does not take "${surplus}".${meant}`)
 }

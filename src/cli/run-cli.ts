@@ -22,8 +22,10 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
   if (command === undefined) return overview(argv, output)
   const stray = strayWord(command, argv)
   if (stray !== undefined) return refuse(stray, output)
+  const words = argv.slice(command.name.split(' ').length)
   try {
-    const { args, help, json } = parseArguments(command, argv.slice(command.name.split(' ').length))
+    if (command.guest !== undefined) return await command.guest.run(words, { ...io, output, json: false })
+    const { args, help, json } = parseArguments(command, words)
     if (help) {
       output.data(renderCommandHelp(command))
       return EXIT.ok
@@ -65,6 +67,7 @@ function strayWord(command: Command, argv: readonly string[]): string | undefine
   if (word === undefined || word.startsWith('-') || family.length === 0 || command.positionals.length > 0) {
     return undefined
   }
+  if (command.guest !== undefined) return undefined
   const typed = `${command.name} ${word}`
   return `Unknown command "${cleanText(typed)}".${didYouMean(typed, family) || ` There is: ${family.join(', ')}.`}`
 }

@@ -4,13 +4,22 @@ import { CommandFailure } from './command-failure.ts'
 import { exampleCurl } from './example-call.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
 
+export interface ServeOptions {
+  readonly allowAnonymous: boolean
+  /** Lets callers with a key stop the server over OpenTool (OTS-53). */
+  readonly allowStop?: boolean
+  /** A call to try; OTC's unless told. */
+  readonly example?: typeof exampleCurl
+}
+
 /** Starts the server, says where it is, and stays until somebody asks it to stop. */
 export async function serveUntilStopped(
   settings: Settings,
-  options: { readonly allowAnonymous: boolean },
+  options: ServeOptions,
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, services } = context
+  const { allowAnonymous, example = exampleCurl } = options
   const stop = listenForStop(context)
   // A tool that loses sight of a promise must not take everybody else's calls down with it.
   const endRejections = context.onStrayRejection((reason) => {
@@ -24,9 +33,11 @@ export async function serveUntilStopped(
     stop.request()
   })
   try {
-    const server = await output.during('Starting', services.startServer(settings, options))
+    const opentool = options.allowStop === true ? { stop: stop.request } : {}
+    const starting = services.startServer(settings, { allowAnonymous, opentool })
+    const server = await output.during('Starting', starting)
     for (const warning of server.warnings) output.warn(warning)
-    announce(server, settings, context)
+    announce(server, settings, { ...context, curl: example(server.url, settings) })
     await stop.requested
     output.note('Stopping: running calls may finish. Ask again to stop at once.')
     await server.close()
@@ -82,9 +93,8 @@ const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 function announce(
   { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string },
   settings: Settings,
-  { output, json }: CommandContext,
+  { output, json, curl }: CommandContext & { readonly curl: string | undefined },
 ): void {
-  const curl = exampleCurl(url, settings)
   if (json) {
     output.json({ url, store: settings.store, tools: settings.tools.length, startTokenFile, curl })
     return

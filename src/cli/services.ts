@@ -2,6 +2,7 @@ import type { ColletClient, RequirementResolvers } from '#client/index'
 import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/journal-group'
 import type { Store } from '#core/ports/store'
+import type { OpenToolServing } from '#server/opentool-routes'
 import type { RunningServer } from '#server/start-server'
 
 /** How an operator's command reaches a store. */
@@ -27,7 +28,7 @@ export interface JournalVerification {
 export interface Services {
   startServer(
     settings: Settings,
-    options: { readonly allowAnonymous: boolean },
+    options: { readonly allowAnonymous: boolean; readonly opentool?: OpenToolServing },
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'close'>>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>

@@ -19,11 +19,17 @@ export interface RequirementResolvers {
   userId?(): Resolved
 }
 
+/** Protocols a client can speak. */
+export const CLIENT_PROTOCOLS = ['otc', 'opentool'] as const
+export type ClientProtocol = (typeof CLIENT_PROTOCOLS)[number]
+
 export interface ClientOptions {
   readonly apiKey?: string | undefined
   /** A token, a function that gives one, or what to sign tokens with. Wins over `apiKey` (OTC-113). */
   readonly jwt?: JwtOption | undefined
-  /** Skips detection of the server's dialect. */
+  /** Skips detection of the protocol: `otc` stands for OXP too. */
+  readonly protocol?: ClientProtocol
+  /** Skips detection of the server's dialect of OTC. */
   readonly dialect?: ClientDialect
   readonly requirements?: RequirementResolvers
   /** Default `send`: call without the token, so that the server answers with a challenge (T-32). */
@@ -53,6 +59,7 @@ export interface ClientOptions {
 export interface ClientSettings {
   readonly server: ServerUrl
   readonly credentials: Credentials
+  readonly protocol: ClientProtocol | undefined
   readonly dialect: ClientDialect | undefined
   readonly requirements: RequirementResolvers
   readonly missingAuthorization: 'send' | 'refuse'
@@ -81,6 +88,7 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
   }
   return {
     server,
+    protocol: readProtocol(options, server),
     credentials: readCredentials(options, server, now),
     dialect: options.dialect,
     requirements: options.requirements ?? {},
@@ -101,6 +109,19 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
     randomId: options.randomId ?? randomUuid,
     now,
   }
+}
+
+/** A dialect is one of OTC's, and a path that ends in `/opentool` belongs to OpenTool alone (OTS-30). */
+function readProtocol({ protocol, dialect }: ClientOptions, { base }: ServerUrl): ClientProtocol | undefined {
+  if (protocol !== undefined && !CLIENT_PROTOCOLS.includes(protocol)) {
+    throw configFailure(`protocol must be one of ${CLIENT_PROTOCOLS.join(', ')}.`)
+  }
+  if (protocol === 'opentool' && dialect !== undefined) {
+    throw configFailure('dialect is for the protocol otc; OpenTool has none.')
+  }
+  if (protocol !== undefined) return protocol
+  if (dialect !== undefined) return 'otc'
+  return base.endsWith('/opentool') ? 'opentool' : undefined
 }
 
 export function readTimeoutMs(value: number): number {

@@ -5,6 +5,8 @@ import type { CallOptions } from './call-run.ts'
 import type { CallSession } from './call-target.ts'
 import type { ClientSettings } from './client-options.ts'
 import { exchange, NoAnswer } from './http-exchange.ts'
+import { endpointsOf } from './opentool-exchange.ts'
+import { OpenToolSession } from './opentool-session.ts'
 import type { CallResult } from './read-outcome.ts'
 import { runCall } from './run-call.ts'
 import { noAnswerFailure } from './send-with-retries.ts'
@@ -21,25 +23,33 @@ export type TriedCall =
   | ({ readonly ok: true } & CallResult)
   | { readonly ok: false; readonly error: CallFailure }
 
-/** One server, in whatever dialect it speaks. Make it with `connect`. */
+/** One server, in whatever protocol and dialect it speaks. Make it with `connect`. */
 export class ColletClient {
   readonly #session: CallSession
+  #opentool: OpenToolSession | undefined
 
   constructor(settings: ClientSettings) {
     this.#session = { settings, directory: new ToolDirectory(settings), route: { path: undefined } }
+    if (settings.protocol === 'opentool') this.#opentool = new OpenToolSession(settings)
   }
 
   /** Every tool and version the server offers; always asks the server. */
-  async list(options: { readonly signal?: AbortSignal } = {}): Promise<readonly RemoteTool[]> {
-    return (await this.#session.directory.refresh(options.signal)).tools
+  async list({ signal }: { readonly signal?: AbortSignal } = {}): Promise<readonly RemoteTool[]> {
+    return await this.#speak(signal, {
+      otc: async () => (await this.#session.directory.refresh(signal)).tools,
+      opentool: (session) => session.list(signal),
+    })
   }
 
   /** One tool by full id, or by its name without version (= the latest listed one). */
   async get(
     toolId: string,
-    options: { readonly signal?: AbortSignal } = {},
+    { signal }: { readonly signal?: AbortSignal } = {},
   ): Promise<RemoteTool | undefined> {
-    return await this.#session.directory.find(toolId, options.signal)
+    return await this.#speak(signal, {
+      otc: () => this.#session.directory.find(toolId, signal),
+      opentool: (session) => session.get(toolId, signal),
+    })
   }
 
   /** Calls a tool; throws `CallFailure` when it gives no value. */
@@ -48,7 +58,10 @@ export class ColletClient {
     input: JsonObject = {},
     options: CallOptions = {},
   ): Promise<CallResult> {
-    return await runCall(this.#session, tool, input, options)
+    return await this.#speak(options.signal, {
+      otc: () => runCall(this.#session, tool, input, options),
+      opentool: (session) => session.call(tool, input, options),
+    })
   }
 
   /** Like `call`, with the failure as a value. */
@@ -69,11 +82,12 @@ export class ColletClient {
   async health(options: { readonly signal?: AbortSignal } = {}): Promise<Health> {
     const { settings } = this.#session
     const signal = joinSignals(settings.signal, options.signal)
-    // Health needs no credentials, so none are sent (OTC-04).
+    // Health of OTC needs no credentials, so none are sent (OTC-04); OpenTool's version does (OTS-48).
+    const isOpenTool = this.#opentool !== undefined
     const sending = {
       method: 'GET' as const,
-      url: `${settings.server.base}/health`,
-      headers: async () => ({}),
+      url: isOpenTool ? `${endpointsOf(settings)}/version` : `${settings.server.base}/health`,
+      headers: isOpenTool ? settings.credentials.bearer : async () => ({}),
       ignoreBody: true as const,
     }
     try {
@@ -83,6 +97,25 @@ export class ColletClient {
       if (!(error instanceof NoAnswer)) throw error
       if (error.reason === 'aborted') throw noAnswerFailure(error, 'The health check')
       return { healthy: false }
+    }
+  }
+
+  /** OTC first; a server that has no tool list for us may have functions instead. */
+  async #speak<T>(
+    signal: AbortSignal | undefined,
+    say: { otc(): Promise<T>; opentool(session: OpenToolSession): Promise<T> },
+  ): Promise<T> {
+    if (this.#opentool !== undefined) return await say.opentool(this.#opentool)
+    try {
+      return await say.otc()
+    } catch (error) {
+      const { settings, directory } = this.#session
+      if (settings.protocol !== undefined || !directory.isRefused) throw error
+      const session = new OpenToolSession(settings)
+      // Whatever goes wrong here, the first answer was the one that counts.
+      if (!(await session.answers(signal).catch(() => false))) throw error
+      this.#opentool = session
+      return await say.opentool(session)
     }
   }
 }

@@ -18,6 +18,8 @@ export interface Credentials {
     dialect: ClientDialect | undefined,
     keyHeader?: ApiKeyHeader,
   ): Promise<Readonly<Record<string, string>>>
+  /** The same as a bearer, key or token: OpenTool servers know nothing else (OTS-47). */
+  bearer(): Promise<Readonly<Record<string, string>>>
 }
 
 /** What may stand in a header; anything else would come back inside the platform's error text. */
@@ -30,7 +32,7 @@ export function readCredentials(
 ): Credentials {
   const { apiKey, jwt } = options
   if (apiKey === undefined && jwt === undefined) {
-    return { usesApiKey: false, headers: async () => ({}) }
+    return { usesApiKey: false, headers: async () => ({}), bearer: async () => ({}) }
   }
   // OTC-101: keys only over TLS; a loopback connection leaves no machine.
   if (!server.mayCarryCredentials) {
@@ -41,14 +43,13 @@ export function readCredentials(
   if (apiKey !== undefined) checkHeaderSafe(apiKey, 'apiKey')
   if (jwt !== undefined) {
     const token = tokenSource(jwt, now)
-    return {
-      usesApiKey: false,
-      headers: async () => ({ Authorization: `Bearer ${checkHeaderSafe(await token(), 'jwt')}` }),
-    }
+    const bearer = async () => ({ Authorization: `Bearer ${checkHeaderSafe(await token(), 'jwt')}` })
+    return { usesApiKey: false, headers: bearer, bearer }
   }
   return {
     usesApiKey: true,
     headers: async (dialect, keyHeader = apiKeyHeaderOf(dialect)) => ({ [keyHeader]: apiKey ?? '' }),
+    bearer: async () => ({ Authorization: `Bearer ${apiKey ?? ''}` }),
   }
 }
 

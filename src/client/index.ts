@@ -1,10 +1,12 @@
+import * as opentool from './opentool.ts'
+
 export type { JsonArray, JsonObject, JsonValue } from '#core/json'
 export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-failure'
 export type { RemoteAuthorization, RemoteRequirements, RemoteTool } from '#protocols/otc/codec-client-list'
 export type { ClientDialect } from '#protocols/otc/codec-client-wire'
 export { CallFailure } from './call-failure.ts'
 export type { CallOptions } from './call-run.ts'
-export type { ClientOptions, RequirementResolvers } from './client-options.ts'
+export type { ClientOptions, ClientProtocol, RequirementResolvers } from './client-options.ts'
 export type { ColletClient, Health, TriedCall } from './collet-client.ts'
 export { connect } from './connect.ts'
 export type { JwtOption } from './credentials.ts'
@@ -12,3 +14,5 @@ export type { Fetch } from './http-exchange.ts'
 export type { JwtSigning } from './mint-jwt.ts'
 export type { CallResult } from './read-outcome.ts'
 export type { Sleep } from './wait.ts'
+/** OpenTool servers in the words of their protocol. */
+export { opentool }

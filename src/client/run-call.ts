@@ -1,8 +1,8 @@
-import { checkCallKey } from '#core/call/call-key'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject } from '#core/json'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import { awaitChallenges } from './await-challenges.ts'
-import { CallFailure, configFailure } from './call-failure.ts'
+import { CallFailure } from './call-failure.ts'
+import { checkCallId, copyInput } from './call-input.ts'
 import { type CallOptions, type CallRun, factsOf } from './call-run.ts'
 import { type CallSession, findTarget } from './call-target.ts'
 import { readTimeoutMs } from './client-options.ts'
@@ -38,7 +38,7 @@ async function prepare(
   const { settings } = session
   const callId = checkCallId(options.callId ?? settings.randomId())
   if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
-  const copy = copyJson(input)
+  const copy = copyInput(input)
   const signal = joinSignals(settings.signal, options.signal)
   const target = await findTarget(session, tool, signal)
   const context = await resolveContext({ ...target, userId: options.userId, signal }, settings)
@@ -106,24 +106,5 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
     const why = run.signal?.aborted ? 'aborted while onChallenge ran' : 'stopped because onChallenge failed'
     const message = `The call was ${why}: ${failure.message}`
     throw new CallFailure(failure.class, message, { ...factsOf(run), missing, cause })
-  }
-}
-
-function checkCallId(callId: string): string {
-  if (typeof callId !== 'string') throw configFailure('A call id must be a string.')
-  try {
-    return checkCallKey(callId)
-  } catch (error) {
-    throw configFailure(error instanceof Error ? error.message : 'The call id cannot be used.')
-  }
-}
-
-/** Taken once, so that a change made while we wait cannot turn a retry into another request. */
-function copyJson(input: JsonObject): JsonValue {
-  try {
-    return JSON.parse(JSON.stringify(input))
-  } catch (cause) {
-    const message = 'The input cannot be written as JSON: it must not hold cycles, functions or BigInts.'
-    throw configFailure(message, { cause })
   }
 }

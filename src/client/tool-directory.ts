@@ -28,14 +28,23 @@ export interface Listing {
 /** A list this old is read again before a tool counts as unknown. */
 const FRESH_MS = 60_000
 
+/** What servers of other protocols answer to `GET /tools`. */
+const REFUSALS: ReadonlySet<number> = new Set([401, 404, 405])
+
 /** The server's tools, read once and shared by all calls. */
 export class ToolDirectory {
   readonly #settings: ClientSettings
   #known: Listing | undefined
   #loading: Promise<Listing> | undefined
+  #isRefused = false
 
   constructor(settings: ClientSettings) {
     this.#settings = settings
+  }
+
+  /** There never was a list, and the last answer was that there is none, or none for us. */
+  get isRefused(): boolean {
+    return this.#isRefused && this.#known === undefined
   }
 
   /** The list as last read; reads it first if need be. */
@@ -79,6 +88,7 @@ export class ToolDirectory {
   async #read(): Promise<Listing> {
     const { dialect, now } = this.#settings
     const { answer, keyHeader } = await this.#ask()
+    this.#isRefused = REFUSALS.has(answer.status)
     if (answer.status < 200 || answer.status > 299) throw refusedList(answer)
     const tools = answer.body === undefined ? undefined : readToolList(answer.body)
     if (tools === undefined || answer.body === undefined) {

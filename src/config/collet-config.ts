@@ -68,6 +68,17 @@ export interface ColletConfig {
     /** Leave `tools` or `items` out of lists that would carry both. Default neither. */
     readonly omitListKey?: 'tools' | 'items'
   }
+  readonly opentool?: {
+    /** Title of the document that `/opentool/load` serves. Default `Collet`. */
+    readonly title?: string
+    /** Version of that document, and what `/opentool/version` answers. Default the version of this package. */
+    readonly version?: string
+    readonly description?: string
+    /** Take a string `id` for the idempotency key of a call that has no `Idempotency-Key` header. Default false. */
+    readonly stringIdsAreKeys?: boolean
+    /** Serve `/opentool/streamCall` too. Default false. */
+    readonly streaming?: boolean
+  }
   readonly authoring?: {
     /** Whether every parameter needs a description. Default true. */
     readonly describeParameters?: boolean

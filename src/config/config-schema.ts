@@ -18,6 +18,7 @@ const HOME_OF: ReadonlyMap<string, string> = new Map(
     ...['apiKeys', 'jwt'].map((key) => `auth.${key}`),
     ...['retentionHours', 'defaultTimeoutMs', 'maxResultBytes'].map((key) => `calls.${key}`),
     'journal.retentionDays',
+    ...['stringIdsAreKeys', 'streaming'].map((key) => `opentool.${key}`),
     'telemetry.otlpEndpoint',
   ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
 )
@@ -143,6 +144,13 @@ export const CONFIG_SCHEMA = closed({
     strictRequests: z.boolean().default(false),
     hideDeveloperMessages: z.boolean().default(false),
     omitListKey: z.enum(['tools', 'items']).optional(),
+  }).prefault({}),
+  opentool: closed({
+    title: TEXT.default('Collet'),
+    version: TEXT.optional(),
+    description: TEXT.optional(),
+    stringIdsAreKeys: z.boolean().default(false),
+    streaming: z.boolean().default(false),
   }).prefault({}),
   authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),
   hooks: closed({

@@ -15,6 +15,8 @@ export interface Environment {
   readonly url: string | undefined
   /** `COLLET_API_KEY`: the key that client commands send. */
   readonly apiKey: Secret | undefined
+  /** `COLLET_OPENTOOL_KEYS`: the keys of `collet opentool start`, joined with commas (OTS-76). */
+  readonly opentoolKeys: Secret | undefined
 }
 
 /** The only reader of environment variables. Empty counts as unset. */
@@ -34,6 +36,7 @@ export function readEnvironment(
     otlpEndpoint: text('OTEL_EXPORTER_OTLP_ENDPOINT'),
     url: text('COLLET_URL'),
     apiKey: secret('COLLET_API_KEY'),
+    opentoolKeys: secret('COLLET_OPENTOOL_KEYS'),
   }
 }
 

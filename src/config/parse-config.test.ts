@@ -28,6 +28,7 @@ describe('parseConfig', () => {
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
       otc: { strictRequests: false, hideDeveloperMessages: false },
+      opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       authoring: { describeParameters: true },
       hooks: {},
       log: { level: 'info' },
@@ -54,6 +55,13 @@ describe('parseConfig', () => {
       calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
       journal: { retentionDays: 1 },
       otc: { strictRequests: true, hideDeveloperMessages: true, omitListKey: 'tools' },
+      opentool: {
+        title: 'Sums',
+        version: '2.0.0',
+        description: 'What adds up.',
+        stringIdsAreKeys: true,
+        streaming: true,
+      },
       authoring: { describeParameters: false },
       hooks: { admit: () => undefined, verifyToken: () => true, bindUser: () => true },
       log: { level: 'debug' },
@@ -81,6 +89,29 @@ describe('parseConfig', () => {
 
   it('lists what is known when nothing is near', () => {
     expect(problemsOf({ log: { banana: 1 } })).toEqual(['log: unknown key "banana". Known here: level.'])
+  })
+
+  it('OTS-03: says what is wrong with the OpenTool section', () => {
+    const opentool = {
+      title: '',
+      version: 2,
+      description: null,
+      stringIdsAreKeys: 'yes',
+      streaming: 1,
+      info: {},
+    }
+    expect(problemsOf({ opentool }).sort()).toEqual([
+      'opentool.description: expected text, got null.',
+      'opentool.streaming: expected true or false, got a number.',
+      'opentool.stringIdsAreKeys: expected true or false, got text.',
+      'opentool.title: must not be empty.',
+      'opentool.version: expected text, got a number.',
+      'opentool: unknown key "info". Known here: title, version, description, stringIdsAreKeys, streaming.',
+    ])
+    expect(problemsOf({ opentool: [] })).toEqual(['opentool: expected an object, got a list.'])
+    expect(problemsOf({ streaming: true })).toEqual([
+      ': unknown key "streaming". Did you mean "opentool.streaming"?',
+    ])
   })
 
   it('gives every problem at once', () => {

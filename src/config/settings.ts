@@ -56,6 +56,17 @@ export interface Settings {
     /** Leave one key out of lists that would carry both (T-31). */
     readonly omitListKey: 'tools' | 'items' | undefined
   }
+  readonly opentool: {
+    /** Title of the document of our tools (OTS-03). */
+    readonly title: string
+    /** Its version, which `/opentool/version` answers too (OTS-32); `undefined` = the version of this package. */
+    readonly version: string | undefined
+    readonly description: string | undefined
+    /** A string `id` is the key of a call without `Idempotency-Key` (rule 4). */
+    readonly stringIdsAreKeys: boolean
+    /** Serve `/opentool/streamCall` (OTS-50). */
+    readonly streaming: boolean
+  }
   readonly hooks: Hooks
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */

@@ -62,6 +62,24 @@ describe('toSettings', () => {
     expect(() => settingsOf({}, {}, { COLLET_KEY: 'x' })).toThrow('COLLET_KEY')
   })
 
+  it('OTS-32: leaves the version of OpenTool to the package unless told', () => {
+    expect(settingsOf({}).opentool).toEqual({
+      title: 'Collet',
+      version: undefined,
+      description: undefined,
+      stringIdsAreKeys: false,
+      streaming: false,
+    })
+    const opentool = {
+      title: 'Sums',
+      version: '2',
+      description: 'D.',
+      stringIdsAreKeys: true,
+      streaming: true,
+    }
+    expect(settingsOf({ opentool }).opentool).toEqual(opentool)
+  })
+
   it('gives tokens the default tenant and toolkits as a map', () => {
     const settings = settingsOf({ auth: { jwt: { secret: 's' } }, toolkits: { A: { description: 'D.' } } })
     expect(settings.auth.jwt).toMatchObject({ tenant: 'default', audiences: [], maxLifetimeSeconds: 900 })

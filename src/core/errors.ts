@@ -63,6 +63,8 @@ export interface ToolErrorOptions {
   readonly retryAfterMs?: number
   /** Text for the model's next attempt, for example a list of valid values. */
   readonly additionalPromptContent?: string
+  /** A whole number of your own, for protocols whose error codes are numbers (OTS-40). */
+  readonly errorNumber?: number
   readonly cause?: unknown
 }
 
@@ -117,6 +119,7 @@ export class ToolError extends Error {
   readonly canRetry: boolean
   readonly retryAfterMs: number | undefined
   readonly additionalPromptContent: string | undefined
+  readonly errorNumber: number | undefined
   readonly details: ErrorDetails = {}
 
   constructor(message: string, options: ToolErrorOptions = {}) {
@@ -125,6 +128,7 @@ export class ToolError extends Error {
     this.canRetry = options.canRetry ?? false
     this.retryAfterMs = options.retryAfterMs
     this.additionalPromptContent = options.additionalPromptContent
+    this.errorNumber = Number.isSafeInteger(options.errorNumber) ? options.errorNumber : undefined
   }
 }
 

@@ -24,6 +24,8 @@ export interface CallError {
   readonly canRetry: boolean
   readonly retryAfterMs?: number
   readonly additionalPromptContent?: string
+  /** The tool's own number, for protocols whose error codes are numbers (OTS-40). */
+  readonly errorNumber?: number
   /** `unknown` when a started write was cut short: check before repeating (rule 10). */
   readonly effect?: 'unknown'
   readonly details?: ErrorDetails

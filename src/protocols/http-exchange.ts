@@ -33,8 +33,14 @@ export interface HttpRequest {
 export interface HttpReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string | Uint8Array | undefined
+  readonly body: string | Uint8Array | ReplyStream | undefined
 }
+
+/**
+ * A body made piece by piece: each piece is one write, and the next is asked for only when the reader has room.
+ * `ended` is aborted when the reader leaves or reads no more; the pieces should then stop.
+ */
+export type ReplyStream = (ended: AbortSignal) => AsyncIterable<string>
 
 export interface HttpRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -44,7 +50,10 @@ export interface HttpRoute {
   readonly access: 'authenticated' | 'open'
   /** Whether a request body is read; `never` ignores it unread. */
   readonly body: 'json' | 'never'
-  /** A path below which everything belongs to this protocol: what no route takes there, `refuse` answers too. */
+  /**
+   * A path below which everything belongs to this protocol: what no route takes there, `refuse` answers too. If this
+   * route needs a credential, all of it does: nobody else learns what is there (OTS-48).
+   */
   readonly owns?: string
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>
   /**

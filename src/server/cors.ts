@@ -3,7 +3,7 @@ import type { HttpReply } from '#protocols/http-exchange'
 const READABLE =
   'collet-call-id, collet-error-code, etag, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
 const SENDABLE =
-  'authorization, content-type, idempotency-key, if-none-match, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
+  'authorization, collet-authorization, collet-secret, collet-user, content-type, idempotency-key, if-none-match, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
 
 /** Headers for a server with configured origins; `origin` is the one of this request, if it is one of them. */
 export function corsHeaders(origin: string | undefined): readonly string[] {

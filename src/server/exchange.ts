@@ -89,7 +89,9 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
   if (services.frontDoor.hasCors)
     added.push(...corsHeaders(services.frontDoor.corsOrigin(raw.headers.origin)))
   if (services.isClosing()) added.push('connection', 'close')
-  writeReply(response, reply, added)
+  writeReply(response, reply, added)?.catch((err: unknown) =>
+    services.log.error({ err, route, traceId: trace.traceId }, 'a streamed reply broke off'),
+  )
   services.metrics.requestAnswered(route, raw.method ?? '', reply.status)
   if (exchange.scope !== undefined) observe(services, exchange, exchange.scope, reply.status)
 }

@@ -6,6 +6,8 @@ const SENSITIVE: ReadonlySet<string> = new Set([
   'apikey',
   'authorization',
   'body',
+  'colletauthorization',
+  'colletsecret',
   'cookie',
   'input',
   'inputs',

@@ -30,6 +30,11 @@ export async function serveRequest(
   } catch (error) {
     reply = refuse(services, route, params, exchange, error)
   }
+  sendReply(services, exchange, reply)
+}
+
+/** A reply that cannot be written breaks the connection, so that nobody waits for it. */
+export function sendReply(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   try {
     closeExchange(services, exchange, reply)
   } catch (err) {

@@ -1,11 +1,12 @@
 import { ToolError } from '#core/errors'
 import type { HttpReply } from '#protocols/http-exchange'
 import { preflightReply } from './cors.ts'
-import { checkVisitor, closeExchange, type Exchange, type HttpServices } from './exchange.ts'
+import { checkVisitor, type Exchange, type HttpServices } from './exchange.ts'
 import { httpFault, statusOf } from './http-fault.ts'
 import { messageReply } from './message-reply.ts'
+import { plainHeaders } from './request-view.ts'
 import type { RoutePath } from './route-path.ts'
-import { refuse, unexpected } from './serve-request.ts'
+import { refuse, sendReply, unexpected } from './serve-request.ts'
 import type { ServerRoute } from './server-route.ts'
 
 export interface RouteEntry {
@@ -21,7 +22,7 @@ export function serveUnknown(
   entries: readonly RouteEntry[],
   exchange: Exchange,
 ): void {
-  serveOutside(services, entries, exchange, () => answerUnknown(services, entries, exchange))
+  void serveOutside(services, entries, exchange, () => answerUnknown(services, entries, exchange))
 }
 
 export function serveMalformedPath(
@@ -29,25 +30,26 @@ export function serveMalformedPath(
   entries: readonly RouteEntry[],
   exchange: Exchange,
 ): void {
-  serveOutside(services, entries, exchange, () => {
+  void serveOutside(services, entries, exchange, async () => {
+    await checkOwner(services, entries, exchange)
     throw httpFault(400, MALFORMED_PATH)
   })
 }
 
-function serveOutside(
+async function serveOutside(
   services: HttpServices,
   entries: readonly RouteEntry[],
   exchange: Exchange,
-  answer: () => HttpReply,
-): void {
+  answer: () => Promise<HttpReply>,
+): Promise<void> {
   let reply: HttpReply
   try {
     checkVisitor(services, exchange)
-    reply = answer()
+    reply = await answer()
   } catch (error) {
     reply = refuseOutside(services, entries, exchange, error)
   }
-  closeExchange(services, exchange, reply)
+  sendReply(services, exchange, reply)
 }
 
 /** In the shape of the protocol that owns the path, or plain. */
@@ -57,32 +59,47 @@ function refuseOutside(
   exchange: Exchange,
   error: unknown,
 ): HttpReply {
-  const owner = entries.find(({ route }) => route.owns !== undefined && isBelow(route.owns, exchange.path))
-  if (owner !== undefined) return refuse(services, owner.route, {}, exchange, error)
+  const owner = findOwner(entries, exchange)
+  if (owner !== undefined) return refuse(services, owner, {}, exchange, error)
   const shown = error instanceof ToolError ? error : unexpected(services, exchange, error)
   return messageReply(statusOf(shown), shown.message)
 }
 
-function isBelow(owned: string, path: string): boolean {
-  return path === owned || path.startsWith(`${owned}/`)
-}
-
-function answerUnknown(
+async function answerUnknown(
   services: HttpServices,
   entries: readonly RouteEntry[],
   exchange: Exchange,
-): HttpReply {
+): Promise<HttpReply> {
   const { raw, path } = exchange
   const here = entries.filter((entry) => entry.path.match(path) !== undefined)
   const [first] = here
-  if (first === undefined) throw httpFault(404, 'There is nothing at this path.')
   const allow = methodsOf(here)
   const isPreflight = raw.method === 'OPTIONS' && raw.headers['access-control-request-method'] !== undefined
-  if (isPreflight && services.frontDoor.corsOrigin(raw.headers.origin) !== undefined)
+  if (first !== undefined && isPreflight && services.frontDoor.corsOrigin(raw.headers.origin) !== undefined)
     return preflightReply(allow)
+  await checkOwner(services, entries, exchange)
+  if (first === undefined) throw httpFault(404, 'There is nothing at this path.')
   const error = httpFault(405, `This path does not take ${raw.method}; use ${allow}.`)
   const reply = refuse(services, first.route, {}, exchange, error)
-  return { ...reply, headers: { ...reply.headers, allow } }
+  return { ...reply, headers: { allow, ...reply.headers } }
+}
+
+/** Throws unless the caller may know what is here and what is not (OTS-48). */
+async function checkOwner(
+  services: HttpServices,
+  entries: readonly RouteEntry[],
+  exchange: Exchange,
+): Promise<void> {
+  if (findOwner(entries, exchange)?.access !== 'authenticated') return
+  await services.authenticator.authenticate(plainHeaders(exchange.raw.headers))
+}
+
+function findOwner(entries: readonly RouteEntry[], { path }: Exchange): ServerRoute | undefined {
+  return entries.find(({ route: { owns } }) => owns !== undefined && isBelow(owns, path))?.route
+}
+
+function isBelow(owned: string, path: string): boolean {
+  return path === owned || path.startsWith(`${owned}/`)
 }
 
 function methodsOf(entries: readonly RouteEntry[]): string {

@@ -15,6 +15,7 @@ import { createMetrics } from './metrics.ts'
 import { createMetricsRoute } from './metrics-route.ts'
 import { observeCalls } from './observe-calls.ts'
 import { openGateway } from './open-gateway.ts'
+import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
 
@@ -26,6 +27,7 @@ export interface StartOptions {
   readonly allowAnonymous?: boolean
   readonly log?: ServerLog
   readonly graceMs?: number
+  readonly opentool?: OpenToolServing
 }
 
 export interface RunningServer {
@@ -69,10 +71,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
     const observed = observeCalls(desk, { metrics, clock })
+    const isClosed = authenticator.isConfigured
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
         ...openwopRoutes(observed, { serverVersion: VERSION }),
+        ...createOpenToolRoutes(observed, options.opentool ?? {}, {
+          settings: settings.opentool,
+          log,
+          isClosed,
+        }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],

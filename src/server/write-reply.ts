@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpReply } from '#protocols/http-exchange'
+import { writeStream } from './write-stream.ts'
 
 /** How much of a body nobody wants we go on reading, so that its sender gets to see our answer. */
 const LINGER_BYTES = 16 * 1_024 * 1_024
@@ -11,13 +12,21 @@ const SKIPPED_BYTES = 64 * 1_024
 /** Header names and values, one after the other, as Node takes them unsorted and unchanged. */
 export type HeaderList = readonly string[]
 
-/** Sends a reply with the server's own headers added. */
-export function writeReply(response: ServerResponse, reply: HttpReply, added: HeaderList): void {
+/** Sends a reply with the server's own headers added. Gives the end of a stream; everything else has left. */
+export function writeReply(
+  response: ServerResponse,
+  reply: HttpReply,
+  added: HeaderList,
+): Promise<void> | undefined {
   const { req } = response
   const { body } = reply
   const headers: string[] = []
   for (const name of Object.keys(reply.headers)) headers.push(name, reply.headers[name] ?? '')
   for (const item of added) headers.push(item)
+  if (typeof body === 'function') {
+    writeHead(response, reply.status, headers)
+    return writeStream(response, body)
+  }
   if (reply.status !== 204 && reply.status !== 304) {
     headers.push('content-length', String(body === undefined ? 0 : Buffer.byteLength(body)))
   }
@@ -26,6 +35,7 @@ export function writeReply(response: ServerResponse, reply: HttpReply, added: He
   writeHead(response, reply.status, headers)
   if (lingers) endAfterBody(response, body)
   else response.end(req.method === 'HEAD' ? undefined : body)
+  return undefined
 }
 
 function writeHead(response: ServerResponse, status: number, headers: string[]): void {
@@ -54,7 +64,7 @@ function hasUnwantedBody(request: IncomingMessage): boolean {
  * The whole reply leaves at once, the connection closes later: closing with unread bytes resets it, and the
  * reset can overtake the reply.
  */
-function endAfterBody(response: ServerResponse, body: HttpReply['body']): void {
+function endAfterBody(response: ServerResponse, body: string | Uint8Array | undefined): void {
   const { req } = response
   let left = LINGER_BYTES
   const end = (): void => {

@@ -4,7 +4,7 @@ import { checkDocumentVector, readDocumentVectors } from './opentool-document-ve
 
 const vectors = readDocumentVectors(new URL('vectors/opentool.jsonl', pathToFileURL(`${process.cwd()}/`)))
 
-describe('OTS-01…26, OTS-80…85: OpenTool vectors of documents, conversions and names', () => {
+describe('OpenTool vectors of documents, conversions and names', () => {
   it('finds them', () => {
     expect(vectors.length).toBeGreaterThanOrEqual(50)
   })

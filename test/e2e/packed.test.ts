@@ -93,11 +93,16 @@ describe('the packed package, installed elsewhere', () => {
   })
 
   it('gives its subpaths to importers, with types beside them', () => {
-    const script = "import('collet/client').then((client) => console.log(typeof client.connect))"
-    expect(execFileSync(process.execPath, ['-e', script], { cwd: project, encoding: 'utf8' })).toBe(
-      'function\n',
-    )
-    for (const types of ['index', 'client/index', 'testing/index']) {
+    for (const [path, name] of [
+      ['client', 'connect'],
+      ['protocols/opentool', 'validate'],
+    ]) {
+      const script = `import('collet/${path}').then((room) => console.log(typeof room.${name}))`
+      expect(execFileSync(process.execPath, ['-e', script], { cwd: project, encoding: 'utf8' })).toBe(
+        'function\n',
+      )
+    }
+    for (const types of ['index', 'client/index', 'protocols/opentool/index', 'testing/index']) {
       expect(() => readFileSync(join(project, `node_modules/collet/dist/${types}.d.ts`))).not.toThrow()
     }
   })

@@ -7,7 +7,7 @@ const NO_MESSAGE = 'The tool failed without saying why.'
 
 /** An error as it is recorded and sent. A JavaScript tool may have put anything into it: only what fits stays (OTC-84). */
 export function callErrorOf(error: ToolError): CallError {
-  const { retryAfterMs, details } = error
+  const { retryAfterMs, errorNumber, details } = error
   const developerMessage = textOf(error.developerMessage)
   const additionalPromptContent = textOf(error.additionalPromptContent)
   return {
@@ -17,6 +17,7 @@ export function callErrorOf(error: ToolError): CallError {
     ...(developerMessage === undefined ? {} : { developerMessage }),
     ...(isDuration(retryAfterMs) ? { retryAfterMs } : {}),
     ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
+    ...(isInteger(errorNumber) ? { errorNumber } : {}),
     ...(details?.issues === undefined && details?.missing === undefined ? {} : { details }),
   }
 }
@@ -27,4 +28,8 @@ function textOf(value: unknown): string | undefined {
 
 function isDuration(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+function isInteger(value: unknown): value is number {
+  return Number.isSafeInteger(value)
 }

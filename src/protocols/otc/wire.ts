@@ -1,5 +1,12 @@
 import type { JsonObject, JsonValue } from '#core/json'
 
+export {
+  CALL_ID_HEADER,
+  callIdToHeader,
+  ERROR_CODE_HEADER,
+  IDEMPOTENCY_KEY_HEADER,
+} from '#protocols/call-headers'
+
 /** The one protocol version this code speaks (T-08: a newer minor is unsupported too). */
 export const PROTOCOL_VERSION = '1.0'
 
@@ -11,9 +18,6 @@ export const ARCADE_SCHEMA_ID =
 
 /** Header names in lower case, as requests are read and replies are written. */
 export const OXP_VERSION_HEADER = 'oxp-version'
-export const IDEMPOTENCY_KEY_HEADER = 'idempotency-key'
-export const CALL_ID_HEADER = 'collet-call-id'
-export const ERROR_CODE_HEADER = 'collet-error-code'
 
 /** The published shapes of one operation, oldest first (ledger §1). */
 export type Dialect = 'proto' | 'execute' | 'rfc-call' | 'otc-1.0' | 'oxp-1.0' | 'oxp-header' | 'uts'
@@ -45,17 +49,6 @@ export function schemaFamily(schemaId: string): SchemaFamily | undefined {
 /** `1.0` is the only sample of a header that must be a semantic version, so both spellings count (OTC-22). */
 export function isSupportedVersion(version: string): boolean {
   return version === PROTOCOL_VERSION || version === '1.0.0'
-}
-
-const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
-const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
-
-/**
- * A call id as a header value: everything but visible ASCII, and `%` itself, is percent-encoded UTF-8, so
- * `decodeURIComponent` gives back the exact id and no id can end the header line.
- */
-export function callIdToHeader(callId: string): string {
-  return HEADER_SAFE.test(callId) ? callId : callId.toWellFormed().replace(HEADER_UNSAFE, encodeURIComponent)
 }
 
 export interface WireRequirements {

@@ -1,0 +1,88 @@
+/** One event of a stream of `text/event-stream`. */
+export interface StreamEvent {
+  /** `message` unless the server names it. */
+  readonly event: string
+  readonly data: string
+}
+
+/** Text as long as the limit without one whole event in it. */
+export class EventTooLong extends Error {
+  override readonly name = 'EventTooLong'
+}
+
+const LINE_END = /[\r\n]/g
+const BYTE_ORDER_MARK = '\ufeff'
+
+/**
+ * Takes a stream apart as it comes, by the WHATWG rules: any line end, also one cut in two by the network, comments,
+ * data of several lines, and with or without a space after the colon.
+ */
+export class EventParser {
+  readonly #mostCharacters: number
+  /** The line begun so far, in the pieces in which it came. */
+  #line: string[] = []
+  #event = ''
+  #data: string[] = []
+  /** Characters of the line and the data held. */
+  #held = 0
+  #isFirst = true
+  /** The last piece ended in CR, which an LF at the start of the next belongs to. */
+  #endedInCr = false
+
+  constructor(mostCharacters: number) {
+    this.#mostCharacters = mostCharacters
+  }
+
+  /** The events that this piece of text completes. */
+  read(text: string): readonly StreamEvent[] {
+    if (text === '') return []
+    const events: StreamEvent[] = []
+    let from = this.#isFirst && text.startsWith(BYTE_ORDER_MARK) ? 1 : 0
+    if (this.#endedInCr && text[from] === '\n') from += 1
+    this.#isFirst = false
+    this.#endedInCr = false
+    for (;;) {
+      LINE_END.lastIndex = from
+      const end = LINE_END.exec(text)
+      this.#hold(text.slice(from, end?.index))
+      if (end === null) return events
+      const event = this.#endLine()
+      if (event !== undefined) events.push(event)
+      const isCr = end[0] === '\r'
+      from = end.index + (isCr && text[end.index + 1] === '\n' ? 2 : 1)
+      this.#endedInCr = isCr && from === text.length && text.endsWith('\r')
+    }
+  }
+
+  #hold(piece: string): void {
+    if (piece === '') return
+    this.#line.push(piece)
+    this.#held += piece.length
+    if (this.#held > this.#mostCharacters) {
+      throw new EventTooLong(`an event has more than ${this.#mostCharacters} characters`)
+    }
+  }
+
+  /** A blank line ends an event; one that the stream breaks off is none. */
+  #endLine(): StreamEvent | undefined {
+    const line = this.#line.join('')
+    this.#line = []
+    if (line === '') return this.#dispatch()
+    const colon = line.indexOf(':')
+    const field = colon === -1 ? line : line.slice(0, colon)
+    const value = colon === -1 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (field === 'event') this.#event = value
+    if (field === 'data') this.#data.push(value)
+    else this.#held -= line.length
+    return undefined
+  }
+
+  #dispatch(): StreamEvent | undefined {
+    const event = this.#event === '' ? 'message' : this.#event
+    const data = this.#data
+    this.#event = ''
+    this.#data = []
+    this.#held = 0
+    return data.length === 0 ? undefined : { event, data: data.join('\n') }
+  }
+}

@@ -1,0 +1,117 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
+import type { OpenToolFunction } from '#protocols/opentool/codec-document'
+import type { RemoteTool } from '#protocols/otc/codec-client-list'
+import { CallFailure, configFailure } from './call-failure.ts'
+import { checkCallId, copyInput } from './call-input.ts'
+import type { CallOptions } from './call-run.ts'
+import { type ClientSettings, readTimeoutMs } from './client-options.ts'
+import { OpenToolClient } from './opentool-client.ts'
+import { getEndpoint, postCall } from './opentool-exchange.ts'
+import type { CallResult } from './read-outcome.ts'
+import { untilAborted } from './wait.ts'
+
+/** By name, in the order of the document: a document may hold 100 000 of them. */
+type Functions = ReadonlyMap<string, OpenToolFunction>
+
+/** An OpenTool server behind the same few methods as any other. */
+export class OpenToolSession {
+  readonly #settings: ClientSettings
+  readonly #client: OpenToolClient
+  #functions: Promise<Functions> | undefined
+
+  constructor(settings: ClientSettings) {
+    this.#settings = settings
+    this.#client = new OpenToolClient(settings)
+  }
+
+  /** Functions as tools; none when the server does not describe itself. */
+  async list(signal?: AbortSignal): Promise<readonly RemoteTool[]> {
+    this.#functions = undefined
+    const functions = await this.#load(signal)
+    return [...functions.values()].map(toRemoteTool)
+  }
+
+  async get(name: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
+    const described = (await this.#load(signal)).get(name)
+    return described === undefined ? undefined : toRemoteTool(described)
+  }
+
+  /** `callId` travels as the idempotency key; the call itself is sent once (OTS-66). */
+  async call(tool: string | RemoteTool, input: JsonObject, options: CallOptions): Promise<CallResult> {
+    const name = typeof tool === 'string' ? tool : tool.id
+    if (typeof name !== 'string' || name === '') throw configFailure('Name the function to call.')
+    const callId = checkCallId(options.callId ?? this.#settings.randomId())
+    if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
+    const given = copyInput(input)
+    if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
+    const functions = await this.#load(options.signal)
+    const called = await postCall(
+      this.#settings,
+      { id: callId, name, arguments: given },
+      { ...options, idempotencyKey: callId },
+    )
+    return {
+      value: valueIn(called.result, functions.get(name)),
+      callId: called.callId ?? callId,
+      toolId: name,
+      retries: 0,
+    }
+  }
+
+  /** Whether an OpenTool server answers us here; asks once. */
+  async answers(signal: AbortSignal | undefined): Promise<boolean> {
+    const { status, body } = await getEndpoint({ ...this.#settings, maxRetries: 0 }, '/version', signal)
+    return status === 200 && isJsonObject(body) && typeof body.version === 'string'
+  }
+
+  /** Read once and shared; a caller who leaves does not disturb the others. */
+  async #load(signal: AbortSignal | undefined): Promise<Functions> {
+    const loading = this.#functions ?? this.#read()
+    this.#functions = loading
+    loading.catch(() => {
+      if (this.#functions === loading) this.#functions = undefined
+    })
+    try {
+      return await untilAborted(signal, () => loading)
+    } catch (error) {
+      if (error instanceof CallFailure || !signal?.aborted) throw error
+      throw new CallFailure(
+        'transport',
+        'Reading the functions was aborted by its caller; nothing was called.',
+        {
+          cause: error,
+        },
+      )
+    }
+  }
+
+  async #read(): Promise<Functions> {
+    const document = await this.#client.load()
+    return new Map((document?.functions ?? []).map((described) => [described.name, described]))
+  }
+}
+
+/** The value travels under its own name; without a description nobody knows which (OTS-38). */
+function valueIn(result: JsonObject, described: OpenToolFunction | undefined): JsonValue {
+  if (described === undefined) return result
+  const { return: returned } = described
+  if (returned !== undefined && Object.hasOwn(result, returned.name)) return result[returned.name] ?? null
+  return Object.keys(result).length === 0 ? null : result
+}
+
+/** Functions have no version of their own. */
+function toRemoteTool(described: OpenToolFunction): RemoteTool {
+  const { name, description, return: returned } = described
+  const { input, output } = toJsonSchema(described)
+  const values = isJsonObject(output?.properties) ? output.properties : {}
+  const value = returned === undefined ? undefined : values[returned.name]
+  return {
+    id: name,
+    name,
+    description,
+    input,
+    output: isJsonObject(value) ? value : 'none',
+    requirements: { authorization: [], secrets: [], userId: false },
+  }
+}

@@ -1,0 +1,147 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import {
+  callException,
+  type ReadAnswer,
+  readAnswer,
+  readEnvelope,
+  responseNull,
+} from '#protocols/opentool/codec-client-answer'
+import type { FunctionCall } from '#protocols/opentool/codec-convert-openai'
+import type { ClientSettings } from './client-options.ts'
+import { NoAnswer } from './http-exchange.ts'
+import { EventParser, EventTooLong, type StreamEvent } from './opentool-events.ts'
+import { callSending, factsOf, type OpenToolCallOptions } from './opentool-exchange.ts'
+import { failureOf, noAnswer } from './opentool-failure.ts'
+import { readText } from './read-text.ts'
+
+/** One event of a streamed call: `data`, or whatever else the server calls its events. */
+export interface StreamedResult {
+  readonly event: string
+  readonly id: string
+  readonly result: JsonObject
+}
+
+const EVENT_STREAM = /^text\/event-stream(?:;|$)/i
+
+/**
+ * `POST /streamCall`: results as they come; throws where the stream says `error` (OTS-50 to OTS-52). `timeoutMs` bounds
+ * each wait for more. Leaving the loop closes the connection.
+ */
+export async function* streamCall(
+  settings: ClientSettings,
+  call: FunctionCall,
+  options: OpenToolCallOptions,
+): AsyncGenerator<StreamedResult> {
+  const sending = callSending(settings, '/streamCall', call, options)
+  const facts = factsOf(call, options.idempotencyKey)
+  const wait = new PatientWait(options.timeoutMs ?? settings.timeoutMs, [settings.signal, options.signal])
+  try {
+    const response = await settings.fetch(sending.url, {
+      method: 'POST',
+      headers: {
+        ...(await sending.headers()),
+        Accept: 'text/event-stream',
+        'Content-Type': 'application/json',
+      },
+      body: sending.body,
+      redirect: 'manual',
+      signal: wait.signal,
+    })
+    const { status } = response
+    const accept = (read: ReadAnswer, event: string): StreamedResult => {
+      if (!read.ok) throw failureOf(read.exception, { ...facts, status })
+      return { event, id: call.id, result: read.result }
+    }
+    if (status !== 200 || !EVENT_STREAM.test(response.headers.get('content-type') ?? '')) {
+      const text = await readText(response, settings.maxResponseBytes, wait.signal)
+      yield accept(readAnswer(status, parse(text ?? ''), call.id), 'data')
+      return
+    }
+    for await (const { event, data } of readEvents(response, settings.maxResponseBytes, wait)) {
+      // The end of the stream ends the call as well (OTS-52).
+      if (event === 'done') return
+      if (event !== 'start') yield accept(readEvent(event, data, call.id), event)
+    }
+  } catch (error) {
+    const cut = wait.explain(error)
+    if (cut === undefined) throw error
+    throw noAnswer(cut, `The call to ${sending.url}`, { ...facts, isCall: true })
+  } finally {
+    wait.end()
+  }
+}
+
+async function* readEvents(
+  response: Response,
+  mostCharacters: number,
+  wait: PatientWait,
+): AsyncGenerator<StreamEvent> {
+  if (response.body === null) return
+  const parser = new EventParser(mostCharacters)
+  const decoder = new TextDecoder()
+  const reader = response.body.getReader()
+  for (;;) {
+    const { done, value } = await reader.read()
+    wait.refresh()
+    if (done) return
+    yield* parser.read(decoder.decode(value, { stream: true }))
+  }
+}
+
+/** An `error` event is an envelope, or `{code, message, id}` by itself. */
+function readEvent(event: string, data: string, id: string): ReadAnswer {
+  const body = parse(data)
+  if (!isJsonObject(body)) return { ok: false, exception: responseNull(200) }
+  if (event === 'error' && !isJsonObject(body.error))
+    return { ok: false, exception: callException(body, 500) }
+  return readEnvelope(body, id, 200)
+}
+
+function parse(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Ends the exchange when its caller leaves, or when nothing has come for too long. */
+class PatientWait {
+  readonly #ending = new AbortController()
+  readonly #callers: readonly AbortSignal[]
+  readonly #patienceMs: number
+  readonly signal: AbortSignal
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #isLate = false
+
+  constructor(patienceMs: number, callers: readonly (AbortSignal | undefined)[]) {
+    this.#patienceMs = patienceMs
+    this.#callers = callers.filter((caller) => caller !== undefined)
+    this.signal = AbortSignal.any([this.#ending.signal, ...this.#callers])
+    this.refresh()
+  }
+
+  refresh(): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#isLate = true
+      this.#ending.abort()
+    }, this.#patienceMs)
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#ending.abort()
+  }
+
+  /** Why there is no more; `undefined` for what is no matter of the exchange. */
+  explain(error: unknown): NoAnswer | undefined {
+    const caller = this.#callers.find(({ aborted }) => aborted)
+    if (caller !== undefined) return new NoAnswer('aborted', 'was aborted by its caller', caller.reason)
+    if (this.#isLate) return new NoAnswer('timeout', `gave nothing for ${this.#patienceMs} ms`)
+    if (error instanceof EventTooLong) return new NoAnswer('too_large', `broke off: ${error.message}`)
+    return error instanceof TypeError
+      ? new NoAnswer('network', 'could not be reached, or the connection broke', error)
+      : undefined
+  }
+}

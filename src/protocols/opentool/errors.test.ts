@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest'
+import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
+import { OPENTOOL_CODES } from './errors.ts'
+import { toWireError } from './function-error.ts'
+
+const CODES: readonly ErrorCode[] = [...REFUSAL_CODES, ...FAILURE_CODES]
+
+describe('errors on OpenTool', () => {
+  it('OTS-40: 405 is for functions that are not there, 400 for what the caller can put right, 500 for the rest', () => {
+    const numbered = (number: number) => CODES.filter((code) => OPENTOOL_CODES[code] === number)
+    expect(numbered(405)).toEqual(['tool_not_found'])
+    expect(numbered(400)).toEqual(['request_invalid', 'version_unsupported', 'key_conflict', 'input_invalid'])
+    expect(CODES.every((code) => [400, 405, 500].includes(OPENTOOL_CODES[code]))).toBe(true)
+  })
+
+  it.each(CODES)('OTS-39: %s has a text, its code and its call, and nothing for developers', (code) => {
+    const error = {
+      code,
+      message: 'What happened.',
+      developerMessage: 'see /srv',
+      canRetry: false,
+      errorNumber: 7,
+    }
+    const shown = toWireError(error, { method: 'f', callId: 'c-1' })
+    expect(shown.data).toEqual({ code, call_id: 'c-1' })
+    expect(shown.message).not.toBe('')
+    expect(JSON.stringify(shown)).not.toContain('/srv')
+    // Only a tool has numbers of its own.
+    expect(shown.code).toBe(code === 'tool_failed' ? 7 : OPENTOOL_CODES[code])
+  })
+
+  it('says how many arguments are wrong, and about the first five what', () => {
+    const issues = Array.from({ length: 7 }, (_, place) => ({
+      parameter: `p${place}`,
+      pointer: `/p${place}`,
+      message: 'Is bad',
+    }))
+    const error = {
+      code: 'input_invalid',
+      message: '',
+      canRetry: false,
+      details: { issues: [...issues, { pointer: '', message: 'Is odd' }] },
+    } as const
+    const { message, data } = toWireError(error, { method: 'f', callId: 'c' })
+    expect(message).toBe(
+      'Invalid Arguments: p0: Is bad; p1: Is bad; p2: Is bad; p3: Is bad; p4: Is bad (and 3 more)',
+    )
+    expect(Object.keys(data?.parameter_errors ?? {})).toHaveLength(7)
+  })
+
+  it('rule 10: tells of an effect that nobody knows', () => {
+    const error = { code: 'tool_timeout', message: 'm', canRetry: false, effect: 'unknown' } as const
+    expect(toWireError(error, { method: 'f', callId: 'c' }).data).toMatchObject({ effect: 'unknown' })
+  })
+})

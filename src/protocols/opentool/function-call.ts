@@ -1,0 +1,76 @@
+import { checkCallKey } from '#core/call/call-key'
+import type { CallReply, CallRequest } from '#core/call/call-request'
+import { isToolError } from '#core/errors'
+import type { Gateway } from '#core/gateway'
+import { LATEST } from '#core/tool-id'
+import { IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { encodeError, encodeValue, openAnswer } from './codec-answer.ts'
+import { type BadRequest, decodeRequest, type FunctionRequest } from './codec-call.ts'
+import { decodeRequirements } from './codec-requirements.ts'
+import { dropNullArguments } from './drop-null-arguments.ts'
+import { toWireError } from './function-error.ts'
+import type { FunctionTables, ServedFunction } from './function-table.ts'
+import type { OpenToolOptions } from './options.ts'
+import { jsonReply } from './reply.ts'
+
+export interface CallParts {
+  readonly gateway: Gateway
+  readonly tables: FunctionTables
+  readonly options: OpenToolOptions
+}
+
+/** A request that can be handed to the gateway. */
+export interface FunctionCall {
+  readonly request: FunctionRequest
+  /** `undefined` for a name that is no function of this principal. */
+  readonly served: ServedFunction | undefined
+  readonly call: CallRequest
+}
+
+/** No tool has such a name: unknown functions walk the same way as hidden ones, and end there (rule 2). */
+const NO_TOOL = '/'
+const UNNAMED = openAnswer('result')
+
+/** Everything between the body and the gateway; a reply when there is nothing to hand over. */
+export function readFunctionCall(
+  request: HttpRequest,
+  { gateway, tables, options }: CallParts,
+): FunctionCall | HttpReply {
+  const decoded = decodeRequest(request.body)
+  if (!decoded.ok) return badRequestReply(decoded.bad)
+  const asked = decoded.request
+  const served = tables.find(gateway.catalogFor(request.principal), asked.method)
+  try {
+    const call: CallRequest = {
+      tool: served?.ref ?? { base: NO_TOOL + asked.method, version: LATEST },
+      input: served === undefined ? asked.params : dropNullArguments(served.tool, asked.params),
+      key: readKey(request.headers[IDEMPOTENCY_KEY_HEADER], asked.id, options),
+      traceId: request.traceId,
+      ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
+      ...decodeRequirements(request.headers),
+    }
+    return { request: asked, served, call }
+  } catch (error) {
+    if (!isToolError(error)) throw error
+    return badRequestReply({ id: asked.id, code: JSON_RPC_CODES.badRequest, message: error.message })
+  }
+}
+
+/** The answer's four keys (OTS-37). */
+export function encodeReply({ request, served }: FunctionCall, { callId, outcome }: CallReply): string {
+  const { id, method } = request
+  if (outcome.ok) return encodeValue(id, served?.opening ?? UNNAMED, outcome.valueJson)
+  return encodeError(id, toWireError(outcome.error, { method, callId }))
+}
+
+function badRequestReply({ id, code, message }: BadRequest): HttpReply {
+  return jsonReply(400, encodeError(id, { code, message }))
+}
+
+/** Rule 4: the header says it; an id only where the operator vouches that ids are unique. */
+function readKey(header: string | undefined, id: JsonRpcId, options: OpenToolOptions): string | undefined {
+  const key = header ?? (options.stringIdsAreKeys === true && typeof id === 'string' ? id : undefined)
+  return key === undefined ? undefined : checkCallKey(key)
+}

@@ -1,0 +1,90 @@
+import type { ErrorCode, ErrorDetails, InputIssue, MissingRequirements } from '#core/errors'
+import { OPENTOOL_CODES } from './errors.ts'
+import type { WireError, WireErrorData, WireMissing } from './wire.ts'
+
+/** The part of a recorded `CallError` or a `ToolError` that this wire shows. Developer texts stay inside. */
+export interface ShownError {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly canRetry: boolean
+  readonly retryAfterMs?: number | undefined
+  readonly additionalPromptContent?: string | undefined
+  readonly errorNumber?: number | undefined
+  readonly effect?: 'unknown' | undefined
+  readonly details?: ErrorDetails | undefined
+}
+
+const MOST_ISSUES = 5
+
+/** A failed call as `error` (OTS-39, OTS-40): plain text, no stack, no paths. */
+export function toWireError(
+  error: ShownError,
+  call: { readonly method: string; readonly callId: string },
+): WireError {
+  return {
+    // A tool may set its own number; a refusal is ours to number.
+    code: error.code === 'tool_failed' ? (error.errorNumber ?? 500) : OPENTOOL_CODES[error.code],
+    message: messageOf(error, call.method),
+    data: toData(error, call.callId),
+  }
+}
+
+function messageOf({ code, message, details = {} }: ShownError, method: string): string {
+  switch (code) {
+    case 'tool_not_found':
+      return `Function Not Supported: ${method}`
+    case 'input_invalid':
+      return `Invalid Arguments: ${details.issues === undefined ? message : listIssues(details.issues)}`
+    case 'key_conflict':
+      return 'This Idempotency-Key was already used for a different request. Use a new key for a new call.'
+    default: {
+      // SDK clients show nothing but the message, so the address has to stand in it.
+      const urls = (details.missing?.authorization ?? []).map(({ url }) => url)
+      return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
+    }
+  }
+}
+
+function listIssues(issues: readonly InputIssue[]): string {
+  const said = issues
+    .slice(0, MOST_ISSUES)
+    .map(({ parameter, message }) => (parameter === undefined ? message : `${parameter}: ${message}`))
+  return issues.length > said.length
+    ? `${said.join('; ')} (and ${issues.length - said.length} more)`
+    : said.join('; ')
+}
+
+function toData(error: ShownError, callId: string): WireErrorData {
+  const { retryAfterMs, additionalPromptContent } = error
+  const { issues, missing } = error.details ?? {}
+  return {
+    code: error.code,
+    call_id: callId,
+    ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
+    ...(issues === undefined ? {} : { parameter_errors: toParameterErrors(issues) }),
+    ...(error.canRetry ? { can_retry: true } : {}),
+    ...(retryAfterMs === undefined ? {} : { retry_after_ms: Math.max(0, Math.ceil(retryAfterMs)) }),
+    ...(additionalPromptContent === undefined ? {} : { additional_prompt_content: additionalPromptContent }),
+    ...(error.effect === undefined ? {} : { effect: error.effect }),
+  }
+}
+
+function toParameterErrors(issues: readonly InputIssue[]): Readonly<Record<string, string>> {
+  const texts = new Map<string, string>()
+  for (const { parameter, message } of issues) {
+    if (parameter === undefined) continue
+    const earlier = texts.get(parameter)
+    texts.set(parameter, earlier === undefined ? message : `${earlier}; ${message}`)
+  }
+  return Object.fromEntries(texts)
+}
+
+function toMissing({ authorization, secrets, userId }: MissingRequirements): WireMissing {
+  return {
+    ...(authorization === undefined
+      ? {}
+      : { authorization: authorization.map(({ id, url, checkUrl }) => ({ id, url, check_url: checkUrl })) }),
+    ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
+    ...(userId === undefined ? {} : { user_id: userId }),
+  }
+}

@@ -1,0 +1,61 @@
+import type { JsonObject } from '#core/json'
+import type { JsonRpcId } from '#protocols/json-rpc'
+
+/** OTS-30: everything of this protocol lives below it. */
+export const BASE_PATH = '/opentool'
+export const VERSION_PATH = `${BASE_PATH}/version`
+export const LOAD_PATH = `${BASE_PATH}/load`
+export const CALL_PATH = `${BASE_PATH}/call`
+export const STREAM_PATH = `${BASE_PATH}/streamCall`
+export const STOP_PATH = `${BASE_PATH}/stop`
+
+/** OTS-31. */
+export const DEFAULT_PORT = 9_627
+
+export const JSON_TYPE = 'application/json; charset=utf-8'
+
+/**
+ * What a call needs beyond its arguments, since the protocol has no field for it. The first two repeat, each with
+ * `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
+ */
+export const TOKEN_HEADER = 'collet-authorization'
+export const SECRET_HEADER = 'collet-secret'
+export const USER_HEADER = 'collet-user'
+
+/** OTS-37: all four keys, always. */
+export interface WireAnswer {
+  readonly jsonrpc: '2.0'
+  readonly result: JsonObject
+  readonly error: WireError | null
+  readonly id: JsonRpcId | null
+}
+
+/** OTS-39. `data` is ours; clients of other makers show the message only. */
+export interface WireError {
+  readonly code: number
+  readonly message: string
+  readonly data?: WireErrorData
+}
+
+export interface WireErrorData {
+  /** The stable code behind the number, as in docs/errors.md. */
+  readonly code: string
+  readonly call_id: string
+  readonly missing_requirements?: WireMissing
+  readonly parameter_errors?: Readonly<Record<string, string>>
+  readonly can_retry?: true
+  readonly retry_after_ms?: number
+  readonly additional_prompt_content?: string
+  /** A started write was cut short: look before repeating it (rule 10). */
+  readonly effect?: 'unknown'
+}
+
+export interface WireMissing {
+  readonly authorization?: readonly {
+    readonly id: string
+    readonly url: string
+    readonly check_url: string
+  }[]
+  readonly secrets?: readonly { readonly id: string }[]
+  readonly user_id?: true
+}

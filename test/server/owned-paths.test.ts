@@ -1,0 +1,70 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { jsonReply } from '#server/message-reply'
+import type { ServerRoute } from '#server/server-route'
+import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
+
+afterEach(stopApps)
+
+const inside: ServerRoute = {
+  method: 'GET',
+  path: '/inside/known',
+  access: 'authenticated',
+  body: 'never',
+  owns: '/inside',
+  handle: () => jsonReply(200, { ok: true }),
+  refuse: (_request, error, status) => jsonReply(status, { inside: error.code }),
+}
+const routes = [inside, openRoute('/outside', () => jsonReply(200, { ok: true }))]
+
+describe('OTS-48: a part of the server that needs a credential everywhere', () => {
+  it.each([
+    ['GET', '/inside'],
+    ['GET', '/inside/unknown'],
+    ['PATCH', '/inside/known'],
+    ['GET', '/inside/kno%77n'],
+    ['GET', '/inside/%zz'],
+    ['OPTIONS', '/inside/known'],
+  ])('%s %s needs a credential before it tells what is there', async (method, path) => {
+    const { url } = await startApp({ routes, auth: WITH_KEY })
+    const without = await fetch(url + path, { method })
+    expect([without.status, await without.json()]).toEqual([401, { inside: 'unauthenticated' }])
+    const bearer = { authorization: `Bearer ${KEY}` }
+    const known = await fetch(url + path, { method, headers: bearer })
+    expect(known.status).toBeGreaterThanOrEqual(400)
+    expect(known.status).not.toBe(401)
+    expect(await known.json()).toEqual({ inside: 'request_invalid' })
+  })
+
+  it('ends where the path segment ends', async () => {
+    const { url } = await startApp({ routes, auth: WITH_KEY })
+    expect((await fetch(`${url}/insides`)).status).toBe(404)
+    expect((await fetch(`${url}/outside`, { method: 'POST' })).status).toBe(405)
+  })
+
+  it('needs none where the owning route is open', async () => {
+    const open: ServerRoute = { ...inside, access: 'open' }
+    const { url } = await startApp({ routes: [open], auth: WITH_KEY })
+    const response = await fetch(`${url}/inside/unknown`)
+    expect([response.status, await response.json()]).toEqual([404, { inside: 'request_invalid' }])
+  })
+
+  it('keeps an Allow header that the protocol gives', async () => {
+    const own: ServerRoute = {
+      ...inside,
+      refuse: (_request, _error, status) => jsonReply(status, {}, { allow: 'GET' }),
+    }
+    const { url } = await startApp({ routes: [own] })
+    const response = await fetch(`${url}/inside/known`, { method: 'POST' })
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET'])
+  })
+
+  it('lets a configured origin ask first, as browsers do', async () => {
+    const origin = 'https://app.example.com'
+    const { url } = await startApp({ routes, auth: WITH_KEY, settings: { allowedOrigins: [origin] } })
+    const response = await fetch(`${url}/inside/known`, {
+      method: 'OPTIONS',
+      headers: { origin, 'access-control-request-method': 'GET' },
+    })
+    expect(response.status).toBe(204)
+  })
+})
