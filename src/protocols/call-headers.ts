@@ -1,7 +1,13 @@
+import type { CallReply, CallRequest } from '#core/call/call-request'
+import { checkRunId } from '#core/runs/run-id'
+import { headerText } from './header-text.ts'
+
 /** Header names that mean the same on every protocol, in lower case as requests are read. */
 export const IDEMPOTENCY_KEY_HEADER = 'idempotency-key'
 export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
+export const RUN_HEADER = 'collet-run'
+export const SESSION_HEADER = 'collet-session'
 
 const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
 const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
@@ -12,4 +18,35 @@ const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
  */
 export function callIdToHeader(callId: string): string {
   return HEADER_SAFE.test(callId) ? callId : callId.toWellFormed().replace(HEADER_UNSAFE, encodeURIComponent)
+}
+
+/** The run and the session a call names, since no protocol has members for them. */
+export function readCallPlace(
+  headers: Readonly<Record<string, string | undefined>>,
+): Pick<CallRequest, 'runId' | 'sessionId'> | undefined {
+  const runId = headers[RUN_HEADER]
+  const sessionId = headers[SESSION_HEADER]
+  if (runId === undefined && sessionId === undefined) return undefined
+  return {
+    ...(runId === undefined ? {} : { runId: checkRunId(percentDecoded(headerText(runId))) }),
+    ...(sessionId === undefined ? {} : { sessionId }),
+  }
+}
+
+/** What every answer to a call says besides its body (rule 6): its id, its run, and how it failed. */
+export function callReplyHeaders({ callId, runId, outcome }: CallReply): Record<string, string> {
+  return {
+    [CALL_ID_HEADER]: callIdToHeader(callId),
+    ...(runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(runId) }),
+    ...(outcome.ok ? undefined : { [ERROR_CODE_HEADER]: outcome.error.code }),
+  }
+}
+
+/** Replies encode what a header cannot carry; whoever sends it back means the same. */
+function percentDecoded(text: string): string {
+  try {
+    return text.includes('%') ? decodeURIComponent(text) : text
+  } catch {
+    return text
+  }
 }

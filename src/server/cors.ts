@@ -1,9 +1,9 @@
 import type { HttpReply } from '#protocols/http-exchange'
 
 const READABLE =
-  'collet-call-id, collet-error-code, etag, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
+  'collet-call-id, collet-error-code, collet-run, etag, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
 const SENDABLE =
-  'authorization, collet-authorization, collet-secret, collet-user, content-type, idempotency-key, if-none-match, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
+  'authorization, collet-authorization, collet-run, collet-secret, collet-session, collet-user, content-type, idempotency-key, if-none-match, last-event-id, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
 
 /** Headers for a server with configured origins; `origin` is the one of this request, if it is one of them. */
 export function corsHeaders(origin: string | undefined): readonly string[] {

@@ -1,4 +1,4 @@
-import { CALL_ID_HEADER, callIdToHeader, ERROR_CODE_HEADER } from '#protocols/call-headers'
+import { callReplyHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { type CallParts, encodeReply, readFunctionCall } from './function-call.ts'
 import { refuseCall } from './refuse.ts'
@@ -20,13 +20,11 @@ async function handleCall(request: HttpRequest, parts: CallParts): Promise<HttpR
   const read = readFunctionCall(request, parts)
   if ('status' in read) return read
   const reply = await parts.gateway.call(request.principal, read.call)
-  const { outcome, callId } = reply
   return {
     status: 200,
     headers: {
       'content-type': JSON_TYPE,
-      [CALL_ID_HEADER]: callIdToHeader(callId),
-      ...(outcome.ok ? undefined : { [ERROR_CODE_HEADER]: outcome.error.code }),
+      ...callReplyHeaders(reply),
     },
     body: encodeReply(read, reply),
   }

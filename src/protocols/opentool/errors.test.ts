@@ -9,7 +9,13 @@ describe('errors on OpenTool', () => {
   it('OTS-40: 405 is for functions that are not there, 400 for what the caller can put right, 500 for the rest', () => {
     const numbered = (number: number) => CODES.filter((code) => OPENTOOL_CODES[code] === number)
     expect(numbered(405)).toEqual(['tool_not_found'])
-    expect(numbered(400)).toEqual(['request_invalid', 'version_unsupported', 'key_conflict', 'input_invalid'])
+    expect(numbered(400)).toEqual([
+      'request_invalid',
+      'version_unsupported',
+      'key_conflict',
+      'session_not_found',
+      'input_invalid',
+    ])
     expect(CODES.every((code) => [400, 405, 500].includes(OPENTOOL_CODES[code]))).toBe(true)
   })
 

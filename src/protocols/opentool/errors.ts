@@ -10,6 +10,7 @@ export const OPENTOOL_CODES = {
   key_conflict: 400,
   call_not_found: 500,
   tool_not_found: 405,
+  session_not_found: 400,
   not_authorized: 500,
   input_invalid: 400,
   requirement_missing: 500,
@@ -30,4 +31,5 @@ export const OPENTOOL_CODES = {
   ambiguous: 500,
   outcome_unknown: 500,
   result_expired: 500,
+  session_lost: 500,
 } as const satisfies Record<ErrorCode, OpentoolCode>

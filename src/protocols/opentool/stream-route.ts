@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { CallReply, Progress } from '#core/call/call-request'
-import { CALL_ID_HEADER, callIdToHeader } from '#protocols/call-headers'
+import { CALL_ID_HEADER, callIdToHeader, RUN_HEADER } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { encodeEvent, encodeValue, openAnswer } from './codec-answer.ts'
 import { type CallParts, encodeReply, type FunctionCall, readFunctionCall } from './function-call.ts'
@@ -44,6 +44,7 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
       'content-type': 'text/event-stream',
       'cache-control': 'no-cache',
       [CALL_ID_HEADER]: callIdToHeader(key),
+      ...(read.call.runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(read.call.runId) }),
     },
     body: (ended) => frames(read, { waiting, answer, ended }),
   }

@@ -2,6 +2,7 @@ import type { CallReply, CallRequest } from '#core/call/call-request'
 import { fault, ToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import type { Principal } from '#core/principal'
+import { callReplyHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { refusedForm, unreadCallForm } from './codec-answer-form.ts'
 import { type DecodedCall, decodeCall } from './codec-request.ts'
@@ -9,14 +10,7 @@ import { encodeResult } from './codec-response.ts'
 import { OTC_ANSWERS } from './errors.ts'
 import type { OtcSettings } from './options.ts'
 import { refusalReply } from './reply.ts'
-import {
-  CALL_ID_HEADER,
-  type CallPath,
-  callIdToHeader,
-  ERROR_CODE_HEADER,
-  OXP_VERSION_HEADER,
-  PROTOCOL_VERSION,
-} from './wire.ts'
+import { type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
 /** The one operation behind every path that runs a tool (C-01). */
 export function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): HttpRoute {
@@ -59,8 +53,7 @@ async function handleCall(
     headers: {
       'content-type': 'application/json',
       [OXP_VERSION_HEADER]: PROTOCOL_VERSION,
-      [CALL_ID_HEADER]: callIdToHeader(reply.callId),
-      ...(outcome.ok ? undefined : { [ERROR_CODE_HEADER]: outcome.error.code }),
+      ...callReplyHeaders(reply),
     },
     body: encodeResult(
       { dialect: decoded.dialect, schemaId: decoded.schemaId, finishedAtMs },

@@ -5,6 +5,8 @@ import { fault } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Secret } from '#core/secret'
 import type { ToolRef } from '#core/tool-id'
+import { readCallPlace } from '#protocols/call-headers'
+import { headerText } from '#protocols/header-text'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeContext } from './codec-context.ts'
 import { bodyObject, decodeEnvelope, isExecutePath } from './codec-envelope.ts'
@@ -50,6 +52,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
       userId: dialect === 'uts' ? readUtsUser(call, context.userId) : context.userId,
       tokens: context.tokens,
       secrets: context.secrets,
+      ...readCallPlace(request.headers),
     },
   }
 }
@@ -60,19 +63,6 @@ export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): 
   const header = headers[IDEMPOTENCY_KEY_HEADER]
   const key = oneOf(inBody, header === undefined ? undefined : headerText(header))
   return key === undefined ? undefined : checkCallKey(key)
-}
-
-const LATIN1_ABOVE_ASCII = /[\x80-\xff]/
-
-/** Header bytes arrive as Latin-1; what is valid UTF-8 was meant as such, so that one key has one spelling. */
-function headerText(value: string): string {
-  if (!LATIN1_ABOVE_ASCII.test(value)) return value
-  try {
-    const bytes = Uint8Array.from(value, (character) => character.charCodeAt(0))
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch {
-    return value
-  }
 }
 
 function oneOf(left: string | undefined, right: string | undefined): string | undefined {
