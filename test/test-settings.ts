@@ -22,6 +22,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
     journal: { retentionDays: 90 },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
+    openwop: { catalog: true, compactView: true },
     hooks: {},
     logLevel: 'silent',
     otlpEndpoint: undefined,

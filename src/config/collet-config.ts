@@ -68,6 +68,12 @@ export interface ColletConfig {
     /** Leave `tools` or `items` out of lists that would carry both. Default neither. */
     readonly omitListKey?: 'tools' | 'items'
   }
+  readonly openwop?: {
+    /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
+    readonly catalog?: boolean
+    /** Serve and advertise `?view=compact` of it. Default true. */
+    readonly compactView?: boolean
+  }
   readonly authoring?: {
     /** Whether every parameter needs a description. Default true. */
     readonly describeParameters?: boolean

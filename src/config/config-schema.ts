@@ -144,6 +144,10 @@ export const CONFIG_SCHEMA = closed({
     hideDeveloperMessages: z.boolean().default(false),
     omitListKey: z.enum(['tools', 'items']).optional(),
   }).prefault({}),
+  openwop: closed({
+    catalog: z.boolean().default(true),
+    compactView: z.boolean().default(true),
+  }).prefault({}),
   authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),
   hooks: closed({
     admit: hook<'admit'>(),

@@ -56,6 +56,12 @@ export interface Settings {
     /** Leave one key out of lists that would carry both (T-31). */
     readonly omitListKey: 'tools' | 'items' | undefined
   }
+  readonly openwop: {
+    /** `/v1/tools`; off = 404 there (OWP-06). */
+    readonly catalog: boolean
+    /** `?view=compact`; off = any unknown view (OWP-26). */
+    readonly compactView: boolean
+  }
   readonly hooks: Hooks
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */

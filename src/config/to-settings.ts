@@ -49,6 +49,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     calls: config.calls,
     journal: config.journal,
     otc: { ...config.otc, omitListKey: config.otc.omitListKey },
+    openwop: config.openwop,
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,

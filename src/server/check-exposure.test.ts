@@ -36,6 +36,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
     calls: { retentionHours: 24, defaultTimeoutMs: 1_000, maxResultBytes: 1_000 },
     journal: { retentionDays: 90 },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
+    openwop: { catalog: true, compactView: true },
     hooks: {},
     logLevel: 'silent',
     otlpEndpoint: undefined,

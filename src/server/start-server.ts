@@ -72,7 +72,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
-        ...openwopRoutes(observed, { serverVersion: VERSION }),
+        ...openwopRoutes(observed, { serverVersion: VERSION, capabilities: openwopCapabilities(settings) }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],
@@ -105,6 +105,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
 function otcOptions({ otc }: Settings) {
   const { omitListKey, ...switches } = otc
   return omitListKey === undefined ? switches : { ...switches, omitListKey }
+}
+
+function openwopCapabilities({ openwop }: Settings) {
+  return { toolCatalog: openwop.catalog, compactView: openwop.compactView }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

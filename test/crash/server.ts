@@ -39,6 +39,7 @@ const settings: Settings = {
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
+  openwop: { catalog: true, compactView: true },
   hooks: {},
   logLevel: 'error',
   otlpEndpoint: undefined,
