@@ -1,3 +1,4 @@
+import { METHODS } from 'node:http'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepareTools } from '#core/prepare-tools'
@@ -207,7 +208,7 @@ describe('who sees what', () => {
     expect(idsOf(json)).toEqual(ALL_IDS.filter((id) => !withheld.includes(id)))
   })
 
-  it('OWP-22: withheld and unknown ids answer the same to the byte', async () => {
+  it('OWP-22, OWP-97: withheld and unknown ids answer the same to the byte', async () => {
     for (const query of ['', '?view=compact']) {
       const unknown = wholeOf(await server.ask(`/v1/tools/openwop:Mail.Sent${query}`, narrow))
       for (const id of ['openwop:Mail.Send', 'x-host-acme-shell', 'nothing']) {
@@ -226,6 +227,24 @@ describe('who sees what', () => {
       headers: { 'if-none-match': known.headers.etag ?? '', 'accept-encoding': 'gzip' },
     })
     expect(wholeOf(withheld)).toEqual(wholeOf(unknown))
+  })
+
+  it.each(['HEAD', 'POST', 'DELETE', 'OPTIONS'])(
+    'OWP-22, OWP-97: %s of a withheld id is %s of an unknown one',
+    async (method) => {
+      const unknown = await server.ask('/v1/tools/openwop:Mail.Sent', { ...narrow, method })
+      const withheld = await server.ask('/v1/tools/openwop:Mail.Send', { ...narrow, method })
+      expect(wholeOf(withheld)).toEqual(wholeOf(unknown))
+      expect(withheld.status).toBe(method === 'HEAD' ? 404 : 405)
+    },
+  )
+
+  it('OWP-22, OWP-97: with a wrong credential existing and unknown ids answer the same', async () => {
+    const wrong = { key: 'k-nobody' }
+    const unknown = wholeOf(await server.ask('/v1/tools/nothing', wrong))
+    for (const id of ['openwop:Mail.Send', 'openwop:Who.Am']) {
+      expect(wholeOf(await server.ask(`/v1/tools/${id}`, wrong))).toEqual(unknown)
+    }
   })
 
   it('OWP-14: a 404 carries no challenge', async () => {
@@ -295,12 +314,40 @@ describe('the catalog is read-only', () => {
     expect((await server.ask('/v1/tools', root)).text).toBe(before.text)
   })
 
-  it('OWP-11: HEAD is GET without the body', async () => {
-    const get = await server.ask('/v1/tools', root)
-    const head = await server.ask('/v1/tools', { ...root, method: 'HEAD' })
-    expect([head.status, head.text]).toEqual([200, ''])
-    expect(head.headers['content-length']).toBe(get.headers['content-length'])
-    expect(head.headers.etag).toBe(get.headers.etag)
+  it.each(METHODS.filter((method) => !['GET', 'HEAD', 'CONNECT'].includes(method)))(
+    'OWP-11, OWP-95: %s is 405 in the flat envelope, with and without a body',
+    async (method) => {
+      for (const sent of [{}, { headers: { 'content-type': 'application/json' }, body: '{' }]) {
+        const answer = await server.ask('/v1/tools', { ...root, method, ...sent })
+        expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD'])
+        expect(answer.json).toEqual({ error: 'method_not_allowed', message: expect.any(String) })
+      }
+    },
+  )
+
+  it('OWP-11: a GET that carries a body is a GET, and no header makes it another method', async () => {
+    const before = await server.ask('/v1/tools', root)
+    const headers = { 'x-http-method-override': 'DELETE', 'content-type': 'application/json' }
+    const answer = await server.ask('/v1/tools', { ...root, headers, body: '{"tools":[]' })
+    expect([answer.status, answer.text]).toEqual([200, before.text])
+  })
+
+  it.each([
+    ['/v1/tools', root, 200],
+    ['/v1/tools?view=compact', root, 200],
+    ['/v1/tools?source=shell', root, 400],
+    ['/v1/tools/openwop:Who.Am', root, 200],
+    ['/v1/tools/nothing', root, 404],
+    ['/v1/tools', {}, 401],
+    ['/.well-known/openwop', {}, 200],
+    ['/v1/openapi.json', {}, 200],
+  ])('OWP-11: HEAD %s is GET without the body', async (path, who, status) => {
+    for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
+      const get = await server.ask(path, { ...who, headers })
+      const head = await server.ask(path, { ...who, headers, method: 'HEAD' })
+      expect([head.status, head.text]).toEqual([status, ''])
+      expect(wholeOf({ ...head, text: get.text })).toEqual(wholeOf(get))
+    }
   })
 })
 
@@ -347,11 +394,10 @@ describe('errors below /v1', () => {
 
   it('OWP-13: so is a foreign Host or Origin', async () => {
     for (const path of ['/v1/tools', '/v1/none', '/.well-known/openwop']) {
-      const answer = await server.ask(path, {
-        isUndocumented: true,
-        headers: { origin: 'https://evil.example' },
-      })
-      expect([answer.status, answer.json.error]).toEqual([403, 'forbidden'])
+      for (const headers of [{ origin: 'https://evil.example' }, { host: 'evil.example' }]) {
+        const answer = await server.ask(path, { isUndocumented: true, headers })
+        expect([answer.status, answer.json.error]).toEqual([403, 'forbidden'])
+      }
     }
   })
 
