@@ -112,7 +112,7 @@ function readScopes(value: unknown, report: Report): readonly string[] {
   }
   const spaced = texts.find((scope) => /\s/.test(scope))
   if (spaced !== undefined) {
-    const problem = `${describeValue(spaced)} holds a space, so no credential can name it.`
+    const problem = `${describeValue(spaced)} holds a space, which separates scopes.`
     report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
   }
   return Object.freeze([...new Set(texts)])

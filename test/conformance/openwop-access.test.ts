@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Secret } from '#core/secret'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
-import { ALL_IDS, idsOf, KEYS } from './openwop-fixtures.ts'
+import { ALL_IDS, idsOf, KEYS, TWO_TENANTS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer, wholeOf } from './openwop-server.ts'
+import { JWT_AUDIENCE, JWT_KINDS, JWT_SECRET, vectorJwt } from './vector-jwt.ts'
 
 let server: OpenwopServer
 
@@ -42,6 +44,22 @@ describe('who sees what', () => {
     const { status, headers } = await server.ask('/v1/tools', { headers: { [name]: KEYS.root } })
     expect(status).toBe(200)
     expect(headers.vary).toContain(name)
+  })
+
+  it.each(JWT_KINDS)('OWP-12, OWP-21: a token that is %s', async (kind) => {
+    const jwt = {
+      secret: new Secret(JWT_SECRET),
+      audiences: [JWT_AUDIENCE],
+      maxLifetimeSeconds: 900,
+      tenant: 'acme',
+    }
+    const signed = await startOpenwopServer({ auth: { ...TWO_TENANTS, jwt } })
+    const { status, text } = await signed.ask('/v1/tools', { key: vectorJwt(kind) })
+    const { text: unscoped } = await signed.ask('/v1/tools', narrow)
+    await signed.close()
+    const isGood = kind === 'valid' || kind === 'aud-ok'
+    expect(status).toBe(isGood ? 200 : 401)
+    if (isGood) expect(text).toBe(unscoped)
   })
 
   it('OWP-12: before any key is configured, /v1 serves anonymous (rule 28)', async () => {
