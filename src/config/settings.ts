@@ -48,6 +48,12 @@ export interface Settings {
     readonly maxResultBytes: number
   }
   readonly journal: { readonly retentionDays: number }
+  readonly openwop: {
+    /** `/v1/tools`; off = 404 there (OWP-06). */
+    readonly catalog: boolean
+    /** `?view=compact`; off = any unknown view (OWP-26). */
+    readonly compactView: boolean
+  }
   readonly otc: {
     /** Refuse request members that no published shape has (T-23). */
     readonly strictRequests: boolean
@@ -55,12 +61,6 @@ export interface Settings {
     readonly hideDeveloperMessages: boolean
     /** Leave one key out of lists that would carry both (T-31). */
     readonly omitListKey: 'tools' | 'items' | undefined
-  }
-  readonly openwop: {
-    /** `/v1/tools`; off = 404 there (OWP-06). */
-    readonly catalog: boolean
-    /** `?view=compact`; off = any unknown view (OWP-26). */
-    readonly compactView: boolean
   }
   readonly hooks: Hooks
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'

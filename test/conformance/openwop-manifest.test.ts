@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { citedIds, expandRanges, ledgerIds } from './ledger.ts'
+import { citedIds, type Ledger, requiredIds } from './cited-ids.ts'
+
+/** It has no vectors of its own, and OTC's name none of its rows. */
+const LEDGER: Ledger = { prefix: 'OWP', file: 'openwop.md', vectors: 'otc.jsonl' }
 
 /** Rows of what is being built: runs, events, sessions and their test seams. */
-const comingNow = new Set(expandRanges('OWP', 'OWP-40…54 OWP-89…91 OWP-94 OWP-98…102'))
+const comingNow: ReadonlySet<string> = new Set([...rows(40, 54), ...rows(89, 91), 'OWP-94', ...rows(98, 102)])
 
 /** Rows that cannot be met before principals, credentials, approvals and the guarded fetch are there, and why. */
 const comingWithTrust: Readonly<Record<string, string>> = {
@@ -55,8 +58,8 @@ const comingWithSources: Readonly<Record<string, string>> = {
 const coming = new Set([...comingNow, ...Object.keys(comingWithTrust), ...Object.keys(comingWithSources)])
 
 describe('the openwop ledger', () => {
-  const required = ledgerIds('OWP', 'openwop.md')
-  const cited = citedIds('OWP')
+  const required = requiredIds(LEDGER)
+  const cited = citedIds(LEDGER)
 
   it('has 104 rows', () => {
     expect(required).toHaveLength(104)
@@ -76,3 +79,7 @@ describe('the openwop ledger', () => {
     expect(said.filter((id) => !required.includes(id))).toEqual([])
   })
 })
+
+function rows(first: number, last: number): readonly string[] {
+  return Array.from({ length: last - first + 1 }, (_, place) => `OWP-${first + place}`)
+}
