@@ -1,4 +1,5 @@
-import { ADD_TOOL, API_KEY } from './servers/add-contract.ts'
+import { ADD_TOOL, API_KEY, NUMBER_DIGITS } from './servers/add-contract.ts'
+import { principalKey } from './servers/principals.ts'
 
 /** A request of the comparison; each contender is asked in its own protocol. */
 export interface BenchRequest {
@@ -8,8 +9,10 @@ export interface BenchRequest {
   readonly body: unknown
 }
 
-/** Stands where every sending of the request has its own call id. */
-export const CALL_ID_MARK = '#'.repeat(12)
+/** Stands where every sending of the request has its own number. */
+export const NUMBER_MARK = '#'.repeat(NUMBER_DIGITS)
+/** The number as a call id. */
+export const CALL_ID_MARK = NUMBER_MARK
 
 function post(path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): BenchRequest {
   return {
@@ -74,4 +77,14 @@ export function mcpAddCall(): BenchRequest {
 /** The whole catalog. */
 export function listTools(headers: Readonly<Record<string, string>> = {}): BenchRequest {
   return { method: 'GET', path: '/tools', headers: { 'x-api-key': API_KEY, ...headers }, body: undefined }
+}
+
+/** The whole openwop catalog, each time for another caller. */
+export function describeTools(headers: Readonly<Record<string, string>> = {}): BenchRequest {
+  return {
+    method: 'GET',
+    path: '/v1/tools',
+    headers: { 'x-api-key': principalKey(NUMBER_MARK), ...headers },
+    body: undefined,
+  }
 }

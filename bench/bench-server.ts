@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import type { Question } from './servers/announce.ts'
 
 const START_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 20_000
@@ -10,6 +11,9 @@ const ANSWER_LIMIT_MS = 20_000
 
 /** `process.cpuUsage()`, in microseconds. */
 const CPU_USAGE = z.object({ user: z.number(), system: z.number() })
+
+/** `process.memoryUsage()`, in bytes. */
+const MEMORY_USAGE = z.object({ heapUsed: z.number(), external: z.number() })
 
 export interface ServerCommand {
   /** File name in `servers/`, without extension. */
@@ -24,6 +28,8 @@ export interface BenchServer {
   readonly startUpMs: number
   /** Processor time used so far, all threads together. */
   cpuMs(): Promise<number>
+  /** What is reachable, inside and outside the heap; needs `--expose-gc`. */
+  memoryBytes(): Promise<number>
   stop(): Promise<void>
 }
 
@@ -41,7 +47,13 @@ export async function startBenchServer(
   try {
     const port = await readPort(child)
     const startUpMs = performance.now() - startedAt
-    return { port, startUpMs, cpuMs: () => readCpuMs(child), stop: () => stop(child) }
+    return {
+      port,
+      startUpMs,
+      cpuMs: () => readCpuMs(child),
+      memoryBytes: () => readMemoryBytes(child),
+      stop: () => stop(child),
+    }
   } catch (error) {
     child.kill('SIGKILL')
     throw new Error(`The server "${[command.file, ...command.args].join(' ')}" did not start.`, {
@@ -64,11 +76,20 @@ async function readPort(child: ChildProcess): Promise<number> {
 }
 
 async function readCpuMs(child: ChildProcess): Promise<number> {
-  const answered = once(child, 'message', { signal: AbortSignal.timeout(ANSWER_LIMIT_MS) })
-  child.send('cpu')
-  const [usage] = await answered
-  const { user, system } = CPU_USAGE.parse(usage)
+  const { user, system } = CPU_USAGE.parse(await ask(child, 'cpu'))
   return (user + system) / 1000
+}
+
+async function readMemoryBytes(child: ChildProcess): Promise<number> {
+  const { heapUsed, external } = MEMORY_USAGE.parse(await ask(child, 'memory'))
+  return heapUsed + external
+}
+
+async function ask(child: ChildProcess, question: Question): Promise<unknown> {
+  const answered = once(child, 'message', { signal: AbortSignal.timeout(ANSWER_LIMIT_MS) })
+  child.send(question)
+  const [answer] = await answered
+  return answer
 }
 
 async function stop(child: ChildProcess): Promise<void> {

@@ -9,6 +9,8 @@ export interface LoadOptions {
   readonly request: RequestBytes
   readonly connections: number
   readonly durationMs: number
+  /** Goes on past `durationMs` until there were so many. Default 0. */
+  readonly leastRequests?: number
   /** Any other status is an error, and one error fails the measurement. */
   readonly expectedStatus: number
 }
@@ -42,6 +44,7 @@ export async function applyLoad(options: LoadOptions): Promise<LoadSlice> {
 
 async function runConnection(options: LoadOptions, deadline: number, latenciesMs: number[]): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const { leastRequests = 0 } = options
   const frame = new ResponseFrame()
   const bytes = options.request.copy()
   let sentAt = 0
@@ -57,7 +60,7 @@ async function runConnection(options: LoadOptions, deadline: number, latenciesMs
     latenciesMs.push(now - sentAt)
     if (frame.status !== options.expectedStatus) {
       reject(new Error(`Expected status ${options.expectedStatus}, got ${frame.status}.`))
-    } else if (now < deadline) send()
+    } else if (now < deadline || latenciesMs.length < leastRequests) send()
     else resolve()
     return true
   }

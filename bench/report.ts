@@ -1,13 +1,23 @@
 import type { ContenderName } from './contenders.ts'
 import type { LoadResult } from './load-result.ts'
 import type { CatalogMeasurement } from './measure-catalog.ts'
-import type { CatalogRow, RatioRow, Row, RowName, SpreadRow } from './rows.ts'
+import type { PrincipalsMeasurement } from './measure-principals.ts'
+import type {
+  CatalogRow,
+  PrincipalsMemoryRow,
+  PrincipalsRow,
+  RatioRow,
+  Row,
+  RowName,
+  SpreadRow,
+} from './rows.ts'
 import { median } from './statistics.ts'
 
 /** One entry a round. */
 export interface Measurements {
   readonly rounds: readonly ReadonlyMap<ContenderName, LoadResult>[]
   readonly catalogs: readonly CatalogMeasurement[]
+  readonly principals: readonly PrincipalsMeasurement[]
 }
 
 /** One line of the table. */
@@ -29,6 +39,8 @@ export interface Line {
 export function reportLine(name: RowName, row: Row, measured: Measurements): Line {
   if (row.kind === 'ratio') return { row: name, ...reportRatio(row, measured) }
   if (row.kind === 'spread') return { row: name, ...reportSpread(row, measured) }
+  if (row.kind === 'principals') return { row: name, ...reportPrincipals(row, measured) }
+  if (row.kind === 'principalsMemory') return { row: name, ...reportMemory(row, measured) }
   return { row: name, ...reportCatalog(row, measured) }
 }
 
@@ -73,6 +85,25 @@ function reportCatalog(row: CatalogRow, measured: Measurements): Body {
   return { ...rest, ...lists, passed: lists.p50Ms <= row.atMostMs }
 }
 
+function reportPrincipals({ title, timing, atMostMs }: PrincipalsRow, measured: Measurements): Body {
+  const lists = summary(measured.principals.map((round) => round[timing]))
+  const rest = { againstRequestsPerSecond: undefined, ratio: undefined, target: `≤ ${atMostMs} ms` }
+  return { title, ...rest, ...lists, passed: lists.p50Ms <= atMostMs }
+}
+
+function reportMemory({ title, atMost }: PrincipalsMemoryRow, measured: Measurements): Body {
+  const ratio = spreadOf(measured.principals.map(({ memoryRatio }) => memoryRatio))
+  return {
+    title,
+    ...NO_LOAD,
+    p50Ms: undefined,
+    againstRequestsPerSecond: undefined,
+    ratio,
+    target: `≤ ${atMost.toFixed(2)}`,
+    passed: ratio.median <= atMost,
+  }
+}
+
 const NO_LOAD = { requestsPerSecond: undefined, p99Ms: undefined, cpuMicroseconds: undefined }
 
 function summary(loads: readonly LoadResult[]) {
@@ -94,5 +125,9 @@ function ratioOf(measured: Measurements, contender: ContenderName, against: Cont
   const ratios = loadsOf(measured, contender).map(
     (load, round) => load.requestsPerSecond / (others[round]?.requestsPerSecond ?? Number.NaN),
   )
+  return spreadOf(ratios)
+}
+
+function spreadOf(ratios: readonly number[]) {
   return { median: median(ratios), lowest: Math.min(...ratios), highest: Math.max(...ratios) }
 }

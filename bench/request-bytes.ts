@@ -1,13 +1,16 @@
-import { type BenchRequest, CALL_ID_MARK } from './bench-request.ts'
+import { type BenchRequest, NUMBER_MARK } from './bench-request.ts'
 
 /** One HTTP/1.1 request, serialised once and sent again and again. */
 export class RequestBytes {
   readonly #bytes: Buffer
-  /** Where each sending writes its call id; -1 = all sendings are the same. */
-  readonly #callIdPlace: number
+  /** Where each sending writes its number; -1 = all sendings are the same. */
+  readonly #numberPlace: number
+  readonly #distinct: number
   #sent = 0
 
-  constructor(request: BenchRequest, port: number) {
+  /** `distinct`: how many different numbers there are before they begin again. */
+  constructor(request: BenchRequest, port: number, distinct = Number.POSITIVE_INFINITY) {
+    this.#distinct = distinct
     const body = request.body === undefined ? '' : JSON.stringify(request.body)
     const headers = {
       host: `127.0.0.1:${port}`,
@@ -16,7 +19,7 @@ export class RequestBytes {
     }
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
     this.#bytes = Buffer.from(`${request.method} ${request.path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
-    this.#callIdPlace = this.#bytes.indexOf(CALL_ID_MARK)
+    this.#numberPlace = this.#bytes.indexOf(NUMBER_MARK)
   }
 
   /** A connection's own copy, to be stamped before each sending. */
@@ -25,8 +28,9 @@ export class RequestBytes {
   }
 
   stamp(copy: Buffer): void {
-    if (this.#callIdPlace === -1) return
+    if (this.#numberPlace === -1) return
+    const number = this.#sent % this.#distinct
     this.#sent += 1
-    copy.write(String(this.#sent).padStart(CALL_ID_MARK.length, '0'), this.#callIdPlace, 'latin1')
+    copy.write(String(number).padStart(NUMBER_MARK.length, '0'), this.#numberPlace, 'latin1')
   }
 }

@@ -27,7 +27,22 @@ export interface CatalogRow {
   readonly atMostMs: number
 }
 
-export type Row = RatioRow | SpreadRow | CatalogRow
+/** The openwop catalog, read by many callers in turn. */
+export interface PrincipalsRow {
+  readonly kind: 'principals'
+  readonly title: string
+  readonly timing: 'plain' | 'gzip'
+  readonly atMostMs: number
+}
+
+/** What those reads leave in memory, over what they leave when there is one caller per set of scopes. */
+export interface PrincipalsMemoryRow {
+  readonly kind: 'principalsMemory'
+  readonly title: string
+  readonly atMost: number
+}
+
+export type Row = RatioRow | SpreadRow | CatalogRow | PrincipalsRow | PrincipalsMemoryRow
 
 /** What is promised, row by row. */
 export const ROWS = {
@@ -92,6 +107,24 @@ export const ROWS = {
     title: 'start-up with 10 000 tools',
     timing: 'startUp',
     atMostMs: 2_000,
+  },
+  'openwop-plain': {
+    kind: 'principals',
+    title: 'GET /v1/tools, 10 000 tools, 1 000 callers',
+    timing: 'plain',
+    atMostMs: 150,
+  },
+  'openwop-gzip': {
+    kind: 'principals',
+    title: 'GET /v1/tools, 10 000 tools, 1 000 callers, gzip',
+    timing: 'gzip',
+    atMostMs: 150,
+  },
+  'openwop-memory': {
+    kind: 'principalsMemory',
+    title: 'memory those leave: 1 000 callers over 4, of 4 scope sets',
+    // A thousand keys that were good once, and nothing else: a body kept for each caller would be 250 times as much.
+    atMost: 1.25,
   },
   keyed: {
     kind: 'ratio',

@@ -2,6 +2,7 @@ import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { formatTable } from './format-table.ts'
 import { type CatalogMeasurement, measureCatalog } from './measure-catalog.ts'
+import { measurePrincipals, type PrincipalsMeasurement } from './measure-principals.ts'
 import { measureRound, type Timing } from './measure-round.ts'
 import { type Measurements, reportLine } from './report.ts'
 import { contendersOf, isRowName, ROWS, type RowName } from './rows.ts'
@@ -50,6 +51,7 @@ async function measureAll(options: Options): Promise<Measurements> {
   const names = [...new Set(rows.flatMap(contendersOf))]
   const rounds: Measurements['rounds'][number][] = []
   const catalogs: CatalogMeasurement[] = []
+  const principals: PrincipalsMeasurement[] = []
   for (let round = 1; round <= ROUNDS; round += 1) {
     const say = (step: string) => progress(`round ${round} of ${ROUNDS}: ${step}`)
     rounds.push(await measureRound(names, options.timing, say))
@@ -57,9 +59,13 @@ async function measureAll(options: Options): Promise<Measurements> {
       say('catalog')
       catalogs.push(await measureCatalog(options.timing.sliceMs * 2))
     }
+    if (rows.some((row) => row.kind === 'principals' || row.kind === 'principalsMemory')) {
+      say('principals')
+      principals.push(await measurePrincipals(options.timing.sliceMs * 2))
+    }
   }
   progress('')
-  return { rounds, catalogs }
+  return { rounds, catalogs, principals }
 }
 
 /** One line that is written over, and only where somebody watches. */

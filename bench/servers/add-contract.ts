@@ -1,6 +1,9 @@
 /** What every server of the comparison is asked, so that they do the same work. */
 export const API_KEY = 'bench-key-0123456789abcdef0123456789abcdef'
 
+/** Of a number that differs from one request to the next. */
+export const NUMBER_DIGITS = 12
+
 export const ADD_TOOL = 'Calculator.Add@1.0.0'
 export const BUMP_TOOL = 'Counter.Bump@1.0.0'
 

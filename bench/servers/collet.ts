@@ -2,19 +2,26 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
-import type { Settings } from '#config/settings'
+import type { ApiKeySettings, Settings } from '#config/settings'
 import { tool } from '#core/define-tool'
 import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
-import { ADD_INPUT_SCHEMA, ADD_TOOL, API_KEY, BUMP_TOOL } from './add-contract.ts'
+import { ADD_INPUT_SCHEMA, ADD_TOOL, API_KEY, BUMP_TOOL, NUMBER_DIGITS } from './add-contract.ts'
 import { announce } from './announce.ts'
+import { principalKey, principalScopes, scopesAskedBy } from './principals.ts'
 
-/** Ours, as `collet serve` runs it, with as many tools as asked for. */
+/** Ours, as `collet serve` runs it, with as many tools and callers as asked for. */
 const { values } = parseArgs({
-  options: { store: { type: 'string', default: 'memory' }, tools: { type: 'string', default: '10' } },
+  options: {
+    store: { type: 'string', default: 'memory' },
+    tools: { type: 'string', default: '10' },
+    principals: { type: 'string', default: '0' },
+  },
 })
+
+const principals = Number(values.principals)
 
 const input = z.object({
   a: z.number().describe('The first number.'),
@@ -46,9 +53,19 @@ function fillerTool(place: number) {
     description: `Adds two numbers together, as tool number ${place} of a large catalog.`,
     input: ADD_INPUT_SCHEMA,
     output: { type: 'number' },
-    policy: { safetyTier: 'pure', replay: 'deterministic' },
+    policy: {
+      safetyTier: 'pure',
+      replay: 'deterministic',
+      scopes: principals === 0 ? [] : scopesAskedBy(place),
+    },
     run: () => 0,
   })
+}
+
+function apiKey(place: number): ApiKeySettings {
+  const digits = String(place).padStart(NUMBER_DIGITS, '0')
+  const key = new Secret(principalKey(digits))
+  return { id: `principal-${place}`, key, tenant: DEFAULT_TENANT, scopes: principalScopes(place) }
 }
 
 /** Beside the checkout's other data and not in a temporary folder: there, fsync may cost nothing. */
@@ -68,11 +85,15 @@ const settings: Settings = {
   dataFolder,
   masterKey: undefined,
   auth: {
-    apiKeys: [{ id: 'bench', key: new Secret(API_KEY), tenant: DEFAULT_TENANT, scopes: [] }],
+    apiKeys: [
+      { id: 'bench', key: new Secret(API_KEY), tenant: DEFAULT_TENANT, scopes: [] },
+      ...Array.from({ length: principals }, (_, place) => apiKey(place)),
+    ],
     jwt: undefined,
   },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
+  openwop: { catalog: true, compactView: true },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
   opentool: {
     title: 'Collet',

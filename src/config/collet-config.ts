@@ -60,6 +60,12 @@ export interface ColletConfig {
     /** How long the journal and the keys of calls are kept. Default 90. */
     readonly retentionDays?: number
   }
+  readonly openwop?: {
+    /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
+    readonly catalog?: boolean
+    /** Serve and advertise `?view=compact` of it. Default true. */
+    readonly compactView?: boolean
+  }
   readonly otc?: {
     /** Refuse request members that no published shape has. Default false. */
     readonly strictRequests?: boolean

@@ -140,6 +140,10 @@ export const CONFIG_SCHEMA = closed({
     maxResultBytes: WHOLE.min(1024).default(MIB),
   }).prefault({}),
   journal: closed({ retentionDays: WHOLE.min(1).default(90) }).prefault({}),
+  openwop: closed({
+    catalog: z.boolean().default(true),
+    compactView: z.boolean().default(true),
+  }).prefault({}),
   otc: closed({
     strictRequests: z.boolean().default(false),
     hideDeveloperMessages: z.boolean().default(false),

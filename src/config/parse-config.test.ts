@@ -27,6 +27,7 @@ describe('parseConfig', () => {
       auth: { apiKeys: [] },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
+      openwop: { catalog: true, compactView: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       authoring: { describeParameters: true },
@@ -54,6 +55,7 @@ describe('parseConfig', () => {
       },
       calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
       journal: { retentionDays: 1 },
+      openwop: { catalog: true, compactView: false },
       otc: { strictRequests: true, hideDeveloperMessages: true, omitListKey: 'tools' },
       opentool: {
         title: 'Sums',
@@ -130,6 +132,17 @@ describe('parseConfig', () => {
     expect(problems).toContain('server.host: must not be empty.')
     expect(problems).toContain('calls.retentionHours: expected a whole number, got 1.5.')
     expect(problems).toContain('log.level: expected one of "debug", "info", "warn", "error", "silent".')
+  })
+
+  it('wants the openwop switches to be true or false', () => {
+    expect(problemsOf({ openwop: { catalog: 'off', compactView: 0 } })).toEqual([
+      'openwop.catalog: expected true or false, got text.',
+      'openwop.compactView: expected true or false, got a number.',
+    ])
+    expect(problemsOf({ openwop: { compact: true } })).toEqual([
+      'openwop: unknown key "compact". Known here: catalog, compactView.',
+    ])
+    expect(problemsOf({ openwop: true })).toEqual(['openwop: expected an object, got true or false.'])
   })
 
   it('asks whether a variable is set when a key is missing', () => {

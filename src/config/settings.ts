@@ -48,6 +48,12 @@ export interface Settings {
     readonly maxResultBytes: number
   }
   readonly journal: { readonly retentionDays: number }
+  readonly openwop: {
+    /** `/v1/tools`; off = 404 there (OWP-06). */
+    readonly catalog: boolean
+    /** `?view=compact`; off = any unknown view (OWP-26). */
+    readonly compactView: boolean
+  }
   readonly otc: {
     /** Refuse request members that no published shape has (T-23). */
     readonly strictRequests: boolean

@@ -26,6 +26,11 @@ describe('toSettings', () => {
     })
   })
 
+  it('hands the openwop switches on', () => {
+    expect(settingsOf({}).openwop).toEqual({ catalog: true, compactView: true })
+    expect(settingsOf({ openwop: { catalog: false } }).openwop).toEqual({ catalog: false, compactView: true })
+  })
+
   it('lets flags win; their paths are relative to the working folder', () => {
     const settings = settingsOf(
       { store: 'memory:', server: { host: '::1', port: 1 } },

@@ -48,6 +48,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     },
     calls: config.calls,
     journal: config.journal,
+    openwop: config.openwop,
     otc: { ...config.otc, omitListKey: config.otc.omitListKey },
     opentool: {
       ...config.opentool,

@@ -30,7 +30,7 @@ describe('policy', () => {
       expect(findingsOf({ policy: { timeoutMs } })).toEqual([expect.stringMatching(/^policy\/timeoutMs: /)])
     }
     expect(findingsOf({ policy: { rerunWindowMs: -1 } })).toEqual(['policy/rerunWindowMs: Is -1.'])
-    for (const scopes of ['a', [''], [1]]) {
+    for (const scopes of ['a', [''], [1], ['mail:read mail:send'], ['a\tb']]) {
       expect(findingsOf({ policy: { scopes } })).toEqual([expect.stringMatching(/^policy\/scopes: /)])
     }
     expect(findingsOf({ policy: 'read' })).toEqual(['policy: Is not an object.'])

@@ -110,6 +110,11 @@ function readScopes(value: unknown, report: Report): readonly string[] {
   if (texts.length < scopes.length) {
     report('policy/scopes', 'Is not a list of non-empty texts.', "Write `scopes: ['mail:send']`.")
   }
+  const spaced = texts.find((scope) => /\s/.test(scope))
+  if (spaced !== undefined) {
+    const problem = `${describeValue(spaced)} holds a space, which separates scopes.`
+    report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
+  }
   return Object.freeze([...new Set(texts)])
 }
 

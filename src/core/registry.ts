@@ -30,6 +30,7 @@ export class Registry {
   /** Computed once per distinct set of covered scopes. */
   catalogFor(principal: Principal): Catalog {
     const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
+    // Unambiguous, because no scope holds a space (`check-policy.ts`).
     const key = held.join(' ')
     const known = this.#byScopes.get(key)
     if (known !== undefined) return known

@@ -51,7 +51,7 @@ export interface HttpApp {
 const TIMEOUTS: HttpTimeouts = { headersMs: 10_000, requestMs: 30_000, keepAliveMs: 72_000, closeMs: 10_000 }
 /** As long as a whole request head may be: a long id is an unknown one, not a malformed path. */
 const LONGEST_PARAMETER = 16_384
-const METHODS_WITH_BODY = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const METHODS_WITH_BODY = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY']
 const UNKNOWN = 'unknown'
 const NO_QUERY = Object.freeze({})
 

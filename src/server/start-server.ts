@@ -75,7 +75,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
-        ...openwopRoutes(observed, { serverVersion: VERSION }),
+        ...openwopRoutes(observed, { serverVersion: VERSION, capabilities: openwopCapabilities(settings) }),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
           log,
@@ -113,6 +113,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
 function otcOptions({ otc }: Settings) {
   const { omitListKey, ...switches } = otc
   return omitListKey === undefined ? switches : { ...switches, omitListKey }
+}
+
+function openwopCapabilities({ openwop }: Settings) {
+  return { toolCatalog: openwop.catalog, compactView: openwop.compactView }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

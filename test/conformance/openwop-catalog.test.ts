@@ -1,10 +1,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { prepareTools } from '#core/prepare-tools'
-import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { FORBIDDEN } from '#protocols/openwop/codec-compact-schema'
-import { CANARY, descriptorFindings, KEYS, openwopFixtures } from './openwop-fixtures.ts'
-import { type OpenwopAnswer, type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
+import { ALL_IDS, CANARY, descriptorFindings, idsOf, KEYS, openwopFixtures } from './openwop-fixtures.ts'
+import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 
 let server: OpenwopServer
 
@@ -16,29 +15,6 @@ afterAll(() => server.close())
 
 const root = { key: KEYS.root }
 const narrow = { key: KEYS.narrow }
-
-const ALL_IDS = [
-  'connector:slack.post',
-  'mcp:fs.read',
-  'openwop:Calculator.Add',
-  'openwop:Gate.Open',
-  'openwop:Mail.Send',
-  'openwop:Odd.Shape',
-  'openwop:Who.Am',
-  'openwop:odd/name%20x',
-  'workflow:daily-report',
-  'x-host-acme-shell',
-]
-
-function idsOf(tools: readonly { readonly toolId: string }[]): string[] {
-  return tools.map(({ toolId }) => toolId)
-}
-
-/** All of an answer but what differs between any two: the clock and the trace. */
-function wholeOf({ status, headers, text }: OpenwopAnswer): object {
-  const { date: _date, traceparent: _trace, ...others } = headers
-  return { status, headers: others, text }
-}
 
 describe('GET /v1/tools', () => {
   it('OWP-10: is a bare array of schema-valid descriptors (C1)', async () => {
@@ -162,90 +138,6 @@ describe('GET /v1/tools/{toolId}', () => {
   })
 })
 
-describe('who sees what', () => {
-  it.each([
-    ['missing', {}],
-    ['malformed', { authorization: 'Basic abc' }],
-    ['empty', { authorization: 'Bearer ' }],
-    ['unknown', { authorization: 'Bearer k-nobody' }],
-    ['unknown, in a key header', { 'x-api-key': 'k-nobody' }],
-    ['one good and one bad', { authorization: `Bearer ${KEYS.root}`, 'x-api-key': 'k-nobody' }],
-  ])('OWP-12, OWP-13: a %s credential is 401 everywhere, in the flat envelope', async (_title, headers) => {
-    for (const path of [
-      '/v1/tools',
-      '/v1/tools?source=bad',
-      '/v1/tools/openwop:Who.Am',
-      '/v1/tools/openwop:Mail.Send',
-      '/v1/tools/nothing',
-    ]) {
-      const answer = await server.ask(path, { headers })
-      expect(answer.status).toBe(401)
-      expect(answer.headers['www-authenticate']).toBe('Bearer')
-      expect(Object.keys(answer.json)).toEqual(['error', 'message'])
-      expect(answer.json.error).toBe('unauthenticated')
-    }
-  })
-
-  it.each(API_KEY_HEADERS)('a key in %s is a credential too, as Vary says', async (name) => {
-    const { status, headers } = await server.ask('/v1/tools', { headers: { [name]: KEYS.root } })
-    expect(status).toBe(200)
-    expect(headers.vary).toContain(name)
-  })
-
-  it('OWP-12: before any key is configured, /v1 serves anonymous (rule 28)', async () => {
-    const open = await startOpenwopServer({ auth: { apiKeys: [], jwt: undefined } })
-    const { status, json } = await open.ask('/v1/tools', { headers: { authorization: 'Bearer anything' } })
-    await open.close()
-    expect(status).toBe(200)
-    expect(idsOf(json)).toContain('openwop:Calculator.Add')
-    expect(idsOf(json)).not.toContain('openwop:Mail.Send')
-  })
-
-  it('OWP-21: a principal without scopes gets the tools that ask for none', async () => {
-    const { json } = await server.ask('/v1/tools', narrow)
-    const withheld = ['openwop:Mail.Send', 'x-host-acme-shell']
-    expect(idsOf(json)).toEqual(ALL_IDS.filter((id) => !withheld.includes(id)))
-  })
-
-  it('OWP-22: withheld and unknown ids answer the same to the byte', async () => {
-    for (const query of ['', '?view=compact']) {
-      const unknown = wholeOf(await server.ask(`/v1/tools/openwop:Mail.Sent${query}`, narrow))
-      for (const id of ['openwop:Mail.Send', 'x-host-acme-shell', 'nothing']) {
-        const answer = await server.ask(`/v1/tools/${id}${query}`, narrow)
-        expect(wholeOf(answer)).toEqual(unknown)
-        expect(answer.json.error).toBe('not_found')
-      }
-    }
-    const known = await server.ask('/v1/tools/openwop:Mail.Send', root)
-    const withheld = await server.ask('/v1/tools/openwop:Mail.Send', {
-      ...narrow,
-      headers: { 'if-none-match': known.headers.etag ?? '', 'accept-encoding': 'gzip' },
-    })
-    const unknown = await server.ask('/v1/tools/nothing', {
-      ...narrow,
-      headers: { 'if-none-match': known.headers.etag ?? '', 'accept-encoding': 'gzip' },
-    })
-    expect(wholeOf(withheld)).toEqual(wholeOf(unknown))
-  })
-
-  it('OWP-14: a 404 carries no challenge', async () => {
-    const { headers, text } = await server.ask('/v1/tools/openwop:Mail.Send', narrow)
-    expect(headers['www-authenticate']).toBeUndefined()
-    expect(text).not.toMatch(/scope/)
-  })
-
-  it('OWP-23: who asks comes from the credential alone', async () => {
-    const { text } = await server.ask('/v1/tools', narrow)
-    for (const query of ['tenant=globex', 'tenantId=globex&principal=root', 'scopes=*', 'workspace=x']) {
-      expect((await server.ask(`/v1/tools?${query}`, narrow)).text).toBe(text)
-    }
-    const headers = { 'x-tenant-id': 'globex', 'openwop-tenant': 'globex', 'x-scopes': '*' }
-    expect((await server.ask('/v1/tools', { ...narrow, headers })).text).toBe(text)
-    const other = await server.ask('/v1/tools', { key: KEYS.other })
-    expect(idsOf(other.json)).toEqual(ALL_IDS.filter((id) => id !== 'x-host-acme-shell'))
-  })
-})
-
 describe('?view=compact', () => {
   const CLOSED = ['toolId', 'source', 'safetyTier', 'title', 'description', 'inputSchema']
 
@@ -276,87 +168,5 @@ describe('?view=compact', () => {
     expect(byId.get('openwop:Calculator.Add')).toMatchObject({
       inputSchema: { properties: { b: { type: ['number', 'null'] } } },
     })
-  })
-})
-
-describe('the catalog is read-only', () => {
-  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('OWP-11: %s changes nothing', async (method) => {
-    const before = await server.ask('/v1/tools', root)
-    for (const path of ['/v1/tools', '/v1/tools/openwop:Who.Am', '/v1/tools/new', '/v1/openapi.json']) {
-      const answer = await server.ask(path, {
-        ...root,
-        method,
-        headers: { 'content-type': 'application/json' },
-        body: '{"toolId":"openwop:New.Tool","source":"mcp","safetyTier":"read"}',
-      })
-      expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD'])
-      expect(answer.json.error).toBe('method_not_allowed')
-    }
-    expect((await server.ask('/v1/tools', root)).text).toBe(before.text)
-  })
-
-  it('OWP-11: HEAD is GET without the body', async () => {
-    const get = await server.ask('/v1/tools', root)
-    const head = await server.ask('/v1/tools', { ...root, method: 'HEAD' })
-    expect([head.status, head.text]).toEqual([200, ''])
-    expect(head.headers['content-length']).toBe(get.headers['content-length'])
-    expect(head.headers.etag).toBe(get.headers.etag)
-  })
-})
-
-describe('caching', () => {
-  it.each(['/v1/tools', '/v1/tools?view=compact', '/v1/tools/openwop:Who.Am'])(
-    '%s has a strong ETag, answers 304 and compresses when asked',
-    async (path) => {
-      const plain = await server.ask(path, root)
-      const etag = plain.headers.etag ?? ''
-      expect(etag).toMatch(/^"[\w-]+"$/)
-      expect(plain.headers['cache-control']).toBe('private, no-cache')
-      expect(plain.headers.vary).toMatch(/^accept-encoding, authorization, /)
-      const again = await server.ask(path, { ...root, headers: { 'if-none-match': `"x", W/${etag}` } })
-      expect([again.status, again.text, again.headers.etag]).toEqual([304, '', etag])
-      const packed = await server.ask(path, { ...root, headers: { 'accept-encoding': 'gzip' } })
-      expect(packed.headers['content-encoding']).toBe('gzip')
-      expect(packed.headers.etag).not.toBe(etag)
-    },
-  )
-
-  it("one principal's ETag says nothing to another", async () => {
-    const { headers } = await server.ask('/v1/tools', root)
-    const answer = await server.ask('/v1/tools', {
-      ...narrow,
-      headers: { 'if-none-match': headers.etag ?? '' },
-    })
-    expect(answer.status).toBe(200)
-  })
-})
-
-describe('errors below /v1', () => {
-  it.each([
-    ['GET', '/v1/runs/none', 404, 'not_found'],
-    ['POST', '/v1/runs', 404, 'not_found'],
-    ['GET', '/v1', 404, 'not_found'],
-    ['GET', '/v1/tools/', 404, 'not_found'],
-    ['GET', '/v1/tools/a/b', 404, 'not_found'],
-    ['GET', '/v1/%zz', 400, 'validation_error'],
-  ])('OWP-13: %s %s is %i in the flat envelope', async (method, path, status, error) => {
-    const answer = await server.ask(path, { ...root, method, isUndocumented: true })
-    expect(answer.status).toBe(status)
-    expect(answer.json).toEqual({ error, message: expect.any(String) })
-  })
-
-  it('OWP-13: so is a foreign Host or Origin', async () => {
-    for (const path of ['/v1/tools', '/v1/none', '/.well-known/openwop']) {
-      const answer = await server.ask(path, {
-        isUndocumented: true,
-        headers: { origin: 'https://evil.example' },
-      })
-      expect([answer.status, answer.json.error]).toEqual([403, 'forbidden'])
-    }
-  })
-
-  it('elsewhere they stay plain', async () => {
-    const { json } = await server.ask('/v1x', { isUndocumented: true })
-    expect(Object.keys(json)).toEqual(['message'])
   })
 })

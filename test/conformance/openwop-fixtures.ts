@@ -86,6 +86,24 @@ export function openwopFixtures(): readonly Tool[] {
   ]
 }
 
+/** What a caller with every scope sees, in order. */
+export const ALL_IDS = [
+  'connector:slack.post',
+  'mcp:fs.read',
+  'openwop:Calculator.Add',
+  'openwop:Gate.Open',
+  'openwop:Mail.Send',
+  'openwop:Odd.Shape',
+  'openwop:Who.Am',
+  'openwop:odd/name%20x',
+  'workflow:daily-report',
+  'x-host-acme-shell',
+]
+
+export function idsOf(tools: readonly { readonly toolId: string }[]): string[] {
+  return tools.map(({ toolId }) => toolId)
+}
+
 /** The published schema, as data. */
 export function readToolDescriptorSchema(): Record<string, unknown> {
   const file = new URL('../../docs/specs/data/tool-descriptor.schema.json', import.meta.url)

@@ -1,3 +1,4 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { requireTools } from '#core/require-tools'
 import { KEYS } from './openwop-fixtures.ts'
@@ -15,6 +16,13 @@ const tools = requireTools([
   counted('Count.Guarded@1.0.0', { policy: { approval: 'always' } }),
   counted('Count.Conditional@1.0.0', { policy: { approval: 'conditional' } }),
   counted('Count.Secret@1.0.0', { requirements: { secrets: [{ id: 'KEY' }] } }),
+  counted('Count.Typed@1.0.0', {
+    input: {
+      type: 'object',
+      properties: { n: { type: 'number', description: 'A number.' } },
+      required: ['n'],
+    },
+  }),
   counted('Count.Free@1.0.0', { policy: { safetyTier: 'read', replay: 'non-deterministic' } }),
 ])
 
@@ -63,6 +71,12 @@ describe('what the catalog says is what a call meets', () => {
   it.each(['Guarded', 'Conditional'])('OWP-35: %s does not run without a grant', async (name) => {
     expect((await describedAs(name)).approval).not.toBe('never')
     expect(await callTool(name, KEYS.root)).toMatchObject({ code: 'approval_required', ran: 0 })
+  })
+
+  it('OWP-59: input that does not fit the published schema runs nothing', async () => {
+    const { inputSchema } = await describedAs('Typed')
+    expect(new Ajv2020().validate(inputSchema, {})).toBe(false)
+    expect(await callTool('Typed', KEYS.root)).toMatchObject({ code: 'input_invalid', ran: 0 })
   })
 
   it('OWP-36: a non-deterministic result is kept and repeated', async () => {

@@ -61,3 +61,9 @@ export async function startOpenwopServer(changes: Partial<Settings> = {}): Promi
 function templateOf(path: string): string {
   return path.replace(/\?.*$/, '').replace(/^\/v1\/tools\/.*$/, '/v1/tools/:toolId')
 }
+
+/** All of an answer but what differs between any two: the clock and the trace. */
+export function wholeOf({ status, headers, text }: OpenwopAnswer): object {
+  const { date: _date, traceparent: _trace, ...others } = headers
+  return { status, headers: others, text }
+}

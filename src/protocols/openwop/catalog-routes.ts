@@ -13,7 +13,6 @@ import {
   isCompact,
   MOST_FORMS,
 } from './codec-list.ts'
-import { openGet } from './open-get.ts'
 import { refuse } from './refuse.ts'
 import { sortCatalog } from './sorted-catalog.ts'
 import { TOOL_PATH, TOOLS_PATH } from './wire.ts'
@@ -44,14 +43,6 @@ export function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonl
     return replyPrepared({ headers }, (isCompact(query, options) ? compact : standard).get(tool), HEADERS)
   }
   return [guarded(TOOLS_PATH, list), guarded(TOOL_PATH, byId)]
-}
-
-/** A host without a catalog answers like one that never heard of it (OWP-06). */
-export function absentCatalogRoutes(): readonly HttpRoute[] {
-  const handle = (): never => {
-    throw fault('tool_not_found', 'This server has no tool catalog.')
-  }
-  return [openGet(TOOLS_PATH, handle), openGet(TOOL_PATH, handle)]
 }
 
 /** The same for an unknown and a withheld id: it names none (OWP-14, OWP-22). */

@@ -1,6 +1,6 @@
 import type { Gateway } from '#core/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
-import { absentCatalogRoutes, catalogRoutes } from './catalog-routes.ts'
+import { catalogRoutes } from './catalog-routes.ts'
 import { discoveryRoute } from './discovery.ts'
 import { openApiRoute } from './openapi.ts'
 import { type OpenwopOptions, openwopSettings } from './options.ts'
@@ -13,6 +13,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   return [
     discoveryRoute(gateway, settings),
     { ...openApiRoute(settings), owns: API_ROOT },
-    ...(toolCatalog ? catalogRoutes(gateway, { compactView }) : absentCatalogRoutes()),
+    // Without it the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
+    ...(toolCatalog ? catalogRoutes(gateway, { compactView }) : []),
   ]
 }

@@ -1,0 +1,91 @@
+import { type BenchRequest, describeTools } from './bench-request.ts'
+import { type BenchServer, startBenchServer } from './bench-server.ts'
+import { LARGE_CATALOG, manyPrincipals } from './contenders.ts'
+import { applyLoad, type LoadSlice } from './load.ts'
+import { type LoadResult, summarizeLoad } from './load-result.ts'
+import { RequestBytes } from './request-bytes.ts'
+import { NUMBER_DIGITS } from './servers/add-contract.ts'
+import { DISTINCT_SCOPE_SETS, principalKey } from './servers/principals.ts'
+
+const PRINCIPALS = 1_000
+/** As `process.memoryUsage()` counts only what is reachable after a collection. */
+const WITH_GC = ['--expose-gc']
+
+export interface PrincipalsMeasurement {
+  readonly plain: LoadResult
+  readonly gzip: LoadResult
+  /** What serving the catalog keeps in memory for many callers over what it keeps for one per set of scopes. */
+  readonly memoryRatio: number
+}
+
+const REQUESTS = { plain: describeTools(), gzip: describeTools({ 'accept-encoding': 'gzip' }) } as const
+
+/** Every caller reads the openwop catalog of 10 000 tools, plain and compressed. */
+export async function measurePrincipals(durationMs: number): Promise<PrincipalsMeasurement> {
+  const few = await withServer(DISTINCT_SCOPE_SETS, (server) => measureGrowth(server, DISTINCT_SCOPE_SETS))
+  return await withServer(PRINCIPALS, async (server) => ({
+    memoryRatio: (await measureGrowth(server, PRINCIPALS)) / few,
+    plain: summarizeLoad([await readAll(server, REQUESTS.plain, PRINCIPALS, { durationMs })]),
+    gzip: summarizeLoad([await readAll(server, REQUESTS.gzip, PRINCIPALS, { durationMs })]),
+  }))
+}
+
+async function withServer<Result>(
+  principals: number,
+  measure: (server: BenchServer) => Promise<Result>,
+): Promise<Result> {
+  const server = await startBenchServer(manyPrincipals(principals), WITH_GC)
+  try {
+    const result = await measure(server)
+    await expectCatalogs(server, principals)
+    return result
+  } finally {
+    await server.stop()
+  }
+}
+
+/** Bytes kept after the reads; as many reads for few callers as for many, so that only the callers differ. */
+async function measureGrowth(server: BenchServer, principals: number): Promise<number> {
+  const before = await server.memoryBytes()
+  for (const request of Object.values(REQUESTS)) {
+    await readAll(server, request, principals, { durationMs: 0, leastRequests: PRINCIPALS })
+  }
+  return (await server.memoryBytes()) - before
+}
+
+/** One after another over one connection, whole answers. */
+function readAll(
+  server: BenchServer,
+  request: BenchRequest,
+  principals: number,
+  length: { readonly durationMs: number; readonly leastRequests?: number },
+): Promise<LoadSlice> {
+  return applyLoad({
+    server,
+    request: new RequestBytes(request, server.port, principals),
+    connections: 1,
+    expectedStatus: 200,
+    ...length,
+  })
+}
+
+/** Every set of scopes has its own catalog, almost the whole one, and the last caller shares that of its set. */
+async function expectCatalogs(server: BenchServer, principals: number): Promise<void> {
+  const places = [...Array(DISTINCT_SCOPE_SETS).keys(), principals - 1]
+  const replies = await Promise.all(places.map((place) => readTools(server, place)))
+  const etags = new Set(replies.map(({ etag }) => etag))
+  const fewest = Math.min(...replies.map(({ tools }) => tools))
+  if (etags.size !== DISTINCT_SCOPE_SETS || fewest < LARGE_CATALOG.tools - DISTINCT_SCOPE_SETS) {
+    throw new Error(
+      `GET /v1/tools: expected ${DISTINCT_SCOPE_SETS} catalogs of ${LARGE_CATALOG.tools} tools, got ${etags.size}, the smallest of ${fewest}.`,
+    )
+  }
+}
+
+async function readTools(server: BenchServer, place: number) {
+  const { path } = REQUESTS.plain
+  const headers = { 'x-api-key': principalKey(String(place).padStart(NUMBER_DIGITS, '0')) }
+  const reply = await fetch(`http://127.0.0.1:${server.port}${path}`, { headers })
+  const tools = new Set((await reply.text()).match(/"toolId":"[^"]+"/g)).size
+  return { etag: reply.headers.get('etag'), tools }
+}

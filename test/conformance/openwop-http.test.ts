@@ -1,0 +1,124 @@
+import { METHODS } from 'node:http'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { KEYS } from './openwop-fixtures.ts'
+import { type OpenwopServer, startOpenwopServer, wholeOf } from './openwop-server.ts'
+
+let server: OpenwopServer
+
+beforeAll(async () => {
+  server = await startOpenwopServer()
+})
+
+afterAll(() => server.close())
+
+const root = { key: KEYS.root }
+const narrow = { key: KEYS.narrow }
+
+describe('the catalog is read-only', () => {
+  it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('OWP-11: %s changes nothing', async (method) => {
+    const before = await server.ask('/v1/tools', root)
+    for (const path of ['/v1/tools', '/v1/tools/openwop:Who.Am', '/v1/tools/new', '/v1/openapi.json']) {
+      const answer = await server.ask(path, {
+        ...root,
+        method,
+        headers: { 'content-type': 'application/json' },
+        body: '{"toolId":"openwop:New.Tool","source":"mcp","safetyTier":"read"}',
+      })
+      expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD'])
+      expect(answer.json.error).toBe('method_not_allowed')
+    }
+    expect((await server.ask('/v1/tools', root)).text).toBe(before.text)
+  })
+
+  it.each(METHODS.filter((method) => !['GET', 'HEAD', 'CONNECT'].includes(method)))(
+    'OWP-11, OWP-95: %s is 405 in the flat envelope, with and without a body',
+    async (method) => {
+      for (const sent of [{}, { headers: { 'content-type': 'application/json' }, body: '{' }]) {
+        const answer = await server.ask('/v1/tools', { ...root, method, ...sent })
+        expect([answer.status, answer.headers.allow]).toEqual([405, 'GET, HEAD'])
+        expect(answer.json).toEqual({ error: 'method_not_allowed', message: expect.any(String) })
+      }
+    },
+  )
+
+  it('OWP-11: a GET that carries a body is a GET, and no header makes it another method', async () => {
+    const before = await server.ask('/v1/tools', root)
+    const headers = { 'x-http-method-override': 'DELETE', 'content-type': 'application/json' }
+    const answer = await server.ask('/v1/tools', { ...root, headers, body: '{"tools":[]' })
+    expect([answer.status, answer.text]).toEqual([200, before.text])
+  })
+
+  it.each([
+    ['/v1/tools', root, 200],
+    ['/v1/tools?view=compact', root, 200],
+    ['/v1/tools?source=shell', root, 400],
+    ['/v1/tools/openwop:Who.Am', root, 200],
+    ['/v1/tools/nothing', root, 404],
+    ['/v1/tools', {}, 401],
+    ['/.well-known/openwop', {}, 200],
+    ['/v1/openapi.json', {}, 200],
+  ])('OWP-11: HEAD %s is GET without the body', async (path, who, status) => {
+    for (const headers of [{}, { 'accept-encoding': 'gzip' }]) {
+      const get = await server.ask(path, { ...who, headers })
+      const head = await server.ask(path, { ...who, headers, method: 'HEAD' })
+      expect([head.status, head.text]).toEqual([status, ''])
+      expect(wholeOf({ ...head, text: get.text })).toEqual(wholeOf(get))
+    }
+  })
+})
+
+describe('caching', () => {
+  it.each(['/v1/tools', '/v1/tools?view=compact', '/v1/tools/openwop:Who.Am'])(
+    '%s has a strong ETag, answers 304 and compresses when asked',
+    async (path) => {
+      const plain = await server.ask(path, root)
+      const etag = plain.headers.etag ?? ''
+      expect(etag).toMatch(/^"[\w-]+"$/)
+      expect(plain.headers['cache-control']).toBe('private, no-cache')
+      expect(plain.headers.vary).toMatch(/^accept-encoding, authorization, /)
+      const again = await server.ask(path, { ...root, headers: { 'if-none-match': `"x", W/${etag}` } })
+      expect([again.status, again.text, again.headers.etag]).toEqual([304, '', etag])
+      const packed = await server.ask(path, { ...root, headers: { 'accept-encoding': 'gzip' } })
+      expect(packed.headers['content-encoding']).toBe('gzip')
+      expect(packed.headers.etag).not.toBe(etag)
+    },
+  )
+
+  it("one principal's ETag says nothing to another", async () => {
+    const { headers } = await server.ask('/v1/tools', root)
+    const answer = await server.ask('/v1/tools', {
+      ...narrow,
+      headers: { 'if-none-match': headers.etag ?? '' },
+    })
+    expect(answer.status).toBe(200)
+  })
+})
+
+describe('errors below /v1', () => {
+  it.each([
+    ['GET', '/v1/runs/none', 404, 'not_found'],
+    ['POST', '/v1/runs', 404, 'not_found'],
+    ['GET', '/v1', 404, 'not_found'],
+    ['GET', '/v1/tools/', 404, 'not_found'],
+    ['GET', '/v1/tools/a/b', 404, 'not_found'],
+    ['GET', '/v1/%zz', 400, 'validation_error'],
+  ])('OWP-13: %s %s is %i in the flat envelope', async (method, path, status, error) => {
+    const answer = await server.ask(path, { ...root, method, isUndocumented: true })
+    expect(answer.status).toBe(status)
+    expect(answer.json).toEqual({ error, message: expect.any(String) })
+  })
+
+  it('OWP-13: so is a foreign Host or Origin', async () => {
+    for (const path of ['/v1/tools', '/v1/none', '/.well-known/openwop']) {
+      for (const headers of [{ origin: 'https://evil.example' }, { host: 'evil.example' }]) {
+        const answer = await server.ask(path, { isUndocumented: true, headers })
+        expect([answer.status, answer.json.error]).toEqual([403, 'forbidden'])
+      }
+    }
+  })
+
+  it('elsewhere they stay plain', async () => {
+    const { json } = await server.ask('/v1x', { isUndocumented: true })
+    expect(Object.keys(json)).toEqual(['message'])
+  })
+})

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest'
+import { citedIds, type Ledger, requiredIds } from './cited-ids.ts'
+
+/** It has no vectors of its own, and OTC's name none of its rows. */
+const LEDGER: Ledger = { prefix: 'OWP', file: 'openwop.md', vectors: 'otc.jsonl' }
+
+/** Rows of what is being built: runs, events, sessions and their test seams. */
+const comingNow: ReadonlySet<string> = new Set([...rows(40, 54), ...rows(89, 91), 'OWP-94', ...rows(98, 102)])
+
+/** Rows that cannot be met before principals, credentials, approvals and the guarded fetch are there, and why. */
+const comingWithTrust: Readonly<Record<string, string>> = {
+  'OWP-55':
+    'only if `perToolAuthorization` is advertised, which needs calls inside runs that name a hidden tool',
+  'OWP-56': 'there are no rate limits yet',
+  'OWP-57': 'the allow-list is `apiKeys[].tools`, which is not there yet',
+  'OWP-60': 'there are no roles yet',
+  'OWP-61': 'there are no roles yet; the scope grammar itself is tested in core',
+  'OWP-62': 'authorization decisions are not journalled yet',
+  'OWP-63': 'admin, approval and audit scopes guard no endpoint yet',
+  'OWP-64': 'approvals do not park calls yet',
+  'OWP-65': 'approvals do not park calls yet',
+  'OWP-66': 'there are no interrupts to resolve yet',
+  'OWP-67': 'there are no interrupts to resolve yet',
+  'OWP-68': 'there are no interrupts to resolve yet',
+  'OWP-69': 'there are no gates yet',
+  'OWP-70': 'there are no gates yet',
+  'OWP-71': 'there are no gates yet',
+  'OWP-72': 'there are no gates yet',
+  'OWP-73': 'nobody can reject a call yet',
+  'OWP-74': 'there is no vault yet, so no credential reference',
+  'OWP-75': 'there is no vault yet; its canary test covers every sink',
+  'OWP-76': 'there is no vault yet',
+  'OWP-77': 'there is no vault yet',
+  'OWP-78': 'there is no OAuth broker yet',
+  'OWP-79': 'there is no OAuth broker yet',
+  'OWP-80': 'there is no guarded fetch yet',
+  'OWP-81': 'there is no guarded fetch yet',
+  'OWP-82': 'there is no guarded fetch yet',
+  'OWP-83': 'there is no guarded fetch yet',
+  'OWP-84': 'there is no guarded fetch yet',
+  'OWP-85': 'the server sends no request of its own before there is a guarded fetch',
+  'OWP-103': 'the seam drives scopes and rate limits of runs',
+  'OWP-104': 'the seam drives the guarded fetch',
+  'OWP-105': 'the seam drives approval gates',
+  'OWP-106': 'the seam drives roles',
+}
+
+/** Rows that speak of sources other than code, or of mutating endpoints that come with them, and why. */
+const comingWithSources: Readonly<Record<string, string>> = {
+  'OWP-58': 'no tool output comes from an upstream yet',
+  'OWP-86': 'ids of exec tools come from the command source',
+  'OWP-87': 'no command runs before there is a command source',
+  'OWP-88': 'packs with declared needs are a source',
+  'OWP-92': 'Layer 1 keys on mutating endpoints belong to the rows of the sources',
+  'OWP-93': 'there is no connector yet',
+}
+
+const coming = new Set([...comingNow, ...Object.keys(comingWithTrust), ...Object.keys(comingWithSources)])
+
+describe('the openwop ledger', () => {
+  const required = requiredIds(LEDGER)
+  const cited = citedIds(LEDGER)
+
+  it('has 104 rows', () => {
+    expect(required).toHaveLength(104)
+  })
+
+  it('has no row without a test, but those said to come', () => {
+    expect(required.filter((id) => !cited.has(id) && !coming.has(id))).toEqual([])
+  })
+
+  it('says of no row that it comes once it has a test', () => {
+    expect([...coming].filter((id) => cited.has(id))).toEqual([])
+  })
+
+  it('says of each row once why it comes, and of real rows only', () => {
+    const said = [...comingNow, ...Object.keys(comingWithTrust), ...Object.keys(comingWithSources)]
+    expect(said).toHaveLength(coming.size)
+    expect(said.filter((id) => !required.includes(id))).toEqual([])
+  })
+})
+
+function rows(first: number, last: number): readonly string[] {
+  return Array.from({ length: last - first + 1 }, (_, place) => `OWP-${first + place}`)
+}
