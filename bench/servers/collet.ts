@@ -93,7 +93,7 @@ const settings: Settings = {
   },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
-  openwop: { catalog: true, compactView: true },
+  openwop: { catalog: true, compactView: true, sessions: true },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
   opentool: {
     title: 'Collet',

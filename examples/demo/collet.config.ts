@@ -3,6 +3,7 @@ import { gmailTools } from './services/gmail.ts'
 import { smsTools } from './services/sms.ts'
 import * as calculator from './tools/calculator.ts'
 import * as doorbell from './tools/doorbell.ts'
+import * as notebook from './tools/notebook.ts'
 import * as system from './tools/system.ts'
 
 /** The tools of the Open Tool Calling documents: `npm start` serves them on http://127.0.0.1:4100. */
@@ -10,6 +11,7 @@ export default defineConfig({
   tools: [
     ...Object.values(calculator),
     ...Object.values(doorbell),
+    ...Object.values(notebook),
     ...Object.values(system),
     ...gmailTools({ baseUrl: process.env.GMAIL_BASE_URL }),
     ...smsTools({
@@ -21,6 +23,7 @@ export default defineConfig({
   toolkits: {
     Calculator: { description: 'A toolkit for performing calculations.' },
     Doorbell: { description: 'Rings the doorbells of a house.' },
+    Notebook: { description: 'A private SQL database for each session.' },
     System: { description: 'Facts about the machine the server runs on.' },
     Gmail: { description: 'Reads mail in Gmail.' },
     SMS: { description: 'Sends text messages through Twilio.' },

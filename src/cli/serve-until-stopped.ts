@@ -6,6 +6,7 @@ import { EXIT, type ExitCode } from './exit-codes.ts'
 
 export interface ServeOptions {
   readonly allowAnonymous: boolean
+  readonly testSeams?: boolean
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
   /** A call to try; OTC's unless told. */
@@ -19,7 +20,7 @@ export async function serveUntilStopped(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, services } = context
-  const { allowAnonymous, example = exampleCurl } = options
+  const { allowAnonymous, testSeams = false, example = exampleCurl } = options
   const stop = listenForStop(context)
   // A tool that loses sight of a promise must not take everybody else's calls down with it.
   const endRejections = context.onStrayRejection((reason) => {
@@ -34,9 +35,10 @@ export async function serveUntilStopped(
   })
   try {
     const opentool = options.allowStop === true ? { stop: stop.request } : {}
-    const starting = services.startServer(settings, { allowAnonymous, opentool })
+    const starting = services.startServer(settings, { allowAnonymous, testSeams, opentool })
     const server = await output.during('Starting', starting)
     for (const warning of server.warnings) output.warn(warning)
+    if (testSeams) output.warn('Test seams are on: never on a server that others use.')
     announce(server, settings, { ...context, curl: example(server.url, settings) })
     await stop.requested
     output.note('Stopping: running calls may finish. Ask again to stop at once.')

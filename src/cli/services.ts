@@ -28,7 +28,11 @@ export interface JournalVerification {
 export interface Services {
   startServer(
     settings: Settings,
-    options: { readonly allowAnonymous: boolean; readonly opentool?: OpenToolServing },
+    options: {
+      readonly allowAnonymous: boolean
+      readonly testSeams?: boolean
+      readonly opentool?: OpenToolServing
+    },
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'close'>>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>

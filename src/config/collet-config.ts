@@ -65,6 +65,8 @@ export interface ColletConfig {
     readonly catalog?: boolean
     /** Serve and advertise `?view=compact` of it. Default true. */
     readonly compactView?: boolean
+    /** Serve and advertise sessions of stateful tools, `/v1/sessions`; needs the catalog. Default true. */
+    readonly sessions?: boolean
   }
   readonly otc?: {
     /** Refuse request members that no published shape has. Default false. */

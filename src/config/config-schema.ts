@@ -143,6 +143,7 @@ export const CONFIG_SCHEMA = closed({
   openwop: closed({
     catalog: z.boolean().default(true),
     compactView: z.boolean().default(true),
+    sessions: z.boolean().default(true),
   }).prefault({}),
   otc: closed({
     strictRequests: z.boolean().default(false),

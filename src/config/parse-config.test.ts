@@ -27,7 +27,7 @@ describe('parseConfig', () => {
       auth: { apiKeys: [] },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
-      openwop: { catalog: true, compactView: true },
+      openwop: { catalog: true, compactView: true, sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
       authoring: { describeParameters: true },

@@ -53,6 +53,8 @@ export interface Settings {
     readonly catalog: boolean
     /** `?view=compact`; off = any unknown view (OWP-26). */
     readonly compactView: boolean
+    /** `/v1/sessions`; off = 404 there. */
+    readonly sessions: boolean
   }
   readonly otc: {
     /** Refuse request members that no published shape has (T-23). */

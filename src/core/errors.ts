@@ -18,6 +18,7 @@ export const REFUSAL_CODES = [
   'call_not_found',
   'tool_not_found',
   'session_not_found',
+  'run_not_found',
   'not_authorized',
   'input_invalid',
   'requirement_missing',

@@ -35,7 +35,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
     auth,
     calls: { retentionHours: 24, defaultTimeoutMs: 1_000, maxResultBytes: 1_000 },
     journal: { retentionDays: 90 },
-    openwop: { catalog: true, compactView: true },
+    openwop: { catalog: true, compactView: true, sessions: true },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
     opentool: {
       title: 'Collet',

@@ -12,6 +12,7 @@ const SUGGESTED_STATUS = {
   call_not_found: 404,
   tool_not_found: 404,
   session_not_found: 404,
+  run_not_found: 404,
   not_authorized: 403,
   input_invalid: 422,
   requirement_missing: 400,

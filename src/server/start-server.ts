@@ -28,6 +28,8 @@ export interface StartOptions {
   readonly log?: ServerLog
   readonly graceMs?: number
   readonly opentool?: OpenToolServing
+  /** Serve what the public openwop suite drives. Never in production. */
+  readonly testSeams?: boolean
 }
 
 export interface RunningServer {
@@ -75,7 +77,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
-        ...openwopRoutes(observed, { serverVersion: VERSION, capabilities: openwopCapabilities(settings) }),
+        ...openwopRoutes(observed, {
+          serverVersion: VERSION,
+          capabilities: openwopCapabilities(settings),
+          testSeams: options.testSeams ?? false,
+        }),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
           log,
@@ -116,7 +122,8 @@ function otcOptions({ otc }: Settings) {
 }
 
 function openwopCapabilities({ openwop }: Settings) {
-  return { toolCatalog: openwop.catalog, compactView: openwop.compactView }
+  const { catalog, compactView, sessions } = openwop
+  return { toolCatalog: catalog, compactView, sessionLifecycle: sessions }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

@@ -10,7 +10,7 @@ import { type SettingsFlags, toSettings } from '#config/to-settings'
 
 const LARGEST_PORT = 65_535
 
-type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous'
+type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous' | 'test-seams'
 
 export const serve = defineCommand<ServeOption>({
   name: 'serve',
@@ -32,6 +32,7 @@ export const serve = defineCommand<ServeOption>({
     },
     watch: { help: 'Restart when a file next to the config, or below, changes.' },
     'allow-anonymous': { help: 'Listen beyond this machine although the config has no auth.' },
+    'test-seams': { help: 'Serve what the openwop conformance suite drives. Never in production.' },
   },
   examples: [
     'collet serve',
@@ -54,7 +55,8 @@ export const serve = defineCommand<ServeOption>({
     }
     const { loaded, tools } = await loadProject(args.text('config'), context)
     const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
-    return await serveUntilStopped(settings, { allowAnonymous: args.flag('allow-anonymous') }, context)
+    const allowAnonymous = args.flag('allow-anonymous')
+    return await serveUntilStopped(settings, { allowAnonymous, testSeams: args.flag('test-seams') }, context)
   },
 })
 
@@ -75,5 +77,8 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
     const value = args.text(name)
     return value === undefined ? [] : [`--${name}=${value}`]
   })
-  return ['serve', ...values, ...(args.flag('allow-anonymous') ? ['--allow-anonymous'] : [])]
+  const switches = (['allow-anonymous', 'test-seams'] as const).flatMap((name) =>
+    args.flag(name) ? [`--${name}`] : [],
+  )
+  return ['serve', ...values, ...switches]
 }

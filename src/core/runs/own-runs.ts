@@ -58,16 +58,18 @@ async function locate(
 /** The run's row is read before its events: once it is over, nothing is added. */
 async function readPage(
   { store, clock }: CallServices,
-  { tenant }: Principal,
+  principal: Principal,
   { run, after }: { readonly run: string; readonly after: number },
 ): Promise<RunPage | undefined> {
+  const { tenant } = principal
+  const names = { key: run, principal: opaque(store, principal) }
   const call = await store.find({ tenant, record: run })
   const found = await store.findRun({ tenant, run })
   if (found === undefined) {
     if (call === undefined || call.expired) return undefined
     const events = ownRunEvents(call)
     return {
-      key: run,
+      ...names,
       events: events.filter(({ sequence }) => sequence > after),
       isComplete: events.length > 1,
     }
@@ -77,5 +79,10 @@ async function readPage(
       ? isRunOver(found, clock.nowMs())
       : found.open === 0 && call.state !== 'running' && call.state !== 'parked'
   const events = await store.readRun({ tenant, run }, after, PAGE)
-  return { key: run, events, isComplete: isOver && events.length < PAGE }
+  return { ...names, events, isComplete: isOver && events.length < PAGE }
+}
+
+/** A subject may be a mail address; readers of a run get a name that only tells principals apart. */
+function opaque(store: Store, { tenant, id }: Principal): string {
+  return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`
 }

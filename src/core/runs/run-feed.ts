@@ -1,3 +1,4 @@
+import { fault } from '#core/errors'
 import type { RunPage, RunQuery } from './run-view.ts'
 
 /** How soon events that another process wrote are seen. */
@@ -18,6 +19,7 @@ interface Watch {
  */
 export class RunFeed {
   readonly #watched = new Map<string, Watch>()
+  #isClosed = false
 
   /** Something was committed in this run. */
   notify(run: string): void {
@@ -35,11 +37,14 @@ export class RunFeed {
       if (page === undefined || page.events.length > 0 || page.isComplete) return page
       const leftMs = endsAtMs - performance.now()
       if (watch === undefined || leftMs <= 0 || signal?.aborted === true) return page
+      if (this.#isClosed) throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
       await nextChange(watch, leftMs, signal)
     }
   }
 
+  /** Whoever waits is told to come back later. */
   close(): void {
+    this.#isClosed = true
     for (const watch of this.#watched.values()) {
       clearInterval(watch.timer)
       renew(watch)

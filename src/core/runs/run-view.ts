@@ -14,6 +14,8 @@ export interface RunQuery {
 export interface RunPage {
   /** Names the run in event ids; the same for every page. */
   readonly key: string
+  /** Whose run it is, as an opaque text (OWP-51, OWP-62). */
+  readonly principal: string
   readonly events: readonly RunEvent[]
   /** Nothing will follow these events. */
   readonly isComplete: boolean

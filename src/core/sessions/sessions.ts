@@ -59,6 +59,7 @@ export class Sessions {
       userId: request.userId,
       tool,
       place,
+      hasOwnRun: request.runId === undefined,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
       onIdle: () => this.#closeInBackground(session, 'idle'),
     })
@@ -163,7 +164,7 @@ export class Sessions {
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, keeper } = this.#options
-    const { sessionId, principal, tool, place, log, calls } = session
+    const { sessionId, principal, tool, place, hasOwnRun, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
@@ -178,6 +179,8 @@ export class Sessions {
     if (reason !== 'not opened') await this.#closeState(session, tool)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
+      const { tenant, run } = place
+      if (hasOwnRun) await store.endRun({ tenant, run }, clock.nowMs())
       feed.notify(place.run)
     }
     try {

@@ -11,6 +11,7 @@ export const OPENTOOL_CODES = {
   call_not_found: 500,
   tool_not_found: 405,
   session_not_found: 400,
+  run_not_found: 500,
   not_authorized: 500,
   input_invalid: 400,
   requirement_missing: 500,

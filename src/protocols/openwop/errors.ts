@@ -24,6 +24,7 @@ export const OPENWOP_ANSWERS = {
   call_not_found: NOT_FOUND,
   tool_not_found: NOT_FOUND,
   session_not_found: NOT_FOUND,
+  run_not_found: NOT_FOUND,
   not_authorized: { status: 403, error: 'forbidden' },
   input_invalid: INVALID,
   requirement_missing: { status: 400, error: 'credential_required' },

@@ -6,7 +6,7 @@ export interface OpenwopCapabilities {
   readonly toolCatalog?: boolean
   /** `?view=compact`. Default on. */
   readonly compactView?: boolean
-  /** Whether every stateful use of a tool is bracketed by `tool.session.*` (C3). Default off. */
+  /** `/v1/sessions`; every stateful use of a tool is bracketed by `tool.session.*` (C3). Default on. */
   readonly sessionLifecycle?: boolean
   /** Further families at the document's root, by name: `toolHooks`, `authorization` … (C4). */
   readonly families?: Readonly<Record<string, JsonObject>>
@@ -15,6 +15,8 @@ export interface OpenwopCapabilities {
 export interface OpenwopOptions {
   readonly serverVersion: string
   readonly capabilities?: OpenwopCapabilities
+  /** Serve what the public conformance suite drives (OWP-100 to OWP-102). Never in production. */
+  readonly testSeams?: boolean
 }
 
 /** The same with every default filled in. */
@@ -29,7 +31,7 @@ export function openwopSettings({ serverVersion, capabilities = {} }: OpenwopOpt
     capabilities: {
       toolCatalog: capabilities.toolCatalog ?? true,
       compactView: capabilities.compactView ?? true,
-      sessionLifecycle: capabilities.sessionLifecycle ?? false,
+      sessionLifecycle: capabilities.sessionLifecycle ?? true,
       families: capabilities.families ?? {},
     },
   }

@@ -4,16 +4,22 @@ import { catalogRoutes } from './catalog-routes.ts'
 import { discoveryRoute } from './discovery.ts'
 import { openApiRoute } from './openapi.ts'
 import { type OpenwopOptions, openwopSettings } from './options.ts'
+import { runRoutes } from './run-routes.ts'
+import { seamRoutes } from './seam-routes.ts'
+import { sessionRoutes } from './session-routes.ts'
 import { API_ROOT } from './wire.ts'
 
 /** The openwop side of the server: what `options.capabilities` turns on is served and advertised, nothing else. */
 export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readonly HttpRoute[] {
   const settings = openwopSettings(options)
-  const { toolCatalog, compactView } = settings.capabilities
+  const { toolCatalog, compactView, sessionLifecycle } = settings.capabilities
   return [
     discoveryRoute(gateway, settings),
     { ...openApiRoute(settings), owns: API_ROOT },
-    // Without it the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
+    ...runRoutes(gateway),
+    ...(options.testSeams === true ? seamRoutes(gateway) : []),
+    // Without them the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
+    ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
     ...(toolCatalog ? catalogRoutes(gateway, { compactView }) : []),
   ]
 }

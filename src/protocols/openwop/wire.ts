@@ -9,6 +9,11 @@ export const API_ROOT = '/v1'
 export const OPENAPI_PATH = '/v1/openapi.json'
 export const TOOLS_PATH = '/v1/tools'
 export const TOOL_PATH = '/v1/tools/:toolId'
+export const RUN_PATH = '/v1/runs/:runId'
+export const RUN_EVENTS_PATH = '/v1/runs/:runId/events'
+export const RUN_POLL_PATH = '/v1/runs/:runId/events/poll'
+export const SESSIONS_PATH = '/v1/sessions'
+export const SESSION_PATH = '/v1/sessions/:sessionId'
 
 const SOURCES = {
   'node-pack': true,
@@ -50,6 +55,18 @@ export interface WireCompactToolDescriptor {
   readonly title?: string
   readonly description: string
   readonly inputSchema?: JsonObject
+}
+
+/** One event of a run, closed (§6.3). */
+export interface WireRunEvent {
+  readonly eventId: string
+  readonly runId: string
+  readonly type: 'agent.toolCalled' | 'agent.toolReturned' | 'tool.session.opened' | 'tool.session.closed'
+  readonly sequence: number
+  readonly timestamp: string
+  /** Record of the call. */
+  readonly nodeId?: string
+  readonly payload: JsonObject
 }
 
 /** Every body that is not a 2xx, flat and closed (§6.6, OWP-95). */

@@ -21,6 +21,7 @@ export const OTC_ANSWERS = {
   call_not_found: { status: 404, retry: false },
   tool_not_found: REFUSED,
   session_not_found: REFUSED,
+  run_not_found: REFUSED,
   not_authorized: REFUSED,
   input_invalid: { status: 422, retry: false },
   requirement_missing: REFUSED,
