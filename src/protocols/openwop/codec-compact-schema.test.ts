@@ -197,7 +197,8 @@ function schemas(): fc.Arbitrary<JsonObject> {
     minItems: fc.nat(1),
     contains: leaf,
     minContains: fc.nat(1),
-    maxContains: fc.nat(1),
+    // Never below `minContains`: beside `prefixItems` Ajv then takes an empty list, which nothing can fit.
+    maxContains: fc.constant(1),
   }).map((members): JsonObject => ({ type: 'array', ...members }))
   const record = (value: fc.Arbitrary<JsonValue>) =>
     sparse({
