@@ -1,9 +1,11 @@
 import type { ContenderName } from './contenders.ts'
 import type { LoadResult } from './load-result.ts'
 import type { CatalogMeasurement } from './measure-catalog.ts'
+import { FOLLOWERS, type FollowersMeasurement } from './measure-followers.ts'
 import type { PrincipalsMeasurement } from './measure-principals.ts'
 import type {
   CatalogRow,
+  FollowersRow,
   PrincipalsMemoryRow,
   PrincipalsRow,
   RatioRow,
@@ -18,6 +20,7 @@ export interface Measurements {
   readonly rounds: readonly ReadonlyMap<ContenderName, LoadResult>[]
   readonly catalogs: readonly CatalogMeasurement[]
   readonly principals: readonly PrincipalsMeasurement[]
+  readonly followers: readonly FollowersMeasurement[]
 }
 
 /** One line of the table. */
@@ -41,6 +44,7 @@ export function reportLine(name: RowName, row: Row, measured: Measurements): Lin
   if (row.kind === 'spread') return { row: name, ...reportSpread(row, measured) }
   if (row.kind === 'principals') return { row: name, ...reportPrincipals(row, measured) }
   if (row.kind === 'principalsMemory') return { row: name, ...reportMemory(row, measured) }
+  if (row.kind === 'followers') return { row: name, ...reportFollowers(row, measured) }
   return { row: name, ...reportCatalog(row, measured) }
 }
 
@@ -101,6 +105,20 @@ function reportMemory({ title, atMost }: PrincipalsMemoryRow, measured: Measurem
     ratio,
     target: `≤ ${atMost.toFixed(2)}`,
     passed: ratio.median <= atMost,
+  }
+}
+
+function reportFollowers({ title }: FollowersRow, { followers }: Measurements): Body {
+  return {
+    title,
+    requestsPerSecond: median(followers.map(({ eventsPerSecond }) => eventsPerSecond)),
+    p50Ms: median(followers.map(({ p50Ms }) => p50Ms)),
+    p99Ms: median(followers.map(({ p99Ms }) => p99Ms)),
+    cpuMicroseconds: undefined,
+    againstRequestsPerSecond: undefined,
+    ratio: undefined,
+    target: 'all, once, in order',
+    passed: followers.every(({ complete }) => complete === FOLLOWERS.readers),
   }
 }
 

@@ -42,7 +42,13 @@ export interface PrincipalsMemoryRow {
   readonly atMost: number
 }
 
-export type Row = RatioRow | SpreadRow | CatalogRow | PrincipalsRow | PrincipalsMemoryRow
+/** Readers that follow one run, each of which must get every event once and in order. */
+export interface FollowersRow {
+  readonly kind: 'followers'
+  readonly title: string
+}
+
+export type Row = RatioRow | SpreadRow | CatalogRow | PrincipalsRow | PrincipalsMemoryRow | FollowersRow
 
 /** What is promised, row by row. */
 export const ROWS = {
@@ -126,6 +132,7 @@ export const ROWS = {
     // A thousand keys that were good once, and nothing else: a body kept for each caller would be 250 times as much.
     atMost: 1.25,
   },
+  followers: { kind: 'followers', title: '1 000 SSE readers of one run, 100 calls in it; events/s, lag' },
   keyed: {
     kind: 'ratio',
     title: 'SQLite, every call with its own call id, against bare',

@@ -2,6 +2,7 @@ import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { formatTable } from './format-table.ts'
 import { type CatalogMeasurement, measureCatalog } from './measure-catalog.ts'
+import { type FollowersMeasurement, measureFollowers } from './measure-followers.ts'
 import { measurePrincipals, type PrincipalsMeasurement } from './measure-principals.ts'
 import { measureRound, type Timing } from './measure-round.ts'
 import { type Measurements, reportLine } from './report.ts'
@@ -52,6 +53,7 @@ async function measureAll(options: Options): Promise<Measurements> {
   const rounds: Measurements['rounds'][number][] = []
   const catalogs: CatalogMeasurement[] = []
   const principals: PrincipalsMeasurement[] = []
+  const followers: FollowersMeasurement[] = []
   for (let round = 1; round <= ROUNDS; round += 1) {
     const say = (step: string) => progress(`round ${round} of ${ROUNDS}: ${step}`)
     rounds.push(await measureRound(names, options.timing, say))
@@ -63,9 +65,13 @@ async function measureAll(options: Options): Promise<Measurements> {
       say('principals')
       principals.push(await measurePrincipals(options.timing.sliceMs * 2))
     }
+    if (rows.some((row) => row.kind === 'followers')) {
+      say('followers')
+      followers.push(await measureFollowers())
+    }
   }
   progress('')
-  return { rounds, catalogs, principals }
+  return { rounds, catalogs, principals, followers }
 }
 
 /** One line that is written over, and only where somebody watches. */

@@ -1,0 +1,76 @@
+import { addCall } from './bench-request.ts'
+import { startBenchServer } from './bench-server.ts'
+import { CONTENDERS } from './contenders.ts'
+import { EventReader, type ReadEvents } from './event-reader.ts'
+import { percentile } from './statistics.ts'
+
+const READERS = 1_000
+const CALLS = 100
+const RUN = 'followed'
+const PATH = `/v1/runs/${RUN}`
+
+export interface FollowersMeasurement {
+  /** Events handed to readers per second, while calls are made. */
+  readonly eventsPerSecond: number
+  /** From the reply of a call to the arrival of its last event at a reader. */
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Readers that got every event once and in order. */
+  readonly complete: number
+}
+
+export const FOLLOWERS = { readers: READERS, events: 2 * (CALLS + 1) } as const
+
+/** A thousand readers of one run, from before its second call until it has ended. */
+export async function measureFollowers(): Promise<FollowersMeasurement> {
+  const server = await startBenchServer(CONTENDERS.sqlite.command, [])
+  try {
+    const { headers, body } = addCall()
+    const url = `http://127.0.0.1:${server.port}`
+    const call = async (): Promise<number> => {
+      const reply = await fetch(`${url}/tools/call`, {
+        method: 'POST',
+        headers: { ...headers, 'collet-run': RUN },
+        body: JSON.stringify(body),
+      })
+      await reply.arrayBuffer()
+      return performance.now()
+    }
+    await call()
+    const { 'content-type': _, ...credential } = headers
+    const readers = Array.from(
+      { length: READERS },
+      () => new EventReader(server.port, `${PATH}/events`, credential),
+    )
+    await Promise.all(readers.map(({ opened }) => opened))
+    const startedMs = performance.now()
+    const repliesMs: number[] = []
+    for (let made = 0; made < CALLS; made += 1) repliesMs.push(await call())
+    await fetch(`${url}${PATH}`, { method: 'DELETE', headers: credential })
+    return summarize(await Promise.all(readers.map(({ ended }) => ended)), { startedMs, repliesMs })
+  } finally {
+    await server.stop()
+  }
+}
+
+function summarize(
+  read: readonly ReadEvents[],
+  { startedMs, repliesMs }: { readonly startedMs: number; readonly repliesMs: readonly number[] },
+): FollowersMeasurement {
+  // The first call was made before anybody read, so its events tell nothing about time.
+  const lags = read.flatMap(({ arrivalsMs }) =>
+    repliesMs.map((replyMs, call) => Math.max(0, (arrivalsMs[2 * call + 3] ?? Number.NaN) - replyMs)),
+  )
+  const sorted = Float64Array.from(lags).sort()
+  const lastMs = Math.max(...read.map(({ arrivalsMs }) => arrivalsMs.at(-1) ?? Number.NaN))
+  return {
+    eventsPerSecond: (READERS * 2 * CALLS) / ((lastMs - startedMs) / 1_000),
+    p50Ms: percentile(sorted, 0.5),
+    p99Ms: percentile(sorted, 0.99),
+    complete: read.filter(isComplete).length,
+  }
+}
+
+function isComplete({ sequences }: ReadEvents): boolean {
+  return sequences.length === FOLLOWERS.events && sequences.every((sequence, place) => sequence === place)
+}
