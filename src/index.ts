@@ -8,13 +8,19 @@ export { DefinitionError } from '#core/finding'
 export type { JsonObject, JsonValue } from '#core/json'
 export type { CallError, Failure, Outcome, Success } from '#core/outcome'
 export type { Principal } from '#core/principal'
+export type { RunEvent } from '#core/runs/run-event'
+export type { RunPage } from '#core/runs/run-view'
 export { Secret } from '#core/secret'
-export type { Tool, ToolContext, ToolPolicy, ToolRequirements } from '#core/tool'
-export type { PolicyDefinition, ToolDefinition } from '#core/tool-definition'
+export type { SessionContext } from '#core/sessions/session-context'
+export type { OpenedSession } from '#core/sessions/session-request'
+export type { StatefulContext, Tool, ToolContext, ToolPolicy, ToolRequirements } from '#core/tool'
+export type { PolicyDefinition, SessionDefinition, ToolDefinition } from '#core/tool-definition'
 export type {
   GatewayCallOptions,
   GatewayOptions,
   GatewayOutcome,
+  GatewayRunOptions,
+  GatewaySessionOptions,
   InProcessGateway,
   ServeOptions,
 } from '#server/create-gateway'

@@ -10,6 +10,10 @@ export interface CallOptions {
   readonly callId?: string | undefined
   /** Joins several calls in the server's logs and traces. */
   readonly traceId?: string | undefined
+  /** The run to belong to, on servers of this package: its events tell of all its calls. */
+  readonly runId?: string | undefined
+  /** The session whose state to use, as `POST /v1/sessions` gave it. */
+  readonly sessionId?: string | undefined
   /** Whom the call is for. */
   readonly userId?: string | undefined
   /** Stops waiting. The server may still finish the call. */

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '#core/json'
-import { CALL_ID_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
+import { CALL_ID_HEADER, callPlaceHeaders, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
 import { readAnswer, readStatus } from '#protocols/opentool/codec-client-answer'
 import type { FunctionCall } from '#protocols/opentool/codec-convert-openai'
 import { serverBaseUrl } from '#protocols/opentool/codec-document-server'
@@ -17,6 +17,10 @@ export interface OpenToolCallOptions {
   readonly timeoutMs?: number | undefined
   /** Servers of this package run a call with a known key once; others ignore it. */
   readonly idempotencyKey?: string | undefined
+  /** The run to belong to, on servers of this package. */
+  readonly runId?: string | undefined
+  /** The session whose state to use. */
+  readonly sessionId?: string | undefined
   /** Whom the call is for. Read by servers of this package, like the next two. */
   readonly userId?: string | undefined
   /** By authorization requirement id. */
@@ -122,7 +126,7 @@ export function callSending(
 
 function callHeaders(
   { server }: ClientSettings,
-  { idempotencyKey, userId, tokens, secrets }: OpenToolCallOptions,
+  { idempotencyKey, runId, sessionId, userId, tokens, secrets }: OpenToolCallOptions,
 ): Readonly<Record<string, string>> {
   const hasCredentials = Object.keys({ ...tokens, ...secrets }).length > 0
   if (hasCredentials && !server.mayCarryCredentials) {
@@ -135,6 +139,7 @@ function callHeaders(
   }
   return {
     ...(idempotencyKey === undefined ? {} : { [IDEMPOTENCY_KEY_HEADER]: idempotencyKey }),
+    ...callPlaceHeaders({ runId, sessionId }),
     ...encodeRequirements({ userId, tokens, secrets }),
   }
 }

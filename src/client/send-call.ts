@@ -1,3 +1,4 @@
+import { callPlaceHeaders } from '#protocols/call-headers'
 import { isRouteMiss } from '#protocols/otc/codec-client-reply'
 import { buildCallBody } from '#protocols/otc/codec-client-request'
 import type { CallPath } from '#protocols/otc/codec-client-wire'
@@ -38,7 +39,7 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
   const sending = {
     method: 'POST' as const,
     url: settings.server.base + path,
-    headers: target.headers,
+    headers: async () => ({ ...(await target.headers()), ...callPlaceHeaders(run.options) }),
     body: JSON.stringify(body),
   }
   const rules = { settings, signal, timeoutMs, progress, dedupes: isDeduplicated(run) }

@@ -28,7 +28,11 @@ describe('toSettings', () => {
 
   it('hands the openwop switches on', () => {
     expect(settingsOf({}).openwop).toEqual({ catalog: true, compactView: true, sessions: true })
-    expect(settingsOf({ openwop: { catalog: false } }).openwop).toEqual({ catalog: false, compactView: true, sessions: true })
+    expect(settingsOf({ openwop: { catalog: false } }).openwop).toEqual({
+      catalog: false,
+      compactView: true,
+      sessions: true,
+    })
   })
 
   it('lets flags win; their paths are relative to the working folder', () => {

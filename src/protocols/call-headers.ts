@@ -33,6 +33,17 @@ export function readCallPlace(
   }
 }
 
+/** The same headers as a client sends them. */
+export function callPlaceHeaders(place: {
+  readonly runId?: string | undefined
+  readonly sessionId?: string | undefined
+}): Record<string, string> {
+  return {
+    ...(place.runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(place.runId) }),
+    ...(place.sessionId === undefined ? undefined : { [SESSION_HEADER]: place.sessionId }),
+  }
+}
+
 /** What every answer to a call says besides its body (rule 6): its id, its run, and how it failed. */
 export function callReplyHeaders({ callId, runId, outcome }: CallReply): Record<string, string> {
   return {

@@ -14,7 +14,10 @@ import type { JsonValue } from '#core/json'
 import type { Failure, Outcome, Success } from '#core/outcome'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { ANONYMOUS, type Principal } from '#core/principal'
+import { checkRunId } from '#core/runs/run-id'
+import type { RunPage } from '#core/runs/run-view'
 import { Secret } from '#core/secret'
+import type { OpenedSession, SessionRequest } from '#core/sessions/session-request'
 import type { Tool } from '#core/tool'
 import { parseToolRef } from '#core/tool-id'
 import type { RunningServer } from './start-server.ts'
@@ -29,6 +32,10 @@ export interface GatewayCallOptions {
   readonly key?: string
   readonly principal?: Principal
   readonly traceId?: string
+  /** The run to belong to; its events tell of all its calls. Default: a run of its own. */
+  readonly runId?: string
+  /** The session whose state to use, as `openSession` gave it. */
+  readonly sessionId?: string
   readonly userId?: string
   /** By authorization requirement id. */
   readonly tokens?: Readonly<Record<string, string>>
@@ -49,7 +56,28 @@ export interface InProcessGateway {
   tools(principal?: Principal): readonly Tool[]
   /** Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
+  /** State of a stateful tool, kept for calls that name the session. Throws a `ToolError` when there can be none. */
+  openSession(session: GatewaySessionOptions): Promise<OpenedSession>
+  /** `false` when the principal has no such session. */
+  closeSession(sessionId: string, principal?: Principal): Promise<boolean>
+  /** What happened in a run after an event, without contents; `undefined` when the principal has no such run. */
+  readRun(runId: string, options?: GatewayRunOptions): Promise<RunPage | undefined>
+  /** Closes its sessions and lets nothing new begin in it; `false` when the principal has no such run. */
+  endRun(runId: string, principal?: Principal): Promise<boolean>
   close(): Promise<void>
+}
+
+export interface GatewaySessionOptions extends SessionRequest {
+  readonly principal?: Principal
+}
+
+export interface GatewayRunOptions {
+  readonly principal?: Principal
+  /** The last sequence you have; default none. */
+  readonly after?: number
+  /** How long to wait for something new; default not at all. */
+  readonly waitMs?: number
+  readonly signal?: AbortSignal
 }
 
 const GRACE_MS = 10_000
@@ -86,12 +114,24 @@ export async function createGateway(
         input: readInput(input),
         key: call.key === undefined ? undefined : checkCallKey(call.key),
         traceId: call.traceId,
+        ...(call.runId === undefined ? {} : { runId: checkRunId(call.runId) }),
+        ...(call.sessionId === undefined ? {} : { sessionId: call.sessionId }),
         userId: call.userId,
         tokens: toSecrets(call.tokens),
         secrets: toSecrets(call.secrets),
       })
       return withValue(outcome)
     },
+    async openSession({ principal = ANONYMOUS, runId, ...request }) {
+      return await desk.openSession(principal, {
+        ...request,
+        ...(runId === undefined ? {} : { runId: checkRunId(runId) }),
+      })
+    },
+    closeSession: (sessionId, principal = ANONYMOUS) => desk.closeSession(principal, sessionId),
+    readRun: (runId, { principal = ANONYMOUS, after = -1, waitMs = 0, signal } = {}) =>
+      desk.readRun(principal, { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }),
+    endRun: (runId, principal = ANONYMOUS) => desk.endRun(principal, runId),
     close: () => close(GRACE_MS),
   }
 }

@@ -18,10 +18,13 @@ export class LiveSession implements SessionContext {
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
   state: unknown
+  /** `open` gave its state, so `close` has something to end. */
+  isOpen = false
   /** Set when it takes no calls any more. */
   closing: Promise<void> | undefined
   readonly #onIdle: () => void
   #idle: NodeJS.Timeout | undefined
+  #oldest: NodeJS.Timeout | undefined
 
   constructor(parts: {
     readonly sessionId: string
@@ -60,7 +63,13 @@ export class LiveSession implements SessionContext {
     this.#idle = setTimeout(this.#onIdle, this.tool.session?.idleMs ?? 0).unref()
   }
 
+  /** Ends it at the latest after this long, whatever happens in it. */
+  limit(mostMs: number, end: () => void): void {
+    this.#oldest = setTimeout(end, mostMs).unref()
+  }
+
   stopCounting(): void {
     clearTimeout(this.#idle)
+    clearTimeout(this.#oldest)
   }
 }

@@ -11,6 +11,7 @@ import type { SessionOutcome } from '#core/runs/run-event'
 import type { RunFeed } from '#core/runs/run-feed'
 import type { Tool } from '#core/tool'
 import { LiveSession } from './live-session.ts'
+import { sessionEnded } from './session-ended.ts'
 import type { OpenedSession, SessionRequest } from './session-request.ts'
 import { within } from './within.ts'
 
@@ -146,7 +147,12 @@ export class Sessions {
       await this.#close(session, 'not opened')
       throw isToolError(error) ? error : notOpened(tool)
     }
-    setTimeout(() => this.#closeInBackground(session, 'too old'), LONGEST_MS).unref()
+    if (session.closing !== undefined) {
+      await this.#closeState(session, tool)
+      throw sessionEnded()
+    }
+    session.limit(LONGEST_MS, () => this.#closeInBackground(session, 'too old'))
+    session.isOpen = true
     session.rest()
   }
 
@@ -176,7 +182,7 @@ export class Sessions {
     const running = [...calls]
     for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
     await Promise.all(running.map(({ done }) => done))
-    if (reason !== 'not opened') await this.#closeState(session, tool)
+    if (session.isOpen) await this.#closeState(session, tool)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
       const { tenant, run } = place
