@@ -89,6 +89,7 @@ export class MemoryStore implements Store {
     if (row !== undefined) return this.#nextTurn({ kind: 'found', record: { ...row } })
     const { place, session, tenant, principal, record, atMs } = call
     const run = place?.run ?? (session === undefined ? undefined : record)
+    this.#checkRoom()
     if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) {
       return this.#nextTurn({ kind: 'run_ended' })
     }
@@ -234,8 +235,8 @@ export class MemoryStore implements Store {
     return this.#sessions.beginClose(address)
   }
 
-  closeSession({ sessionId }: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
-    const closed = this.#sessions.close(sessionId, outcome, atMs)
+  closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
+    const closed = this.#sessions.close(address, outcome, atMs)
     if (closed !== undefined) this.#append(closed)
     return closed !== undefined
   }
@@ -286,6 +287,8 @@ export class MemoryStore implements Store {
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
       if (!keepsKey) {
         this.#rows.delete(row.record)
+        // Whoever takes the key next begins a run anew.
+        if (row.run === row.record) this.#runs.remove(row.record)
         this.#bytes -= BYTES_PER_CALL
       }
       this.#bytes -= outcomeBytes(row.outcome)

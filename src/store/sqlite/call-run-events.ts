@@ -1,5 +1,6 @@
 import type { RunPosition } from '#core/journal/run-position'
 import type { Outcome } from '#core/outcome'
+import type { SessionAddress } from '#core/ports/session-store'
 import type { Attempt, CallRecord, CallSession, NewCall } from '#core/ports/store'
 import type { CallLabel } from '#core/runs/run-event'
 import {
@@ -80,13 +81,14 @@ export class CallRunEvents {
   }
 
   /** Called after the call's own end, so that the bracket closes last (OWP-41). */
-  endSession(group: OpenGroup, { session }: Attempt, outcome: Outcome, atMs: number): void {
+  endSession(group: OpenGroup, { tenant, session }: Attempt, outcome: Outcome, atMs: number): void {
     if (session?.isOwn !== true) return
-    this.#sessions.close(group, session.sessionId, ownSessionOutcome(outcome), atMs)
+    const { sessionId } = session
+    this.#sessions.close(group, { tenant, sessionId }, ownSessionOutcome(outcome), atMs)
   }
 
-  closeCutSession(group: OpenGroup, sessionId: string | undefined, atMs: number): void {
-    if (sessionId !== undefined) this.#sessions.close(group, sessionId, 'failed', atMs)
+  closeCutSession(group: OpenGroup, address: SessionAddress, atMs: number): void {
+    this.#sessions.close(group, address, 'failed', atMs)
   }
 
   /** Ends an attempt that nobody will end any more; its call must have a run. */

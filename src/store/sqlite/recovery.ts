@@ -98,7 +98,10 @@ export class Recovery {
   /** `true` while there are more. */
   #closeSessions(group: OpenGroup, dead: DeadWriter, nowMs: number): boolean {
     const rows = this.#database.all('openSessionsOf', dead.no, MOST_AT_ONCE)
-    for (const row of rows) this.#sessions.close(group, text(row, 'id'), 'failed', nowMs)
+    for (const row of rows) {
+      const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
+      this.#sessions.close(group, address, 'failed', nowMs)
+    }
     return rows.length === MOST_AT_ONCE
   }
 }
