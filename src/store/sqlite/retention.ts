@@ -26,9 +26,9 @@ export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forg
   const { database } = place
   const { nowMs, policy, chainKey } = forgetting
   const calls = forgetResults(place, nowMs - policy.resultsMs)
+  const runs = forgetRuns(place, nowMs - policy.journalMs)
   const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
-  const runs = forgetRuns(place, nowMs - policy.journalMs)
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
   return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP || runs >= STEP
