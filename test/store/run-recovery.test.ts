@@ -165,27 +165,29 @@ describe('recovery of what ran in a session', () => {
   })
 
   it.each([500, 1_100])('OWP-41: %i sessions and calls of one writer all end in order', async (count) => {
-    const calls = Array.from({ length: count }, (_, index) =>
-      sampleCall({ record: `r${index}`, place: PLACE, session: { sessionId: `s${index}`, isOwn: true } }),
+    const ids = Array.from({ length: count }, (_, index) => `s${String(index).padStart(5, '0')}`)
+    // Calls and sessions are in opposite order, so no first page of one is the first page of the other.
+    const calls = ids.map((sessionId, index) =>
+      sampleCall({ record: `r${ids.at(-1 - index)}`, place: PLACE, session: { sessionId, isOwn: false } }),
     )
     const store = await afterDeath(async (dead) => {
-      await Promise.all(calls.map((call) => dead.claim(call)))
-      await Promise.all(calls.map(({ record }) => dead.openSession(sampleSession(`named ${record}`))))
+      await Promise.all(ids.map((sessionId) => dead.openSession(sampleSession(sessionId))))
+      await Promise.all(calls.toReversed().map((call) => dead.claim(call)))
     })
     await store.recover(5_000)
     const events = await gistOfRun(store, RUN)
-    expect(events).toHaveLength(6 * count)
-    expect(new Set(events).size).toBe(events.length)
+    expect(events).toHaveLength(4 * count)
     const places = new Map(events.map((event, index) => [event, index]))
+    expect(places.size).toBe(events.length)
     for (const { record, session } of calls) {
       const order = [
+        `opened ${session?.sessionId}`,
         `called ${record} 1`,
         `returned ${record} 1 session_lost`,
         `closed ${session?.sessionId} failed`,
       ].map((event) => places.get(event) ?? -1)
       expect(order).toEqual(order.toSorted((left, right) => left - right))
       expect(order).not.toContain(-1)
-      expect(places.has(`closed named ${record} failed`)).toBe(true)
     }
     expect(await store.recover(6_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
     expect(store.findRun(PLACE)?.open).toBe(0)
