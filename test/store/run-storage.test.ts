@@ -104,7 +104,8 @@ describe('what lies in the files', () => {
       session: { sessionId: 'ses_1', isOwn: true },
     })
     await store.openSession(sampleSession('ses_2', { place: secret.place }))
-    for (const call of [named, own]) {
+    const alone = sampleCall({ ...secret, record: 'alone', place: undefined })
+    for (const call of [named, own, alone]) {
       await store.claim(call)
       const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
       await store.finish({ run: attemptAt(call, 1), ...end })
