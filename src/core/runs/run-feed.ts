@@ -3,13 +3,17 @@ import type { RunPage, RunQuery } from './run-view.ts'
 /** How soon events that another process wrote are seen. */
 const POLL_MS = 500
 
+type Page = Promise<RunPage | undefined>
+
 /** Reads one page of one run. */
-export type ReadPage = (after: number) => Promise<RunPage | undefined>
+export type ReadPage = (after: number) => Page
 
 interface Watch {
   readonly wake: Set<() => void>
-  readonly pages: Map<number, Promise<RunPage | undefined>>
+  readonly pages: Map<number, Page>
   readonly timer: NodeJS.Timeout
+  /** How many have asked and are not answered yet. */
+  readers: number
 }
 
 /**
@@ -18,6 +22,7 @@ interface Watch {
  */
 export class RunFeed {
   readonly #watched = new Map<string, Watch>()
+  #isClosed = false
 
   /** Something was committed in this run. */
   notify(run: string): void {
@@ -27,19 +32,20 @@ export class RunFeed {
 
   /** The next page, as soon as it has something to say or the reader's patience is over. */
   async read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
-    const { after, waitMs, signal } = query
-    const endsAtMs = performance.now() + waitMs
-    for (;;) {
-      const watch = waitMs > 0 ? this.#watch(run) : this.#watched.get(run)
-      const page = await (watch === undefined ? readPage(after) : sharedPage(watch, after, readPage))
-      if (page === undefined || page.events.length > 0 || page.isComplete) return page
-      const leftMs = endsAtMs - performance.now()
-      if (watch === undefined || leftMs <= 0 || signal?.aborted === true) return page
-      await nextChange(watch, leftMs, signal)
+    const { after, waitMs } = query
+    const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
+    if (watch === undefined) return await readPage(after)
+    watch.readers += 1
+    try {
+      return await this.#follow(watch, query, readPage)
+    } finally {
+      watch.readers -= 1
     }
   }
 
+  /** Whoever waits is answered with what it has; nobody waits from here on. */
   close(): void {
+    this.#isClosed = true
     for (const watch of this.#watched.values()) {
       clearInterval(watch.timer)
       renew(watch)
@@ -47,18 +53,37 @@ export class RunFeed {
     this.#watched.clear()
   }
 
+  async #follow(
+    watch: Watch,
+    { after, waitMs, signal }: Omit<RunQuery, 'runId'>,
+    readPage: ReadPage,
+  ): Promise<RunPage | undefined> {
+    const endsAtMs = performance.now() + waitMs
+    for (;;) {
+      const shared = sharedPage(watch, after, readPage)
+      const page = await shared
+      if (page === undefined || page.events.length > 0 || page.isComplete) return page
+      const leftMs = endsAtMs - performance.now()
+      if (leftMs <= 0 || signal?.aborted === true || this.#isClosed) return page
+      // A page that was renewed while it was read may lack what is there by now.
+      if (watch.pages.get(after) !== shared) continue
+      await nextChange(watch, leftMs, signal)
+      if (this.#isClosed) return page
+    }
+  }
+
   #watch(run: string): Watch {
     const known = this.#watched.get(run)
     if (known !== undefined) return known
     const timer = setInterval(() => {
-      if (watch.wake.size > 0) {
+      if (watch.readers > 0) {
         renew(watch)
         return
       }
       clearInterval(timer)
       this.#watched.delete(run)
     }, POLL_MS).unref()
-    const watch: Watch = { wake: new Set(), pages: new Map(), timer }
+    const watch: Watch = { wake: new Set(), pages: new Map(), timer, readers: 0 }
     this.#watched.set(run, watch)
     return watch
   }
@@ -72,11 +97,15 @@ function renew({ wake, pages }: Watch): void {
   for (const look of waiting) look()
 }
 
-function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Promise<RunPage | undefined> {
+/** Failures are shared by those who wait for them, and not kept. */
+function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Page {
   const known = pages.get(after)
   if (known !== undefined) return known
   const page = readPage(after)
   pages.set(after, page)
+  page.catch(() => {
+    if (pages.get(after) === page) pages.delete(after)
+  })
   return page
 }
 
