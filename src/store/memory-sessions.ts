@@ -67,9 +67,12 @@ export class MemorySessions {
     return { type: 'session.closed', at: atMs, ...ids, ...position, outcome }
   }
 
-  purge(beforeMs: number): void {
+  /** Gives how many were forgotten. */
+  purge(beforeMs: number): number {
+    const before = this.#sessions.size
     for (const [id, { closedAtMs }] of this.#sessions) {
       if (closedAtMs !== undefined && closedAtMs < beforeMs) this.#sessions.delete(id)
     }
+    return before - this.#sessions.size
   }
 }
