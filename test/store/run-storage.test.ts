@@ -202,6 +202,20 @@ describe('a database of schema version 1', () => {
     expect(folder.open().find(done)).toEqual(replayed)
   })
 
+  it('OWP-46: settling an old ambiguous call does not change what its run told', async () => {
+    const call = old('ambiguous')
+    writeVersionOne(folder.path, folder.masterKey, [
+      { call, state: 'ambiguous', attempt: 1, outcome: undefined },
+    ])
+    const store = folder.open()
+    const found = store.find(call)
+    if (found === undefined) throw new Error('no call')
+    const settlement = { as: 'succeeded', valueJson: '1', error: undefined, who: 'op', why: 'x' } as const
+    await store.settle({ ...settlement, record: 'ambiguous', atMs: 6_000 })
+    expect(store.find(call)).toMatchObject({ state: 'succeeded', run: 'ambiguous' })
+    expect(await eventsOf(store, 'ambiguous')).toEqual(ownRunEvents(found))
+  })
+
   it('opens in two processes at once', () => {
     writeVersionOne(folder.path, folder.masterKey, [])
     const [left, right] = [folder.open(), folder.open()]

@@ -31,7 +31,7 @@ import {
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
 import { integer, optionalInteger, type Row, text } from '#store/sql/row'
-import { type CallRunEvents, runOf } from './call-run-events.ts'
+import { type CallRunEvents, runOf, toldByRow } from './call-run-events.ts'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
 import type { RunChanges } from './run-changes.ts'
@@ -193,6 +193,8 @@ export class CallChanges {
       this.#database.run('deleteCall', settlement.record)
       this.#runs.remove(settlement.record)
     } else {
+      // Calls from before there were runs: what was told of their end does not change with their outcome.
+      this.#runEvents.keep(row, toldByRow(row, 'ambiguous'))
       const outcome = settledOutcome(settlement)
       const slice: Slice | typeof NO_SLICE =
         outcome === undefined
