@@ -54,21 +54,25 @@ export class MemorySessions {
   }
 
   /** `undefined` when it was closed already. */
-  close(sessionId: string, outcome: SessionOutcome, atMs: number): SessionChanged | undefined {
+  close(address: SessionAddress, outcome: SessionOutcome, atMs: number): SessionChanged | undefined {
+    const { tenant, sessionId } = address
     const found = this.#sessions.get(sessionId)
-    if (found === undefined || found.state === 'closed') return undefined
+    if (found?.tenant !== tenant || found.state === 'closed') return undefined
     found.state = 'closed'
     found.outcome = outcome
     found.closedAtMs = atMs
-    const { tenant, principal, tool, toolId, run } = found
+    const { principal, tool, toolId, run } = found
     const position = this.#runs.append(run, { type: 'session.closed', sessionId, toolId, outcome }, atMs)
     const ids = { session: sessionId, tenant, principal, tool }
     return { type: 'session.closed', at: atMs, ...ids, ...position, outcome }
   }
 
-  purge(beforeMs: number): void {
+  /** Gives how many were forgotten. */
+  purge(beforeMs: number): number {
+    const before = this.#sessions.size
     for (const [id, { closedAtMs }] of this.#sessions) {
       if (closedAtMs !== undefined && closedAtMs < beforeMs) this.#sessions.delete(id)
     }
+    return before - this.#sessions.size
   }
 }

@@ -43,6 +43,8 @@ import { settledOutcome } from './settled-outcome.ts'
 
 /** Rough heap cost of one call with its events, without its result. */
 const BYTES_PER_CALL = 2_048
+/** The same of a session with its two events. */
+const BYTES_PER_SESSION = 2_048
 const PURGE_STEP = 1_000
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -63,9 +65,7 @@ export class MemoryStore implements Store {
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
   readonly #runs = new MemoryRuns()
   readonly #sessions = new MemorySessions(this.#runs, this.writer)
-  readonly #runEvents = new MemoryRunEvents(this.#runs, (own) =>
-    this.#append(this.#sessions.open(own, 'closing')),
-  )
+  readonly #runEvents = new MemoryRunEvents(this.#runs, (own) => this.#openSession(own, 'closing'))
   readonly #acknowledged: (() => void)[] = []
   #lastGroup = -1
   #bytes = 0
@@ -89,6 +89,7 @@ export class MemoryStore implements Store {
     if (row !== undefined) return this.#nextTurn({ kind: 'found', record: { ...row } })
     const { place, session, tenant, principal, record, atMs } = call
     const run = place?.run ?? (session === undefined ? undefined : record)
+    this.#checkRoom()
     if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) {
       return this.#nextTurn({ kind: 'run_ended' })
     }
@@ -225,8 +226,9 @@ export class MemoryStore implements Store {
   }
 
   openSession(session: NewSession): 'opened' | 'run_ended' {
+    this.#checkRoom()
     if (!this.#runs.open(session.place, session.atMs)) return 'run_ended'
-    this.#append(this.#sessions.open(session, 'open'))
+    this.#openSession(session, 'open')
     return 'opened'
   }
 
@@ -234,8 +236,8 @@ export class MemoryStore implements Store {
     return this.#sessions.beginClose(address)
   }
 
-  closeSession({ sessionId }: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
-    const closed = this.#sessions.close(sessionId, outcome, atMs)
+  closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
+    const closed = this.#sessions.close(address, outcome, atMs)
     if (closed !== undefined) this.#append(closed)
     return closed !== undefined
   }
@@ -286,6 +288,8 @@ export class MemoryStore implements Store {
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
       if (!keepsKey) {
         this.#rows.delete(row.record)
+        // Whoever takes the key next begins a run anew.
+        if (row.run === row.record) this.#runs.remove(row.record)
         this.#bytes -= BYTES_PER_CALL
       }
       this.#bytes -= outcomeBytes(row.outcome)
@@ -295,7 +299,7 @@ export class MemoryStore implements Store {
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
     this.#runs.purge(nowMs - policy.journalMs)
-    this.#sessions.purge(nowMs - policy.journalMs)
+    this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
     this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
     return false
@@ -355,6 +359,11 @@ export class MemoryStore implements Store {
     }
     this.#rows.set(call.record, row)
     return row
+  }
+
+  #openSession(session: NewSession, state: 'open' | 'closing'): void {
+    this.#append(this.#sessions.open(session, state))
+    this.#bytes += BYTES_PER_SESSION
   }
 
   #append(event: JournalEvent): void {

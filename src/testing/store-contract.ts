@@ -1,27 +1,16 @@
 import assert from 'node:assert/strict'
-import type { CallRecord, NewChallenge, Store } from '#core/ports/store'
+import type { NewChallenge, Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
+import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
+import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
-
-const DAY_MS = 86_400_000
-const POLICY = { resultsMs: DAY_MS, journalMs: 90 * DAY_MS }
-
-async function mustFind(store: Store, record = 'record-1'): Promise<CallRecord> {
-  const found = await store.find({ tenant: 'default', record })
-  assert.ok(found, `no call ${record}`)
-  return found
-}
+import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
 
 async function eventTypes(store: Store): Promise<string[]> {
   const groups = await store.readJournal([], 1_000)
   return groups
     .flatMap(({ events }) => events.map(({ type }) => type))
     .filter((type) => !type.startsWith('writer.'))
-}
-
-async function purgeAll(store: Store, nowMs: number): Promise<void> {
-  for (let step = 0; step < 100; step += 1) if (!(await store.purge(nowMs, POLICY))) return
-  assert.fail('purging does not end')
 }
 
 const CHALLENGE: NewChallenge = {
@@ -328,4 +317,6 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await store.probe()
     },
   },
+  ...RUN_STORE_CONTRACT,
+  ...SESSION_STORE_CONTRACT,
 ]

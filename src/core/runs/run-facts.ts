@@ -39,12 +39,14 @@ export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
 export type ToldCall = CallLabel &
   Pick<
     CallRecord,
-    'record' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
+    'record' | 'attempt' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
   >
 
-/** The run of a call that is alone in it and had one attempt: its record says it all, so nothing else is stored. */
+/** The run of a call that is alone in it and was tried once: its record says it all, so nothing else is stored. */
 export function ownRunEvents(call: ToldCall): readonly RunEvent[] {
-  const attempted = { record: call.record, attempt: 1, call: labelOf(call), sessionId: call.sessionId }
+  // Earlier attempts of calls from before there were runs are not told.
+  const { record, attempt, sessionId } = call
+  const attempted = { record, attempt, call: labelOf(call), sessionId }
   const called = { ...calledFact(attempted, call.principal), sequence: 0, atMs: call.createdAtMs }
   if (call.state === 'running' || call.state === 'parked') return [called]
   const atMs = call.finishedAtMs ?? call.createdAtMs

@@ -4,13 +4,17 @@ import type { RunPage, RunQuery } from './run-view.ts'
 /** How soon events that another process wrote are seen. */
 const POLL_MS = 500
 
+type Page = Promise<RunPage | undefined>
+
 /** Reads one page of one run. */
-export type ReadPage = (after: number) => Promise<RunPage | undefined>
+export type ReadPage = (after: number) => Page
 
 interface Watch {
   readonly wake: Set<() => void>
-  readonly pages: Map<number, Promise<RunPage | undefined>>
+  readonly pages: Map<number, Page>
   readonly timer: NodeJS.Timeout
+  /** How many have asked and are not answered yet. */
+  readers: number
 }
 
 /**
@@ -29,20 +33,18 @@ export class RunFeed {
 
   /** The next page, as soon as it has something to say or the reader's patience is over. */
   async read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
-    const { after, waitMs, signal } = query
-    const endsAtMs = performance.now() + waitMs
-    for (;;) {
-      const watch = waitMs > 0 ? this.#watch(run) : this.#watched.get(run)
-      const page = await (watch === undefined ? readPage(after) : sharedPage(watch, after, readPage))
-      if (page === undefined || page.events.length > 0 || page.isComplete) return page
-      const leftMs = endsAtMs - performance.now()
-      if (watch === undefined || leftMs <= 0 || signal?.aborted === true) return page
-      if (this.#isClosed) throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
-      await nextChange(watch, leftMs, signal)
+    const { after, waitMs } = query
+    const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
+    if (watch === undefined) return this.#unlessWaiting(await readPage(after), waitMs)
+    watch.readers += 1
+    try {
+      return await this.#follow(watch, query, readPage)
+    } finally {
+      watch.readers -= 1
     }
   }
 
-  /** Whoever waits is told to come back later. */
+  /** Whoever waits is told to come back later; nobody waits from here on. */
   close(): void {
     this.#isClosed = true
     for (const watch of this.#watched.values()) {
@@ -52,18 +54,45 @@ export class RunFeed {
     this.#watched.clear()
   }
 
+  async #follow(
+    watch: Watch,
+    { after, waitMs, signal }: Omit<RunQuery, 'runId'>,
+    readPage: ReadPage,
+  ): Promise<RunPage | undefined> {
+    const endsAtMs = performance.now() + waitMs
+    for (;;) {
+      const shared = sharedPage(watch, after, readPage)
+      const page = await shared
+      if (page === undefined || page.events.length > 0 || page.isComplete) return page
+      const leftMs = endsAtMs - performance.now()
+      if (leftMs <= 0 || signal?.aborted === true) return page
+      this.#unlessWaiting(page, leftMs)
+      // A page that was renewed while it was read may lack what is there by now.
+      if (watch.pages.get(after) !== shared) continue
+      await nextChange(watch, leftMs, signal)
+      this.#unlessWaiting(page, leftMs)
+    }
+  }
+
+  /** A page with nothing in it is no answer for somebody who can wait, but not here any more. */
+  #unlessWaiting(page: RunPage | undefined, waitMs: number): RunPage | undefined {
+    const isNews = page === undefined || page.events.length > 0 || page.isComplete
+    if (isNews || waitMs <= 0 || !this.#isClosed) return page
+    throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+  }
+
   #watch(run: string): Watch {
     const known = this.#watched.get(run)
     if (known !== undefined) return known
     const timer = setInterval(() => {
-      if (watch.wake.size > 0) {
+      if (watch.readers > 0) {
         renew(watch)
         return
       }
       clearInterval(timer)
       this.#watched.delete(run)
     }, POLL_MS).unref()
-    const watch: Watch = { wake: new Set(), pages: new Map(), timer }
+    const watch: Watch = { wake: new Set(), pages: new Map(), timer, readers: 0 }
     this.#watched.set(run, watch)
     return watch
   }
@@ -77,11 +106,15 @@ function renew({ wake, pages }: Watch): void {
   for (const look of waiting) look()
 }
 
-function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Promise<RunPage | undefined> {
+/** Failures are shared by those who wait for them, and not kept. */
+function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Page {
   const known = pages.get(after)
   if (known !== undefined) return known
   const page = readPage(after)
   pages.set(after, page)
+  page.catch(() => {
+    if (pages.get(after) === page) pages.delete(after)
+  })
   return page
 }
 

@@ -24,7 +24,7 @@ export function callFromRow(row: Row, sealed: SealedText): CallRecord {
     tenant: text(row, 'tenant'),
     record,
     principal: text(row, 'principal'),
-    ...callerOf(row, sealed, expired),
+    ...withToolId(callerOf(row, sealed, expired), text(row, 'tool')),
     fingerprint: text(row, 'fingerprint'),
     tool: text(row, 'tool'),
     definitionHash: text(row, 'definition'),
@@ -128,6 +128,12 @@ function callerOf(row: Row, sealed: SealedText, expired: boolean): Caller {
     if (expired) return FORGOTTEN
     throw error
   }
+}
+
+/** Calls of older versions, and such as outlive their text, are known by the id that code has unless it says otherwise. */
+export function withToolId<C extends CallLabel>(label: C, tool: string): C {
+  const [name = tool] = tool.split('@')
+  return label.toolId === '' ? { ...label, toolId: `openwop:${name}` } : label
 }
 
 /** Where a call's caller text lies. */

@@ -56,7 +56,7 @@ export const QUERIES = {
   /** What a dead writer left running and nobody may run again. */
   cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt, run, session, created_at,
       claim_group, caller_at, caller_length FROM calls
-    WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR attempt >= ? OR tier IN ('pure', 'read')) LIMIT ?`,
+    WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR attempt >= ? OR tier IN ('pure', 'read') OR session IS NOT NULL) LIMIT ?`,
   endCut: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
@@ -79,7 +79,10 @@ export const QUERIES = {
   insertRunEvent: `INSERT INTO run_events (run, sequence, at, fact, caller_group, caller_at, caller_length)
     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   runEventsAfter: 'SELECT * FROM run_events WHERE run = ? AND sequence > ? ORDER BY sequence LIMIT ?',
-  oldRuns: 'SELECT no FROM runs WHERE touched_at < ? AND open = 0 ORDER BY touched_at LIMIT ?',
+  /** Nothing of an ambiguous call is forgotten, and so not the run it is in (rule 13). */
+  oldRuns: `SELECT no FROM runs WHERE touched_at < ? AND open = 0
+      AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
+    ORDER BY touched_at LIMIT ?`,
   deleteRunEvents: `DELETE FROM run_events WHERE run = ?
     AND sequence IN (SELECT sequence FROM run_events WHERE run = ? ORDER BY sequence LIMIT ?)`,
   deleteRun: 'DELETE FROM runs WHERE no = ? AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)',
@@ -89,16 +92,18 @@ export const QUERIES = {
   findSession:
     'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
   beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",
-  closeSession: `UPDATE sessions SET state = 'closed', outcome = ?, closed_at = ? WHERE id = ? AND state <> 'closed'
-    RETURNING tenant, principal, tool, tool_id, run`,
-  openSessionsOf: "SELECT id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
+  closeSession: `UPDATE sessions SET state = 'closed', outcome = ?, closed_at = ?
+    WHERE id = ? AND tenant = ? AND state <> 'closed' RETURNING principal, tool, tool_id, run`,
+  openSessionsOf: "SELECT tenant, id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
   deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
 
-  expiredResults: `SELECT record, tier, claim_group, outcome_group, late_group FROM calls
+  expiredResults: `SELECT record, tier, run, claim_group, outcome_group, late_group FROM calls
     WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ? ORDER BY finished_at LIMIT ?`,
   makeTombstone: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
       late_group = NULL, late_at = NULL, late_length = NULL WHERE record = ?`,
-  deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ? LIMIT ?)`,
+  /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
+  deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
+      AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record)) LIMIT ?)`,
   oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',
   linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
   deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',

@@ -101,6 +101,8 @@ const RUNS_AND_SESSIONS = `
 ALTER TABLE calls ADD COLUMN run TEXT;
 ALTER TABLE calls ADD COLUMN session TEXT;
 
+CREATE INDEX calls_ambiguous_run ON calls (run) WHERE state = 'ambiguous';
+
 CREATE TABLE runs (
   no INTEGER PRIMARY KEY,
   key TEXT NOT NULL UNIQUE,

@@ -30,8 +30,8 @@ import {
 } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
-import { optionalInteger, type Row, text } from '#store/sql/row'
-import { type CallRunEvents, runOf } from './call-run-events.ts'
+import { integer, optionalInteger, type Row, text } from '#store/sql/row'
+import { type CallRunEvents, runOf, toldByRow } from './call-run-events.ts'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
 import type { RunChanges } from './run-changes.ts'
@@ -83,7 +83,11 @@ export class CallChanges {
   claim(group: OpenGroup, call: NewCall): Claimed | typeof RUN_ENDED | typeof TAKEN {
     const { tenant, principal, session, atMs } = call
     const run = runOf(call)
-    if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
+    if (run !== undefined) {
+      // Whose key it is comes first (rule 1): a claim that loses neither makes a run nor asks whether it has ended.
+      if (this.#database.get('callerOf', call.record) !== undefined) return TAKEN
+      if (!this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
+    }
     const caller = this.#insert(group, call, undefined)
     if (caller === undefined) return TAKEN
     const position =
@@ -108,17 +112,20 @@ export class CallChanges {
     const { tenant, principal, record, state, attempt, writer, sessionId } = seen
     const { session, atMs } = next
     const run = seen.run ?? record
-    if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
     const before = this.#database.get('findCall', record)
+    if (before === undefined || !isStillFree(before, seen)) return TAKEN
+    if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
     const values = [this.#writerNo(), session?.sessionId ?? null, record, state, attempt, writer]
-    if (before === undefined || this.#database.run('reclaimCall', ...values) === 0) return TAKEN
+    if (this.#database.run('reclaimCall', ...values) === 0) return TAKEN
     this.#dropReplaced(before, 'outcome_group')
     this.#runEvents.keep(before, seen)
     if (state === 'running') {
       const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
       group.append({ ...cutEvent(seen, writer, atMs), ...this.#runEvents.cut(cut, 'cut') })
       // An attempt that never began holds a session nobody else would close.
-      if (session?.isOwn === true) this.#runEvents.closeCutSession(group, sessionId, atMs)
+      if (session?.isOwn === true && sessionId !== undefined) {
+        this.#runEvents.closeCutSession(group, { tenant, sessionId }, atMs)
+      }
     }
     const caller = callerSlice(before)
     const begun = { call: seen, run, attempt: attempt + 1, session, caller, atMs }
@@ -186,6 +193,8 @@ export class CallChanges {
       this.#database.run('deleteCall', settlement.record)
       this.#runs.remove(settlement.record)
     } else {
+      // Calls from before there were runs: what was told of their end does not change with their outcome.
+      this.#runEvents.keep(row, toldByRow(row, 'ambiguous'))
       const outcome = settledOutcome(settlement)
       const slice: Slice | typeof NO_SLICE =
         outcome === undefined
@@ -253,4 +262,11 @@ export class CallChanges {
     if (finished !== undefined) group.addReference()
     return caller
   }
+}
+
+/** Whether the call waits for its next attempt and nobody took it since it was seen. */
+function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean {
+  const isSame =
+    text(row, 'state') === state && integer(row, 'attempt') === attempt && text(row, 'writer_id') === writer
+  return isSame && (state === 'released' || state === 'running') && integer(row, 'expired') === 0
 }

@@ -1,5 +1,6 @@
 import type { RunPosition } from '#core/journal/run-position'
 import type { Outcome } from '#core/outcome'
+import type { SessionAddress } from '#core/ports/session-store'
 import type { Attempt, CallRecord, CallSession, NewCall } from '#core/ports/store'
 import type { CallLabel } from '#core/runs/run-event'
 import {
@@ -9,15 +10,15 @@ import {
   returnedFact,
   type ToldCall,
 } from '#core/runs/run-facts'
-import { callerSlice } from '#store/sql/call-row'
+import { callerSlice, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
-import { optionalText, type Row, text } from '#store/sql/row'
+import { integer, optionalText, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import type { RunChanges } from './run-changes.ts'
 import type { SessionChanges } from './session-changes.ts'
 
 /** Stored events take their label from the caller text they point to, so none is written with them. */
-export const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '' }
+const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '' }
 
 /** The attempt that begins, and where its call's caller text lies. */
 export interface BeginningAttempt {
@@ -41,6 +42,19 @@ export interface CutAttempt {
 /** The run that a new call's events go to; none when its record alone tells them. */
 export function runOf({ place, session, record }: NewCall): string | undefined {
   return place?.run ?? (session === undefined ? undefined : record)
+}
+
+/** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
+export function toldByRow(row: Row, state: 'running' | 'ambiguous'): ToldCall {
+  return {
+    ...subjectFromRow(row),
+    ...IN_CALLER_TEXT,
+    state,
+    createdAtMs: integer(row, 'created_at'),
+    finishedAtMs: undefined,
+    outcome: undefined,
+    sessionId: undefined,
+  }
 }
 
 /** What calls leave in runs: a pair of events per attempt, inside the brackets of its own session if it has one. */
@@ -80,13 +94,14 @@ export class CallRunEvents {
   }
 
   /** Called after the call's own end, so that the bracket closes last (OWP-41). */
-  endSession(group: OpenGroup, { session }: Attempt, outcome: Outcome, atMs: number): void {
+  endSession(group: OpenGroup, { tenant, session }: Attempt, outcome: Outcome, atMs: number): void {
     if (session?.isOwn !== true) return
-    this.#sessions.close(group, session.sessionId, ownSessionOutcome(outcome), atMs)
+    const { sessionId } = session
+    this.#sessions.close(group, { tenant, sessionId }, ownSessionOutcome(outcome), atMs)
   }
 
-  closeCutSession(group: OpenGroup, sessionId: string | undefined, atMs: number): void {
-    if (sessionId !== undefined) this.#sessions.close(group, sessionId, 'failed', atMs)
+  closeCutSession(group: OpenGroup, address: SessionAddress, atMs: number): void {
+    this.#sessions.close(group, address, 'failed', atMs)
   }
 
   /** Ends an attempt that nobody will end any more; its call must have a run. */

@@ -1,13 +1,12 @@
 import { MOST_ATTEMPTS } from '#core/call/may-run-again'
 import { ambiguousEvent, endedEvent } from '#core/journal/call-events'
 import type { CallError, Failure } from '#core/outcome'
-import type { ToldCall } from '#core/runs/run-facts'
 import { sessionLostError } from '#core/sessions/session-lost'
 import { boundText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
 import { integer, optionalText, type Row, text } from '#store/sql/row'
-import { type CallRunEvents, IN_CALLER_TEXT } from './call-run-events.ts'
+import { type CallRunEvents, toldByRow } from './call-run-events.ts'
 import type { Database } from './database.ts'
 import type { SessionChanges } from './session-changes.ts'
 
@@ -66,7 +65,7 @@ export class Recovery {
     const subject = subjectFromRow(row)
     const { record, attempt } = subject
     if (this.#database.run('makeAmbiguous', record, dead.no, attempt) === 0) return false
-    this.#runEvents.keep(row, runningCall(row))
+    this.#runEvents.keep(row, toldByRow(row, 'running'))
     const run = optionalText(row, 'run') ?? record
     const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
     group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...this.#runEvents.cut(attempted, 'cut') })
@@ -98,21 +97,11 @@ export class Recovery {
   /** `true` while there are more. */
   #closeSessions(group: OpenGroup, dead: DeadWriter, nowMs: number): boolean {
     const rows = this.#database.all('openSessionsOf', dead.no, MOST_AT_ONCE)
-    for (const row of rows) this.#sessions.close(group, text(row, 'id'), 'failed', nowMs)
+    for (const row of rows) {
+      const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
+      this.#sessions.close(group, address, 'failed', nowMs)
+    }
     return rows.length === MOST_AT_ONCE
-  }
-}
-
-/** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
-function runningCall(row: Row): ToldCall {
-  return {
-    ...subjectFromRow(row),
-    ...IN_CALLER_TEXT,
-    state: 'running',
-    createdAtMs: integer(row, 'created_at'),
-    finishedAtMs: undefined,
-    outcome: undefined,
-    sessionId: undefined,
   }
 }
 

@@ -5,9 +5,15 @@ import type { OpenGroup } from '#store/sql/open-group'
 import { integer, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
 import { dropReferences } from './drop-references.ts'
+import type { RunChanges } from './run-changes.ts'
 
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
+
+export interface Forgettable {
+  readonly database: Database
+  readonly runs: RunChanges
+}
 
 export interface Forgetting {
   readonly nowMs: number
@@ -16,36 +22,39 @@ export interface Forgetting {
 }
 
 /** One step of rule 13; `true` while there may be more. */
-export function purgeStep(database: Database, group: OpenGroup, forgetting: Forgetting): boolean {
+export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forgetting): boolean {
+  const { database } = place
   const { nowMs, policy, chainKey } = forgetting
-  const calls = forgetResults(database, nowMs - policy.resultsMs)
+  const calls = forgetResults(place, nowMs - policy.resultsMs)
+  const runs = forgetRuns(place, nowMs - policy.journalMs)
   const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
-  const runs = forgetRuns(database, nowMs - policy.journalMs)
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
   return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP || runs >= STEP
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
-function forgetResults(database: Database, beforeMs: number): number {
+function forgetResults({ database, runs }: Forgettable, beforeMs: number): number {
   const rows = database.all('expiredResults', beforeMs, STEP)
   dropReferences(database, rows)
   for (const row of rows) {
+    const record = text(row, 'record')
     const tier = text(row, 'tier')
     const keepsKey = tier === 'write' || tier === 'exec'
-    database.run(keepsKey ? 'makeTombstone' : 'deleteCall', text(row, 'record'))
+    database.run(keepsKey ? 'makeTombstone' : 'deleteCall', record)
+    // The key is free, so whoever takes it next begins a run anew.
+    if (!keepsKey && row.run === record) runs.remove(record)
   }
   return rows.length
 }
 
 /** Runs and sessions are told as long as the journal; a long run goes in several steps. */
-function forgetRuns(database: Database, beforeMs: number): number {
+function forgetRuns({ database, runs }: Forgettable, beforeMs: number): number {
   let removed = database.run('deleteSessions', beforeMs, STEP)
   for (const row of database.all('oldRuns', beforeMs, STEP)) {
     if (removed >= STEP) break
-    const no = integer(row, 'no')
-    removed += database.run('deleteRunEvents', no, no, STEP) + database.run('deleteRun', no)
+    removed += runs.forget(integer(row, 'no'), STEP)
   }
   return removed
 }

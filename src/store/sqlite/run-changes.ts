@@ -3,9 +3,9 @@ import type { RunAddress, RunRecord } from '#core/ports/run-store'
 import type { RunEvent, RunFact } from '#core/runs/run-event'
 import { opens } from '#core/runs/run-facts'
 import { isRunEnded } from '#core/runs/run-over'
-import type { SealedText } from '#store/sql/call-row'
+import { type SealedText, withToolId } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
-import { integer } from '#store/sql/row'
+import { integer, text } from '#store/sql/row'
 import { factToText, runEventFromRow, runFromRow } from '#store/sql/run-row'
 import type { Database } from './database.ts'
 
@@ -39,7 +39,7 @@ export class RunChanges {
     if (row === undefined || runFromRow(row).tenant !== address.tenant) return []
     return this.#database
       .all('runEventsAfter', integer(row, 'no'), after, limit)
-      .map((event) => runEventFromRow(event, this.#sealed))
+      .map((event) => this.#withToolId(runEventFromRow(event, this.#sealed)))
   }
 
   /** Makes the run if it is new; `false` when it takes nothing any more. */
@@ -79,6 +79,12 @@ export class RunChanges {
   /** Removes up to `limit` events of a run, and the run with its last one; gives how much went. */
   forget(no: number, limit: number): number {
     return this.#database.run('deleteRunEvents', no, no, limit) + this.#database.run('deleteRun', no)
+  }
+
+  #withToolId(event: RunEvent): RunEvent {
+    if (!('call' in event) || event.call.toolId !== '') return event
+    const row = this.#database.get('findCall', event.record)
+    return row === undefined ? event : { ...event, call: withToolId(event.call, text(row, 'tool')) }
   }
 
   /** The run of a call that never happened, after all. */

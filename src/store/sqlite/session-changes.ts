@@ -64,8 +64,9 @@ export class SessionChanges {
   }
 
   /** `closed` with its event; `false` when it was closed already, so there is exactly one close (OWP-41). */
-  close(group: OpenGroup, sessionId: string, outcome: SessionOutcome, atMs: number): boolean {
-    const row = this.#database.get('closeSession', outcome, atMs, sessionId)
+  close(group: OpenGroup, address: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
+    const { tenant, sessionId } = address
+    const row = this.#database.get('closeSession', outcome, atMs, sessionId, tenant)
     if (row === undefined) return false
     const position = this.#runs.append(text(row, 'run'), {
       fact: { type: 'session.closed', sessionId, toolId: text(row, 'tool_id'), outcome },
@@ -76,7 +77,7 @@ export class SessionChanges {
       type: 'session.closed',
       at: atMs,
       session: sessionId,
-      tenant: text(row, 'tenant'),
+      tenant,
       principal: text(row, 'principal'),
       tool: text(row, 'tool'),
       ...position,

@@ -49,6 +49,8 @@ import { lockStateOf, removeLockFile } from './writer-lock.ts'
 const DIGEST_CHARACTERS = 24
 /** Sorts behind every record: a writer's last change comes after all others of its group. */
 const LAST_KEY = '~'
+/** Sorts behind every record too: a session closes after the calls that end in the same group (OWP-41). */
+const CLOSE_KEY = '|'
 /** A living writer puts a removed lock file back well within this time. */
 const MISSING_LOCK_GRACE_MS = 15_000
 
@@ -228,8 +230,9 @@ export class SqliteStore implements Store {
   }
 
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): Promise<boolean> {
-    const { sessionId } = address
-    return this.#queue.submit(sessionId, (group) => this.#sessions.close(group, sessionId, outcome, atMs))
+    return this.#queue.submit(`${CLOSE_KEY}${address.sessionId}`, (group) =>
+      this.#sessions.close(group, address, outcome, atMs),
+    )
   }
 
   openChallenge(challenge: NewChallenge): Promise<ChallengeRecord> {
@@ -278,7 +281,9 @@ export class SqliteStore implements Store {
 
   purge(nowMs: number, policy: RetentionPolicy): Promise<boolean> {
     const forgetting = { nowMs, policy, chainKey: this.#keys.chain }
-    return this.#queue.submit('', (group) => purgeStep(this.#database, group, forgetting))
+    return this.#queue.submit('', (group) =>
+      purgeStep({ database: this.#database, runs: this.#runs }, group, forgetting),
+    )
   }
 
   /** Writes a row for real: an empty transaction would not touch the disk. */

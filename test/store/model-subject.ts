@@ -1,0 +1,275 @@
+import type { JournalEvent } from '#core/journal/journal-event'
+import type { JournalHead } from '#core/journal/journal-group'
+import type { RunPlace } from '#core/ports/run-store'
+import type {
+  Attempt,
+  CallRecord,
+  CallSession,
+  ClaimResult,
+  NewCall,
+  NewChallenge,
+  Store,
+} from '#core/ports/store'
+import { StoreError } from '#core/store-error'
+import { POLICY, placeAt, sampleSession } from '#testing/contract-steps'
+import { attemptAt, failure, sampleCall } from '#testing/sample-call'
+import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
+import { shown, shownEvents } from './model-view.ts'
+
+/** Run and session of a call, as whoever claimed it last knows them. */
+interface Held {
+  readonly place: RunPlace | undefined
+  readonly session: CallSession | undefined
+}
+
+/** One store under test, with what a caller of it remembers. */
+export class Subject {
+  readonly store: Store
+  readonly #clock: { nowMs: number }
+  readonly #seen: CallRecord[] = []
+  readonly #challenges: string[] = []
+  readonly #held = new Map<string, Held>()
+  /** When a record was first written, each time its key was free. */
+  readonly #lives = new Map<string, number[]>()
+  /** Newest first. */
+  readonly #named: string[] = []
+  readonly #runOfSession = new Map<string, string>()
+  readonly #sessions: string[] = []
+  #heads: readonly JournalHead[] = []
+  #purgedAtMs = 0
+
+  constructor(store: Store, clock: { nowMs: number }) {
+    this.store = store
+    this.#clock = clock
+  }
+
+  /** What the step gave, or the code of its refusal. */
+  async apply(taken: Step): Promise<unknown> {
+    try {
+      return shown(await this.#act(taken))
+    } catch (error) {
+      if (error instanceof StoreError) return { refused: error.code }
+      throw error
+    }
+  }
+
+  /** Everything the store holds, and the events since the last look. */
+  async state(): Promise<unknown> {
+    const { store } = this
+    return {
+      calls: shown(await store.list({ limit: 100 })),
+      byRecord: shown(await Promise.all(RECORDS.map((name) => store.findByRecord(name)))),
+      cancelRequests: (await store.cancelRequests()).map((address) => address.record).sort(),
+      challenges: await Promise.all(this.#challenges.map((id) => store.findChallenge(id))),
+      runs: await Promise.all(RUN_KEYS.map((run) => store.findRun({ tenant: 'default', run }))),
+      runEvents: await Promise.all(RUN_KEYS.map((run) => this.#readRun(run, -1, 1_000))),
+      sessions: shown(
+        await Promise.all(
+          this.#sessions.map((sessionId) => store.findSession({ tenant: 'default', sessionId })),
+        ),
+      ),
+      events: shown(await this.#newEvents()),
+    }
+  }
+
+  /** The attempt that whoever claimed a call last holds in its hand. */
+  attempt(record: string, attempt: number): Attempt {
+    return attemptAt(this.#call(record, this.#held.get(record)), attempt)
+  }
+
+  /** Sessions that are not closed. */
+  async openSessions(): Promise<readonly string[]> {
+    const found = await Promise.all(
+      this.#sessions.map((sessionId) => this.store.findSession({ tenant: 'default', sessionId })),
+    )
+    return found.flatMap((session) =>
+      session === undefined || session.state === 'closed' ? [] : [session.sessionId],
+    )
+  }
+
+  async #act(taken: Step): Promise<unknown> {
+    const { store } = this
+    const atMs = this.#clock.nowMs
+    switch (taken.do) {
+      case 'claim': {
+        const { record, tier, replay, where } = taken
+        return await this.#claim(this.#call(record, this.#placeOf(where), { tier, replay }))
+      }
+      case 'claim twice at once':
+        return await Promise.all(
+          ['one', 'two'].map((fingerprint) =>
+            this.#claim(this.#call(taken.record, undefined, { fingerprint })),
+          ),
+        )
+      case 'claim all at once':
+        return await Promise.all(
+          RECORDS.map((record) => this.#claim(this.#call(record, this.#placeOf(taken.where)))),
+        )
+      case 'insertFinished': {
+        const call = this.#call(taken.record, undefined, { tier: taken.tier })
+        const result = await store.insertFinished(call, { ...taken.end, atMs })
+        if (result.kind === 'recorded') this.#hold(call)
+        return result
+      }
+      case 'finish':
+        return await store.finish({ run: this.attempt(taken.record, taken.attempt), ...taken.end, atMs })
+      case 'finish twice at once': {
+        const run = this.attempt(taken.record, taken.attempt)
+        return await Promise.all([
+          store.finish({ run, ...taken.end, atMs }),
+          store.finish({ run, state: 'failed', outcome: failure(false), atMs }),
+        ])
+      }
+      case 'recordLate':
+        return await store.recordLate(this.attempt(taken.record, taken.attempt), taken.outcome, atMs)
+      case 'look': {
+        const found = await store.find({ tenant: 'default', record: taken.record })
+        if (found !== undefined) this.#seen.unshift(found)
+        return found
+      }
+      case 'reclaim':
+        return await this.#reclaim(this.#seen[taken.age])
+      case 'requestCancel':
+        return await store.requestCancel({ tenant: taken.tenant, record: taken.record }, 'key:alice', atMs)
+      case 'settle': {
+        const { record, as } = taken
+        const why = { valueJson: undefined, error: undefined, who: 'op', why: 'test' }
+        return await store.settle({ record, as, ...why, atMs })
+      }
+      case 'openSession': {
+        const sessionId = this.#newSession()
+        this.#named.unshift(sessionId)
+        this.#runOfSession.set(sessionId, taken.run)
+        return await store.openSession(sampleSession(sessionId, { place: placeAt(taken.run), atMs }))
+      }
+      case 'beginSessionClose':
+        return await store.beginSessionClose(
+          { tenant: taken.tenant, sessionId: this.#named[taken.age] ?? '' },
+          atMs,
+        )
+      case 'closeSession': {
+        const address = { tenant: taken.tenant, sessionId: this.#named[taken.age] ?? '' }
+        return await store.closeSession(address, taken.outcome, atMs)
+      }
+      case 'endRun':
+        return await store.endRun({ tenant: taken.tenant, run: placeAt(taken.run).run }, atMs)
+      case 'readRun':
+        return await this.#readRun(taken.run, taken.after, taken.limit)
+      case 'openChallenge': {
+        const id = `challenge-${this.#challenges.length}`
+        this.#challenges.unshift(id)
+        return await store.openChallenge(challengeOf(id, taken, atMs))
+      }
+      case 'completeChallenge':
+        return await store.completeChallenge(challengeOf('', { ...taken, lifetimeMs: 0 }, atMs), atMs)
+      case 'list': {
+        const { state, tenant, limit } = taken
+        return await store.list({
+          limit,
+          ...(state === undefined ? {} : { state }),
+          ...(tenant === undefined ? {} : { tenant }),
+        })
+      }
+      case 'purge':
+        // What is forgotten was last seen a day ago; nobody holds on to a record for so long.
+        this.#seen.length = 0
+        this.#purgedAtMs = atMs
+        return await store.purge(atMs, POLICY)
+      case 'wait':
+        return undefined
+    }
+  }
+
+  async #claim(call: NewCall): Promise<ClaimResult> {
+    const result = await this.store.claim(call)
+    if (result.kind === 'claimed') this.#hold(call)
+    return result
+  }
+
+  #hold(call: NewCall): void {
+    this.#held.set(call.record, call)
+    this.#lives.set(call.record, [call.atMs, ...(this.#lives.get(call.record) ?? [])])
+  }
+
+  /** Like the pipeline: what ran in a session of its own gets another, what ran in a named one stays there. */
+  async #reclaim(seen: CallRecord | undefined): Promise<unknown> {
+    if (seen === undefined) return 'nothing seen'
+    const { record, sessionId } = seen
+    const session = sessionId === undefined ? undefined : this.#nextSession(sessionId)
+    const result = await this.store.reclaim(seen, { session, atMs: this.#clock.nowMs })
+    if (result.kind === 'claimed') this.#held.set(record, { place: this.#held.get(record)?.place, session })
+    return result
+  }
+
+  #nextSession(sessionId: string): CallSession {
+    if (this.#named.includes(sessionId)) return { sessionId, isOwn: false }
+    return { sessionId: this.#newSession(), isOwn: true }
+  }
+
+  #newSession(): string {
+    const sessionId = `ses_${this.#sessions.length}`
+    this.#sessions.push(sessionId)
+    return sessionId
+  }
+
+  #placeOf({ run, session }: Where): Held {
+    const named = typeof session === 'number' ? this.#named[session] : undefined
+    if (named !== undefined) {
+      const place = placeAt(this.#runOfSession.get(named) ?? '')
+      return { place, session: { sessionId: named, isOwn: false } }
+    }
+    const place = run === undefined ? undefined : placeAt(run)
+    return {
+      place,
+      session: session === 'own' ? { sessionId: this.#newSession(), isOwn: true } : undefined,
+    }
+  }
+
+  #call(record: string, held: Held | undefined, changes: Partial<NewCall> = {}): NewCall {
+    return sampleCall({
+      record,
+      callId: `id of ${record} ✓`,
+      fingerprint: 'one',
+      atMs: this.#clock.nowMs,
+      place: held?.place,
+      session: held?.session,
+      ...changes,
+    })
+  }
+
+  /** The label of a call may be gone from a run that is told for longer than the journal. */
+  async #readRun(run: string, after: number, limit: number): Promise<unknown> {
+    const events = await this.store.readRun({ tenant: 'default', run }, after, limit)
+    return shownEvents(events, (record, atMs) => {
+      const bornAtMs = this.#lives.get(record)?.find((life) => life <= atMs) ?? 0
+      return bornAtMs < this.#purgedAtMs - POLICY.journalMs
+    })
+  }
+
+  async #newEvents(): Promise<readonly JournalEvent[]> {
+    const groups = await this.store.readJournal(this.#heads, 1_000)
+    const newest = new Map([...this.#heads, ...groups].map((head) => [head.writer, head]))
+    this.#heads = [...newest.values()]
+    return groups
+      .flatMap(({ events }) => events)
+      .filter(({ type }) => !type.startsWith('writer.') && !type.startsWith('retention.'))
+  }
+}
+
+function challengeOf(
+  id: string,
+  { need, lifetimeMs }: { readonly need: string; readonly lifetimeMs: number },
+  atMs: number,
+): NewChallenge {
+  return {
+    id,
+    tenant: 'default',
+    principal: 'key:alice',
+    user: '',
+    provider: need,
+    scopes: [],
+    tool: 'Gmail.GetEmails@1.2.0',
+    atMs,
+    expiresAtMs: atMs + lifetimeMs,
+  }
+}

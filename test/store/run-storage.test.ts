@@ -1,0 +1,281 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ownRunEvents } from '#core/runs/run-facts'
+import {
+  DAY_MS,
+  eventsOf,
+  gistOfRun,
+  POLICY,
+  placeAt,
+  purgeAll,
+  runThrough,
+  sampleSession,
+} from '#testing/contract-steps'
+import { attemptAt, failure, sampleCall, success } from '#testing/sample-call'
+import { StoreFolder } from './store-folder.ts'
+import { writeVersionOne } from './version-one-database.ts'
+
+const PLACE = placeAt('run-a')
+const { run: RUN } = PLACE
+
+let folder: StoreFolder
+beforeEach(() => {
+  folder = new StoreFolder()
+})
+afterEach(() => folder.remove())
+
+function killed(child: ChildProcess): Promise<unknown> {
+  const gone = once(child, 'exit')
+  child.kill('SIGKILL')
+  return gone
+}
+
+describe('one run, several writers', () => {
+  it('rule 16, OWP-99: two stores append to one run without gaps', async () => {
+    const stores = [folder.open(), folder.open()]
+    await Promise.all(
+      stores.flatMap((store, index) =>
+        Array.from({ length: 30 }, (_, nth) =>
+          runThrough(store, sampleCall({ record: `record-${index}-${nth}`, place: PLACE })),
+        ),
+      ),
+    )
+    for (const store of stores) expect(await eventsOf(store, RUN)).toHaveLength(120)
+    expect(stores[0]?.verify()).toMatchObject({ ok: true, chains: 2 })
+  })
+
+  it('rule 16, OWP-41: so do processes, and what a killed one held is closed by the next', {
+    timeout: 60_000,
+  }, async () => {
+    const store = folder.open()
+    await store.probe()
+    const file = fileURLToPath(new URL('run-writer-process.ts', import.meta.url))
+    const children = ['left', 'right'].map((name) => {
+      const key = folder.masterKey.toString('base64')
+      const flags = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+      const child = spawn(process.execPath, [...flags, file, folder.path, key, name, '20'], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      return { child, ready: once(child.stdout, 'data') }
+    })
+    try {
+      await runThrough(store, sampleCall({ record: 'here', place: PLACE }))
+      await Promise.all(children.map(({ ready }) => ready))
+      expect(await store.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
+    } finally {
+      await Promise.all(children.map(({ child }) => killed(child)))
+    }
+    expect(await eventsOf(store, RUN)).toHaveLength(2 + 2 * 42)
+    expect(await store.recover(5_000)).toEqual({ deadWriters: 2, ambiguous: 0 })
+    const events = await gistOfRun(store, RUN)
+    for (const name of ['left', 'right']) {
+      expect(events.filter((event) => event.includes(` ${name} `) || event.includes(`ses_${name}`))).toEqual([
+        `opened ses_${name}`,
+        `called ${name} 1`,
+        `returned ${name} 1 session_lost`,
+        `closed ses_${name} failed`,
+      ])
+    }
+    expect(store.findRun(PLACE)?.open).toBe(0)
+    expect(store.verify()).toMatchObject({ ok: true, chains: 3 })
+  })
+})
+
+describe('what lies in the files', () => {
+  it('rule 15: neither call ids, run ids nor hashes of arguments are in the clear', async () => {
+    const store = folder.open()
+    const argsHash = 'c0ffee42'.repeat(8)
+    const place = store.digest('CLEAR-RUN')
+    const secret = {
+      callId: 'CLEAR-CALL',
+      argsHash,
+      place: placeAt('CLEAR-RUN', { run: place }),
+      userId: 'CLEAR-USER',
+    }
+    const named = sampleCall({ ...secret, record: 'named' })
+    const own = sampleCall({
+      ...secret,
+      record: 'own',
+      place: undefined,
+      session: { sessionId: 'ses_1', isOwn: true },
+    })
+    await store.openSession(sampleSession('ses_2', { place: secret.place }))
+    const alone = sampleCall({ ...secret, record: 'alone', place: undefined })
+    for (const call of [named, own, alone]) {
+      await store.claim(call)
+      const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
+      await store.finish({ run: attemptAt(call, 1), ...end })
+      const seen = store.find(call)
+      if (seen === undefined) throw new Error('no call')
+      const session = call.session === undefined ? undefined : { sessionId: 'ses_3', isOwn: true }
+      await store.reclaim(seen, { session, atMs: 3_000 })
+    }
+    await store.endRun(secret.place, 4_000)
+    expect((await eventsOf(store, 'own'))[1]).toMatchObject({ call: { callId: 'CLEAR-CALL', argsHash } })
+    await folder.leaveBehind(store)
+    await folder.open().recover(5_000)
+    const at = dirname(folder.path)
+    const bytes = readdirSync(at, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
+      .join('')
+    expect(bytes).toContain('ses_3')
+    expect(bytes).toContain('session_lost')
+    for (const text of ['CLEAR-', argsHash, Buffer.from(argsHash, 'hex').toString('latin1')]) {
+      expect(bytes.includes(text), text).toBe(false)
+    }
+  })
+})
+
+describe('a database of schema version 1', () => {
+  const old = (record: string, changes = {}) => sampleCall({ record, callId: `id of ${record}`, ...changes })
+  const idempotent = { replay: 'idempotent', rerunUntilMs: 9e12 } as const
+
+  it('opens, and its calls replay, recover, run again and tell their runs', async () => {
+    const [done, released, running, again] = [
+      old('done', { userId: 'ann' }),
+      old('released'),
+      old('running'),
+      old('again', idempotent),
+    ]
+    writeVersionOne(folder.path, folder.masterKey, [
+      { call: done, state: 'succeeded', attempt: 1, outcome: success('"✓"') },
+      { call: released, state: 'released', attempt: 1, outcome: failure(true) },
+      { call: running, state: 'running', attempt: 1, outcome: undefined },
+      { call: again, state: 'running', attempt: 2, outcome: undefined },
+    ])
+    const store = folder.open()
+    expect(store.verify().ok).toBe(true)
+    const replayed = store.find(done)
+    expect(replayed).toMatchObject({
+      callId: 'id of done',
+      traceId: 'trace-1',
+      userId: 'ann',
+      runId: undefined,
+      run: undefined,
+      state: 'succeeded',
+      outcome: success('"✓"'),
+    })
+    if (replayed === undefined) throw new Error('no call')
+    expect(ownRunEvents(replayed)).toMatchObject([
+      {
+        type: 'called',
+        sequence: 0,
+        atMs: 1_000,
+        call: { callId: 'id of done', toolId: 'openwop:Doorbell.Ring' },
+      },
+      { type: 'returned', sequence: 1, atMs: 2_000 },
+    ])
+    expect((await store.claim(done)).kind).toBe('found')
+    await store.recover(5_000)
+    expect(await gistOfRun(store, 'running')).toEqual(['called running 1', 'returned running 1 ambiguous'])
+    for (const call of [released, again]) {
+      const seen = store.find(call)
+      if (seen === undefined) throw new Error('no call')
+      const next = await store.reclaim(seen, { session: undefined, atMs: 6_000 })
+      const attempt = seen.attempt + 1
+      expect(next).toEqual({ kind: 'claimed', attempt })
+      const run = attemptAt(call, attempt)
+      await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 7_000 })
+    }
+    expect(await gistOfRun(store, 'released')).toEqual([
+      'called released 1',
+      'returned released 1 tool_failed',
+      'called released 2',
+      'returned released 2 ok',
+    ])
+    expect(await gistOfRun(store, 'again')).toEqual([
+      'called again 2',
+      'returned again 2 ambiguous',
+      'called again 3',
+      'returned again 3 ok',
+    ])
+    for (const event of await eventsOf(store, 'again')) {
+      expect(event).toMatchObject({ call: { callId: 'id of again', toolId: 'openwop:Doorbell.Ring' } })
+    }
+    expect(store.verify().ok).toBe(true)
+    await folder.leaveBehind(store)
+    expect(folder.open().find(done)).toEqual(replayed)
+  })
+
+  it('OWP-46: settling an old ambiguous call does not change what its run told', async () => {
+    const call = old('ambiguous')
+    writeVersionOne(folder.path, folder.masterKey, [
+      { call, state: 'ambiguous', attempt: 1, outcome: undefined },
+    ])
+    const store = folder.open()
+    const found = store.find(call)
+    if (found === undefined) throw new Error('no call')
+    const settlement = { as: 'succeeded', valueJson: '1', error: undefined, who: 'op', why: 'x' } as const
+    await store.settle({ ...settlement, record: 'ambiguous', atMs: 6_000 })
+    expect(store.find(call)).toMatchObject({ state: 'succeeded', run: 'ambiguous' })
+    expect(await eventsOf(store, 'ambiguous')).toEqual(ownRunEvents(found))
+  })
+
+  it('opens in two processes at once', () => {
+    writeVersionOne(folder.path, folder.masterKey, [])
+    const [left, right] = [folder.open(), folder.open()]
+    expect([left.verify().ok, right.verify().ok]).toEqual([true, true])
+  })
+})
+
+describe('forgetting', () => {
+  it('rule 13: nothing of an ambiguous call is forgotten, and so not its run', async () => {
+    const dead = folder.open()
+    await dead.claim(sampleCall())
+    await dead.claim(sampleCall({ record: 'named', place: PLACE }))
+    await folder.leaveBehind(dead)
+    const store = folder.open()
+    await store.recover(5_000)
+    const late = 5_000 + 2 * POLICY.journalMs
+    await purgeAll(store, late)
+    expect(await gistOfRun(store, 'record-1')).toEqual(['called record-1 1', 'returned record-1 1 ambiguous'])
+    expect(await gistOfRun(store, RUN)).toEqual(['called named 1', 'returned named 1 ambiguous'])
+    const settlement = { as: 'failed', valueJson: undefined, error: undefined, who: 'op', why: 'x' } as const
+    for (const record of ['record-1', 'named']) await store.settle({ ...settlement, record, atMs: late })
+    await purgeAll(store, late)
+    expect(store.findRun(PLACE)).toBeUndefined()
+    expect(store.findRun({ tenant: 'default', run: 'record-1' })).toBeUndefined()
+    expect(store.verify().ok).toBe(true)
+  })
+
+  it('rule 13: while own runs are still being forgotten, their keys stay taken', async () => {
+    const store = folder.open()
+    const calls = Array.from({ length: 150 }, (_, index) =>
+      sampleCall({ record: `record-${index}`, session: { sessionId: `ses_${index}`, isOwn: true } }),
+    )
+    await Promise.all(calls.map((call) => runThrough(store, call)))
+    const over = 1_001 + POLICY.journalMs
+    let hasMore = true
+    while (hasMore) {
+      hasMore = await store.purge(over, POLICY)
+      for (const call of calls) {
+        const isTaken = store.find(call) !== undefined
+        const isTold = store.findRun({ tenant: 'default', run: call.record }) !== undefined
+        if (!isTaken) expect({ record: call.record, isTold }).toEqual({ record: call.record, isTold: false })
+      }
+    }
+    expect(store.list({ limit: 10 })).toEqual([])
+    expect(store.findRun({ tenant: 'default', run: 'record-149' })).toBeUndefined()
+  })
+
+  it('rule 13: a run that outlives the journal still tells the calls whose text is gone', async () => {
+    const store = folder.open()
+    await store.openSession(sampleSession('ses_1'))
+    await runThrough(store, sampleCall({ tier: 'read', place: PLACE }))
+    await purgeAll(store, 1_001 + POLICY.journalMs)
+    await purgeAll(store, 1_001 + POLICY.journalMs + DAY_MS)
+    expect(await gistOfRun(store, RUN)).toEqual([
+      'opened ses_1',
+      'called record-1 1',
+      'returned record-1 1 ok',
+    ])
+    expect((await eventsOf(store, RUN))[1]).toMatchObject({ call: { callId: 'record-1' } })
+    await store.closeSession({ tenant: 'default', sessionId: 'ses_1' }, 'completed', 1e12)
+    expect((await gistOfRun(store, RUN)).at(-1)).toBe('closed ses_1 completed')
+  })
+})

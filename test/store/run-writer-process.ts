@@ -1,0 +1,22 @@
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { placeAt, runThrough, sampleSession } from '#testing/contract-steps'
+import { sampleCall } from '#testing/sample-call'
+
+/** Writes to a run from a process of its own, leaves a session and a call open in it, and waits to be killed. */
+const [path = '', masterKey = '', name = '', count = '0'] = process.argv.slice(2)
+const store = new SqliteStore({ path, masterKey: Buffer.from(masterKey, 'base64') })
+const place = placeAt('run-a')
+for (let index = 0; index < Number(count); index += 1) {
+  await runThrough(store, sampleCall({ record: `${name}-${index}`, place }))
+}
+await store.openSession(sampleSession(`ses_${name}`))
+await store.claim(
+  sampleCall({
+    record: name,
+    place,
+    session: { sessionId: `ses_${name}`, isOwn: false },
+    rerunUntilMs: 9e12,
+  }),
+)
+process.stdout.write('ready\n')
+setInterval(() => {}, 60_000)

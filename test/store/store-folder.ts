@@ -1,0 +1,43 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+
+/** A folder with one database, and every store that was opened on it. */
+export class StoreFolder {
+  readonly masterKey = randomBytes(32)
+  readonly path: string
+  readonly #folder: string
+  readonly #open = new Set<SqliteStore>()
+
+  constructor() {
+    this.#folder = mkdtempSync(join(tmpdir(), 'collet-runs-'))
+    this.path = join(this.#folder, 'collet.db')
+  }
+
+  open(): SqliteStore {
+    const store = new SqliteStore({ path: this.path, masterKey: this.masterKey, nowMs: () => 1_000 })
+    this.#open.add(store)
+    return store
+  }
+
+  /** Ends a store the way a process does that still had something running: to others it is dead. */
+  async leaveBehind(store: SqliteStore): Promise<void> {
+    this.#open.delete(store)
+    await store.close()
+  }
+
+  /** Changes the file behind the stores' backs. */
+  tamper(sql: string): void {
+    const database = new DatabaseSync(this.path)
+    database.exec(sql)
+    database.close()
+  }
+
+  async remove(): Promise<void> {
+    for (const store of this.#open) await store.close()
+    rmSync(this.#folder, { recursive: true })
+  }
+}
