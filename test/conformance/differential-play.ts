@@ -1,0 +1,163 @@
+import { setImmediate } from 'node:timers/promises'
+import type { OpenedSession } from '#core/sessions/session-request'
+import { type Batch, type CallPlan, visibleTool } from './differential-calls.ts'
+import { shownBy } from './differential-differences.ts'
+import { factsOf, readJournal } from './differential-facts.ts'
+import { send } from './differential-http.ts'
+import { Labels, withoutLabels } from './differential-labels.ts'
+import { functionNameOf, WAYS, type Way } from './differential-lanes.ts'
+import type { Answer } from './differential-observation.ts'
+import { Disagreement, firstDifference } from './differential-report.ts'
+import { apiKeyOf, openStage, principalOf, type Stage } from './differential-stage.ts'
+
+/** One way after all calls were made over it, one after the other. */
+export interface Played {
+  readonly way: Way
+  readonly answers: readonly (Answer | undefined)[]
+  readonly labels: Labels
+  readonly sessions: ReadonlyMap<string, OpenedSession & { readonly caller: number }>
+}
+
+export interface Tally {
+  cases: number
+  calls: number
+}
+
+const NO_SESSION = 'ses_that-never-was'
+const OPENWOP_WAY = 'oxp-1.0'
+
+/** Makes every call of a batch over every way and compares them all; throws the first disagreement. */
+export async function playBatch(batch: Batch, tally: Tally): Promise<void> {
+  const stage = await openStage(
+    batch,
+    WAYS.map(({ name }) => name),
+  )
+  try {
+    const all = (await Promise.all(WAYS.map((way) => playWay(way, stage, batch)))).filter(
+      (one) => one !== undefined,
+    )
+    // What answers late is written before anything else happens here.
+    await setImmediate()
+    compareAnswers(all, batch)
+    await compareFacts(all, stage, batch)
+    await compareSight(all, stage, batch)
+    tally.cases += batch.calls.length
+    tally.calls += all.reduce(
+      (sum, { answers }) => sum + answers.filter((one) => one !== undefined).length,
+      0,
+    )
+  } finally {
+    await stage.close()
+  }
+}
+
+async function playWay(way: Way, stage: Stage, batch: Batch): Promise<Played | undefined> {
+  const ask = way.ask(stage, batch)
+  if (ask === undefined) return undefined
+  const labels = new Labels()
+  const sessions = await openSessions(way, { stage, batch, labels })
+  const answers: (Answer | undefined)[] = []
+  for (const call of batch.calls) {
+    const { session } = call
+    const opened = sessions.get(`${call.caller} ${session}`)?.sessionId
+    const answer = await ask(call, session === undefined ? undefined : (opened ?? NO_SESSION))
+    answers.push(answer === undefined ? undefined : { ...answer, observation: labels.in(answer.observation) })
+  }
+  return { way, answers, labels, sessions }
+}
+
+/** Sessions that some call names, of tools that keep state. */
+async function openSessions(
+  way: Way,
+  { stage, batch, labels }: { readonly stage: Stage; readonly batch: Batch; readonly labels: Labels },
+): Promise<Played['sessions']> {
+  const opened = new Map<string, OpenedSession & { readonly caller: number }>()
+  for (const { caller, session } of batch.calls) {
+    const name = `${caller} ${session}`
+    const tool = session === undefined ? undefined : visibleTool(batch, { caller, base: session, suffix: '' })
+    if (tool?.isStateful !== true || opened.has(name)) continue
+    const made = await stage.desk.openSession(principalOf(batch, way.name, caller), {
+      toolId: tool.catalogId,
+    })
+    labels.suggest(made.sessionId, `session ${name}`)
+    labels.suggest(made.runId, `run of session ${name}`)
+    opened.set(name, { ...made, caller })
+  }
+  return opened
+}
+
+function compareAnswers(all: readonly Played[], batch: Batch): void {
+  for (const [place, call] of batch.calls.entries()) {
+    for (const { way, answers } of all) {
+      if (way.protocol === 'in process') continue
+      const reference = referenceOf(all, way)
+      const [told, answer] = [reference.answers[place], answers[place]]
+      if (told === undefined || answer === undefined) continue
+      const shown = shownBy(way.protocol, told.observation, circumstances(batch, call, way))
+      const isPartly = way.protocol === 'createGateway'
+      const expected = isPartly ? withoutLabels(shown) : shown
+      const actual = isPartly ? withoutLabels(answer.observation) : answer.observation
+      const found = firstDifference(expected, actual)
+      if (found === undefined) continue
+      throw new Disagreement(batch, place, { way: way.name, reference: reference.way.name, found })
+    }
+  }
+}
+
+function circumstances(batch: Batch, call: CallPlan, { protocol }: Way) {
+  const tool = visibleTool(batch, protocol === 'opentool' ? { ...call, suffix: '' } : call)
+  return { call, tool, functionName: functionNameOf(batch, call) }
+}
+
+function referenceOf(all: readonly Played[], { reading }: Way): Played {
+  const found = all.find(({ way }) => way.protocol === 'in process' && way.reading === reading)
+  if (found === undefined) throw new Error(`nobody reads ${reading}`)
+  return found
+}
+
+async function compareFacts(all: readonly Played[], stage: Stage, batch: Batch): Promise<void> {
+  const journal = await readJournal(stage)
+  const facts = new Map<Played, object>()
+  for (const played of all) facts.set(played, await factsOf(played, { stage, batch, journal }))
+  for (const played of all) {
+    const { way } = played
+    // The gateway for code has a store of its own, which it does not show.
+    if (way.protocol === 'in process' || way.protocol === 'createGateway') continue
+    const reference = referenceOf(all, way)
+    const found = firstDifference(facts.get(reference), facts.get(played))
+    if (found === undefined) continue
+    const place = Number(/call (\d+)/.exec(found.path)?.[1] ?? 0)
+    throw new Disagreement(batch, place, { way: way.name, reference: reference.way.name, found })
+  }
+}
+
+/** Rule 2: a caller may call exactly what it may see, by the generated scopes and in openwop's catalog. */
+async function compareSight(all: readonly Played[], stage: Stage, batch: Batch): Promise<void> {
+  const looks = new Map<string, number>()
+  const written = all.find(({ way }) => way.protocol === 'in process')
+  for (const [place, call] of batch.calls.entries()) {
+    const told = written?.answers[place]?.observation
+    const isVisible = visibleTool(batch, call) !== undefined
+    // A key that is taken, and a request that cannot be read, are answered before anybody looks for the tool.
+    const isEarlier = told?.code === 'key_conflict' || told?.isUnread === true
+    const isFound = told?.decision !== 'hidden'
+    if (!isEarlier && isFound !== isVisible) {
+      const found = { path: '/decision', expected: isVisible, actual: isFound }
+      throw new Disagreement(batch, place, { way: 'a call', reference: 'the scopes', found })
+    }
+    const expected = visibleTool(batch, { ...call, suffix: '' }) === undefined ? 404 : 200
+    const name = `${call.caller} ${call.base}`
+    const actual = looks.get(name) ?? (await look(stage, batch, call))
+    looks.set(name, actual)
+    if (actual === expected) continue
+    const found = { path: '/v1/tools', expected, actual }
+    throw new Disagreement(batch, place, { way: 'openwop', reference: 'the scopes', found })
+  }
+}
+
+async function look({ url }: Stage, { tools }: Batch, { caller, base }: CallPlan): Promise<number> {
+  const id = tools.find((tool) => tool.base === base)?.catalogId ?? `openwop:${base}`
+  const headers = { authorization: `Bearer ${apiKeyOf(OPENWOP_WAY, caller)}` }
+  const { status } = await send(url, { path: `/v1/tools/${encodeURIComponent(id)}`, headers })
+  return status
+}
