@@ -142,10 +142,11 @@ function spoil([input, place, value, how]: [JsonValue, number, JsonValue, number
   if (!isJsonObject(input)) return input
   const names = Object.keys(input)
   const name = names[place % Math.max(1, names.length)] ?? 'a'
+  const added = place < 2 ? '__proto__' : 'extra'
   const others = Object.entries(input).filter(([key]) => key !== name)
   if (how === 0) return Object.fromEntries(others)
   return Object.fromEntries(
-    how === 1 ? [...Object.entries(input), ['extra', value]] : [...others, [name, value]],
+    how === 1 ? [...Object.entries(input), [added, value]] : [...others, [name, value]],
   )
 }
 

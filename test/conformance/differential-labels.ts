@@ -4,6 +4,7 @@ const MADE = /\b(?:ses|run)_[A-Za-z0-9_-]{22,}|(?<=\/challenges\/)[A-Za-z0-9_-]{
 /** Names for made-up ids in the order in which one way first shows them: equal ways have equal names. */
 export class Labels {
   readonly #names = new Map<string, string>()
+  #unnamed = 0
 
   /** Gives an id this name unless it has one. */
   suggest(id: string, name: string): void {
@@ -15,8 +16,12 @@ export class Labels {
   }
 
   of(id: string): string {
-    this.suggest(id, `id ${this.#names.size + 1}`)
-    return this.#names.get(id) ?? id
+    const known = this.#names.get(id)
+    if (known !== undefined) return known
+    this.#unnamed += 1
+    const name = `id ${this.#unnamed}`
+    this.#names.set(id, name)
+    return name
   }
 
   /** A copy with every made-up id replaced. */

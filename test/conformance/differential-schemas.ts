@@ -19,8 +19,10 @@ interface Parameter {
 }
 
 /** Names that objects inherit, and names that pointers and shells escape. */
-const NAMES = ['a', 'b', 'count', '__proto__', 'constructor', 'größe', 'a/b', '~x', 'with space', 'toString']
+const NAMES = ['a', 'b', 'count', 'constructor', 'größe', 'a/b', '~x', 'with space', 'toString']
 const name = fc.constantFrom(...NAMES)
+/** No schema may declare this one, but anybody may send it. */
+const sentName = fc.constantFrom(...NAMES, '__proto__')
 
 const BIG = [Number.MAX_SAFE_INTEGER + 1, 1e21, -1e300, 5e-324, 0.1 + 0.2, 2 ** 53 - 1]
 const text = fc.oneof(
@@ -40,7 +42,7 @@ export const anyJson: fc.Arbitrary<JsonValue> = fc
       { depthSize: 'small', withCrossShrink: true },
       fc.oneof(fc.constant(null), fc.boolean(), number, text),
       fc.array(tie('value'), { maxLength: 3 }),
-      objectOf(fc.array(fc.tuple(name, tie('value')), { maxLength: 3 })),
+      objectOf(fc.array(fc.tuple(sentName, tie('value')), { maxLength: 3 })),
     ),
   }))
   .value.map(plain)
