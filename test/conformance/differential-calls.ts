@@ -38,6 +38,8 @@ export interface Batch {
 
 /** The last is longer than a key may be; the one before as long as it may be. */
 const KEYS = ['k1', 'k2', 'a key', 'ключ', 'a%20b', '', 'x'.repeat(256), 'x'.repeat(257)]
+/** Never seen before, most of the time. */
+const freshKey = fc.stringMatching(/^[a-z0-9]{6}$/)
 const RUNS = ['r1', 'größe/1', '100%']
 const SUFFIXES = ['@1', '@1.0.0', '@2', '@01.2.0', '@10.0.0', '@9.9.9', '@latest', '@1.0', '@v1', '@']
 const NO_TOOLS = ['Kit.Tool', 'kit.tool_0', 'Nope.Nothing', 'Kit.__proto__']
@@ -56,7 +58,7 @@ export const batch: fc.Arbitrary<Batch> = fc
   .chain(([isHost, callers]) => fc.tuple(fc.constant(isHost), fc.constant(callers), toolPlans(isHost)))
   .chain(([isHost, callers, tools]) =>
     fc
-      .array(fc.tuple(callOf(tools, callers.length), fc.option(echoOf, { freq: 4, nil: undefined })), {
+      .array(fc.tuple(callOf(tools, callers.length), sometimes(echoOf, 3)), {
         minLength: 1,
         maxLength: 60,
         size: 'max',
@@ -86,14 +88,14 @@ function repeat(calls: readonly (readonly [CallPlan, Repeat | undefined])[]): re
 function callOf(tools: readonly ToolPlan[], callers: number): fc.Arbitrary<CallPlan> {
   const [first] = tools
   if (first === undefined) throw new Error('a server without tools')
-  return fc.constantFrom(...tools).chain(({ base, input, requirements }) =>
+  return fc.constantFrom(...tools).chain(({ base, input, requirements, isStateful }) =>
     fc.record({
       caller: fc.nat(callers - 1),
       base: rarely(fc.constantFrom(...NO_TOOLS), base),
       suffix: rarely(fc.constantFrom(...SUFFIXES), ''),
       input: inputFor(input.fitting),
-      key: fc.option(fc.constantFrom(...KEYS), { freq: 1, nil: undefined }),
-      userId: fc.option(fc.constantFrom('ann', 'ünï', 'a,b', ' '), { nil: undefined }),
+      key: sometimes(fc.oneof({ weight: 3, arbitrary: freshKey }, fc.constantFrom(...KEYS)), 6),
+      userId: sometimes(fc.constantFrom('ann', 'ünï', 'a,b', ' '), 3),
       tokens: givenOf(
         PROVIDERS,
         (requirements.authorization ?? []).map(({ id }) => id),
@@ -102,15 +104,26 @@ function callOf(tools: readonly ToolPlan[], callers: number): fc.Arbitrary<CallP
         SECRETS,
         (requirements.secrets ?? []).map(({ id }) => id),
       ),
-      runId: rarely<string | undefined>(fc.constantFrom(...RUNS), undefined),
-      session: rarely<string | undefined>(fc.constantFrom(base, base, base, ''), undefined),
+      runId: sometimes(fc.constantFrom(...RUNS), 1),
+      session: sometimes(
+        fc.constantFrom(...(isStateful ? [base, base, base, ''] : [base])),
+        isStateful ? 5 : 0.5,
+      ),
       spelling: fc.nat(1_023),
     }),
   )
 }
 
+/** Given in so many of ten cases. */
+function sometimes<Value>(value: fc.Arbitrary<Value>, ofTen: number): fc.Arbitrary<Value | undefined> {
+  return fc.oneof(
+    { weight: 20 - 2 * ofTen, arbitrary: fc.constant(undefined) },
+    { weight: 2 * ofTen, arbitrary: value },
+  )
+}
+
 function rarely<Value>(value: fc.Arbitrary<Value>, usual: Value): fc.Arbitrary<Value> {
-  return fc.oneof({ weight: 4, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: value })
+  return sometimes(value, 1).map((given) => given ?? usual)
 }
 
 /** Mostly what the tool asks for. */
@@ -129,7 +142,7 @@ function inputFor(fitting: fc.Arbitrary<JsonValue>): fc.Arbitrary<JsonValue | un
   const slip = fc.tuple(fitting, fc.nat(9), fc.oneof(fc.constant(null), anyJson), fc.nat(2))
   return fc
     .oneof<fc.MaybeWeightedArbitrary<JsonValue | undefined>[]>(
-      { weight: 6, arbitrary: fitting },
+      { weight: 10, arbitrary: fitting },
       { weight: 4, arbitrary: slip.map(spoil) },
       { weight: 1, arbitrary: anyJson },
       { weight: 1, arbitrary: fc.constant(undefined) },

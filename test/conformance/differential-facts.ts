@@ -2,7 +2,7 @@ import { recordOf } from '#core/call/identified-call'
 import type { JournalEvent } from '#core/journal/journal-event'
 import { placeOf } from '#core/runs/own-runs'
 import type { RunEvent } from '#core/runs/run-event'
-import type { Batch } from './differential-calls.ts'
+import type { Batch, CallPlan } from './differential-calls.ts'
 import type { Played } from './differential-play.ts'
 import { principalOf, type Stage } from './differential-stage.ts'
 
@@ -37,13 +37,14 @@ export async function factsOf(
   }
 }
 
-/** Records, own runs and made call ids are called after the call that first showed them. */
+/** Records and made call ids are called after the first call that has them. */
 function nameIds({ way, labels, answers, sessions }: Played, { desk }: Stage, batch: Batch): void {
   for (const [place, answer] of answers.entries()) {
     const call = batch.calls[place]
     if (call === undefined || answer?.callId === undefined) continue
     const principal = principalOf(batch, way.name, call.caller)
-    labels.suggest(recordOf(desk.store, principal, answer.callId), `call ${place}`)
+    const first = call.key === undefined ? place : batch.calls.findIndex((one) => isSameKey(one, call))
+    labels.suggest(recordOf(desk.store, principal, answer.callId), `call ${first}`)
     if (call.key === undefined) labels.suggest(answer.callId, `id of call ${place}`)
     if (call.runId === undefined) continue
     labels.suggest(placeOf(desk.store, principal, call.runId).run, `run ${call.caller} ${call.runId}`)
@@ -52,6 +53,10 @@ function nameIds({ way, labels, answers, sessions }: Played, { desk }: Stage, ba
     const { run } = placeOf(desk.store, principalOf(batch, way.name, caller), runId)
     labels.suggest(run, `run of session ${name}`)
   }
+}
+
+function isSameKey(left: CallPlan, right: CallPlan): boolean {
+  return left.caller === right.caller && left.key === right.key
 }
 
 function groupOf(event: JournalEvent, { labels }: Played): string {

@@ -18,8 +18,8 @@ export interface Way {
   readonly protocol: Protocol | 'in process'
   /** How its door reads a call; it is compared with the way in process that reads alike. */
   readonly reading: ReadingName
-  /** `undefined` when this stage does not have the way. */
-  ask(stage: Stage, batch: Batch): Ask | undefined
+  /** Calls made by the principals of the way `as`; `undefined` when this stage does not have the way. */
+  ask(stage: Stage, batch: Batch, as: string): Ask | undefined
 }
 
 export const WAYS: readonly Way[] = [
@@ -37,12 +37,12 @@ function inProcess(reading: ReadingName): Way {
     name,
     protocol: 'in process',
     reading,
-    ask: (stage, batch) => askDesk(name, READINGS[reading], { stage, batch }),
+    ask: (stage, batch, as) => askDesk(as, READINGS[reading], { stage, batch }),
   }
 }
 
 function askDesk(
-  name: string,
+  as: string,
   read: Read,
   { stage, batch }: { readonly stage: Stage; readonly batch: Batch },
 ): Ask {
@@ -50,7 +50,7 @@ function askDesk(
     const asked = read(batch, call)
     if (asked.kind === 'refusal')
       return { observation: asked.observation, callId: undefined, runId: undefined }
-    const { callId, runId, outcome } = await stage.desk.call(principalOf(batch, name, call.caller), {
+    const { callId, runId, outcome, replayed } = await stage.desk.call(principalOf(batch, as, call.caller), {
       tool: asked.ref,
       input: asked.input,
       key: asked.key,
@@ -66,7 +66,7 @@ function askDesk(
       callId: shownId(callId, call.key),
       ...(runId === undefined ? {} : { runId }),
     }
-    return { observation, callId, runId }
+    return { observation, callId, runId, replayed }
   }
 }
 
@@ -77,29 +77,26 @@ function overOtc(dialect: Dialect): Way {
     protocol: 'otc',
     reading,
     ask:
-      ({ url }, batch) =>
+      ({ url }, batch, as) =>
       async (call, sessionId) => {
         const tool = visibleTool(batch, call)
         const { headers, ...request } = otcRequest(dialect, call, { tool, sessionId })
-        const answer = await send(url, { ...request, headers: { ...headers, ...bearer(dialect, call) } })
+        const answer = await send(url, { ...request, headers: { ...headers, ...bearer(as, call) } })
         return readOtc(dialect, call, answer)
       },
   }
 }
 
-function overOpentool({ url }: Stage, batch: Batch): Ask {
+function overOpentool({ url }: Stage, batch: Batch, as: string): Ask {
   return async (call, sessionId) => {
     const functionName = functionNameOf(batch, call)
     const { headers, ...request } = opentoolRequest(call, { functionName, sessionId })
-    return readOpentool(
-      call,
-      await send(url, { ...request, headers: { ...headers, ...bearer('opentool', call) } }),
-    )
+    return readOpentool(call, await send(url, { ...request, headers: { ...headers, ...bearer(as, call) } }))
   }
 }
 
 /** The public API for code, on a store of its own. It has no runs and no sessions to name, so such calls are not asked. */
-function throughGateway({ gateway }: Stage, batch: Batch): Ask | undefined {
+function throughGateway({ gateway }: Stage, batch: Batch, as: string): Ask | undefined {
   if (gateway === undefined) return undefined
   const unasked = new Set<string>()
   return async (call) => {
@@ -109,7 +106,7 @@ function throughGateway({ gateway }: Stage, batch: Batch): Ask | undefined {
     if (key !== undefined && unasked.has(used)) return undefined
     if (call.runId !== undefined || call.session !== undefined) return undefined
     const options = {
-      principal: principalOf(batch, 'createGateway', caller),
+      principal: principalOf(batch, as, caller),
       ...(key === undefined ? {} : { key }),
       ...(userId === undefined ? {} : { userId }),
       tokens,
@@ -132,8 +129,8 @@ export function functionNameOf({ tools }: Batch, { base }: CallPlan): string {
   return tools.find((tool) => tool.base === base)?.functionName ?? base.replace('.', '_')
 }
 
-function bearer(way: string, { caller }: CallPlan): Record<string, string> {
-  return { authorization: `Bearer ${apiKeyOf(way, caller)}` }
+function bearer(as: string, { caller }: CallPlan): Record<string, string> {
+  return { authorization: `Bearer ${apiKeyOf(as, caller)}` }
 }
 
 function secretsOf(given: Readonly<Record<string, string>>): ReadonlyMap<string, Secret> {

@@ -24,6 +24,8 @@ export interface Answer {
   readonly observation: Observation
   readonly callId: string | undefined
   readonly runId: string | undefined
+  /** Whether it had been answered before; only the core says it. */
+  readonly replayed?: boolean
 }
 
 export function decisionOf(code: string): Observation['decision'] {

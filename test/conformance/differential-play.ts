@@ -7,6 +7,7 @@ import { send } from './differential-http.ts'
 import { Labels, withoutLabels } from './differential-labels.ts'
 import { functionNameOf, WAYS, type Way } from './differential-lanes.ts'
 import type { Answer } from './differential-observation.ts'
+import { compareReplays } from './differential-replays.ts'
 import { Disagreement, firstDifference } from './differential-report.ts'
 import { apiKeyOf, openStage, principalOf, type Stage } from './differential-stage.ts'
 
@@ -21,6 +22,9 @@ export interface Played {
 export interface Tally {
   cases: number
   calls: number
+  replays: number
+  /** How often each code was seen. */
+  readonly codes: Map<string, number>
 }
 
 const NO_SESSION = 'ses_that-never-was'
@@ -41,29 +45,41 @@ export async function playBatch(batch: Batch, tally: Tally): Promise<void> {
     compareAnswers(all, batch)
     await compareFacts(all, stage, batch)
     await compareSight(all, stage, batch)
-    tally.cases += batch.calls.length
-    tally.calls += all.reduce(
-      (sum, { answers }) => sum + answers.filter((one) => one !== undefined).length,
-      0,
-    )
+    tally.replays += await compareReplays(referenceOf(all, { reading: 'as written' }), stage, batch)
+    count(tally, all, batch)
   } finally {
     await stage.close()
   }
 }
 
+function count(tally: Tally, all: readonly Played[], batch: Batch): void {
+  tally.cases += batch.calls.length
+  for (const { way, answers } of all) {
+    for (const answer of answers) {
+      if (answer === undefined) continue
+      tally.calls += 1
+      const { code } = answer.observation
+      if (way.protocol === 'in process') tally.codes.set(code, (tally.codes.get(code) ?? 0) + 1)
+    }
+  }
+}
+
 async function playWay(way: Way, stage: Stage, batch: Batch): Promise<Played | undefined> {
-  const ask = way.ask(stage, batch)
+  const ask = way.ask(stage, batch, way.name)
   if (ask === undefined) return undefined
   const labels = new Labels()
   const sessions = await openSessions(way, { stage, batch, labels })
   const answers: (Answer | undefined)[] = []
   for (const call of batch.calls) {
-    const { session } = call
-    const opened = sessions.get(`${call.caller} ${session}`)?.sessionId
-    const answer = await ask(call, session === undefined ? undefined : (opened ?? NO_SESSION))
+    const answer = await ask(call, sessionOf(call, sessions))
     answers.push(answer === undefined ? undefined : { ...answer, observation: labels.in(answer.observation) })
   }
   return { way, answers, labels, sessions }
+}
+
+export function sessionOf({ caller, session }: CallPlan, sessions: Played['sessions']): string | undefined {
+  if (session === undefined) return undefined
+  return sessions.get(`${caller} ${session}`)?.sessionId ?? NO_SESSION
 }
 
 /** Sessions that some call names, of tools that keep state. */
@@ -104,12 +120,12 @@ function compareAnswers(all: readonly Played[], batch: Batch): void {
   }
 }
 
-function circumstances(batch: Batch, call: CallPlan, { protocol }: Way) {
+export function circumstances(batch: Batch, call: CallPlan, { protocol }: Way) {
   const tool = visibleTool(batch, protocol === 'opentool' ? { ...call, suffix: '' } : call)
   return { call, tool, functionName: functionNameOf(batch, call) }
 }
 
-function referenceOf(all: readonly Played[], { reading }: Way): Played {
+function referenceOf(all: readonly Played[], { reading }: Pick<Way, 'reading'>): Played {
   const found = all.find(({ way }) => way.protocol === 'in process' && way.reading === reading)
   if (found === undefined) throw new Error(`nobody reads ${reading}`)
   return found

@@ -51,7 +51,12 @@ export class Disagreement extends Error {
           const does = `${act.label}, output ${text(act.output)}`
           return `  tool: ${text({ ...plan, input: input.schema })}, ${does}`
         }),
-        `  calls before it: ${batch.calls.slice(0, place).map(text).join('\n    ') || 'none'}`,
+        `  calls before it: ${
+          batch.calls
+            .slice(Math.max(0, place - 5), place)
+            .map(text)
+            .join('\n    ') || 'none'
+        }`,
       ].join('\n'),
     )
   }

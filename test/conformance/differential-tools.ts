@@ -93,7 +93,7 @@ const versionPlan = fc.record({
     { weight: 12, arbitrary: fc.constant('never' as const) },
     fc.constant('always' as const),
   ),
-  scopes: fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, fc.subarray([...SCOPES], { maxLength: 2 })),
+  scopes: fc.oneof({ weight: 3, arbitrary: fc.constant([]) }, fc.subarray([...SCOPES], { maxLength: 2 })),
   requirements,
   isStateful: fc.nat(4).map((roll) => roll === 0),
   isAsync: fc.boolean(),

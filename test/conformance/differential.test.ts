@@ -12,13 +12,34 @@ const LIMIT_MS = 60_000 + cases * 30
 /** How long a disagreement is made smaller. */
 const SHRINK_MS = 15_000
 
+/** Ends that the generated calls must meet, all of them and no other. */
+const REACHED = [
+  'approval_required',
+  'input_invalid',
+  'key_conflict',
+  'ok',
+  'output_invalid',
+  'request_invalid',
+  'requirement_missing',
+  'result_too_large',
+  'session_not_found',
+  'tool_failed',
+  'tool_not_found',
+  'tool_timeout',
+]
+
 it(
   'OTC-01, OTS-30, OWP-20: one call gives one value, one error, one decision and one journal over every way',
   async () => {
-    const tally: Tally = { cases: 0, calls: 0 }
+    const tally: Tally = { cases: 0, calls: 0, replays: 0, codes: new Map() }
     const firstSeed = seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(seed)
     for (let round = 0; tally.cases < cases; round += 1) await playRound(firstSeed + round, tally)
-    process.stdout.write(`differential: ${tally.cases} cases, ${tally.calls} calls, seed ${firstSeed}\n`)
+    const { calls, replays, codes } = tally
+    const seen = [...codes].map(([code, times]) => `${code} ${times}`).join(', ')
+    process.stdout.write(
+      `differential: ${tally.cases} cases, ${calls} calls, ${replays} replays, seed ${firstSeed}\n  ${seen}\n`,
+    )
+    expect([...codes.keys()].sort()).toEqual(REACHED)
     expect(tally.cases).toBeGreaterThanOrEqual(cases)
   },
   LIMIT_MS,
