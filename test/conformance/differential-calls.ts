@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { compareVersions, LATEST, parseToolRef } from '#core/tool-id'
+import { PROVIDERS, SECRETS } from './differential-acts.ts'
 import { anyJson, plain } from './differential-schemas.ts'
-import { PROVIDERS, SCOPES, SECRETS, type ToolPlan, toolPlans } from './differential-tools.ts'
+import { SCOPES, type ToolPlan, toolPlans } from './differential-tools.ts'
 
 export interface Caller {
   readonly tenant: string
@@ -22,7 +23,7 @@ export interface CallPlan {
   readonly tokens: Readonly<Record<string, string>>
   readonly secrets: Readonly<Record<string, string>>
   readonly runId: string | undefined
-  /** Base name of the tool whose session to use; `''` = one that never was. */
+  /** Base name of the tool whose session to use; behind `@`, another caller's; `''` = one that never was. */
   readonly session: string | undefined
   /** Picks among the spellings that mean the same. */
   readonly spelling: number
@@ -106,7 +107,7 @@ function callOf(tools: readonly ToolPlan[], callers: number): fc.Arbitrary<CallP
       ),
       runId: sometimes(fc.constantFrom(...RUNS), 1),
       session: sometimes(
-        fc.constantFrom(...(isStateful ? [base, base, base, ''] : [base])),
+        fc.constantFrom(...(isStateful ? [base, base, base, base, `@${base}`, ''] : [base])),
         isStateful ? 5 : 0.5,
       ),
       spelling: fc.nat(1_023),

@@ -3,7 +3,7 @@ import type { JournalEvent } from '#core/journal/journal-event'
 import { placeOf } from '#core/runs/own-runs'
 import type { RunEvent } from '#core/runs/run-event'
 import type { Batch, CallPlan } from './differential-calls.ts'
-import type { Played } from './differential-play.ts'
+import type { Played } from './differential-played.ts'
 import { principalOf, type Stage } from './differential-stage.ts'
 
 /** What one way left behind: journal rows by call, session run and challenge, and the events of its runs. */

@@ -188,9 +188,12 @@ export function readOtc(dialect: Dialect, call: CallPlan, response: Response): A
   }
 }
 
-/** C-19: a null has no `output` here. */
+/** C-19: a null, and only a null, has no `output` here. */
 function outputOf(output: JsonValue | undefined): JsonObject {
-  return output === undefined ? { value: null } : objectOf(output)
+  if (output === undefined) return { value: null }
+  const told = objectOf(output)
+  assert.notEqual(told.value, null, 'null has no `output` (C-19)')
+  return told
 }
 
 function objectOf(value: JsonValue | undefined): JsonObject {

@@ -1,23 +1,17 @@
+import { AssertionError } from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
 import type { OpenedSession } from '#core/sessions/session-request'
-import { type Batch, type CallPlan, visibleTool } from './differential-calls.ts'
+import { type Batch, visibleTool } from './differential-calls.ts'
 import { shownBy } from './differential-differences.ts'
 import { factsOf, readJournal } from './differential-facts.ts'
-import { send } from './differential-http.ts'
 import { Labels, withoutLabels } from './differential-labels.ts'
-import { functionNameOf, WAYS, type Way } from './differential-lanes.ts'
+import { WAYS, type Way } from './differential-lanes.ts'
 import type { Answer } from './differential-observation.ts'
+import { circumstances, type Played, sessionOf } from './differential-played.ts'
 import { compareReplays } from './differential-replays.ts'
 import { Disagreement, firstDifference } from './differential-report.ts'
-import { apiKeyOf, openStage, principalOf, type Stage } from './differential-stage.ts'
-
-/** One way after all calls were made over it, one after the other. */
-export interface Played {
-  readonly way: Way
-  readonly answers: readonly (Answer | undefined)[]
-  readonly labels: Labels
-  readonly sessions: ReadonlyMap<string, OpenedSession & { readonly caller: number }>
-}
+import { compareSight } from './differential-sight.ts'
+import { openStage, principalOf, type Stage } from './differential-stage.ts'
 
 export interface Tally {
   cases: number
@@ -26,9 +20,6 @@ export interface Tally {
   /** How often each code was seen. */
   readonly codes: Map<string, number>
 }
-
-const NO_SESSION = 'ses_that-never-was'
-const OPENWOP_WAY = 'oxp-1.0'
 
 /** Makes every call of a batch over every way and compares them all; throws the first disagreement. */
 export async function playBatch(batch: Batch, tally: Tally): Promise<void> {
@@ -44,7 +35,7 @@ export async function playBatch(batch: Batch, tally: Tally): Promise<void> {
     await setImmediate()
     compareAnswers(all, batch)
     await compareFacts(all, stage, batch)
-    await compareSight(all, stage, batch)
+    await compareSight(referenceOf(all, { reading: 'as written' }), stage, batch)
     tally.replays += await compareReplays(referenceOf(all, { reading: 'as written' }), stage, batch)
     count(tally, all, batch)
   } finally {
@@ -70,16 +61,22 @@ async function playWay(way: Way, stage: Stage, batch: Batch): Promise<Played | u
   const labels = new Labels()
   const sessions = await openSessions(way, { stage, batch, labels })
   const answers: (Answer | undefined)[] = []
-  for (const call of batch.calls) {
-    const answer = await ask(call, sessionOf(call, sessions))
+  for (const [place, call] of batch.calls.entries()) {
+    const answer = await ask(call, sessionOf(call, sessions)).catch((error: unknown) => {
+      throw error instanceof AssertionError ? misshapen(error, { batch, place, way }) : error
+    })
     answers.push(answer === undefined ? undefined : { ...answer, observation: labels.in(answer.observation) })
   }
   return { way, answers, labels, sessions }
 }
 
-export function sessionOf({ caller, session }: CallPlan, sessions: Played['sessions']): string | undefined {
-  if (session === undefined) return undefined
-  return sessions.get(`${caller} ${session}`)?.sessionId ?? NO_SESSION
+/** An answer that is not of its protocol's own shape. */
+function misshapen(
+  { message, expected, actual }: AssertionError,
+  { batch, place, way }: { readonly batch: Batch; readonly place: number; readonly way: Way },
+): Disagreement {
+  const found = { path: `the answer's shape: ${message}`, expected, actual }
+  return new Disagreement(batch, place, { way: way.name, reference: 'its ledger', found })
 }
 
 /** Sessions that some call names, of tools that keep state. */
@@ -120,11 +117,6 @@ function compareAnswers(all: readonly Played[], batch: Batch): void {
   }
 }
 
-export function circumstances(batch: Batch, call: CallPlan, { protocol }: Way) {
-  const tool = visibleTool(batch, protocol === 'opentool' ? { ...call, suffix: '' } : call)
-  return { call, tool, functionName: functionNameOf(batch, call) }
-}
-
 function referenceOf(all: readonly Played[], { reading }: Pick<Way, 'reading'>): Played {
   const found = all.find(({ way }) => way.protocol === 'in process' && way.reading === reading)
   if (found === undefined) throw new Error(`nobody reads ${reading}`)
@@ -145,35 +137,4 @@ async function compareFacts(all: readonly Played[], stage: Stage, batch: Batch):
     const place = Number(/call (\d+)/.exec(found.path)?.[1] ?? 0)
     throw new Disagreement(batch, place, { way: way.name, reference: reference.way.name, found })
   }
-}
-
-/** Rule 2: a caller may call exactly what it may see, by the generated scopes and in openwop's catalog. */
-async function compareSight(all: readonly Played[], stage: Stage, batch: Batch): Promise<void> {
-  const looks = new Map<string, number>()
-  const written = all.find(({ way }) => way.protocol === 'in process')
-  for (const [place, call] of batch.calls.entries()) {
-    const told = written?.answers[place]?.observation
-    const isVisible = visibleTool(batch, call) !== undefined
-    // A key that is taken, and a request that cannot be read, are answered before anybody looks for the tool.
-    const isEarlier = told?.code === 'key_conflict' || told?.isUnread === true
-    const isFound = told?.decision !== 'hidden'
-    if (!isEarlier && isFound !== isVisible) {
-      const found = { path: '/decision', expected: isVisible, actual: isFound }
-      throw new Disagreement(batch, place, { way: 'a call', reference: 'the scopes', found })
-    }
-    const expected = visibleTool(batch, { ...call, suffix: '' }) === undefined ? 404 : 200
-    const name = `${call.caller} ${call.base}`
-    const actual = looks.get(name) ?? (await look(stage, batch, call))
-    looks.set(name, actual)
-    if (actual === expected) continue
-    const found = { path: '/v1/tools', expected, actual }
-    throw new Disagreement(batch, place, { way: 'openwop', reference: 'the scopes', found })
-  }
-}
-
-async function look({ url }: Stage, { tools }: Batch, { caller, base }: CallPlan): Promise<number> {
-  const id = tools.find((tool) => tool.base === base)?.catalogId ?? `openwop:${base}`
-  const headers = { authorization: `Bearer ${apiKeyOf(OPENWOP_WAY, caller)}` }
-  const { status } = await send(url, { path: `/v1/tools/${encodeURIComponent(id)}`, headers })
-  return status
 }

@@ -13,8 +13,9 @@ import { openGateway } from '#server/open-gateway'
 import { createOpenToolRoutes } from '#server/opentool-routes'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { testSettings } from '../test-settings.ts'
+import { LARGEST_RESULT } from './differential-acts.ts'
 import type { Batch } from './differential-calls.ts'
-import { definitionOf, LARGEST_RESULT, preparedTools } from './differential-tools.ts'
+import { definitionOf, preparedTools } from './differential-tools.ts'
 
 /** In every address that is handed out, so that all ways hand out the same. */
 const PUBLIC_URL = 'http://tools.example'

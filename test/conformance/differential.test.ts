@@ -10,7 +10,7 @@ const cases = Math.max(LEAST_CASES, Number(wanted))
 const BATCHES_PER_ROUND = 10
 const LIMIT_MS = 60_000 + cases * 30
 /** How long a disagreement is made smaller. */
-const SHRINK_MS = 15_000
+const SHRINK_MS = 10_000
 
 /** Ends that the generated calls must meet, all of them and no other. */
 const REACHED = [
