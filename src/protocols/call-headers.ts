@@ -1,4 +1,6 @@
+import { checkCallKey } from '#core/call/call-key'
 import type { CallReply, CallRequest } from '#core/call/call-request'
+import { type ErrorCode, ToolError } from '#core/errors'
 import { checkRunId } from '#core/runs/run-id'
 import { headerText } from './header-text.ts'
 
@@ -18,6 +20,30 @@ const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
  */
 export function callIdToHeader(callId: string): string {
   return HEADER_SAFE.test(callId) ? callId : callId.toWellFormed().replace(HEADER_UNSAFE, encodeURIComponent)
+}
+
+/** The key as the header says it, in the spelling it has in a body too (rule 4). */
+export function readKeyHeader(headers: Readonly<Record<string, string | undefined>>): string | undefined {
+  const header = headers[IDEMPOTENCY_KEY_HEADER]
+  return header === undefined ? undefined : headerText(header)
+}
+
+/** What a refusal says of a call that was never read: the id its header names, or a new one (rule 6). */
+export function unreadCallHeaders(
+  headers: Readonly<Record<string, string | undefined>>,
+  code: ErrorCode,
+): Record<string, string> {
+  const callId = usableKey(readKeyHeader(headers)) ?? crypto.randomUUID()
+  return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
+}
+
+function usableKey(key: string | undefined): string | undefined {
+  try {
+    return key === undefined ? undefined : checkCallKey(key)
+  } catch (error) {
+    if (error instanceof ToolError) return undefined
+    throw error
+  }
 }
 
 /** The run and the session a call names, since no protocol has members for them. */

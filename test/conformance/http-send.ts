@@ -25,6 +25,7 @@ export function httpSend(baseUrl: string): (request: VectorRequest) => Promise<V
         },
       )
       outgoing.on('error', reject)
-      outgoing.end(body)
+      // Text in one piece with the head would make Node write the head in UTF-8 as well.
+      outgoing.end(body === undefined ? undefined : Buffer.from(body))
     })
 }

@@ -160,6 +160,13 @@ describe('POST /opentool/call', () => {
     })
   })
 
+  it('OTS-40: an argument that is wrong deep inside says where', async () => {
+    const { json } = await server.call('paint', { color: 'red', opts: { tags: ['a', 1] } })
+    const { message, data } = json.error
+    expect(message).toBe('Invalid Arguments: opts: /size: Is required; opts: /tags/1: Must be a string')
+    expect(data.parameter_errors).toEqual({ opts: '/size: Is required; /tags/1: Must be a string' })
+  })
+
   it('OTS-40: a tool may set its own integer; anything else is 500', async () => {
     expect((await server.call('fail', { number: -7 })).json.error.code).toBe(-7)
     for (const number of [1.5, 1e300])
@@ -235,6 +242,29 @@ describe('POST /opentool/call', () => {
   it.each(['a\u0081b', 'x'.repeat(257)])('rule 4: the key %j is refused with 400', async (key) => {
     const { status, json } = await server.call('count', {}, { 'idempotency-key': key })
     expect([status, json]).toMatchObject([400, { error: { code: -32600 }, id: 'c1' }])
+  })
+
+  it('rule 4: a key in UTF-8 is the same key as in the body of another protocol', async () => {
+    const headers = { 'idempotency-key': Buffer.from('ключ').toString('latin1') }
+    const first = await server.call('count', {}, headers)
+    const named = first.headers['collet-call-id']
+    expect(named && decodeURIComponent(named)).toBe('ключ')
+    const body = { tool_id: 'Special.Count', call_id: 'ключ', input: {} }
+    const over = await server.ask('POST', '/tools/call', { body })
+    expect({ result: over.json.value }).toEqual(first.json.result)
+  })
+
+  it('rule 6: a request that is no call is named and coded too', async () => {
+    const key = { 'idempotency-key': 'k-6' }
+    const params = await server.call('noop', [], key)
+    expect(params.headers).toMatchObject({ 'collet-call-id': 'k-6', 'collet-error-code': 'request_invalid' })
+    const unreadable = await server.ask('POST', PATH, { raw: '{', headers: key })
+    expect(unreadable.headers).toMatchObject({
+      'collet-call-id': 'k-6',
+      'collet-error-code': 'request_invalid',
+    })
+    const unnamed = await server.call('noop', {}, { 'idempotency-key': 'x'.repeat(257) })
+    expect(unnamed.headers['collet-call-id']).toMatch(/^[0-9a-f-]{36}$/)
   })
 
   it('rule 4: string ids are keys only where the operator says so; the header still wins', async () => {

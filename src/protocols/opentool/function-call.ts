@@ -3,7 +3,7 @@ import type { CallReply, CallRequest } from '#core/call/call-request'
 import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import { LATEST } from '#core/tool-id'
-import { IDEMPOTENCY_KEY_HEADER, readCallPlace } from '#protocols/call-headers'
+import { readCallPlace, readKeyHeader, unreadCallHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { encodeError, encodeValue, openAnswer } from './codec-answer.ts'
@@ -39,14 +39,14 @@ export function readFunctionCall(
   { gateway, tables, options }: CallParts,
 ): FunctionCall | HttpReply {
   const decoded = decodeRequest(request.body)
-  if (!decoded.ok) return badRequestReply(decoded.bad)
+  if (!decoded.ok) return badRequestReply(request, decoded.bad)
   const asked = decoded.request
   const served = tables.find(gateway.catalogFor(request.principal), asked.method)
   try {
     const call: CallRequest = {
       tool: served?.ref ?? { base: NO_TOOL + asked.method, version: LATEST },
       input: served === undefined ? asked.params : dropNullArguments(served.tool, asked.params),
-      key: readKey(request.headers[IDEMPOTENCY_KEY_HEADER], asked.id, options),
+      key: readKey(request, asked.id, options),
       traceId: request.traceId,
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       ...decodeRequirements(request.headers),
@@ -55,7 +55,7 @@ export function readFunctionCall(
     return { request: asked, served, call }
   } catch (error) {
     if (!isToolError(error)) throw error
-    return badRequestReply({ id: asked.id, code: JSON_RPC_CODES.badRequest, message: error.message })
+    return badRequestReply(request, { id: asked.id, code: JSON_RPC_CODES.badRequest, message: error.message })
   }
 }
 
@@ -66,12 +66,13 @@ export function encodeReply({ request, served }: FunctionCall, { callId, outcome
   return encodeError(id, toWireError(outcome.error, { method, callId }))
 }
 
-function badRequestReply({ id, code, message }: BadRequest): HttpReply {
-  return jsonReply(400, encodeError(id, { code, message }))
+function badRequestReply({ headers }: HttpRequest, { id, code, message }: BadRequest): HttpReply {
+  return jsonReply(400, encodeError(id, { code, message }), unreadCallHeaders(headers, 'request_invalid'))
 }
 
 /** Rule 4: the header says it; an id only where the operator vouches that ids are unique. */
-function readKey(header: string | undefined, id: JsonRpcId, options: OpenToolOptions): string | undefined {
-  const key = header ?? (options.stringIdsAreKeys === true && typeof id === 'string' ? id : undefined)
+function readKey({ headers }: HttpRequest, id: JsonRpcId, options: OpenToolOptions): string | undefined {
+  const key =
+    readKeyHeader(headers) ?? (options.stringIdsAreKeys === true && typeof id === 'string' ? id : undefined)
   return key === undefined ? undefined : checkCallKey(key)
 }

@@ -1,4 +1,10 @@
-import type { ErrorCode, ErrorDetails, InputIssue, MissingRequirements } from '#core/errors'
+import {
+  describeIssue,
+  type ErrorCode,
+  type ErrorDetails,
+  type InputIssue,
+  type MissingRequirements,
+} from '#core/errors'
 import { OPENTOOL_CODES } from './errors.ts'
 import type { WireError, WireErrorData, WireMissing } from './wire.ts'
 
@@ -48,7 +54,9 @@ function messageOf({ code, message, details = {} }: ShownError, method: string):
 function listIssues(issues: readonly InputIssue[]): string {
   const said = issues
     .slice(0, MOST_ISSUES)
-    .map(({ parameter, message }) => (parameter === undefined ? message : `${parameter}: ${message}`))
+    .map((issue) =>
+      issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`,
+    )
   return issues.length > said.length
     ? `${said.join('; ')} (and ${issues.length - said.length} more)`
     : said.join('; ')
@@ -56,12 +64,13 @@ function listIssues(issues: readonly InputIssue[]): string {
 
 function toData(error: ShownError, callId: string): WireErrorData {
   const { retryAfterMs, additionalPromptContent } = error
-  const { issues, missing } = error.details ?? {}
+  const { issues = [], missing } = error.details ?? {}
+  const parameterErrors = toParameterErrors(issues)
   return {
     code: error.code,
     call_id: callId,
     ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
-    ...(issues === undefined ? {} : { parameter_errors: toParameterErrors(issues) }),
+    ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
     ...(error.canRetry ? { can_retry: true } : {}),
     ...(retryAfterMs === undefined ? {} : { retry_after_ms: Math.max(0, Math.ceil(retryAfterMs)) }),
     ...(additionalPromptContent === undefined ? {} : { additional_prompt_content: additionalPromptContent }),
@@ -69,14 +78,17 @@ function toData(error: ShownError, callId: string): WireErrorData {
   }
 }
 
-function toParameterErrors(issues: readonly InputIssue[]): Readonly<Record<string, string>> {
+/** By top-level parameter; absent when the input as a whole is wrong. */
+function toParameterErrors(issues: readonly InputIssue[]): Readonly<Record<string, string>> | undefined {
   const texts = new Map<string, string>()
-  for (const { parameter, message } of issues) {
+  for (const issue of issues) {
+    const { parameter } = issue
     if (parameter === undefined) continue
     const earlier = texts.get(parameter)
-    texts.set(parameter, earlier === undefined ? message : `${earlier}; ${message}`)
+    const text = describeIssue(issue)
+    texts.set(parameter, earlier === undefined ? text : `${earlier}; ${text}`)
   }
-  return Object.fromEntries(texts)
+  return texts.size === 0 ? undefined : Object.fromEntries(texts)
 }
 
 function toMissing({ authorization, secrets, userId }: MissingRequirements): WireMissing {

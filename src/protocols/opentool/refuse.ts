@@ -1,5 +1,5 @@
 import type { ToolError } from '#core/errors'
-import { ERROR_CODE_HEADER } from '#protocols/call-headers'
+import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { encodeError } from './codec-answer.ts'
@@ -35,7 +35,11 @@ export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
       : OPENTOOL_CODES[error.code]
   const body = encodeError(null, { code, message: error.message })
   // Any other status would read as "server not running" in SDK clients (OTS-39).
-  return jsonReply(isHttpLevel && error.code === 'request_invalid' ? status : 200, body, codeHeader(error))
+  return jsonReply(
+    isHttpLevel && error.code === 'request_invalid' ? status : 200,
+    body,
+    unreadCallHeaders(request.headers, error.code),
+  )
 }
 
 /** `/streamCall` differs in one answer, which its clients know: 500 with text (OTS-50). */

@@ -5,15 +5,14 @@ import { fault } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Secret } from '#core/secret'
 import type { ToolRef } from '#core/tool-id'
-import { readCallPlace } from '#protocols/call-headers'
-import { headerText } from '#protocols/header-text'
+import { readCallPlace, readKeyHeader } from '#protocols/call-headers'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeContext } from './codec-context.ts'
 import { bodyObject, decodeEnvelope, isExecutePath } from './codec-envelope.ts'
 import { decodeToolRef } from './codec-tool-ref.ts'
 import { refuseUnknownMembers } from './codec-unknown-members.ts'
 import { decodeVersion } from './codec-version.ts'
-import { type CallPath, type Dialect, IDEMPOTENCY_KEY_HEADER, OXP_VERSION_HEADER } from './wire.ts'
+import { type CallPath, type Dialect, OXP_VERSION_HEADER } from './wire.ts'
 
 export interface DecodedCall {
   readonly dialect: Dialect
@@ -60,8 +59,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
 /** `call_id` and `execution_id` are one id (C-04); the header is another name for it (rule 4). */
 export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
   const inBody = oneOf(readString(call, 'call_id'), readString(call, 'execution_id'))
-  const header = headers[IDEMPOTENCY_KEY_HEADER]
-  const key = oneOf(inBody, header === undefined ? undefined : headerText(header))
+  const key = oneOf(inBody, readKeyHeader(headers))
   return key === undefined ? undefined : checkCallKey(key)
 }
 

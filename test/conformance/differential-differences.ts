@@ -1,0 +1,169 @@
+import { type ErrorCode, isRefusal, REFUSAL_CODES } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { CallPlan } from './differential-calls.ts'
+import type { Observation } from './differential-observation.ts'
+import type { ToolPlan } from './differential-tools.ts'
+
+/** What a difference may look at besides what the core said. */
+export interface Circumstances {
+  readonly call: CallPlan
+  /** The tool that the way calls, if the caller may see it. */
+  readonly tool: ToolPlan | undefined
+  readonly functionName: string
+}
+
+interface Difference {
+  readonly protocol: 'otc' | 'opentool' | 'createGateway'
+  /** The ledger row or rule that asks for it. */
+  readonly row: string
+  readonly what: string
+  /** Exactly what this protocol shows instead. */
+  readonly shows: (told: Observation, around: Circumstances) => Observation
+}
+
+export type Protocol = Difference['protocol']
+
+/** Every way in which a protocol may differ from a call in process. Whatever is not here must be equal. */
+export const DIFFERENCES: readonly Difference[] = [
+  {
+    protocol: 'otc',
+    row: 'OTC-63, OTC-81, OTC-83',
+    what: 'three classes as statuses: refused before the call, bad input, ended by the tool',
+    shows: (told) => ({ ...told, sort: told.code === 'ok' ? '200' : otcStatus(told.code) }),
+  },
+  {
+    protocol: 'otc',
+    row: 'OTC-84',
+    what: 'an error has no number of its own and no `effect`; its message says what is unknown (rule 10)',
+    shows: (told) => withError(told, ({ errorNumber: _number, effect: _effect, ...error }) => error),
+  },
+  {
+    protocol: 'otc',
+    row: 'OTC-82',
+    what: 'issues are told by parameter, and all of them in the message',
+    shows: (told) => withError(told, ({ issues: _issues, ...error }) => error),
+  },
+  { protocol: 'otc', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
+  {
+    protocol: 'opentool',
+    row: 'OTS-39, OTS-40',
+    what: 'HTTP 200 and a number: 405 unknown, 400 bad request or arguments, else 500 or the tool’s own',
+    shows: (told) => ({ ...told, sort: told.code === 'ok' ? '200' : `200/${opentoolNumber(told)}` }),
+  },
+  {
+    protocol: 'opentool',
+    row: 'OTS-36, OTS-41',
+    what: 'a request that is no call is HTTP 400 with a number of JSON-RPC',
+    shows: (told, { call }) => {
+      if (told.isUnread !== true) return told
+      const isParams = call.input !== undefined && call.input !== null && !isJsonObject(call.input)
+      return { ...told, sort: isParams ? '400/-32602' : '400/-32600' }
+    },
+  },
+  {
+    protocol: 'opentool',
+    row: 'OTS-38',
+    what: 'a value travels under the return’s name, and null as nothing',
+    shows: (told, { tool }) =>
+      told.value === undefined ? told : { ...told, value: underName(tool, told.value) },
+  },
+  {
+    protocol: 'opentool',
+    row: 'OTS-39',
+    what: 'the message is plain text, and nothing for developers goes out',
+    shows: (told) => withError(told, ({ developerMessage: _text, errorNumber: _number, ...error }) => error),
+  },
+  {
+    protocol: 'opentool',
+    row: 'OTS-40',
+    what: 'the messages of unknown functions and bad arguments begin as the SDKs’ do; keys and addresses are named',
+    shows: (told, { functionName }) =>
+      withError(told, ({ issues, ...error }) => ({
+        ...error,
+        message: opentoolMessage(told.code, { ...error, issues: issues ?? null }, functionName),
+      })),
+  },
+  { protocol: 'opentool', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
+  {
+    protocol: 'createGateway',
+    row: 'docs/embedding.md',
+    what: 'code gets the outcome alone: no call id, no run',
+    shows: ({ callId: _callId, runId: _runId, ...told }) => told,
+  },
+  {
+    protocol: 'createGateway',
+    row: 'OTC-43',
+    what: 'an id that is none is named in words of its own',
+    shows: (told, { call }) =>
+      told.isUnread === true && `${told.error?.message}`.includes('is not a tool id')
+        ? withError(told, (error) => ({
+            ...error,
+            message: `'${call.base}${call.suffix}' is not a tool id. Write Toolkit.Name or Toolkit.Name@x.y.z.`,
+          }))
+        : told,
+  },
+]
+
+/** What a protocol must show of what the core said. */
+export function shownBy(protocol: Protocol, told: Observation, around: Circumstances): Observation {
+  const { isUnread: _isUnread, ...shown } = DIFFERENCES.filter(
+    (difference) => difference.protocol === protocol,
+  ).reduce((before, { shows }) => shows(before, around), told)
+  return shown
+}
+
+function otcStatus(code: string): string {
+  if (code === 'input_invalid') return '422'
+  return isRefusal(codeOf(code)) ? '400' : '200'
+}
+
+function codeOf(code: string): ErrorCode {
+  return REFUSAL_CODES.find((known) => known === code) ?? 'tool_failed'
+}
+
+const BAD_REQUESTS = ['request_invalid', 'key_conflict', 'session_not_found', 'input_invalid']
+
+function opentoolNumber({ code, error }: Observation): string {
+  if (code === 'tool_not_found') return '405'
+  if (BAD_REQUESTS.includes(code)) return '400'
+  return `${code === 'tool_failed' ? (error?.errorNumber ?? 500) : 500}`
+}
+
+const NAME = /^[A-Za-z0-9_-]{1,64}$/
+
+function underName(tool: ToolPlan | undefined, value: JsonValue): JsonObject {
+  if (value === null) return {}
+  const title = tool?.act.output?.title
+  const name = typeof title === 'string' && NAME.test(title) ? title : 'result'
+  return Object.fromEntries([[name, value]])
+}
+
+const MOST_ISSUES = 5
+
+function opentoolMessage(code: string, error: JsonObject, functionName: string): JsonValue {
+  const { message = null, issues, missing } = error
+  if (code === 'tool_not_found') return `Function Not Supported: ${functionName}`
+  if (code === 'key_conflict')
+    return 'This Idempotency-Key was already used for a different request. Use a new key for a new call.'
+  if (code === 'input_invalid') {
+    if (!Array.isArray(issues)) return `Invalid Arguments: ${message}`
+    const more = issues.length > MOST_ISSUES ? ` (and ${issues.length - MOST_ISSUES} more)` : ''
+    return `Invalid Arguments: ${issues.slice(0, MOST_ISSUES).join('; ')}${more}`
+  }
+  const challenges =
+    isJsonObject(missing) && Array.isArray(missing.authorization) ? missing.authorization : []
+  const urls = challenges.map((challenge) => (isJsonObject(challenge) ? challenge.url : ''))
+  return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
+}
+
+function wholeWait(told: Observation): Observation {
+  return withError(told, (error) =>
+    typeof error.retryAfterMs === 'number'
+      ? { ...error, retryAfterMs: Math.ceil(error.retryAfterMs) }
+      : error,
+  )
+}
+
+function withError(told: Observation, change: (error: JsonObject) => JsonObject): Observation {
+  return told.error === undefined ? told : { ...told, error: change(told.error) }
+}

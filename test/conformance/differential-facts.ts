@@ -1,0 +1,107 @@
+import { recordOf } from '#core/call/identified-call'
+import type { JournalEvent } from '#core/journal/journal-event'
+import { placeOf } from '#core/runs/own-runs'
+import type { RunEvent } from '#core/runs/run-event'
+import type { Batch, CallPlan } from './differential-calls.ts'
+import type { Played } from './differential-played.ts'
+import { principalOf, type Stage } from './differential-stage.ts'
+
+/** What one way left behind: journal rows by call, session run and challenge, and the events of its runs. */
+export interface Facts {
+  readonly journal: Readonly<Record<string, readonly object[]>>
+  readonly runs: Readonly<Record<string, object>>
+}
+
+export async function readJournal({ desk }: Stage): Promise<readonly JournalEvent[]> {
+  const groups = await desk.store.readJournal([], Number.MAX_SAFE_INTEGER)
+  return groups.flatMap(({ events }) => events)
+}
+
+export async function factsOf(
+  played: Played,
+  around: { readonly stage: Stage; readonly batch: Batch; readonly journal: readonly JournalEvent[] },
+): Promise<Facts> {
+  const { stage, batch } = around
+  nameIds(played, stage, batch)
+  const own = new Set(batch.callers.map((_caller, place) => principalOf(batch, played.way.name, place).id))
+  const rows = around.journal.filter((event) => 'principal' in event && own.has(event.principal))
+  const journal = Object.groupBy(
+    rows.map((event) => ({ group: groupOf(event, played), row: rowOf(event, played) })),
+    ({ group }) => group,
+  )
+  return {
+    journal: Object.fromEntries(
+      Object.entries(journal).map(([group, all = []]) => [group, all.map(({ row }) => row)]),
+    ),
+    runs: await readRuns(played, stage, batch),
+  }
+}
+
+/** Records and made call ids are called after the first call that has them. */
+function nameIds({ way, labels, answers, sessions }: Played, { desk }: Stage, batch: Batch): void {
+  for (const [place, answer] of answers.entries()) {
+    const call = batch.calls[place]
+    if (call === undefined || answer?.callId === undefined) continue
+    const principal = principalOf(batch, way.name, call.caller)
+    const first = call.key === undefined ? place : batch.calls.findIndex((one) => isSameKey(one, call))
+    labels.suggest(recordOf(desk.store, principal, answer.callId), `call ${first}`)
+    if (call.key === undefined) labels.suggest(answer.callId, `id of call ${place}`)
+    if (call.runId === undefined) continue
+    labels.suggest(placeOf(desk.store, principal, call.runId).run, `run ${call.caller} ${call.runId}`)
+  }
+  for (const [name, { caller, runId }] of sessions) {
+    const { run } = placeOf(desk.store, principalOf(batch, way.name, caller), runId)
+    labels.suggest(run, `run of session ${name}`)
+  }
+}
+
+function isSameKey(left: CallPlan, right: CallPlan): boolean {
+  return left.caller === right.caller && left.key === right.key
+}
+
+function groupOf(event: JournalEvent, { labels }: Played): string {
+  if ('record' in event) return labels.of(event.record)
+  return 'run' in event && event.run !== undefined ? labels.of(event.run) : event.type.split('.', 1).join()
+}
+
+/** A row without its time, its writer and its owner. */
+function rowOf(event: JournalEvent, { labels }: Played): object {
+  const row: Record<string, unknown> = { ...event }
+  for (const name of ['at', 'record', 'principal', 'durationMs']) delete row[name]
+  for (const name of ['run', 'session', 'challenge']) {
+    const id = row[name]
+    if (typeof id === 'string') row[name] = labels.of(id)
+  }
+  return row
+}
+
+async function readRuns(
+  { way, labels, answers }: Played,
+  { desk }: Stage,
+  batch: Batch,
+): Promise<Facts['runs']> {
+  const told = new Map<string, object>()
+  for (const [place, answer] of answers.entries()) {
+    const caller = batch.calls[place]?.caller ?? 0
+    const runId = answer?.runId
+    if (runId === undefined) continue
+    const name = `${caller} ${labels.known(runId) ?? runId}`
+    if (told.has(name)) continue
+    const principal = principalOf(batch, way.name, caller)
+    const page = await desk.readRun(principal, { runId, after: -1, waitMs: 0 })
+    const events = page?.events.map((event) => eventOf(event, labels)) ?? 'unknown run'
+    told.set(name, { events, isComplete: page?.isComplete ?? false })
+  }
+  return Object.fromEntries(told)
+}
+
+function eventOf(event: RunEvent, labels: Played['labels']): object {
+  const { atMs: _at, ...rest } = event
+  const named =
+    'sessionId' in rest && rest.sessionId !== undefined ? { sessionId: labels.of(rest.sessionId) } : {}
+  if (!('call' in rest)) return { ...rest, ...named }
+  const { callId } = rest.call
+  const call = { ...rest.call, callId: labels.known(callId) ?? callId }
+  const { durationMs: _duration, principal: _owner, ...told } = { durationMs: 0, principal: '', ...rest }
+  return { ...told, call, record: labels.of(rest.record), ...named }
+}

@@ -1,0 +1,78 @@
+import { describeIssue, type InputIssue, type MissingRequirements } from '#core/errors'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { CallError, Outcome } from '#core/outcome'
+
+/** What a caller learns from one call, in the words of the core. Members that a way does not have are absent. */
+export interface Observation {
+  /** Whether the tool was there for this caller. */
+  readonly decision: 'hidden' | 'denied' | 'granted'
+  /** `ok`, or the error code. */
+  readonly code: string
+  /** How the wire sorts it: HTTP status, and OpenTool's number behind a slash. */
+  readonly sort?: string
+  /** `as asked`, or `made` for a call without a key. */
+  readonly callId?: string
+  readonly runId?: string
+  readonly value?: JsonValue
+  readonly error?: JsonObject
+  /** Refused at the door: the core never saw it. Only of expectations. */
+  readonly isUnread?: true
+}
+
+/** The answer, and the ids under which the store knows it. */
+export interface Answer {
+  readonly observation: Observation
+  readonly callId: string | undefined
+  readonly runId: string | undefined
+  /** Whether it had been answered before; only the core says it. */
+  readonly replayed?: boolean
+}
+
+export function decisionOf(code: string): Observation['decision'] {
+  if (code === 'tool_not_found') return 'hidden'
+  return code === 'not_authorized' ? 'denied' : 'granted'
+}
+
+/** Everything that the core says about the end of a call but how long it took. */
+export function observe(outcome: Outcome): Observation {
+  const code = outcome.ok ? 'ok' : outcome.error.code
+  return {
+    decision: decisionOf(code),
+    code,
+    ...(outcome.ok ? { value: JSON.parse(outcome.valueJson) } : { error: observeError(outcome.error) }),
+  }
+}
+
+function observeError({ code: _code, details = {}, ...said }: CallError): JsonObject {
+  const { issues, missing } = details
+  const parameterErrors = issues === undefined ? undefined : byParameter(issues)
+  return {
+    ...said,
+    ...(parameterErrors === undefined ? {} : { parameterErrors }),
+    ...(issues === undefined ? {} : { issues: issues.map(withParameter) }),
+    ...(missing === undefined ? {} : { missing: observeMissing(missing) }),
+  }
+}
+
+/** Each with its parameter, as messages list them. */
+function withParameter(issue: InputIssue): string {
+  return issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`
+}
+
+/** OTC-82: absent when the input as a whole is wrong. */
+function byParameter(issues: readonly InputIssue[]): JsonObject | undefined {
+  const named = Map.groupBy(issues, ({ parameter }) => parameter)
+  named.delete(undefined)
+  if (named.size === 0) return undefined
+  return Object.fromEntries([...named].map(([name, all]) => [`${name}`, all.map(describeIssue).join('; ')]))
+}
+
+function observeMissing({ authorization, secrets, userId }: MissingRequirements): JsonObject {
+  return {
+    ...(authorization === undefined
+      ? {}
+      : { authorization: authorization.map(({ id, url, checkUrl }) => ({ id, url, check_url: checkUrl })) }),
+    ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
+    ...(userId === undefined ? {} : { user_id: userId }),
+  }
+}

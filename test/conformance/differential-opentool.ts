@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { isJsonObject } from '#core/json'
+import type { CallPlan } from './differential-calls.ts'
+import {
+  inCoreWords,
+  placeHeaders,
+  type Request,
+  type Response,
+  readHeaders,
+  utf8Header,
+} from './differential-http.ts'
+import type { Answer } from './differential-observation.ts'
+
+const ID = 'req-1'
+
+export function opentoolRequest(
+  call: CallPlan,
+  around: { readonly functionName: string; readonly sessionId: string | undefined },
+): Request {
+  const { input, key, tokens, secrets, userId } = call
+  return {
+    path: '/opentool/call',
+    headers: {
+      ...(key === undefined ? {} : { 'idempotency-key': utf8Header(key) }),
+      ...pairs('collet-authorization', tokens),
+      ...pairs('collet-secret', secrets),
+      ...(userId === undefined ? {} : { 'collet-user': encodeURIComponent(userId) }),
+      ...placeHeaders(call, around.sessionId),
+    },
+    body: {
+      jsonrpc: call.spelling % 2 === 0 ? '2.0' : '2.0.0',
+      method: around.functionName,
+      ...(input === undefined ? {} : { params: input }),
+      id: ID,
+    },
+  }
+}
+
+function pairs(name: string, given: Readonly<Record<string, string>>): Record<string, string> {
+  const all = Object.entries(given).map(
+    ([id, text]) => `${encodeURIComponent(id)}=${Buffer.from(text).toString('base64url')}`,
+  )
+  return all.length === 0 ? {} : { [name]: all.join(', ') }
+}
+
+/** The four keys (OTS-37), taken apart; the number stands behind the status. */
+export function readOpentool(call: CallPlan, response: Response): Answer {
+  const { observed, callId, runId } = readHeaders(response, call)
+  const { jsonrpc, result = null, error = null, id, ...strangers } = response.json
+  assert.deepEqual({ jsonrpc, id, ...strangers }, { jsonrpc: '2.0', id: ID })
+  if (!isJsonObject(error)) {
+    assert.equal(error, null)
+    return { observation: { ...observed, sort: `${response.status}`, value: result }, callId, runId }
+  }
+  assert.deepEqual(result, {}, '`result` is {} beside an error (OTS-39)')
+  const { code, message = null, data = {} } = error
+  const { code: said, call_id: calledId, ...told } = isJsonObject(data) ? data : {}
+  if (said !== undefined) assert.deepEqual([said, calledId], [observed.code, callId])
+  const sort = `${response.status}/${JSON.stringify(code)}`
+  return { observation: { ...observed, sort, error: inCoreWords({ message, ...told }) }, callId, runId }
+}

@@ -1,0 +1,71 @@
+import { checkCallKey } from '#core/call/call-key'
+import { ToolError } from '#core/errors'
+import { isJsonObject, type JsonValue } from '#core/json'
+import { parseToolRef, type ToolRef } from '#core/tool-id'
+import { type Batch, type CallPlan, visibleTool, withoutNulls } from './differential-calls.ts'
+import type { Observation } from './differential-observation.ts'
+
+/** What a door makes of a call before the core sees it. */
+export type Reading =
+  | {
+      readonly kind: 'call'
+      readonly ref: ToolRef
+      readonly input: JsonValue | undefined
+      readonly key: string | undefined
+    }
+  | { readonly kind: 'refusal'; readonly observation: Observation }
+
+export type Read = (batch: Batch, call: CallPlan) => Reading
+
+/** The doors that read a call differently, each with the row that says so. Every other reads what is written. */
+export const READINGS = {
+  /** Versions are none, `x` or `x.y.z` (OTC-43). */
+  'as written': (_batch, call) => readAs(call, call.input),
+  /** The execute drafts know `@latest` too (C-15). */
+  'as the execute drafts': (_batch, call) =>
+    readAs(call.suffix === '@latest' ? { ...call, suffix: '' } : call, call.input),
+  /**
+   * Functions have no versions, so the newest is called; `params` is an object, and null is none (OTS-36); null for
+   * an optional parameter that does not take it is no argument (OTS-43).
+   */
+  'as OpenTool': (batch, call) => {
+    const newest = { ...call, suffix: '' }
+    const input = call.input ?? {}
+    if (!isJsonObject(input)) return refuse(call, '"params" must be an object of arguments by name.')
+    return readAs(newest, withoutNulls(visibleTool(batch, newest), input))
+  },
+} satisfies Record<string, Read>
+
+export type ReadingName = keyof typeof READINGS
+
+function readAs(call: CallPlan, input: JsonValue | undefined): Reading {
+  const id = call.base + call.suffix
+  const ref = parseToolRef(id)
+  if (ref === undefined) {
+    const forms = 'Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0'
+    return refuse(call, `${JSON.stringify(id)} is not a tool id. Write it as ${forms}.`)
+  }
+  const problem = keyProblem(call.key)
+  if (problem !== undefined) return refuse(call, problem)
+  return { kind: 'call', ref, input, key: call.key }
+}
+
+/** Rule 6: a refused request has an id too, its own if that can be one. */
+function refuse({ key }: CallPlan, message: string): Reading {
+  const callId = key === undefined || keyProblem(key) !== undefined ? 'made' : 'as asked'
+  const error = { message, canRetry: false }
+  const observation = { decision: 'granted', code: 'request_invalid', callId, error, isUnread: true } as const
+  return { kind: 'refusal', observation }
+}
+
+/** Rule 4; the check is the core's own. */
+export function keyProblem(key: string | undefined): string | undefined {
+  if (key === undefined) return undefined
+  try {
+    checkCallKey(key)
+    return undefined
+  } catch (error) {
+    if (error instanceof ToolError) return error.message
+    throw error
+  }
+}

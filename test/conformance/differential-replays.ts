@@ -1,0 +1,81 @@
+import type { Batch, CallPlan } from './differential-calls.ts'
+import { shownBy } from './differential-differences.ts'
+import { readJournal } from './differential-facts.ts'
+import { WAYS, type Way } from './differential-lanes.ts'
+import type { Answer } from './differential-observation.ts'
+import { circumstances, type Played, sessionOf } from './differential-played.ts'
+import { READINGS } from './differential-reading.ts'
+import { Disagreement, firstDifference } from './differential-report.ts'
+import type { Stage } from './differential-stage.ts'
+
+/** As many a batch; each goes over every way. */
+const MOST = 8
+
+/**
+ * Rule 1: what is recorded under a key is answered to the same principal over every protocol, and nothing runs again.
+ * Gives how often it was.
+ */
+export async function compareReplays(written: Played, stage: Stage, batch: Batch): Promise<number> {
+  const recorded = await askAgain(written, stage, batch)
+  const before = (await readJournal(stage)).length
+  let asked = 0
+  for (const way of WAYS) {
+    if (way.protocol === 'createGateway') continue
+    const ask = way.ask(stage, batch, written.way.name)
+    if (ask === undefined) continue
+    for (const [place, answer] of recorded) {
+      const call = batch.calls[place]
+      if (call === undefined || !isSameRequest(batch, call, way)) continue
+      asked += 1
+      const actual = await ask(call, sessionOf(call, written.sessions))
+      check(written, { batch, place, call, way, answer, actual })
+    }
+  }
+  const rows = (await readJournal(stage)).length - before
+  if (rows === 0) return asked
+  const found = { path: '/journal', expected: 0, actual: rows }
+  throw new Disagreement(batch, 0, { way: 'replays over all ways', reference: 'no new rows', found })
+}
+
+/** Calls with a final outcome, by their place. */
+async function askAgain(
+  { way, labels, sessions }: Played,
+  stage: Stage,
+  batch: Batch,
+): Promise<ReadonlyMap<number, Answer>> {
+  const found = new Map<number, Answer>()
+  const ask = way.ask(stage, batch, way.name)
+  for (const [place, call] of batch.calls.entries()) {
+    if (call.key === undefined || found.size >= MOST) continue
+    const answer = await ask?.(call, sessionOf(call, sessions))
+    if (answer?.replayed !== true) continue
+    found.set(place, { ...answer, observation: labels.in(answer.observation) })
+  }
+  return found
+}
+
+/** Whether the way's door reads the call as the recorded one was read; elsewhere it is another request (rule 5). */
+function isSameRequest(batch: Batch, call: CallPlan, { reading }: Way): boolean {
+  return firstDifference(READINGS['as written'](batch, call), READINGS[reading](batch, call)) === undefined
+}
+
+interface Replayed {
+  readonly batch: Batch
+  readonly place: number
+  readonly call: CallPlan
+  readonly way: Way
+  readonly answer: Answer
+  readonly actual: Answer | undefined
+}
+
+function check({ labels, way: recording }: Played, replay: Replayed): void {
+  const { batch, place, call, way, answer, actual } = replay
+  const { protocol } = way
+  const expected =
+    protocol === 'in process'
+      ? answer.observation
+      : shownBy(protocol, answer.observation, circumstances(batch, call, way))
+  const found = firstDifference(expected, actual === undefined ? undefined : labels.in(actual.observation))
+  if (found === undefined) return
+  throw new Disagreement(batch, place, { way: `a replay over ${way.name}`, reference: recording.name, found })
+}

@@ -1,0 +1,38 @@
+import { type Batch, type CallPlan, visibleTool } from './differential-calls.ts'
+import { send } from './differential-http.ts'
+import type { Played } from './differential-played.ts'
+import { Disagreement } from './differential-report.ts'
+import { apiKeyOf, type Stage } from './differential-stage.ts'
+
+/** Whose principals look into the catalog. */
+const OPENWOP_WAY = 'oxp-1.0'
+
+/** Rule 2: a caller may call exactly what it may see, by the generated scopes and in openwop's catalog. */
+export async function compareSight(written: Played, stage: Stage, batch: Batch): Promise<void> {
+  const looks = new Map<string, number>()
+  for (const [place, call] of batch.calls.entries()) {
+    const told = written.answers[place]?.observation
+    const isVisible = visibleTool(batch, call) !== undefined
+    // A key that is taken, and a request that cannot be read, are answered before anybody looks for the tool.
+    const isEarlier = told?.code === 'key_conflict' || told?.isUnread === true
+    const isFound = told?.decision !== 'hidden'
+    if (!isEarlier && isFound !== isVisible) {
+      const found = { path: '/decision', expected: isVisible, actual: isFound }
+      throw new Disagreement(batch, place, { way: 'a call', reference: 'the scopes', found })
+    }
+    const expected = visibleTool(batch, { ...call, suffix: '' }) === undefined ? 404 : 200
+    const name = `${call.caller} ${call.base}`
+    const actual = looks.get(name) ?? (await look(stage, batch, call))
+    looks.set(name, actual)
+    if (actual === expected) continue
+    const found = { path: '/v1/tools', expected, actual }
+    throw new Disagreement(batch, place, { way: 'openwop', reference: 'the scopes', found })
+  }
+}
+
+async function look({ url }: Stage, { tools }: Batch, { caller, base }: CallPlan): Promise<number> {
+  const id = tools.find((tool) => tool.base === base)?.catalogId ?? `openwop:${base}`
+  const headers = { authorization: `Bearer ${apiKeyOf(OPENWOP_WAY, caller)}` }
+  const { status } = await send(url, { path: `/v1/tools/${encodeURIComponent(id)}`, headers })
+  return status
+}

@@ -1,0 +1,92 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { CallDesk } from '#core/call/call-desk'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import type { Principal } from '#core/principal'
+import { Secret } from '#core/secret'
+import { openwopRoutes } from '#protocols/openwop/routes'
+import { otcRoutes } from '#protocols/otc/routes'
+import { createGateway, type InProcessGateway } from '#server/create-gateway'
+import { createLog } from '#server/log'
+import { openGateway } from '#server/open-gateway'
+import { createOpenToolRoutes } from '#server/opentool-routes'
+import { startApp, stopApps } from '../server/start-app.ts'
+import { testSettings } from '../test-settings.ts'
+import { LARGEST_RESULT } from './differential-acts.ts'
+import type { Batch } from './differential-calls.ts'
+import { definitionOf, preparedTools } from './differential-tools.ts'
+
+/** In every address that is handed out, so that all ways hand out the same. */
+const PUBLIC_URL = 'http://tools.example'
+
+/** One server, the desk behind it, and a gateway of its own for code. */
+export interface Stage {
+  readonly url: string
+  readonly desk: CallDesk
+  /** Absent for tools of the host, which a config cannot hold. */
+  readonly gateway: InProcessGateway | undefined
+  close(): Promise<void>
+}
+
+/** Each way has principals of its own: the same keys, records that never meet. */
+export function principalOf({ callers }: Batch, way: string, caller: number): Principal {
+  const { tenant = '', scopes = [] } = callers[caller] ?? {}
+  return { id: `key:${way} ${caller}`, tenant, scopes }
+}
+
+export function apiKeyOf(way: string, caller: number): string {
+  return `key-of-${way}-${caller}`
+}
+
+/** The production desk on the memory store, behind the real HTTP server with every protocol. */
+export async function openStage(batch: Batch, ways: readonly string[]): Promise<Stage> {
+  const settings = testSettings({
+    tools: preparedTools(batch.tools, batch.isHost),
+    calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: LARGEST_RESULT },
+  })
+  const log = createLog('silent')
+  const { desk, close } = await openGateway(settings, {
+    clock: SYSTEM_CLOCK,
+    log,
+    publicUrl: () => PUBLIC_URL,
+    onCommit: () => {},
+  })
+  const routes = [
+    ...otcRoutes(desk, { serverVersion: '0.0.0-test' }),
+    ...openwopRoutes(desk, { serverVersion: '0.0.0-test' }),
+    ...createOpenToolRoutes(desk, {}, { settings: settings.opentool, log, isClosed: true }),
+  ]
+  const apiKeys = ways.flatMap((way) =>
+    batch.callers.map(({ tenant, scopes }, caller) => {
+      const id = principalOf(batch, way, caller).id.slice('key:'.length)
+      return { id, key: new Secret(apiKeyOf(way, caller)), tenant, scopes }
+    }),
+  )
+  const { url } = await startApp({ routes, auth: { apiKeys, jwt: undefined } })
+  const folder = mkdtempSync(join(tmpdir(), 'collet-test-'))
+  const gateway = batch.isHost ? undefined : await codeGateway(batch, folder)
+  return {
+    url,
+    desk,
+    gateway,
+    async close() {
+      await stopApps()
+      await Promise.all([close(0), gateway?.close()])
+      for (const used of [folder, settings.dataFolder]) rmSync(used, { recursive: true })
+    },
+  }
+}
+
+function codeGateway({ tools }: Batch, folder: string): Promise<InProcessGateway> {
+  return createGateway(
+    {
+      tools: tools.map(definitionOf),
+      store: 'memory:',
+      server: { publicUrl: PUBLIC_URL },
+      calls: { maxResultBytes: LARGEST_RESULT },
+      log: { level: 'silent' },
+    },
+    { folder },
+  )
+}

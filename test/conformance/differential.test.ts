@@ -1,0 +1,68 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { batch } from './differential-calls.ts'
+import { playBatch, type Tally } from './differential-play.ts'
+
+/** More with `COLLET_DIFFERENTIAL_CASES`; the same ones again with the seed of a report in `COLLET_DIFFERENTIAL_SEED`. */
+const LEAST_CASES = 2_000
+const { COLLET_DIFFERENTIAL_CASES: wanted = LEAST_CASES, COLLET_DIFFERENTIAL_SEED: seed } = process.env
+const cases = Math.max(LEAST_CASES, Number(wanted))
+const BATCHES_PER_ROUND = 10
+const LIMIT_MS = 60_000 + cases * 30
+/** How long a disagreement is made smaller. */
+const SHRINK_MS = 10_000
+
+/** Ends that the generated calls must meet, all of them and no other. */
+const REACHED = [
+  'approval_required',
+  'input_invalid',
+  'key_conflict',
+  'ok',
+  'output_invalid',
+  'request_invalid',
+  'requirement_missing',
+  'result_too_large',
+  'session_not_found',
+  'tool_failed',
+  'tool_not_found',
+  'tool_timeout',
+]
+
+it(
+  'OTC-63, OTS-40, OWP-22: one call gives one value, one error, one decision and one journal over every way',
+  async () => {
+    const tally: Tally = { cases: 0, calls: 0, replays: 0, codes: new Map() }
+    const firstSeed = seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(seed)
+    for (let round = 0; tally.cases < cases; round += 1) await playRound(firstSeed + round, tally)
+    const { calls, replays, codes } = tally
+    const seen = [...codes].map(([code, times]) => `${code} ${times}`).join(', ')
+    process.stdout.write(
+      `differential: ${tally.cases} cases, ${calls} calls, ${replays} replays, seed ${firstSeed}\n  ${seen}\n`,
+    )
+    expect([...codes.keys()].sort()).toEqual(REACHED)
+    expect(tally.cases).toBeGreaterThanOrEqual(cases)
+  },
+  LIMIT_MS,
+)
+
+async function playRound(roundSeed: number, tally: Tally): Promise<void> {
+  let failedAtMs: number | undefined
+  const property = fc.asyncProperty(batch, async (generated) => {
+    fc.pre(failedAtMs === undefined || performance.now() - failedAtMs < SHRINK_MS)
+    try {
+      await playBatch(generated, tally)
+    } catch (error) {
+      failedAtMs ??= performance.now()
+      throw error
+    }
+  })
+  const { failed, errorInstance, numShrinks } = await fc.check(property, {
+    seed: roundSeed,
+    numRuns: BATCHES_PER_ROUND,
+    maxSkipsPerRun: 1_000,
+  })
+  if (!failed) return
+  const reason = errorInstance instanceof Error ? errorInstance : new Error(String(errorInstance))
+  reason.message = `${reason.message}\n  seed: COLLET_DIFFERENTIAL_SEED=${roundSeed}, made smaller ${numShrinks} times`
+  throw reason
+}
