@@ -13,6 +13,8 @@ import { mayHaveEnded } from './session-history.ts'
 
 /** How often one call runs at most, whoever cut it. */
 const MOST_ATTEMPTS = 3
+/** After everything that happened. */
+const LAST_LOOK_MS = Number.MAX_SAFE_INTEGER
 
 export interface Verdict {
   readonly calls: number
@@ -70,7 +72,7 @@ function tellStories(history: CallHistory): CallStory[] {
 
 /** Only a call's own outcome, or a refusal that asks to come again, may answer a good request. */
 function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
-  const last = story.lastLooks.map(({ reply }) => ({ reply, endedAtMs: Number.POSITIVE_INFINITY }))
+  const last = story.lastLooks.map(({ reply }) => ({ reply, endedAtMs: LAST_LOOK_MS }))
   return [...story.sendings, ...last].flatMap(({ reply, endedAtMs }) => {
     if (reply === undefined || reply.status === 200 || reply.comeAgain) return []
     if (isSessionGone(reply) && hadToEnd(story, kills, endedAtMs)) return []
@@ -126,7 +128,7 @@ function judgeOutcomes(story: CallStory): Finding[] {
 /** After the last restart every call is final, ambiguous, or released by its author's word. */
 function judgeState(story: CallStory, kills: readonly Kill[]): Finding[] {
   const { key, lastLooks } = story
-  const isGone = hadToEnd(story, kills, Number.POSITIVE_INFINITY)
+  const isGone = hadToEnd(story, kills, LAST_LOOK_MS)
   if (lastLooks.length === 0) return [{ breach: 'not final', key, detail: 'nobody looked' }]
   return lastLooks
     .filter((look) => !isSettled(look) && !(isGone && neverRan(look)))

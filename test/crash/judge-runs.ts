@@ -45,7 +45,7 @@ export function judgeRuns(history: RunHistory): RunVerdict {
         ...judgeStored(runId, events, stored),
       ]),
       ...[...lastLooks].flatMap(([key, looks]) => judgeEnd(key, looks, polled)),
-      ...readings.flatMap((reading) => judgeReading(reading, stored)),
+      ...readings.flatMap((reading) => judgeReading(reading, polled, stored)),
     ],
   }
 }
@@ -104,17 +104,13 @@ function judgeEnd(key: string, looks: readonly LastLook[], polled: PolledRuns): 
 }
 
 /** A reader that resumed has seen every event once and in order. */
-function judgeReading({ runId, events, ended }: Reading, stored: StoredRuns): Finding[] {
-  if (events.length === 0)
-    return ended ? [] : [{ breach: 'stream not ended', key: runId, detail: 'no events' }]
-  const differs = firstDifference(events, stored.events.get(events[0]?.runKey ?? '') ?? [])
+function judgeReading(reading: Reading, polled: PolledRuns, stored: StoredRuns): Finding[] {
+  const { runId: key, events, ended } = reading
+  const run = polled.get(key)?.[0]?.runKey ?? ''
+  const differs = firstDifference(events, stored.events.get(run) ?? [])
   return [
-    ...(differs === undefined
-      ? []
-      : [{ breach: 'reader missed events', key: runId, detail: differs } as const]),
-    ...(ended
-      ? []
-      : [{ breach: 'stream not ended', key: runId, detail: `${events.length} events` } as const]),
+    ...(differs === undefined ? [] : [{ breach: 'reader missed events', key, detail: differs } as const]),
+    ...(ended ? [] : [{ breach: 'stream not ended', key, detail: `${events.length} events` } as const]),
   ]
 }
 
