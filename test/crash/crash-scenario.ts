@@ -54,7 +54,7 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     const stored = readStoredRuns(join(folder, 'collet.db'))
     return {
       verdict: judgeHistory({ ...stage, effects, lastLooks }),
-      sessions: judgeSessions({ ...stage, effects, stored }),
+      sessions: judgeSessions({ ...stage, effects, polled, stored }),
       runs: judgeRuns({ polled, readings, stored, lastLooks }),
       journal: await checkJournal(folder, masterKey),
     }

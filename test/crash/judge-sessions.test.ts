@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Breach } from './finding.ts'
 import { judgeSessions, type SessionHistory } from './judge-sessions.ts'
-import type { StoredEvent } from './run-history.ts'
+import type { SeenEvent, StoredEvent } from './run-history.ts'
 import type { DrivenSession } from './session-history.ts'
 
 const SESSION = 's1'
@@ -9,6 +9,10 @@ const NOTHING = { record: undefined, attempt: undefined, code: undefined, outcom
 
 function told(type: StoredEvent['type'], more: Partial<StoredEvent> = {}): StoredEvent {
   return { run: 'k', sequence: 0, type, sessionId: SESSION, ...NOTHING, ...more }
+}
+
+function seen(type: string, sequence: number): SeenEvent {
+  return { sequence, type, runKey: 'k', callId: undefined, sessionId: SESSION, ok: false }
 }
 
 const OPENED = told('session.opened')
@@ -21,6 +25,7 @@ interface Story extends Partial<Pick<SessionHistory, 'kills' | 'effects'>> {
   readonly driven?: Partial<DrivenSession> | 'by nobody'
   readonly events?: readonly StoredEvent[]
   readonly journal?: readonly string[]
+  readonly polled?: readonly string[]
   readonly sentAtMs?: number
 }
 
@@ -46,6 +51,7 @@ function breaches(story: Story): readonly Breach[] {
     sendings: [{ key: 'call-0', server: 0, sentAtMs, endedAtMs: sentAtMs + 1, reply: undefined }],
     kills: story.kills ?? [],
     effects: story.effects ?? [{ key: 'call-0', nonce: 's1#1' }],
+    polled: new Map([['run-0', (story.polled ?? []).map(seen)]]),
     stored: {
       events: new Map([['k', events]]),
       sessions: [{ sessionId: SESSION, state: 'closed', outcome }],
@@ -67,6 +73,16 @@ describe('judgeSessions', () => {
     expect(breaches({ events: [OPENED, ...CALL, CLOSED, CLOSED] })).toContain('session not closed once')
     expect(breaches({ journal: ['session.opened'] })).toEqual(['session not closed once'])
     expect(breaches({ events: [] })).toEqual(['session not closed once'])
+  })
+
+  it('finds a session that is still open after the restart, unless somebody may use it', () => {
+    const polled = ['tool.session.opened']
+    expect(breaches({ polled })).toEqual(['session not closed once'])
+    expect(breaches({ polled, driven: unclosed })).toEqual([])
+    expect(breaches({ polled, driven: 'by nobody' })).toEqual(['session not closed once'])
+    expect(breaches({ polled: [...polled, 'tool.session.closed'] })).toEqual([])
+    const events = [OPENED, ...CALL, FAILED]
+    expect(breaches({ polled, driven: unclosed, kills, events })).toEqual(['session not closed once'])
   })
 
   it('finds a call that is told before its session opens or after it closes (OWP-40)', () => {

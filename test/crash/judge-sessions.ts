@@ -1,6 +1,7 @@
 import type { Kill, PlannedCall, Sending } from './call-history.ts'
 import { counterNonce, EFFECT_TOOLS, type Effect } from './effect-log.ts'
 import type { Finding } from './finding.ts'
+import type { PolledRuns } from './look-at-runs.ts'
 import type { StoredEvent, StoredRuns } from './run-history.ts'
 import { type DrivenSession, endOf, killOf } from './session-history.ts'
 
@@ -10,6 +11,8 @@ export interface SessionHistory {
   readonly sendings: readonly Sending[]
   readonly kills: readonly Kill[]
   readonly effects: readonly Effect[]
+  /** From `/events/poll`, after the last restart and before the servers left. */
+  readonly polled: PolledRuns
   readonly stored: StoredRuns
 }
 
@@ -53,6 +56,7 @@ export function judgeSessions(history: SessionHistory): SessionVerdict {
         ...judgeOutcome(story, kills),
       ]),
       ...sessions.flatMap((session) => judgeClose(session, kills)),
+      ...judgeRestart(history),
       ...judgeCalls(history),
     ],
   }
@@ -82,6 +86,19 @@ function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory):
   if (isOnce && runs.size === 1 && told.at(-1)?.outcome === outcome) return []
   const detail = `run: ${types[0]}; journal: ${types[1]}; row: ${outcome}; ${runs.size} runs`
   return [{ breach: 'session not closed once', key: sessionId, detail }]
+}
+
+/** A restart closes what the kill left: afterwards only sessions that somebody may still use are open. */
+function judgeRestart({ polled, sessions, kills }: SessionHistory): Finding[] {
+  const usable = sessions.filter((session) => killOf(session, kills) === undefined)
+  const open = new Set<string | undefined>()
+  for (const { type, sessionId } of [...polled.values()].flat()) {
+    if (type === 'tool.session.opened') open.add(sessionId)
+    if (type === 'tool.session.closed') open.delete(sessionId)
+  }
+  for (const { sessionId, closedAtMs } of usable) if (closedAtMs === undefined) open.delete(sessionId)
+  const detail = 'still open after the last restart'
+  return [...open].map((sessionId) => ({ breach: 'session not closed once', key: `${sessionId}`, detail }))
 }
 
 /** Calls are told between the brackets of their session (OWP-40, OWP-41). */
