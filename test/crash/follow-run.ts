@@ -3,8 +3,11 @@ import { addressOf, type CrashStage, pickServer } from './crash-stage.ts'
 import type { Address } from './exchange.ts'
 import type { Reading, SeenEvent } from './run-history.ts'
 import { readEvent, runPath } from './run-server.ts'
+import { between } from './seeded-random.ts'
 
 const COME_AGAIN_MS = 20
+/** With several servers a reader goes from one to another, so that not all end up at one that is never killed. */
+const LONGEST_STAY_MS = 2_000
 
 /** Follows a run over SSE from its first event, resuming wherever a kill cut the stream, until the server ends it. */
 export async function followRun(stage: CrashStage, runId: string): Promise<Reading> {
@@ -13,7 +16,12 @@ export async function followRun(stage: CrashStage, runId: string): Promise<Readi
   while (!stage.leave.signal.aborted) {
     const wanted = Math.floor(stage.random() * stage.servers.length)
     const address = await addressOf(stage, pickServer(stage, wanted))
-    const end = await readStream(address, { runId, events, signal: stage.leave.signal })
+    const stay =
+      stage.servers.length === 1
+        ? []
+        : [AbortSignal.timeout(Math.ceil(between(stage.random, 0, LONGEST_STAY_MS)))]
+    const signal = AbortSignal.any([stage.leave.signal, ...stay])
+    const end = await readStream(address, { runId, events, signal })
     if (end === 'ended') return { runId, events, resumes, ended: true }
     if (end === 'broken' && events.length > 0) resumes += 1
     await wait(COME_AGAIN_MS)
