@@ -18,7 +18,7 @@ describe('a server that is killed', () => {
       expect(findingsOf(result), `seed ${seed}`).toEqual([])
       expect(journal, `seed ${seed}`).toMatchObject({ ok: true })
       expect(verdict.kills).toBe(kills)
-      expect(verdict.acknowledged).toBeGreaterThan(kills)
+      expect(verdict.acknowledged).toBeGreaterThan(0)
       expect(sessions.failed).toBeGreaterThan(0)
       expect(runs.resumes).toBeGreaterThan(0)
     },

@@ -18,6 +18,8 @@ export class LiveSession implements SessionContext {
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
   state: unknown
+  /** Whether there is state that nobody has let go yet. */
+  hasState = false
   /** Set when it takes no calls any more. */
   closing: Promise<void> | undefined
   readonly #onIdle: () => void

@@ -125,7 +125,7 @@ export class Sessions {
   }
 
   #checkRoom({ tenant, id }: Principal): void {
-    if (this.#isClosed) throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+    if (this.#isClosed) throw shuttingDown()
     let held = 0
     for (const { principal } of this.#live.values()) {
       if (principal.tenant === tenant && principal.id === id) held += 1
@@ -139,6 +139,7 @@ export class Sessions {
   /** The bracket is open already: whatever goes wrong here closes it. */
   async #openState(session: LiveSession): Promise<void> {
     const { tool, log } = session
+    await this.#checkStillOpen(session)
     try {
       session.state = await within(tool.policy.timeoutMs, () => tool.session?.open(session))
     } catch (error) {
@@ -146,8 +147,18 @@ export class Sessions {
       await this.#close(session, 'not opened')
       throw isToolError(error) ? error : notOpened(tool)
     }
+    session.hasState = true
+    await this.#checkStillOpen(session)
     setTimeout(() => this.#closeInBackground(session, 'too old'), LONGEST_MS).unref()
     session.rest()
+  }
+
+  /** Its run, or the server, may end while it opens: whoever closed it then had no state to let go. */
+  async #checkStillOpen(session: LiveSession): Promise<void> {
+    if (session.closing === undefined) return
+    await this.#closeState(session)
+    await session.closing
+    throw this.#isClosed ? shuttingDown() : runEnded(session.place.runId)
   }
 
   #closeInBackground(session: LiveSession, reason: Reason): void {
@@ -164,7 +175,7 @@ export class Sessions {
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, keeper } = this.#options
-    const { sessionId, principal, tool, place, hasOwnRun, log, calls } = session
+    const { sessionId, principal, place, hasOwnRun, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
@@ -176,7 +187,7 @@ export class Sessions {
     const running = [...calls]
     for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
     await Promise.all(running.map(({ done }) => done))
-    if (reason !== 'not opened') await this.#closeState(session, tool)
+    await this.#closeState(session)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
       const { tenant, run } = place
@@ -192,9 +203,11 @@ export class Sessions {
     this.#live.delete(sessionId)
   }
 
-  async #closeState(session: LiveSession, tool: Tool): Promise<void> {
+  async #closeState(session: LiveSession): Promise<void> {
+    if (!session.hasState) return
+    session.hasState = false
     try {
-      await within(CLOSE_LIMIT_MS, () => tool.session?.close(session.state, session))
+      await within(CLOSE_LIMIT_MS, () => session.tool.session?.close(session.state, session))
     } catch (error) {
       session.log.error({ err: error }, 'the state of a session could not be closed')
     }
@@ -206,6 +219,10 @@ function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
   if (reason === 'idle') return 'completed'
   if (reason === 'asked') return cutsCalls ? 'cancelled' : 'completed'
   return 'failed'
+}
+
+function shuttingDown(): ToolError {
+  return fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
 }
 
 function notOpened(tool: Tool): ToolError {

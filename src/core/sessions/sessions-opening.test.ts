@@ -1,0 +1,55 @@
+import { describe, expect, it } from 'vitest'
+import { MemoryStore } from '#store/memory'
+import { sampleTool } from '#testing/sample-tool'
+import { ALICE, openTestDesk } from '#testing/test-desk'
+
+const REQUEST = { toolId: 'openwop:Slow.State', runId: 'r' }
+
+/** A tool whose state is ready when the test says so. */
+function slowState() {
+  const state = Promise.withResolvers<object>()
+  const opening = Promise.withResolvers<void>()
+  const closed: unknown[] = []
+  const session = {
+    open: () => {
+      opening.resolve()
+      return state.promise
+    },
+    close: (held: unknown) => {
+      closed.push(held)
+    },
+    idleMs: 60_000,
+  }
+  const tool = sampleTool('Slow.State@1.0.0', () => 1, { session })
+  return { tool, state, opening: opening.promise, closed }
+}
+
+describe('a session that is closed while its state is being opened', () => {
+  it('rule 30: lets go of exactly the state that was made, and is not handed out', async () => {
+    const { tool, state, opening, closed } = slowState()
+    const store = new MemoryStore()
+    const desk = openTestDesk([tool], { store })
+    const opened = desk.openSession(ALICE, REQUEST)
+    await opening
+    await desk.endRun(ALICE, 'r')
+    const made = {}
+    state.resolve(made)
+
+    await expect(opened).rejects.toMatchObject({ code: 'request_invalid' })
+    expect(closed).toEqual([made])
+    const types = store.readJournal([], 10).flatMap(({ events }) => events.map(({ type }) => type))
+    expect(types).toEqual(['session.opened', 'run.ended', 'session.closed'])
+  })
+
+  it('rule 30: has nothing to let go when its state could not be made', async () => {
+    const { tool, state, opening, closed } = slowState()
+    const desk = openTestDesk([tool])
+    const opened = desk.openSession(ALICE, REQUEST)
+    await opening
+    await desk.drain(0)
+    state.reject(new Error('no room'))
+
+    await expect(opened).rejects.toMatchObject({ code: 'tool_failed' })
+    expect(closed).toEqual([])
+  })
+})
