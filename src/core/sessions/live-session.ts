@@ -24,6 +24,7 @@ export class LiveSession implements SessionContext {
   closing: Promise<void> | undefined
   readonly #onIdle: () => void
   #idle: NodeJS.Timeout | undefined
+  #oldest: NodeJS.Timeout | undefined
 
   constructor(parts: {
     readonly sessionId: string
@@ -62,7 +63,14 @@ export class LiveSession implements SessionContext {
     this.#idle = setTimeout(this.#onIdle, this.tool.session?.idleMs ?? 0).unref()
   }
 
+  /** Ends it at this age, whatever happens in it. */
+  limitAge(mostMs: number, onOld: () => void): void {
+    this.#oldest = setTimeout(onOld, mostMs).unref()
+  }
+
+  /** A timer left behind would hold on to the state for as long as it runs. */
   stopCounting(): void {
     clearTimeout(this.#idle)
+    clearTimeout(this.#oldest)
   }
 }

@@ -149,7 +149,7 @@ export class Sessions {
     }
     session.hasState = true
     await this.#checkStillOpen(session)
-    setTimeout(() => this.#closeInBackground(session, 'too old'), LONGEST_MS).unref()
+    session.limitAge(LONGEST_MS, () => this.#closeInBackground(session, 'too old'))
     session.rest()
   }
 

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { MemoryStore } from '#store/memory'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, openTestDesk } from '#testing/test-desk'
@@ -51,5 +51,22 @@ describe('a session that is closed while its state is being opened', () => {
 
     await expect(opened).rejects.toMatchObject({ code: 'tool_failed' })
     expect(closed).toEqual([])
+  })
+})
+
+describe('a closed session', () => {
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  it('rule 30: leaves no timer behind that would hold on to its state', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const { tool, state } = slowState()
+    state.resolve({})
+    const desk = openTestDesk([tool])
+    const { sessionId } = await desk.openSession(ALICE, REQUEST)
+    expect(vi.getTimerCount()).toBe(2)
+    await desk.closeSession(ALICE, sessionId)
+    expect(vi.getTimerCount()).toBe(0)
   })
 })
