@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { MemoryStore } from '#store/memory'
+import { faultyStore, type StoreMethod } from '#testing/faulty-store'
 import { sampleTool } from '#testing/sample-tool'
-import { ALICE, openTestDesk } from '#testing/test-desk'
+import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
 
 const REQUEST = { toolId: 'openwop:Slow.State', runId: 'r' }
 
@@ -68,5 +69,31 @@ describe('a closed session', () => {
     expect(vi.getTimerCount()).toBe(2)
     await desk.closeSession(ALICE, sessionId)
     expect(vi.getTimerCount()).toBe(0)
+  })
+})
+
+describe('a session with a call whose outcome could not be stored yet', () => {
+  const ENDED = ['session.opened', 'called', 'returned', 'session.closed']
+
+  async function typesAfterOutage(mendedBeforeClose: boolean): Promise<readonly string[]> {
+    const { tool, state } = slowState()
+    state.resolve({})
+    const failing = new Set<StoreMethod>()
+    const desk = openTestDesk([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const { sessionId } = await desk.openSession(ALICE, REQUEST)
+    failing.add('finish').add('probe')
+    const request = callRequest('Slow.State', { key: 'k', sessionId })
+    expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
+    if (mendedBeforeClose) failing.clear()
+    await desk.closeSession(ALICE, sessionId)
+    failing.clear()
+    await desk.drain(0)
+    const page = await desk.readRun(ALICE, { runId: 'r', after: -1, waitMs: 0 })
+    return page?.events.map(({ type }) => type) ?? []
+  }
+
+  it('OWP-41: closes behind the end of the call, whether the store works again by then or not', async () => {
+    expect(await typesAfterOutage(true)).toEqual(ENDED)
+    expect(await typesAfterOutage(false)).toEqual(ENDED)
   })
 })

@@ -195,7 +195,9 @@ export class Sessions {
       feed.notify(place.run)
     }
     try {
-      await write()
+      // OWP-41: the ends of its calls that could not be stored yet come before its own.
+      if ((await keeper.flush()) > 0) keeper.keep(write)
+      else await write()
     } catch (error) {
       log.error({ err: error }, 'the end of a session could not be stored yet')
       keeper.keep(write)
