@@ -1,4 +1,5 @@
 import type { Effect, EffectTool } from './effect-log.ts'
+import type { DrivenSession } from './session-history.ts'
 
 /** What the server answered to one call, read from the wire. */
 export interface Reply {
@@ -6,11 +7,22 @@ export interface Reply {
   /** The server says that nothing ran and the same request may come again. */
   readonly comeAgain: boolean
   readonly errorCode: string | undefined
+  /** The run the server says the call is in. */
+  readonly runId: string | undefined
   readonly success: boolean
   readonly canRetry: boolean
   /** The whole body: what must never change, not in one byte, once it is final. */
   readonly body: string
   readonly value: string | undefined
+}
+
+/** A call as it is sent, each time alike. */
+export interface PlannedCall {
+  readonly tool: EffectTool
+  /** Sent as `Collet-Run`. */
+  readonly runId: string | undefined
+  /** Sent as `Collet-Session`. */
+  readonly session: DrivenSession | undefined
 }
 
 /** One request of one call, whatever became of it. Times are the driver's own, in milliseconds. */
@@ -38,7 +50,7 @@ export interface LastLook {
 
 /** Everything a run saw from outside. */
 export interface CallHistory {
-  readonly tools: ReadonlyMap<string, EffectTool>
+  readonly calls: ReadonlyMap<string, PlannedCall>
   readonly sendings: readonly Sending[]
   readonly kills: readonly Kill[]
   readonly effects: readonly Effect[]

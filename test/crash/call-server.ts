@@ -1,8 +1,6 @@
 import { z } from 'zod'
-import type { Reply } from './call-history.ts'
-import type { EffectTool } from './effect-log.ts'
-
-const REPLY_LIMIT_MS = 30_000
+import type { PlannedCall, Reply } from './call-history.ts'
+import { type Address, type Answer, exchange } from './exchange.ts'
 
 const RESULT = z.object({
   result: z.object({
@@ -14,15 +12,18 @@ const RESULT = z.object({
 
 const CALL_VIEW = z.object({ state: z.string() })
 
-export interface Address {
-  readonly url: string
-  readonly apiKey: string
-}
-
 /** Sends one call; `undefined` when the connection broke before a whole answer came. */
-export async function sendCall(address: Address, tool: EffectTool, key: string): Promise<Reply | undefined> {
+export async function sendCall(
+  address: Address,
+  key: string,
+  { tool, runId, session }: PlannedCall,
+): Promise<Reply | undefined> {
   const body = JSON.stringify({ request: { tool_id: tool, call_id: key, input: { key } } })
-  const answer = await exchange(address, '/tools/call', { method: 'POST', body })
+  const headers = {
+    ...(runId === undefined ? {} : { 'collet-run': runId }),
+    ...(session === undefined ? {} : { 'collet-session': session.sessionId }),
+  }
+  const answer = await exchange(address, '/tools/call', { method: 'POST', body, headers })
   return answer === undefined ? undefined : readReply(answer)
 }
 
@@ -33,37 +34,12 @@ export async function readState(address: Address, key: string): Promise<string |
   return answer.status === 200 ? CALL_VIEW.parse(JSON.parse(answer.text)).state : undefined
 }
 
-interface Answer {
-  readonly status: number
-  readonly headers: Headers
-  readonly text: string
-}
-
-async function exchange(
-  { url, apiKey }: Address,
-  path: string,
-  request: { readonly method: string; readonly body?: string },
-): Promise<Answer | undefined> {
-  try {
-    const response = await fetch(`${url}${path}`, {
-      ...request,
-      headers: {
-        'x-api-key': apiKey,
-        ...(request.body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      signal: AbortSignal.timeout(REPLY_LIMIT_MS),
-    })
-    return { status: response.status, headers: response.headers, text: await response.text() }
-  } catch {
-    return undefined
-  }
-}
-
 function readReply({ status, headers, text }: Answer): Reply {
   const common = {
     status,
     comeAgain: headers.get('x-should-retry') === 'true',
     errorCode: headers.get('collet-error-code') ?? undefined,
+    runId: headers.get('collet-run') ?? undefined,
   }
   if (status !== 200) {
     return { ...common, success: false, canRetry: false, body: text, value: undefined }

@@ -5,14 +5,21 @@ import { join } from 'node:path'
 import { checkJournal, type JournalCheck } from './check-journal.ts'
 import type { CrashStage } from './crash-stage.ts'
 import { readEffects } from './effect-log.ts'
+import type { Finding } from './finding.ts'
 import { judgeHistory, type Verdict } from './judge-history.ts'
+import { judgeRuns, type RunVerdict } from './judge-runs.ts'
+import { judgeSessions, type SessionVerdict } from './judge-sessions.ts'
 import { type KillPlan, killRepeatedly } from './kill-repeatedly.ts'
+import { endReadings, pollRuns } from './look-at-runs.ts'
 import { lookLast } from './look-last.ts'
 import { makeCalls } from './make-calls.ts'
+import { readStoredRuns } from './read-stored-runs.ts'
 import { seededRandom } from './seeded-random.ts'
 import { ServerProcess } from './server-process.ts'
+import { useSessions } from './use-sessions.ts'
 
-const CALLERS = 16
+const CALLERS = 12
+const SESSION_CALLERS = 6
 
 export interface CrashOptions extends KillPlan {
   /** Server processes on the one SQLite file; only the first is killed. */
@@ -22,7 +29,13 @@ export interface CrashOptions extends KillPlan {
 
 export interface CrashResult {
   readonly verdict: Verdict
+  readonly sessions: SessionVerdict
+  readonly runs: RunVerdict
   readonly journal: JournalCheck
+}
+
+export function findingsOf({ verdict, sessions, runs }: CrashResult): readonly Finding[] {
+  return [...verdict.findings, ...sessions.findings, ...runs.findings]
 }
 
 /** Calls, kills, restarts, looks, and judges. Leaves no process and no file behind. */
@@ -34,11 +47,19 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     for (const server of stage.servers) server.start()
     await callAndKill(stage, options)
     const lastLooks = await lookLast(stage)
+    const polled = await pollRuns(stage, lastLooks)
+    const readings = await endReadings(stage, polled)
     await stopAll(stage)
     const effects = readEffects(join(folder, 'effects.log'))
-    const verdict = judgeHistory({ ...stage, effects, lastLooks })
-    return { verdict, journal: await checkJournal(folder, masterKey) }
+    const stored = readStoredRuns(join(folder, 'collet.db'))
+    return {
+      verdict: judgeHistory({ ...stage, effects, lastLooks }),
+      sessions: judgeSessions({ ...stage, effects, polled, stored }),
+      runs: judgeRuns({ polled, readings, stored, lastLooks }),
+      journal: await checkJournal(folder, masterKey),
+    }
   } finally {
+    stage.leave.abort()
     await stopAll(stage)
     rmSync(folder, { recursive: true, force: true })
   }
@@ -50,13 +71,27 @@ function setStage(options: CrashOptions, folder: string, masterKey: string): Cra
     { length: options.writers },
     (_, place) => new ServerProcess({ folder, masterKey, apiKey, seed: options.seed + place * 1_000 }),
   )
-  return { servers, apiKey, random: seededRandom(options.seed), tools: new Map(), sendings: [], kills: [] }
+  return {
+    servers,
+    apiKey,
+    random: seededRandom(options.seed),
+    calls: new Map(),
+    sendings: [],
+    kills: [],
+    sessions: [],
+    runs: new Set(),
+    readings: new Map(),
+    leave: new AbortController(),
+  }
 }
 
 /** The first failure stops everyone, and nobody is left running when it is reported. */
 async function callAndKill(stage: CrashStage, plan: KillPlan): Promise<void> {
   const stop = new AbortController()
-  const callers = Array.from({ length: CALLERS }, () => makeCalls(stage, stop.signal))
+  const callers = [
+    ...Array.from({ length: CALLERS }, () => makeCalls(stage, stop.signal)),
+    ...Array.from({ length: SESSION_CALLERS }, () => useSessions(stage, stop.signal)),
+  ]
   const ends = [killRepeatedly(stage, plan, stop), ...callers].map((end) =>
     end.catch((error: unknown) => {
       stop.abort()

@@ -1,16 +1,23 @@
-import type { Kill, Sending } from './call-history.ts'
-import type { EffectTool } from './effect-log.ts'
+import type { Kill, PlannedCall, Sending } from './call-history.ts'
+import type { Reading } from './run-history.ts'
 import type { Random } from './seeded-random.ts'
 import type { ServerProcess } from './server-process.ts'
+import type { DrivenSession } from './session-history.ts'
 
-/** What callers, killer and last look share; it only grows. */
+/** What callers, readers, killer and last look share; it only grows. */
 export interface CrashStage {
   readonly servers: readonly ServerProcess[]
   readonly apiKey: string
   readonly random: Random
-  readonly tools: Map<string, EffectTool>
+  readonly calls: Map<string, PlannedCall>
   readonly sendings: Sending[]
   readonly kills: Kill[]
+  readonly sessions: DrivenSession[]
+  /** Runs that callers named. */
+  readonly runs: Set<string>
+  readonly readings: Map<string, Promise<Reading>>
+  /** Sends the readers home, whatever they have seen. */
+  readonly leave: AbortController
 }
 
 /** The server a request goes to: the wanted one, or while it is down another that listens. */

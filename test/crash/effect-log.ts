@@ -2,9 +2,11 @@ import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } f
 
 /** The tools of the test by what may happen to them after a crash. */
 export const EFFECT_TOOLS = {
-  'Effect.Write@1.0.0': { repeatable: false },
-  'Effect.Idempotent@1.0.0': { repeatable: true },
-  'Effect.Flaky@1.0.0': { repeatable: false },
+  'Effect.Write@1.0.0': { repeatable: false, stateful: false },
+  'Effect.Idempotent@1.0.0': { repeatable: true, stateful: false },
+  'Effect.Flaky@1.0.0': { repeatable: false, stateful: false },
+  'Effect.Look@1.0.0': { repeatable: true, stateful: false },
+  'Effect.Counter@1.0.0': { repeatable: false, stateful: true },
 } as const
 
 export type EffectTool = keyof typeof EFFECT_TOOLS
@@ -14,6 +16,11 @@ export interface Effect {
   readonly key: string
   /** Made by the run itself: tells two runs of one key apart. */
   readonly nonce: string
+}
+
+/** The nonce of a stateful run: whose state it counted in, and how far. */
+export function counterNonce(sessionId: string, count: number): string {
+  return `${sessionId}#${count}`
 }
 
 /** On disk when this returns, and outside the store: the world does not roll back with our database. */

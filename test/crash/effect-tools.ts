@@ -3,18 +3,19 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
 import { tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
-import { appendEffect } from './effect-log.ts'
+import { appendEffect, counterNonce } from './effect-log.ts'
 import { between, type Random } from './seeded-random.ts'
 
 const LONGEST_PAUSE_MS = 20
 const FLAKY_SHARE = 0.3
+const COUNTER_FLAKY_SHARE = 0.1
+const COUNTER_IDLE_MS = 3_600_000
 
 /** Tools whose effects can be counted from outside; each gives back the nonce of the effect it had. */
 export function makeEffectTools(effectFile: string, random: Random) {
   const input = z.object({ key: z.string().describe('The call id, once more.') })
   const output = z.string()
-  const act = async (key: string): Promise<string> => {
-    const nonce = randomUUID()
+  const act = async (key: string, nonce: string = randomUUID()): Promise<string> => {
     await wait(between(random, 0, LONGEST_PAUSE_MS))
     appendEffect(effectFile, { key, nonce })
     await wait(between(random, 0, LONGEST_PAUSE_MS))
@@ -46,6 +47,27 @@ export function makeEffectTools(effectFile: string, random: Random) {
       run: async ({ key }) => {
         if (random() < FLAKY_SHARE) throw new ToolError('Not now; nothing was done.', { canRetry: true })
         return await act(key)
+      },
+    }),
+    tool({
+      id: 'Effect.Look@1.0.0',
+      description: 'Changes nothing, but can be seen looking.',
+      input,
+      output,
+      policy: { safetyTier: 'read', replay: 'non-deterministic' },
+      run: ({ key }) => act(key),
+    }),
+    tool({
+      id: 'Effect.Counter@1.0.0',
+      description: 'Counts in its session, with an effect that must not happen twice.',
+      input,
+      output,
+      policy: { safetyTier: 'write', replay: 'idempotent' },
+      session: { open: ({ sessionId }) => ({ sessionId, count: 0 }), idleMs: COUNTER_IDLE_MS },
+      run: async ({ key }, { session }) => {
+        if (random() < COUNTER_FLAKY_SHARE) throw new ToolError('Nothing was counted.', { canRetry: true })
+        session.count += 1
+        return await act(key, counterNonce(session.sessionId, session.count))
       },
     }),
   ]

@@ -1,5 +1,5 @@
-import type { CrashResult } from './crash-scenario.ts'
-import type { Breach } from './judge-history.ts'
+import { type CrashResult, findingsOf } from './crash-scenario.ts'
+import type { Breach } from './finding.ts'
 
 const SHOWN_FINDINGS = 10
 
@@ -12,7 +12,19 @@ const PROMISES = {
   'success without effect': 'successes without effect (must be 0)',
   'ambiguous without a kill': 'ambiguous without a kill (must be 0)',
   'ambiguous though repeatable': 'ambiguous though repeatable (must be 0)',
+  'ambiguous in a session': 'ambiguous in a session (must be 0)',
   'unexpected reply': 'unexpected replies (must be 0)',
+  'session not closed once': 'sessions not closed once (must be 0)',
+  'event outside its session': 'events outside their session (must be 0)',
+  'cut session not failed': 'cut sessions not failed (must be 0)',
+  'call taken after close': 'calls taken after close (must be 0)',
+  'wrong session state': 'wrong session states (must be 0)',
+  'sequence broken': 'broken sequences (must be 0)',
+  'call not returned once': 'calls not returned once (must be 0)',
+  'run tells another end': 'ends told otherwise in runs (must be 0)',
+  'poll and store differ': 'polls unlike the store (must be 0)',
+  'reader missed events': 'readers that missed events (must be 0)',
+  'stream not ended': 'streams not ended (must be 0)',
 } as const satisfies Record<Breach, string>
 
 /** One column a scenario. */
@@ -24,9 +36,19 @@ export function formatSummary(results: readonly (readonly [name: string, result:
     ['kills', ({ verdict }) => verdict.kills],
     ['effects', ({ verdict }) => verdict.effects],
     ['ambiguous', ({ verdict }) => verdict.ambiguous],
+    ['lost in a session', ({ verdict }) => verdict.sessionLost],
+    ['sessions', ({ sessions }) => sessions.sessions],
+    ['sessions opened by request', ({ sessions }) => sessions.named],
+    ['sessions completed', ({ sessions }) => sessions.completed],
+    ['sessions cancelled', ({ sessions }) => sessions.cancelled],
+    ['sessions failed', ({ sessions }) => sessions.failed],
+    ['runs', ({ runs }) => runs.runs],
+    ['run events', ({ runs }) => runs.events],
+    ['readers', ({ runs }) => runs.readers],
+    ['readers resumed', ({ runs }) => runs.resumes],
     ...Object.entries(PROMISES).map(([breach, label]): [string, (result: CrashResult) => number] => [
       label,
-      ({ verdict }) => verdict.findings.filter((finding) => finding.breach === breach).length,
+      (result) => findingsOf(result).filter((finding) => finding.breach === breach).length,
     ]),
     ['journal', ({ journal }) => (journal.ok ? 'ok' : 'BROKEN')],
   ]
@@ -50,8 +72,11 @@ function row(label: string, cells: readonly string[]): string {
   return label.padEnd(42) + cells.map((cell) => cell.padStart(14)).join('')
 }
 
-function describeProblems(name: string, { verdict, journal }: CrashResult): string[] {
-  const findings = verdict.findings.map(({ breach, key, detail }) => `${name}: ${key}: ${breach}: ${detail}`)
+function describeProblems(name: string, result: CrashResult): string[] {
+  const { journal } = result
+  const findings = findingsOf(result).map(
+    ({ breach, key, detail }) => `${name}: ${key}: ${breach}: ${detail}`,
+  )
   const more = findings.length - SHOWN_FINDINGS
   return [
     ...findings.slice(0, SHOWN_FINDINGS),

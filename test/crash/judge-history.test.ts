@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { CallHistory, LastLook, Reply, Sending } from './call-history.ts'
 import type { EffectTool } from './effect-log.ts'
-import { type Breach, judgeHistory } from './judge-history.ts'
+import type { Breach } from './finding.ts'
+import { judgeHistory } from './judge-history.ts'
+import type { DrivenSession } from './session-history.ts'
 
 const KEY = 'call-0'
 
@@ -14,6 +16,7 @@ const FAILURE: Reply = {
   status: 200,
   comeAgain: false,
   errorCode: 'ambiguous',
+  runId: undefined,
   success: false,
   canRetry: false,
   body: '{"result":{"success":false}}',
@@ -28,6 +31,7 @@ function sent(reply: Reply | undefined, times: Partial<Sending> = {}): Sending {
 
 interface Story {
   readonly tool?: EffectTool
+  readonly session?: DrivenSession
   readonly sendings?: readonly Sending[]
   readonly nonces?: readonly string[]
   readonly looks?: readonly LastLook[]
@@ -37,7 +41,9 @@ interface Story {
 /** One call that ran once, was acknowledged, and is still there, except for what the test changes. */
 function history(story: Story): CallHistory {
   return {
-    tools: new Map([[KEY, story.tool ?? 'Effect.Write@1.0.0']]),
+    calls: new Map([
+      [KEY, { tool: story.tool ?? 'Effect.Write@1.0.0', runId: undefined, session: story.session }],
+    ]),
     sendings: story.sendings ?? [sent(success('n1'))],
     kills: [{ server: 0, atMs: story.killedAtMs ?? 15 }],
     effects: (story.nonces ?? ['n1']).map((nonce) => ({ key: KEY, nonce })),
@@ -58,6 +64,7 @@ describe('judgeHistory', () => {
       kills: 1,
       effects: 1,
       ambiguous: 0,
+      sessionLost: 0,
       findings: [],
     })
   })
@@ -152,5 +159,42 @@ describe('judgeHistory', () => {
     expect(breaches({ sendings: [sent(refused), sent(success('n1'))] })).toEqual(['unexpected reply'])
     const waiting = { ...FAILURE, status: 400, comeAgain: true }
     expect(breaches({ sendings: [sent(waiting), sent(success('n1'))] })).toEqual([])
+  })
+
+  it('accepts a call cut inside a session only as lost (rule 30)', () => {
+    const tool = 'Effect.Counter@1.0.0'
+    const lost = { reply: { ...FAILURE, errorCode: 'session_lost' }, state: 'failed' }
+    expect(breaches({ tool, sendings: [sent(undefined)], looks: [lost] })).toEqual([])
+    expect(breaches({ tool, sendings: [sent(undefined)], looks: [lost], killedAtMs: 5 })).toEqual([
+      'ambiguous without a kill',
+    ])
+    const looks = [{ reply: FAILURE, state: 'ambiguous' }]
+    expect(breaches({ tool, sendings: [sent(undefined)], looks })).toEqual(['ambiguous in a session'])
+    expect(breaches({ sendings: [sent(undefined)], looks: [lost] })).toEqual(['ambiguous in a session'])
+  })
+
+  it('accepts that a call is refused once its session had to end, and not before', () => {
+    const tool = 'Effect.Counter@1.0.0'
+    const gone = { ...FAILURE, status: 400, errorCode: 'session_not_found' }
+    const looks = [{ reply: gone, state: undefined }]
+    const session = {
+      sessionId: 's1',
+      runId: 'r1',
+      server: 0,
+      openSentAtMs: 1,
+      openedAtMs: 2,
+      closeSentAtMs: undefined,
+      closedAtMs: undefined,
+      closeStatus: undefined,
+    }
+    const refused = { tool, session, sendings: [sent(gone)], looks, nonces: [] } as const
+    expect(breaches(refused)).toEqual([])
+    expect(breaches({ ...refused, killedAtMs: 25 })).toEqual(['unexpected reply'])
+    expect(breaches({ ...refused, session: { ...session, server: 1 } })).toEqual([
+      'unexpected reply',
+      'unexpected reply',
+      'not final',
+    ])
+    expect(breaches({ ...refused, session: { ...session, server: 1, closeSentAtMs: 12 } })).toEqual([])
   })
 })

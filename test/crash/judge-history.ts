@@ -3,29 +3,18 @@ import {
   isFinal,
   type Kill,
   type LastLook,
+  type PlannedCall,
   type Reply,
   type Sending,
 } from './call-history.ts'
-import { EFFECT_TOOLS, type Effect, type EffectTool } from './effect-log.ts'
+import { EFFECT_TOOLS, type Effect } from './effect-log.ts'
+import type { Finding } from './finding.ts'
+import { mayHaveEnded } from './session-history.ts'
 
 /** How often one call runs at most, whoever cut it. */
 const MOST_ATTEMPTS = 3
-
-export type Breach =
-  | 'effect twice'
-  | 'outcome changed'
-  | 'outcome lost'
-  | 'not final'
-  | 'success without effect'
-  | 'ambiguous without a kill'
-  | 'ambiguous though repeatable'
-  | 'unexpected reply'
-
-export interface Finding {
-  readonly breach: Breach
-  readonly key: string
-  readonly detail: string
-}
+/** After everything that happened. */
+const LAST_LOOK_MS = Number.MAX_SAFE_INTEGER
 
 export interface Verdict {
   readonly calls: number
@@ -35,13 +24,14 @@ export interface Verdict {
   readonly kills: number
   readonly effects: number
   readonly ambiguous: number
+  /** Calls that were cut inside a session. */
+  readonly sessionLost: number
   readonly findings: readonly Finding[]
 }
 
 /** Everything known about one call. */
-interface CallStory {
+interface CallStory extends PlannedCall {
   readonly key: string
-  readonly tool: EffectTool
   readonly sendings: readonly Sending[]
   readonly effects: readonly Effect[]
   readonly lastLooks: readonly LastLook[]
@@ -57,11 +47,12 @@ export function judgeHistory(history: CallHistory): Verdict {
     kills: history.kills.length,
     effects: history.effects.length,
     ambiguous: stories.filter(isAmbiguous).length,
+    sessionLost: stories.filter(isSessionLost).length,
     findings: stories.flatMap((story) => [
-      ...judgeReplies(story),
+      ...judgeReplies(story, history.kills),
       ...judgeEffects(story),
       ...judgeOutcomes(story),
-      ...judgeState(story),
+      ...judgeState(story, history.kills),
       ...judgeAmbiguity(story, history),
     ]),
   }
@@ -70,9 +61,9 @@ export function judgeHistory(history: CallHistory): Verdict {
 function tellStories(history: CallHistory): CallStory[] {
   const sendings = Map.groupBy(history.sendings, (sending) => sending.key)
   const effects = Map.groupBy(history.effects, (effect) => effect.key)
-  return [...history.tools].map(([key, tool]) => ({
+  return [...history.calls].map(([key, call]) => ({
+    ...call,
     key,
-    tool,
     sendings: sendings.get(key) ?? [],
     effects: effects.get(key) ?? [],
     lastLooks: history.lastLooks.get(key) ?? [],
@@ -80,10 +71,21 @@ function tellStories(history: CallHistory): CallStory[] {
 }
 
 /** Only a call's own outcome, or a refusal that asks to come again, may answer a good request. */
-function judgeReplies(story: CallStory): Finding[] {
-  return replies(story)
-    .filter((reply) => reply.status !== 200 && !reply.comeAgain)
-    .map((reply) => ({ breach: 'unexpected reply', key: story.key, detail: `status ${reply.status}` }))
+function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
+  const last = story.lastLooks.map(({ reply }) => ({ reply, endedAtMs: LAST_LOOK_MS }))
+  return [...story.sendings, ...last].flatMap(({ reply, endedAtMs }) => {
+    if (reply === undefined || reply.status === 200 || reply.comeAgain) return []
+    if (isSessionGone(reply) && hadToEnd(story, kills, endedAtMs)) return []
+    return [{ breach: 'unexpected reply', key: story.key, detail: `${reply.status} ${reply.errorCode}` }]
+  })
+}
+
+function isSessionGone({ status, errorCode }: Reply): boolean {
+  return status !== 200 && errorCode === 'session_not_found'
+}
+
+function hadToEnd({ session }: CallStory, kills: readonly Kill[], atMs: number): boolean {
+  return session !== undefined && mayHaveEnded(session, kills, atMs)
 }
 
 /** One key, at most one effect; and no success without one. */
@@ -124,11 +126,12 @@ function judgeOutcomes(story: CallStory): Finding[] {
 }
 
 /** After the last restart every call is final, ambiguous, or released by its author's word. */
-function judgeState(story: CallStory): Finding[] {
+function judgeState(story: CallStory, kills: readonly Kill[]): Finding[] {
   const { key, lastLooks } = story
+  const isGone = hadToEnd(story, kills, LAST_LOOK_MS)
   if (lastLooks.length === 0) return [{ breach: 'not final', key, detail: 'nobody looked' }]
   return lastLooks
-    .filter((look) => !isSettled(look))
+    .filter((look) => !isSettled(look) && !(isGone && neverRan(look)))
     .map(({ state, reply }) => ({
       breach: 'not final',
       key,
@@ -142,15 +145,24 @@ function isSettled({ state, reply }: LastLook): boolean {
   return isFinal(reply) && (state === 'failed' || state === 'ambiguous')
 }
 
-/** Only a crash makes a call ambiguous; one that may run again takes as many as it has attempts (rules 8, 9). */
+/** Refused with its session: it was never claimed, or its author said that nothing took effect. */
+function neverRan({ state, reply }: LastLook): boolean {
+  return isSessionGone(reply) && (state === undefined || state === 'released')
+}
+
+/** Only a crash makes a call ambiguous, or lost in a session; one that may run again takes as many as it has attempts (rules 8, 9, 30). */
 function judgeAmbiguity(story: CallStory, history: CallHistory): Finding[] {
-  if (!isAmbiguous(story)) return []
+  if (!isAmbiguous(story) && !isSessionLost(story)) return []
   const { key, tool } = story
+  const { repeatable, stateful } = EFFECT_TOOLS[tool]
+  if (stateful !== isSessionLost(story)) {
+    return [{ breach: 'ambiguous in a session', key, detail: story.lastLooks[0]?.reply.body ?? '' }]
+  }
   const cuts = new Set(story.sendings.flatMap((sending) => cutBy(sending, history.kills) ?? []))
   if (cuts.size === 0) {
     return [{ breach: 'ambiguous without a kill', key, detail: `${story.sendings.length} sendings` }]
   }
-  if (EFFECT_TOOLS[tool].repeatable && cuts.size < MOST_ATTEMPTS) {
+  if (repeatable && cuts.size < MOST_ATTEMPTS) {
     return [{ breach: 'ambiguous though repeatable', key, detail: `after ${cuts.size} kills` }]
   }
   return []
@@ -165,6 +177,10 @@ function cutBy(sending: Sending, kills: readonly Kill[]): Kill | undefined {
 
 function isAmbiguous(story: CallStory): boolean {
   return story.lastLooks.some((look) => look.state === 'ambiguous')
+}
+
+function isSessionLost(story: CallStory): boolean {
+  return story.lastLooks.some(({ reply }) => reply.errorCode === 'session_lost')
 }
 
 function replies(story: CallStory): Reply[] {

@@ -5,7 +5,7 @@ import { between } from './seeded-random.ts'
 const VICTIM = 0
 /** How often a server dies before it listens: recovery must survive being cut as well. */
 const EARLY_SHARE = 0.15
-const LONGEST_LIFE_MS = 600
+const LONGEST_LIFE_MS = 800
 
 export interface KillPlan {
   readonly kills: number

@@ -1,23 +1,25 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { LastLook, Reply } from './call-history.ts'
-import { type Address, readState, sendCall } from './call-server.ts'
+import type { LastLook, PlannedCall, Reply } from './call-history.ts'
+import { readState, sendCall } from './call-server.ts'
 import { addressOf, type CrashStage } from './crash-stage.ts'
-import type { EffectTool } from './effect-log.ts'
+import type { Address } from './exchange.ts'
 
 const LOOKERS = 16
 const MOST_TRIES = 50
 const COME_AGAIN_MS = 20
+/** As often as the server runs a released call (rule 9). */
+const MOST_RELEASES = 3
 
 /** After the last restart: sends every call once more to each server, and asks for its state. */
 export async function lookLast(stage: CrashStage): Promise<Map<string, readonly LastLook[]>> {
   const looks = new Map<string, readonly LastLook[]>()
   const addresses = await Promise.all(stage.servers.map((_, server) => addressOf(stage, server)))
-  const calls = stage.tools.entries()
+  const calls = stage.calls.entries()
   const look = async (): Promise<void> => {
-    for (const [key, tool] of calls) {
+    for (const [key, call] of calls) {
       const seen: LastLook[] = []
-      for (const address of addresses) {
-        const reply = await sendOnce(address, tool, key)
+      for (const address of inOrder(addresses, call)) {
+        const reply = await sendOften(address, key, call)
         seen.push({ reply, state: await readState(address, key) })
       }
       looks.set(key, seen)
@@ -27,10 +29,25 @@ export async function lookLast(stage: CrashStage): Promise<Map<string, readonly 
   return looks
 }
 
+/** First the server that holds the session: another would only point there until the call is recorded. */
+function inOrder(addresses: readonly Address[], { session }: PlannedCall): readonly Address[] {
+  const holder = addresses[session?.server ?? -1]
+  return holder === undefined ? addresses : [holder, ...addresses.filter((address) => address !== holder)]
+}
+
+/** Inside a session a released call is sent until it has used its attempts, because no other server could. */
+async function sendOften(address: Address, key: string, call: PlannedCall): Promise<Reply> {
+  let reply = await sendOnce(address, key, call)
+  for (let more = 1; more < MOST_RELEASES && call.session !== undefined && reply.canRetry; more += 1) {
+    reply = await sendOnce(address, key, call)
+  }
+  return reply
+}
+
 /** Nothing is killed any more, so a broken connection is an error; only "come again" is waited for. */
-async function sendOnce(address: Address, tool: EffectTool, key: string): Promise<Reply> {
+async function sendOnce(address: Address, key: string, call: PlannedCall): Promise<Reply> {
   for (let attempt = 0; attempt < MOST_TRIES; attempt += 1) {
-    const reply = await sendCall(address, tool, key)
+    const reply = await sendCall(address, key, call)
     if (reply === undefined) throw new Error(`The connection broke at the last look at ${key}.`)
     if (!reply.comeAgain) return reply
     await wait(COME_AGAIN_MS)

@@ -18,8 +18,8 @@ export class LiveSession implements SessionContext {
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
   state: unknown
-  /** `open` gave its state, so `close` has something to end. */
-  isOpen = false
+  /** Whether there is state that nobody has let go yet. */
+  hasState = false
   /** Set when it takes no calls any more. */
   closing: Promise<void> | undefined
   readonly #onIdle: () => void
@@ -63,11 +63,12 @@ export class LiveSession implements SessionContext {
     this.#idle = setTimeout(this.#onIdle, this.tool.session?.idleMs ?? 0).unref()
   }
 
-  /** Ends it at the latest after this long, whatever happens in it. */
-  limit(mostMs: number, end: () => void): void {
-    this.#oldest = setTimeout(end, mostMs).unref()
+  /** Ends it at this age, whatever happens in it. */
+  limitAge(mostMs: number, onOld: () => void): void {
+    this.#oldest = setTimeout(onOld, mostMs).unref()
   }
 
+  /** A timer left behind would hold on to the state for as long as it runs. */
   stopCounting(): void {
     clearTimeout(this.#idle)
     clearTimeout(this.#oldest)

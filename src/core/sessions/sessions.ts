@@ -11,7 +11,6 @@ import type { SessionOutcome } from '#core/runs/run-event'
 import type { RunFeed } from '#core/runs/run-feed'
 import type { Tool } from '#core/tool'
 import { LiveSession } from './live-session.ts'
-import { sessionEnded } from './session-ended.ts'
 import type { OpenedSession, SessionRequest } from './session-request.ts'
 import { within } from './within.ts'
 
@@ -126,7 +125,7 @@ export class Sessions {
   }
 
   #checkRoom({ tenant, id }: Principal): void {
-    if (this.#isClosed) throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+    if (this.#isClosed) throw shuttingDown()
     let held = 0
     for (const { principal } of this.#live.values()) {
       if (principal.tenant === tenant && principal.id === id) held += 1
@@ -140,6 +139,7 @@ export class Sessions {
   /** The bracket is open already: whatever goes wrong here closes it. */
   async #openState(session: LiveSession): Promise<void> {
     const { tool, log } = session
+    await this.#checkStillOpen(session)
     try {
       session.state = await within(tool.policy.timeoutMs, () => tool.session?.open(session))
     } catch (error) {
@@ -147,13 +147,18 @@ export class Sessions {
       await this.#close(session, 'not opened')
       throw isToolError(error) ? error : notOpened(tool)
     }
-    if (session.closing !== undefined) {
-      await this.#closeState(session, tool)
-      throw sessionEnded()
-    }
-    session.limit(LONGEST_MS, () => this.#closeInBackground(session, 'too old'))
-    session.isOpen = true
+    session.hasState = true
+    await this.#checkStillOpen(session)
+    session.limitAge(LONGEST_MS, () => this.#closeInBackground(session, 'too old'))
     session.rest()
+  }
+
+  /** Its run, or the server, may end while it opens: whoever closed it then had no state to let go. */
+  async #checkStillOpen(session: LiveSession): Promise<void> {
+    if (session.closing === undefined) return
+    await this.#closeState(session)
+    await session.closing
+    throw this.#isClosed ? shuttingDown() : runEnded(session.place.runId)
   }
 
   #closeInBackground(session: LiveSession, reason: Reason): void {
@@ -170,7 +175,7 @@ export class Sessions {
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, keeper } = this.#options
-    const { sessionId, principal, tool, place, hasOwnRun, log, calls } = session
+    const { sessionId, principal, place, hasOwnRun, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
@@ -182,7 +187,7 @@ export class Sessions {
     const running = [...calls]
     for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
     await Promise.all(running.map(({ done }) => done))
-    if (session.isOpen) await this.#closeState(session, tool)
+    await this.#closeState(session)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
       const { tenant, run } = place
@@ -190,7 +195,9 @@ export class Sessions {
       feed.notify(place.run)
     }
     try {
-      await write()
+      // OWP-41: the ends of its calls that could not be stored yet come before its own.
+      if ((await keeper.flush()) > 0) keeper.keep(write)
+      else await write()
     } catch (error) {
       log.error({ err: error }, 'the end of a session could not be stored yet')
       keeper.keep(write)
@@ -198,9 +205,11 @@ export class Sessions {
     this.#live.delete(sessionId)
   }
 
-  async #closeState(session: LiveSession, tool: Tool): Promise<void> {
+  async #closeState(session: LiveSession): Promise<void> {
+    if (!session.hasState) return
+    session.hasState = false
     try {
-      await within(CLOSE_LIMIT_MS, () => tool.session?.close(session.state, session))
+      await within(CLOSE_LIMIT_MS, () => session.tool.session?.close(session.state, session))
     } catch (error) {
       session.log.error({ err: error }, 'the state of a session could not be closed')
     }
@@ -212,6 +221,10 @@ function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
   if (reason === 'idle') return 'completed'
   if (reason === 'asked') return cutsCalls ? 'cancelled' : 'completed'
   return 'failed'
+}
+
+function shuttingDown(): ToolError {
+  return fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
 }
 
 function notOpened(tool: Tool): ToolError {

@@ -1,0 +1,48 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { isFinal, type PlannedCall, type Reply } from './call-history.ts'
+import { sendCall } from './call-server.ts'
+import { addressOf, type CrashStage, pickServer } from './crash-stage.ts'
+
+const MOST_SENDINGS = 100
+const COME_AGAIN_MS = 20
+/** As often as the server runs a released call (rule 9). */
+const MOST_RELEASES = 3
+
+/** A new call, on record before it is sent. */
+export function planCall(stage: CrashStage, call: PlannedCall): string {
+  const key = `call-${stage.calls.size}`
+  stage.calls.set(key, call)
+  return key
+}
+
+export interface Delivery {
+  readonly key: string
+  /** Where the first sending should go. */
+  readonly server: number
+  readonly stop: AbortSignal
+}
+
+/** Sends a call, and sends it again with the same key whenever the connection breaks. */
+export async function deliverCall(stage: CrashStage, { key, server, stop }: Delivery): Promise<void> {
+  const call = stage.calls.get(key)
+  if (call === undefined) throw new Error(`${key} was never planned.`)
+  let releases = 0
+  for (let sending = 0; sending < MOST_SENDINGS; sending += 1) {
+    const target = pickServer(stage, server)
+    const address = await addressOf(stage, target)
+    if (stop.aborted) return
+    const sentAtMs = performance.now()
+    const reply = await sendCall(address, key, call)
+    stage.sendings.push({ key, server: target, sentAtMs, endedAtMs: performance.now(), reply })
+    if (reply === undefined) continue
+    if (reply.canRetry) releases += 1
+    if (isAnswered(reply) || releases === MOST_RELEASES) return
+    await wait(COME_AGAIN_MS)
+  }
+  throw new Error(`${key} had no answer after ${MOST_SENDINGS} sendings.`)
+}
+
+/** A wrong status ends the delivery too: it is on record, and the judge will name it. */
+function isAnswered(reply: Reply): boolean {
+  return isFinal(reply) || (reply.status !== 200 && !reply.comeAgain)
+}

@@ -1,0 +1,35 @@
+/** A promise that was broken. */
+export type Breach = CallBreach | SessionBreach | RunBreach
+
+export type CallBreach =
+  | 'effect twice'
+  | 'outcome changed'
+  | 'outcome lost'
+  | 'not final'
+  | 'success without effect'
+  | 'ambiguous without a kill'
+  | 'ambiguous though repeatable'
+  | 'ambiguous in a session'
+  | 'unexpected reply'
+
+export type SessionBreach =
+  | 'session not closed once'
+  | 'event outside its session'
+  | 'cut session not failed'
+  | 'call taken after close'
+  | 'wrong session state'
+
+export type RunBreach =
+  | 'sequence broken'
+  | 'call not returned once'
+  | 'run tells another end'
+  | 'poll and store differ'
+  | 'reader missed events'
+  | 'stream not ended'
+
+export interface Finding {
+  readonly breach: Breach
+  /** The call, session or run it was found in. */
+  readonly key: string
+  readonly detail: string
+}

@@ -1,0 +1,123 @@
+import type { LastLook } from './call-history.ts'
+import type { Finding } from './finding.ts'
+import type { PolledRuns } from './look-at-runs.ts'
+import type { Reading, SeenEvent, StoredEvent, StoredRuns } from './run-history.ts'
+
+export interface RunHistory {
+  /** From `/events/poll`, after the last restart. */
+  readonly polled: PolledRuns
+  readonly readings: readonly Reading[]
+  readonly stored: StoredRuns
+  readonly lastLooks: ReadonlyMap<string, readonly LastLook[]>
+}
+
+export interface RunVerdict {
+  readonly runs: number
+  readonly events: number
+  readonly readers: number
+  readonly resumes: number
+  readonly findings: readonly Finding[]
+}
+
+const WIRE_TYPES = {
+  called: 'agent.toolCalled',
+  returned: 'agent.toolReturned',
+  'session.opened': 'tool.session.opened',
+  'session.closed': 'tool.session.closed',
+} as const satisfies Record<StoredEvent['type'], string>
+
+/** Compares what runs told with what they must tell (rule 16, OWP-48 to OWP-50, OWP-98, OWP-99). */
+export function judgeRuns(history: RunHistory): RunVerdict {
+  const { polled, readings, stored, lastLooks } = history
+  return {
+    runs: polled.size,
+    events: [...polled.values()].reduce((sum, events) => sum + events.length, 0),
+    readers: readings.length,
+    resumes: readings.reduce((sum, { resumes }) => sum + resumes, 0),
+    findings: [
+      ...[...stored.events].flatMap(([run, events]) => [
+        ...judgeSequence(run, events),
+        ...judgeAttempts(run, events),
+      ]),
+      ...[...polled].flatMap(([runId, events]) => [
+        ...judgeSequence(runId, events),
+        ...judgeTurns(runId, events),
+        ...judgeStored(runId, events, stored),
+      ]),
+      ...[...lastLooks].flatMap(([key, looks]) => judgeEnd(key, looks, polled)),
+      ...readings.flatMap((reading) => judgeReading(reading, polled, stored)),
+    ],
+  }
+}
+
+function judgeSequence(key: string, events: readonly { readonly sequence: number }[]): Finding[] {
+  const place = events.findIndex(({ sequence }, expected) => sequence !== expected)
+  if (place === -1) return []
+  return [{ breach: 'sequence broken', key, detail: `${events[place]?.sequence} at place ${place}` }]
+}
+
+/** Every attempt begins once and then ends once. */
+function judgeAttempts(run: string, events: readonly StoredEvent[]): Finding[] {
+  const ofCalls = events.filter(({ record }) => record !== undefined)
+  const attempts = Map.groupBy(ofCalls, ({ record, attempt }) => `${record} attempt ${attempt}`)
+  return [...attempts].flatMap(([attempt, told]) => {
+    const types = told.map(({ type }) => type).join(', ')
+    if (types === 'called, returned') return []
+    return [{ breach: 'call not returned once', key: run, detail: `${attempt}: ${types}` }]
+  })
+}
+
+/** The same as readers see it, who know no attempts: calls and returns of one id take turns. */
+function judgeTurns(runId: string, events: readonly SeenEvent[]): Finding[] {
+  const calls = Map.groupBy(
+    events.filter(({ callId }) => callId !== undefined),
+    ({ callId }) => callId,
+  )
+  return [...calls].flatMap(([callId, told]) => {
+    const inTurn = told.every(
+      ({ type }, place) => type === WIRE_TYPES[place % 2 === 0 ? 'called' : 'returned'],
+    )
+    if (inTurn && told.length % 2 === 0) return []
+    const types = told.map(({ type }) => type).join(', ')
+    return [{ breach: 'call not returned once', key: runId, detail: `${callId}: ${types}` }]
+  })
+}
+
+/** What was polled is what the file holds; a run told by its call's record alone is not in it. */
+function judgeStored(runId: string, events: readonly SeenEvent[], stored: StoredRuns): Finding[] {
+  const kept = stored.events.get(events[0]?.runKey ?? '')
+  if (kept === undefined && events.every(({ sessionId }) => sessionId === undefined)) return []
+  const differs = firstDifference(events, kept?.slice(0, events.length) ?? [])
+  return differs === undefined ? [] : [{ breach: 'poll and store differ', key: runId, detail: differs }]
+}
+
+/** A call's run tells the end that its caller was told. */
+function judgeEnd(key: string, looks: readonly LastLook[], polled: PolledRuns): Finding[] {
+  const reply = looks.at(-1)?.reply
+  if (reply?.runId === undefined || reply.status !== 200) return []
+  const end = polled
+    .get(reply.runId)
+    ?.findLast(({ callId, type }) => callId === key && type === WIRE_TYPES.returned)
+  if (end?.ok === reply.success) return []
+  const told = end === undefined ? 'no end' : `ok ${end.ok}`
+  return [{ breach: 'run tells another end', key, detail: `${told} in ${reply.runId}, but ${reply.body}` }]
+}
+
+/** A reader that resumed has seen every event once and in order. */
+function judgeReading(reading: Reading, polled: PolledRuns, stored: StoredRuns): Finding[] {
+  const { runId: key, events, ended } = reading
+  const run = polled.get(key)?.[0]?.runKey ?? ''
+  const differs = firstDifference(events, stored.events.get(run) ?? [])
+  return [
+    ...(differs === undefined ? [] : [{ breach: 'reader missed events', key, detail: differs } as const]),
+    ...(ended ? [] : [{ breach: 'stream not ended', key, detail: `${events.length} events` } as const]),
+  ]
+}
+
+function firstDifference(seen: readonly SeenEvent[], stored: readonly StoredEvent[]): string | undefined {
+  const told = seen.map(({ sequence, type }) => `${sequence} ${type}`)
+  const kept = stored.map(({ sequence, type }) => `${sequence} ${WIRE_TYPES[type]}`)
+  const length = Math.max(told.length, kept.length)
+  const place = Array.from({ length }).findIndex((_, index) => told[index] !== kept[index])
+  return place === -1 ? undefined : `saw ${told[place] ?? 'nothing'}, stored ${kept[place] ?? 'nothing'}`
+}

@@ -1,0 +1,155 @@
+import type { Kill, PlannedCall, Sending } from './call-history.ts'
+import { counterNonce, EFFECT_TOOLS, type Effect } from './effect-log.ts'
+import type { Finding } from './finding.ts'
+import type { PolledRuns } from './look-at-runs.ts'
+import type { StoredEvent, StoredRuns } from './run-history.ts'
+import { type DrivenSession, endOf, killOf } from './session-history.ts'
+
+export interface SessionHistory {
+  readonly sessions: readonly DrivenSession[]
+  readonly calls: ReadonlyMap<string, PlannedCall>
+  readonly sendings: readonly Sending[]
+  readonly kills: readonly Kill[]
+  readonly effects: readonly Effect[]
+  /** From `/events/poll`, after the last restart and before the servers left. */
+  readonly polled: PolledRuns
+  readonly stored: StoredRuns
+}
+
+export interface SessionVerdict {
+  /** All there ever were, with those of single calls. */
+  readonly sessions: number
+  /** Opened by a request of their own. */
+  readonly named: number
+  readonly completed: number
+  readonly cancelled: number
+  readonly failed: number
+  readonly findings: readonly Finding[]
+}
+
+/** Everything known about one session. */
+interface SessionStory {
+  readonly sessionId: string
+  readonly driven: DrivenSession | undefined
+  /** All events of its run that name it. */
+  readonly events: readonly StoredEvent[]
+  /** What the journal says of it, in order. */
+  readonly journaled: readonly string[]
+  readonly outcome: string | undefined
+}
+
+/** Compares what became of sessions with what is promised (rule 30, OWP-40 to OWP-44). */
+export function judgeSessions(history: SessionHistory): SessionVerdict {
+  const { sessions, kills } = history
+  const stories = tellStories(history)
+  const ended = (wanted: string) => stories.filter(({ outcome }) => outcome === wanted).length
+  return {
+    sessions: stories.length,
+    named: sessions.length,
+    completed: ended('completed'),
+    cancelled: ended('cancelled'),
+    failed: ended('failed'),
+    findings: [
+      ...stories.flatMap((story) => [
+        ...judgeBrackets(story),
+        ...judgeInside(story),
+        ...judgeOutcome(story, kills),
+      ]),
+      ...sessions.flatMap((session) => judgeClose(session, kills)),
+      ...judgeRestart(history),
+      ...judgeCalls(history),
+    ],
+  }
+}
+
+function tellStories({ sessions, stored }: SessionHistory): SessionStory[] {
+  const driven = new Map(sessions.map((session) => [session.sessionId, session]))
+  const events = Map.groupBy([...stored.events.values()].flat(), ({ sessionId }) => sessionId)
+  const rows = new Map(stored.sessions.map((row) => [row.sessionId, row]))
+  const journal = Map.groupBy(stored.journal, ({ sessionId }) => sessionId)
+  const named = [...events.keys()].filter((sessionId) => sessionId !== undefined)
+  return [...new Set([...driven.keys(), ...rows.keys(), ...named])].map((sessionId) => ({
+    sessionId,
+    driven: driven.get(sessionId),
+    events: events.get(sessionId) ?? [],
+    journaled: (journal.get(sessionId) ?? []).map(({ type }) => type),
+    outcome: rows.get(sessionId)?.outcome,
+  }))
+}
+
+/** One opening and one close, in the run, in the journal, and in the session's row (OWP-41). */
+function judgeBrackets({ sessionId, events, journaled, outcome }: SessionStory): Finding[] {
+  const told = events.filter(({ type }) => type.startsWith('session.'))
+  const types = [told.map(({ type }) => type), journaled].map((list) => list.join(', '))
+  const isOnce = types.every((list) => list === 'session.opened, session.closed')
+  const runs = new Set(events.map(({ run }) => run))
+  if (isOnce && runs.size === 1 && told.at(-1)?.outcome === outcome) return []
+  const detail = `run: ${types[0]}; journal: ${types[1]}; row: ${outcome}; ${runs.size} runs`
+  return [{ breach: 'session not closed once', key: sessionId, detail }]
+}
+
+/** A restart closes what the kill left: afterwards only sessions that somebody may still use are open. */
+function judgeRestart({ polled, sessions, kills }: SessionHistory): Finding[] {
+  const usable = sessions.filter((session) => killOf(session, kills) === undefined)
+  const open = new Set<string | undefined>()
+  for (const { type, sessionId } of [...polled.values()].flat()) {
+    if (type === 'tool.session.opened') open.add(sessionId)
+    if (type === 'tool.session.closed') open.delete(sessionId)
+  }
+  for (const { sessionId, closedAtMs } of usable) if (closedAtMs === undefined) open.delete(sessionId)
+  const detail = 'still open after the last restart'
+  return [...open].map((sessionId) => ({ breach: 'session not closed once', key: `${sessionId}`, detail }))
+}
+
+/** Calls are told between the brackets of their session (OWP-40, OWP-41). */
+function judgeInside({ sessionId, events }: SessionStory): Finding[] {
+  const opened = events.findIndex(({ type }) => type === 'session.opened')
+  const closed = events.findIndex(({ type }) => type === 'session.closed')
+  const isInside = opened <= 0 && (closed === -1 || closed === events.length - 1)
+  if (isInside) return []
+  const detail = events.map(({ type }) => type).join(', ')
+  return [{ breach: 'event outside its session', key: sessionId, detail }]
+}
+
+/** What a crash took has failed: a session nobody had closed yet, or one that lost a call. */
+function judgeOutcome(
+  { sessionId, driven, events, outcome }: SessionStory,
+  kills: readonly Kill[],
+): Finding[] {
+  const kill = driven === undefined ? undefined : killOf(driven, kills)
+  const wasOpen = kill !== undefined && (driven?.closeSentAtMs ?? kill.atMs) >= kill.atMs
+  const lostCall = events.some(({ code }) => code === 'session_lost')
+  // Opened by a request whose answer a kill took: nobody could use or close it.
+  const isUnheard = driven === undefined && !events.some(({ type }) => type === 'called')
+  if (outcome === 'failed' || !(wasOpen || lostCall || isUnheard)) return []
+  return [{ breach: 'cut session not failed', key: sessionId, detail: `closed as ${outcome}` }]
+}
+
+/** Without a kill, whoever closes an open session is told so. */
+function judgeClose(session: DrivenSession, kills: readonly Kill[]): Finding[] {
+  const { sessionId, closeSentAtMs, closeStatus } = session
+  if (closeSentAtMs === undefined || closeStatus === 204 || killOf(session, kills) !== undefined) return []
+  return [{ breach: 'unexpected reply', key: sessionId, detail: `closing: ${closeStatus}` }]
+}
+
+/** Stateful runs count in the state of their own session, and only as long as it is open. */
+function judgeCalls({ calls, sendings, kills, effects }: SessionHistory): Finding[] {
+  const sentAt = new Map<string, number>()
+  for (const { key, sentAtMs } of sendings) sentAt.set(key, Math.min(sentAtMs, sentAt.get(key) ?? sentAtMs))
+  const seen = new Set<string>()
+  return effects.flatMap(({ key, nonce }): Finding[] => {
+    const call = calls.get(key)
+    if (call === undefined || !EFFECT_TOOLS[call.tool].stateful) return []
+    const { session } = call
+    const isOwnState =
+      session === undefined ? nonce.endsWith(counterNonce('', 1)) : nonce.startsWith(`${session.sessionId}#`)
+    const isRepeated = seen.has(nonce)
+    seen.add(nonce)
+    const firstSentAtMs = sentAt.get(key) ?? Number.POSITIVE_INFINITY
+    const isLate = session !== undefined && firstSentAtMs > endOf(session, kills)
+    return [
+      ...(isOwnState && !isRepeated ? [] : [{ breach: 'wrong session state', key, detail: nonce } as const]),
+      ...(isLate ? [{ breach: 'call taken after close', key, detail: nonce } as const] : []),
+    ]
+  })
+}
