@@ -7,6 +7,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 interface Session extends Mutable<SessionRecord> {
   closedAtMs: number | undefined
+  readonly endsRun: boolean
 }
 
 /** The memory store's sessions; each change gives the event that goes to the journal. */
@@ -23,7 +24,7 @@ export class MemorySessions {
   find({ tenant, sessionId }: SessionAddress): SessionRecord | undefined {
     const found = this.#sessions.get(sessionId)
     if (found?.tenant !== tenant) return undefined
-    const { closedAtMs: _closedAtMs, ...record } = found
+    const { closedAtMs: _closedAtMs, endsRun: _endsRun, ...record } = found
     return record
   }
 
@@ -41,6 +42,7 @@ export class MemorySessions {
       writer: this.#writer,
       outcome: undefined,
       closedAtMs: undefined,
+      endsRun: session.endsRun === true,
     })
     const position = this.#runs.append(run, { type: 'session.opened', sessionId, toolId }, atMs)
     return { type: 'session.opened', at: atMs, session: sessionId, tenant, principal, tool, ...position }
@@ -65,6 +67,12 @@ export class MemorySessions {
     const position = this.#runs.append(run, { type: 'session.closed', sessionId, toolId, outcome }, atMs)
     const ids = { session: sessionId, tenant, principal, tool }
     return { type: 'session.closed', at: atMs, ...ids, ...position, outcome }
+  }
+
+  /** The run that ends with this session. */
+  ownRunOf(sessionId: string): string | undefined {
+    const found = this.#sessions.get(sessionId)
+    return found?.endsRun === true ? found.run : undefined
   }
 
   /** Gives how many were forgotten. */

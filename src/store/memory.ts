@@ -238,8 +238,11 @@ export class MemoryStore implements Store {
 
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
     const closed = this.#sessions.close(address, outcome, atMs)
-    if (closed !== undefined) this.#append(closed)
-    return closed !== undefined
+    if (closed === undefined) return false
+    this.#append(closed)
+    const run = this.#sessions.ownRunOf(address.sessionId)
+    if (run !== undefined) this.endRun({ tenant: address.tenant, run }, atMs)
+    return true
   }
 
   openChallenge(challenge: NewChallenge): ChallengeRecord {

@@ -29,6 +29,19 @@ async function stateOf(store: Store, sessionId = 'ses_1') {
 /** What every store promises about sessions (rule 30). */
 export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   {
+    name: 'a run that was made for a session ends with it, and any other goes on',
+    async run(open) {
+      const store = await open()
+      await store.openSession({ ...SESSION, endsRun: true })
+      await store.closeSession(SESSION, 'failed', 2_000)
+      assert.equal((await store.findRun(SESSION.place))?.endedAtMs, 2_000)
+      const other = sampleSession('ses_2', { place: { ...SESSION.place, run: 'other' } })
+      await store.openSession(other)
+      await store.closeSession(other, 'completed', 3_000)
+      assert.equal((await store.findRun(other.place))?.endedAtMs, undefined)
+    },
+  },
+  {
     name: 'rule 30: a session goes from open over closing to closed, with one event at each end',
     async run(open) {
       const store = await open()

@@ -18,6 +18,8 @@ export interface NewSession extends SessionAddress {
   /** Catalog id. */
   readonly toolId: string
   readonly place: RunPlace
+  /** Its run was made for it, and ends with it. */
+  readonly endsRun?: boolean
   readonly atMs: number
 }
 
@@ -38,6 +40,6 @@ export interface SessionStore {
   openSession(session: NewSession): MaybePromise<'opened' | 'run_ended'>
   /** `open → closing`; `false` when somebody else closes or closed it. */
   beginSessionClose(address: SessionAddress, atMs: number): MaybePromise<boolean>
-  /** `closing → closed` with its event, in one transaction; `false` when it is closed already. */
+  /** `closing → closed` with its event, and the end of a run made for it, in one transaction; `false` when it is closed already. */
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): MaybePromise<boolean>
 }

@@ -12,8 +12,6 @@ export class LiveSession implements SessionContext {
   readonly userId: string | undefined
   readonly tool: Tool
   readonly place: RunPlace
-  /** Its run was made for it, and ends with it. */
-  readonly hasOwnRun: boolean
   readonly log: Logger
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
@@ -32,7 +30,6 @@ export class LiveSession implements SessionContext {
     readonly userId: string | undefined
     readonly tool: Tool
     readonly place: RunPlace
-    readonly hasOwnRun: boolean
     readonly log: Logger
     readonly onIdle: () => void
   }) {
@@ -41,7 +38,6 @@ export class LiveSession implements SessionContext {
     this.userId = parts.userId
     this.tool = parts.tool
     this.place = parts.place
-    this.hasOwnRun = parts.hasOwnRun
     this.log = parts.log
     this.#onIdle = parts.onIdle
   }

@@ -59,14 +59,14 @@ export class Sessions {
       userId: request.userId,
       tool,
       place,
-      hasOwnRun: request.runId === undefined,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
       onIdle: () => this.#closeInBackground(session, 'idle'),
     })
     this.#live.set(sessionId, session)
     try {
       const { tenant, id } = principal
-      const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId }
+      const endsRun = request.runId === undefined
+      const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
       if ((await store.openSession({ ...ids, place, atMs: clock.nowMs() })) === 'run_ended')
         throw runEnded(runId)
     } catch (error) {
@@ -175,7 +175,7 @@ export class Sessions {
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, keeper } = this.#options
-    const { sessionId, principal, place, hasOwnRun, log, calls } = session
+    const { sessionId, principal, place, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
@@ -190,8 +190,6 @@ export class Sessions {
     await this.#closeState(session)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
-      const { tenant, run } = place
-      if (hasOwnRun) await store.endRun({ tenant, run }, clock.nowMs())
       feed.notify(place.run)
     }
     try {

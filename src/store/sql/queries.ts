@@ -87,13 +87,13 @@ export const QUERIES = {
     AND sequence IN (SELECT sequence FROM run_events WHERE run = ? ORDER BY sequence LIMIT ?)`,
   deleteRun: 'DELETE FROM runs WHERE no = ? AND NOT EXISTS (SELECT 1 FROM run_events WHERE run = runs.no)',
 
-  insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, writer, state, opened_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  insertSession: `INSERT INTO sessions (id, tenant, principal, tool, tool_id, run, ends_run, writer, state, opened_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findSession:
     'SELECT s.*, w.id AS writer_id FROM sessions s JOIN writers w ON w.no = s.writer WHERE s.id = ?',
   beginSessionClose: "UPDATE sessions SET state = 'closing' WHERE id = ? AND tenant = ? AND state = 'open'",
   closeSession: `UPDATE sessions SET state = 'closed', outcome = ?, closed_at = ?
-    WHERE id = ? AND tenant = ? AND state <> 'closed' RETURNING principal, tool, tool_id, run`,
+    WHERE id = ? AND tenant = ? AND state <> 'closed' RETURNING principal, tool, tool_id, run, ends_run`,
   openSessionsOf: "SELECT tenant, id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
   deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
 

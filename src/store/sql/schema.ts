@@ -135,6 +135,7 @@ CREATE TABLE sessions (
   tool TEXT NOT NULL,
   tool_id TEXT NOT NULL,
   run TEXT NOT NULL,
+  ends_run INTEGER NOT NULL,
   writer INTEGER NOT NULL,
   state TEXT NOT NULL,
   outcome TEXT,

@@ -1,7 +1,7 @@
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type { SessionOutcome } from '#core/runs/run-event'
 import type { OpenGroup } from '#store/sql/open-group'
-import { text } from '#store/sql/row'
+import { integer, text } from '#store/sql/row'
 import { sessionFromRow } from '#store/sql/session-row'
 import type { Database } from './database.ts'
 import type { RunChanges } from './run-changes.ts'
@@ -30,7 +30,7 @@ export class SessionChanges {
 
   /** Its run must be open. A session of a single attempt begins as `closing`: no other call may use it. */
   open(group: OpenGroup, session: NewSession, state: 'open' | 'closing'): void {
-    const { sessionId, tenant, principal, tool, toolId, place, atMs } = session
+    const { sessionId, tenant, principal, tool, toolId, place, endsRun, atMs } = session
     this.#database.run(
       'insertSession',
       sessionId,
@@ -39,6 +39,7 @@ export class SessionChanges {
       tool,
       toolId,
       place.run,
+      endsRun === true ? 1 : 0,
       this.#writerNo(),
       state,
       atMs,
@@ -83,6 +84,7 @@ export class SessionChanges {
       ...position,
       outcome,
     })
+    if (integer(row, 'ends_run') === 1) this.#runs.end(group, { tenant, run: text(row, 'run') }, atMs)
     return true
   }
 }
