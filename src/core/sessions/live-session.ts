@@ -18,10 +18,13 @@ export class LiveSession implements SessionContext {
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
   state: unknown
+  /** Whether `open` has given it. */
+  isOpen = false
   /** Set when it takes no calls any more. */
   closing: Promise<void> | undefined
-  readonly #onIdle: () => void
+  readonly #onOver: (why: 'idle' | 'too old') => void
   #idle: NodeJS.Timeout | undefined
+  #age: NodeJS.Timeout | undefined
 
   constructor(parts: {
     readonly sessionId: string
@@ -31,7 +34,7 @@ export class LiveSession implements SessionContext {
     readonly place: RunPlace
     readonly hasOwnRun: boolean
     readonly log: Logger
-    readonly onIdle: () => void
+    readonly onOver: (why: 'idle' | 'too old') => void
   }) {
     this.sessionId = parts.sessionId
     this.principal = parts.principal
@@ -40,7 +43,15 @@ export class LiveSession implements SessionContext {
     this.place = parts.place
     this.hasOwnRun = parts.hasOwnRun
     this.log = parts.log
-    this.#onIdle = parts.onIdle
+    this.#onOver = parts.onOver
+  }
+
+  /** From now on it takes calls, and its time counts. */
+  begin(state: unknown, longestMs: number): void {
+    this.state = state
+    this.isOpen = true
+    this.#age = setTimeout(() => this.#onOver('too old'), longestMs).unref()
+    this.rest()
   }
 
   enter(call: RunningCall): void {
@@ -57,10 +68,11 @@ export class LiveSession implements SessionContext {
   rest(): void {
     clearTimeout(this.#idle)
     if (this.closing !== undefined) return
-    this.#idle = setTimeout(this.#onIdle, this.tool.session?.idleMs ?? 0).unref()
+    this.#idle = setTimeout(() => this.#onOver('idle'), this.tool.session?.idleMs ?? 0).unref()
   }
 
   stopCounting(): void {
     clearTimeout(this.#idle)
+    clearTimeout(this.#age)
   }
 }
