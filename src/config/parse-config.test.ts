@@ -140,7 +140,7 @@ describe('parseConfig', () => {
       'openwop.compactView: expected true or false, got a number.',
     ])
     expect(problemsOf({ openwop: { compact: true } })).toEqual([
-      'openwop: unknown key "compact". Known here: catalog, compactView.',
+      'openwop: unknown key "compact". Known here: catalog, compactView, sessions.',
     ])
     expect(problemsOf({ openwop: true })).toEqual(['openwop: expected an object, got true or false.'])
   })

@@ -27,8 +27,12 @@ describe('toSettings', () => {
   })
 
   it('hands the openwop switches on', () => {
-    expect(settingsOf({}).openwop).toEqual({ catalog: true, compactView: true })
-    expect(settingsOf({ openwop: { catalog: false } }).openwop).toEqual({ catalog: false, compactView: true })
+    expect(settingsOf({}).openwop).toEqual({ catalog: true, compactView: true, sessions: true })
+    expect(settingsOf({ openwop: { catalog: false, sessions: false } }).openwop).toEqual({
+      catalog: false,
+      compactView: true,
+      sessions: false,
+    })
   })
 
   it('lets flags win; their paths are relative to the working folder', () => {
