@@ -111,7 +111,10 @@ describe('the openwop switches of a config', () => {
     [{}, { catalog: true, compactView: true, sessions: true }],
     [{ compactView: false }, { catalog: true, compactView: false, sessions: true }],
     [{ sessions: false }, { catalog: true, compactView: true, sessions: false }],
-    [{ sessions: false, compactView: false }, { catalog: true, compactView: false, sessions: false }],
+    [
+      { sessions: false, compactView: false },
+      { catalog: true, compactView: false, sessions: false },
+    ],
     [{ catalog: false }, NONE],
     [{ catalog: false, compactView: true, sessions: true }, NONE],
   ])('C3, OWP-05, OWP-06, OWP-26: with %j the document and the routes agree', async (openwop, served) => {
@@ -122,7 +125,9 @@ describe('the openwop switches of a config', () => {
 
   it('OWP-06: without a catalog the other protocols still serve the tools', async () => {
     await withConfig({ catalog: false }, async (ask) => {
-      expect((await ask('/tools')).json).toMatchObject({ tools: [{ id: 'Calculator.Add@1.0.0' }, { id: 'Box.Keep@1.0.0' }] })
+      expect((await ask('/tools')).json).toMatchObject({
+        tools: [{ id: 'Calculator.Add@1.0.0' }, { id: 'Box.Keep@1.0.0' }],
+      })
     })
   })
 })
