@@ -25,6 +25,7 @@ export interface Caller {
 export interface RunServer extends OpenwopServer {
   /** What the tools did, in order. */
   readonly done: string[]
+  readonly hung: { readonly asked: number; readonly letGo: number }
   /** A call over OTC, on any of its paths. */
   otc(tool: string, input?: object, caller?: Caller & { readonly path?: string }): Promise<OpenwopAnswer>
   /** A call over OpenTool. */
@@ -45,7 +46,7 @@ export async function startRunServer(
   } = {},
 ): Promise<RunServer> {
   const { hooks = {}, ...start } = options
-  const { tools, done } = runTools()
+  const { tools, done, hung } = runTools()
   const server = await startOpenwopServer({ tools, auth: TWO_TENANTS, hooks }, start)
   const place = ({ run, session, headers }: Caller) => ({
     ...JSON_BODY,
@@ -56,6 +57,7 @@ export async function startRunServer(
   return {
     ...server,
     done,
+    hung,
     otc(tool, input = {}, caller = {}) {
       const { key = KEYS.root, id, path = '/tools/call' } = caller
       const request = { tool_id: tool, input, ...(id === undefined ? {} : { call_id: id }) }

@@ -10,6 +10,8 @@ export interface RunTools {
   readonly tools: readonly Tool[]
   /** What really happened, in order. */
   readonly done: string[]
+  /** States of `Box.Hang`, which come later than anybody waits. */
+  readonly hung: { asked: number; letGo: number }
 }
 
 const text = { type: 'string', description: 'A text.' } as const
@@ -18,6 +20,7 @@ const input = { type: 'object', properties: { text } } as const
 /** Tools with and without effects, state and faults; what they do is written down. */
 export function runTools(): RunTools {
   const done: string[] = []
+  const hung = { asked: 0, letGo: 0 }
   const did = (what: string) => () => done.push(what)
   const made = (id: string, more: object) => ({
     id: `${id}@1.0.0`,
@@ -85,9 +88,12 @@ export function runTools(): RunTools {
       policy: { timeoutMs: 100 },
       session: keeps('Box.Hang', {
         open: async () => {
-          await wait(300)
-          done.push('opened late')
+          hung.asked += 1
+          await wait(200)
           return []
+        },
+        close: () => {
+          hung.letGo += 1
         },
       }),
     }),
@@ -100,5 +106,5 @@ export function runTools(): RunTools {
       }),
     }),
   ])
-  return { tools, done }
+  return { tools, done, hung }
 }
