@@ -59,7 +59,7 @@ describe.each([
     }
   })
 
-  it('OWP-62: a principal is an opaque text, the same in all its events and no other’s', async () => {
+  it('OWP-51: a principal is an opaque text, the same in all its events and no other’s', async () => {
     const seen = async (key: string) => {
       const events = await server.events(runOf(await server.otc('Echo.Say', {}, { key })), key)
       return events[0]?.payload.principal
