@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { CallDesk } from '#core/call/call-desk'
 import { isToolError } from '#core/errors'
 import type { Tool } from '#core/tool'
+import { MemoryStore } from '#store/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
@@ -172,6 +173,25 @@ describe('a call with a session of its own', () => {
     expect(gist(reply)).toBe('tool_failed')
     expect(await typesOf(reply.runId ?? '')).toEqual(['session.opened', 'called', 'returned', 'failed'])
     expect(done).toEqual([])
+  })
+})
+
+describe('a call that is ended before it starts', () => {
+  it('OWP-53: has its pair of events, and no duration', async () => {
+    const store = new MemoryStore()
+    const claim = store.claim.bind(store)
+    store.claim = async (call) => {
+      const claimed = await claim(call)
+      void desk.cancelCall(ALICE, 'early')
+      return claimed
+    }
+    desk = openTestDesk([statefulTool()], { store })
+    const reply = await desk.call(ALICE, callRequest('Box.Push', { key: 'early' }))
+    expect([gist(reply), done]).toEqual(['cancelled', []])
+    const page = await desk.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
+    expect(page?.events[2]).toMatchObject({ type: 'returned', code: 'cancelled' })
+    expect(page?.events[2]).not.toHaveProperty('durationMs')
+    expect(await typesOf(reply.runId ?? '')).toEqual(['session.opened', 'called', 'returned', 'cancelled'])
   })
 })
 
