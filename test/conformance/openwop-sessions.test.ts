@@ -138,6 +138,32 @@ describe.each([
     expect(answer.text).not.toContain(RUN_CANARY)
   })
 
+  it('bad input: a body that is no JSON, no object of this kind, too large or not there is refused', async () => {
+    const send = async (body: string | undefined, type = 'application/json') => {
+      const headers = { 'content-type': type }
+      const told = { key: KEYS.root, method: 'POST', headers, ...(body === undefined ? {} : { body }) }
+      const { status, json } = await server.ask('/v1/sessions', told)
+      return [status, json.error]
+    }
+    const whole = JSON.stringify({ toolId: PUSH })
+    expect(await send('{')).toEqual([400, 'validation_error'])
+    expect(await send(undefined)).toEqual([400, 'validation_error'])
+    expect(await send(whole, 'text/plain')).toEqual([400, 'validation_error'])
+    expect(await send('['.repeat(100_000))).toEqual([400, 'validation_error'])
+    expect(await send(' '.repeat(2_000_000))).toEqual([413, 'payload_too_large'])
+  })
+
+  it('only POST and DELETE are there', async () => {
+    for (const [method, path] of [
+      ['GET', '/v1/sessions'],
+      ['GET', '/v1/sessions/ses_x'],
+      ['PUT', '/v1/sessions'],
+    ] as const) {
+      const { status } = await server.ask(path, { key: KEYS.root, method, isUndocumented: true })
+      expect(status).toBe(405)
+    }
+  })
+
   it('OWP-12: without a credential nobody opens or closes one', async () => {
     for (const [method, path] of [
       ['POST', '/v1/sessions'],

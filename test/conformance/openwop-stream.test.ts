@@ -152,6 +152,30 @@ describe.each([
     },
   )
 
+  it('OWP-98: a run of exactly one page, and of more, is told whole and then complete', async () => {
+    const run = 'long'
+    const say = () => server.otc('Echo.Say', {}, { run })
+    for (let n = 0; n < 10; n += 1) await Promise.all(Array.from({ length: 25 }, say))
+    const reader = await follow(run)
+    await reader.until(500)
+    await say()
+    await end(run)
+    await reader.ended
+    expect(reader.frames.map(({ id }) => Number(id))).toEqual(
+      Array.from({ length: 502 }, (_, place) => place),
+    )
+    const poll = async (last: number) => {
+      const { json } = await server.ask(`/v1/runs/${run}/events/poll?lastSequence=${last}`, root)
+      return [json.events.length, json.isComplete]
+    }
+    expect([await poll(-1), await poll(1), await poll(2), await poll(501)]).toEqual([
+      [500, false],
+      [500, false],
+      [499, true],
+      [0, true],
+    ])
+  })
+
   it('OWP-98: HEAD opens no stream', async () => {
     await server.otc('Echo.Say', {}, { run: 'head' })
     const { status, text } = await server.ask('/v1/runs/head/events', {
