@@ -10,6 +10,7 @@ const DEMO = [
   'Calculator.Add@1.0.0',
   'Calculator.Add@1.1.0',
   'Doorbell.Ring@0.1.0',
+  'Notebook.Run@1.0.0',
   'System.GetTimestamp@1.0.0',
   'Gmail.GetEmails@1.2.0',
   'SMS.Send@0.1.2',
