@@ -28,10 +28,10 @@ describe('toSettings', () => {
 
   it('hands the openwop switches on', () => {
     expect(settingsOf({}).openwop).toEqual({ catalog: true, compactView: true, sessions: true })
-    expect(settingsOf({ openwop: { catalog: false } }).openwop).toEqual({
+    expect(settingsOf({ openwop: { catalog: false, sessions: false } }).openwop).toEqual({
       catalog: false,
       compactView: true,
-      sessions: true,
+      sessions: false,
     })
   })
 

@@ -13,6 +13,8 @@ export interface Failure {
   readonly ok: false
   readonly error: CallError
   readonly durationMs: number
+  /** Ended before the tool began: no time was spent in it (OWP-53). */
+  readonly neverStarted?: true
 }
 
 export interface CallError {

@@ -49,6 +49,7 @@ describe('/.well-known/openwop', () => {
     expect(json.toolCatalog).toEqual({
       supported: true,
       sources: ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension'],
+      sessionLifecycle: true,
       compactView: true,
     })
   })
@@ -104,6 +105,9 @@ describe('capabilities', () => {
     expect(Object.keys((await ask('/v1/openapi.json')).json.paths)).toEqual([
       '/.well-known/openwop',
       '/v1/openapi.json',
+      '/v1/runs/{runId}/events',
+      '/v1/runs/{runId}/events/poll',
+      '/v1/runs/{runId}',
     ])
     for (const path of ['/v1/tools', '/v1/tools/openwop:Who.Am', '/v1/tools/none?view=compact']) {
       for (const headers of [{}, { authorization: `Bearer ${KEYS.root}` }]) {
@@ -128,7 +132,7 @@ describe('capabilities', () => {
     const { json } = await ask('/.well-known/openwop')
     expect(json.toolCatalog.sessionLifecycle).toBe(true)
     expect(json.toolHooks).toEqual(toolHooks)
-    const plain = await startWith({})
+    const plain = await startWith({ sessionLifecycle: false })
     const { json: without } = await plain('/.well-known/openwop')
     expect(without.toolCatalog).not.toHaveProperty('sessionLifecycle')
     expect(without).not.toHaveProperty('toolHooks')

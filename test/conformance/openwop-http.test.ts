@@ -96,7 +96,8 @@ describe('caching', () => {
 
 describe('errors below /v1', () => {
   it.each([
-    ['GET', '/v1/runs/none', 404, 'not_found'],
+    ['GET', '/v1/runs/none', 405, 'method_not_allowed'],
+    ['GET', '/v1/runs/none/nothing', 404, 'not_found'],
     ['POST', '/v1/runs', 404, 'not_found'],
     ['GET', '/v1', 404, 'not_found'],
     ['GET', '/v1/tools/', 404, 'not_found'],

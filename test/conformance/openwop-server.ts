@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import type { Settings } from '#config/settings'
 import { openwopOpenApi } from '#protocols/openwop/openapi'
 import { openwopSettings } from '#protocols/openwop/options'
-import { startServer } from '#server/start-server'
+import { type StartOptions, startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'
 import { httpSend } from './http-send.ts'
 import { DocumentCheck } from './openapi-check.ts'
@@ -36,17 +36,24 @@ export interface AskOptions {
 const openApi = new DocumentCheck(openwopOpenApi(openwopSettings({ serverVersion: '0.0.0-test' })))
 
 /** The whole server over the fixture tools, on a real port. */
-export async function startOpenwopServer(changes: Partial<Settings> = {}): Promise<OpenwopServer> {
-  const settings = testSettings({ tools: openwopFixtures(), auth: TWO_TENANTS, ...changes })
-  const server = await startServer(settings, { graceMs: 0 })
+export async function startOpenwopServer(
+  changes: Partial<Settings> = {},
+  options: StartOptions & { readonly settingsOf?: typeof testSettings } = {},
+): Promise<OpenwopServer> {
+  const { settingsOf = testSettings, ...start } = options
+  const settings = settingsOf({ tools: openwopFixtures(), auth: TWO_TENANTS, ...changes })
+  const server = await startServer(settings, { graceMs: 0, ...start })
   const send = httpSend(server.url)
   return {
     url: server.url,
     async ask(path, { key, method = 'GET', headers = {}, body, isUndocumented = false } = {}) {
       const credential = key === undefined ? {} : { authorization: `Bearer ${key}` }
       const answer = await send({ method, path, headers: { ...credential, ...headers }, body })
-      const isJson = answer.headers['content-encoding'] === undefined && answer.text !== ''
-      if (isJson && method === 'GET' && !isUndocumented) {
+      const isJson =
+        answer.headers['content-encoding'] === undefined &&
+        answer.headers['content-type'] !== 'text/event-stream' &&
+        answer.text !== ''
+      if ((isJson || isOfRuns(path)) && (method === 'GET' || isOfRuns(path)) && !isUndocumented) {
         expect(openApi.findings({ method, path: templateOf(path), ...answer })).toEqual([])
       }
       return { ...answer, json: isJson ? JSON.parse(answer.text) : undefined }
@@ -59,7 +66,16 @@ export async function startOpenwopServer(changes: Partial<Settings> = {}): Promi
 }
 
 function templateOf(path: string): string {
-  return path.replace(/\?.*$/, '').replace(/^\/v1\/tools\/.*$/, '/v1/tools/:toolId')
+  return path
+    .replace(/\?.*$/, '')
+    .replace(/^\/v1\/tools\/.*$/, '/v1/tools/:toolId')
+    .replace(/^\/v1\/runs\/[^/]*/, '/v1/runs/:runId')
+    .replace(/^\/v1\/sessions\/.*$/, '/v1/sessions/:sessionId')
+}
+
+/** These have more methods than GET. */
+function isOfRuns(path: string): boolean {
+  return /^\/v1\/(?:runs|sessions)\b/.test(path)
 }
 
 /** All of an answer but what differs between any two: the clock and the trace. */

@@ -10,6 +10,17 @@ import { httpSend } from './http-send.ts'
 const TOOL_ID = 'openwop:Calculator.Add'
 const PATHS = ['/v1/tools', `/v1/tools/${encodeURIComponent(TOOL_ID)}`]
 
+const NONE = { catalog: false, compactView: false, sessions: false }
+
+const keep = tool({
+  id: 'Box.Keep@1.0.0',
+  description: 'Keeps what it gets as long as its session lives.',
+  input: {},
+  output: {},
+  session: { open: () => [0], close: () => undefined, idleMs: 60_000 },
+  run: (_input, { session }) => session.push(0),
+})
+
 const add = tool({
   id: 'Calculator.Add@1.0.0',
   description: 'Adds.',
@@ -24,7 +35,7 @@ interface Answer {
   readonly json: any
 }
 
-type Ask = (path: string, method?: string) => Promise<Answer>
+type Ask = (path: string, method?: string, body?: object) => Promise<Answer>
 
 /** A whole server from a config that says this about openwop, asked over a socket. */
 async function withConfig(
@@ -33,7 +44,7 @@ async function withConfig(
 ): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'collet-openwop-'))
   const config: ColletConfig = {
-    tools: [add],
+    tools: [add, keep],
     server: { port: 0 },
     store: 'memory:',
     log: { level: 'silent' },
@@ -42,9 +53,15 @@ async function withConfig(
   const server = await serve(config, { folder })
   const send = httpSend(server.url)
   try {
-    await look(async (path, method = 'GET') => {
-      const { status, text } = await send({ method, path, headers: {}, body: undefined })
-      return { status, json: JSON.parse(text) }
+    await look(async (path, method = 'GET', body) => {
+      const headers: Record<string, string> = body === undefined ? {} : { 'content-type': 'application/json' }
+      const { status, text } = await send({
+        method,
+        path,
+        headers,
+        body: body === undefined ? undefined : JSON.stringify(body),
+      })
+      return { status, json: text === '' ? undefined : JSON.parse(text) }
     })
   } finally {
     await server.close()
@@ -53,7 +70,7 @@ async function withConfig(
 }
 
 /** What the discovery document claims, each claim held against the routes. */
-async function expectAgreement(ask: Ask): Promise<{ catalog: boolean; compactView: boolean }> {
+async function expectAgreement(ask: Ask) {
   const { toolCatalog } = (await ask('/.well-known/openwop')).json
   const catalog = toolCatalog?.supported === true
   const compactView = toolCatalog?.compactView === true
@@ -71,20 +88,36 @@ async function expectAgreement(ask: Ask): Promise<{ catalog: boolean; compactVie
       expect([standard.json.error, status, json.error]).toEqual(['not_found', 404, 'not_found'])
     }
   }
-  return { catalog, compactView }
+  return { catalog, compactView, sessions: await expectSessions(ask, toolCatalog, paths) }
+}
+
+/** C3: who advertises sessions opens and closes them; who does not has no such path. */
+async function expectSessions(ask: Ask, toolCatalog: unknown, paths: object): Promise<boolean> {
+  const sessions = JSON.stringify(toolCatalog ?? {}).includes('"sessionLifecycle":true')
+  expect(Object.keys(paths).some((path) => path.startsWith('/v1/sessions'))).toBe(sessions)
+  const opened = await ask('/v1/sessions', 'POST', { toolId: 'openwop:Box.Keep' })
+  expect(opened.status).toBe(sessions ? 201 : 404)
+  const closed = await ask(`/v1/sessions/${opened.json.sessionId}`, 'DELETE')
+  expect(closed.status).toBe(sessions ? 204 : 404)
+  // The paths of runs are there whatever is switched off: every call is in one.
+  expect((await ask('/v1/runs/none/events')).json.error).toBe('not_found')
+  expect(Object.keys(paths)).toContain('/v1/runs/{runId}/events')
+  return sessions
 }
 
 describe('the openwop switches of a config', () => {
   it.each([
-    [undefined, { catalog: true, compactView: true }],
-    [{}, { catalog: true, compactView: true }],
-    [{ compactView: false }, { catalog: true, compactView: false }],
-    [{ catalog: false }, { catalog: false, compactView: false }],
+    [undefined, { catalog: true, compactView: true, sessions: true }],
+    [{}, { catalog: true, compactView: true, sessions: true }],
+    [{ compactView: false }, { catalog: true, compactView: false, sessions: true }],
+    [{ sessions: false }, { catalog: true, compactView: true, sessions: false }],
     [
-      { catalog: false, compactView: true },
-      { catalog: false, compactView: false },
+      { sessions: false, compactView: false },
+      { catalog: true, compactView: false, sessions: false },
     ],
-  ])('OWP-05, OWP-06, OWP-26: with %j the document and the routes agree', async (openwop, served) => {
+    [{ catalog: false }, NONE],
+    [{ catalog: false, compactView: true, sessions: true }, NONE],
+  ])('C3, OWP-05, OWP-06, OWP-26: with %j the document and the routes agree', async (openwop, served) => {
     await withConfig(openwop, async (ask) => {
       expect(await expectAgreement(ask)).toEqual(served)
     })
@@ -92,7 +125,9 @@ describe('the openwop switches of a config', () => {
 
   it('OWP-06: without a catalog the other protocols still serve the tools', async () => {
     await withConfig({ catalog: false }, async (ask) => {
-      expect((await ask('/tools')).json).toMatchObject({ tools: [{ id: 'Calculator.Add@1.0.0' }] })
+      expect((await ask('/tools')).json).toMatchObject({
+        tools: [{ id: 'Calculator.Add@1.0.0' }, { id: 'Box.Keep@1.0.0' }],
+      })
     })
   })
 })

@@ -73,6 +73,10 @@ describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md'
       async (_line, block, sample) => {
         const output = await runShell(block.text)
         if (sample === undefined) return
+        if (sample.language === 'text') {
+          expect(output.trimEnd()).toMatch(patternOf(sample.text))
+          return
+        }
         const lastAnswer: unknown = JSON.parse(output.slice(lastAnswerStart(output)))
         const shown: unknown = JSON.parse(sample.text.replaceAll(DOCUMENTED_URL, server.url))
         if (!matchesSample(shown, lastAnswer)) expect(lastAnswer).toEqual(shown)
@@ -81,14 +85,21 @@ describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md'
   },
 )
 
-/** Answers follow each other without a space; an OTC answer begins with `$schema`, an openwop one with its id. */
+/** Answers follow each other without a space; an OTC answer begins with `$schema`, a descriptor with its id. */
 function lastAnswerStart(output: string): number {
+  if (output.startsWith('{"events"')) return 0
   return Math.max(0, output.lastIndexOf('{"$schema"'), output.lastIndexOf('{"toolId"'))
 }
 
 function sampleAfter(blocks: readonly MarkdownBlock[], index: number): MarkdownBlock | undefined {
   const next = blocks[index + 1]
-  return next?.language === 'json' ? next : undefined
+  return next?.language === 'json' || next?.text.startsWith(': ') === true ? next : undefined
+}
+
+/** The whole of a text, where `…` stands for anything. */
+function patternOf(text: string): RegExp {
+  const literal = text.trimEnd().replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  return new RegExp(`^${literal.replaceAll('…', '.+')}$`)
 }
 
 describe('"In your own project" of README.md', () => {
@@ -136,6 +147,23 @@ describe('docs/embedding.md', () => {
       else expect(stdout).toMatch(/pass 1$/m)
     },
   )
+})
+
+describe('"Tools that keep state" of docs/configuration.md', () => {
+  it('shows a tool that loads, and has state of its own in a call without a session', async () => {
+    const block = readBlocks('docs/configuration.md').find(({ text }) => text.includes('session: {'))
+    expect(fileOf(block)).toBe('counter.ts')
+    writeFileSync(join(project, 'counter.ts'), block?.text ?? '')
+    writeFileSync(
+      join(project, 'count.ts'),
+      `import { createGateway } from 'collet'
+       import { count } from './counter.ts'
+       const gateway = await createGateway({ tools: [count], store: 'memory:' })
+       for (const _ of [1, 2]) console.log(await gateway.call('Counter.Next', {}).then(({ value }) => value))
+       await gateway.close()`,
+    )
+    expect((await run(process.execPath, ['count.ts'], { cwd: project, env })).stdout).toBe('1\n1\n')
+  })
 })
 
 /** The name in the comment on a block's first line. */

@@ -1,43 +1,53 @@
-import { Worker } from 'node:worker_threads'
-import type { NotebookAnswer, NotebookQuestion } from './notebook-thread.ts'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import type { NotebookAnswer, NotebookQuestion } from './notebook-process.ts'
 
-/** A database in a thread of its own: a statement that never ends costs its session, not the server. */
+/** A database in a process of its own: nothing else ends a statement that never does, and it costs only its session. */
 export class Notebook {
-  readonly #thread = new Worker(new URL('./notebook-thread.ts', import.meta.url), {
-    resourceLimits: { maxOldGenerationSizeMb: 64 },
+  readonly #process = fork(new URL('./notebook-process.ts', import.meta.url), {
+    env: {},
+    execArgv: ['--disable-warning=ExperimentalWarning', '--max-old-space-size=64'],
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   })
+  readonly #exited = once(this.#process, 'exit')
   readonly #waiting = new Map<number, (answer: NotebookAnswer) => void>()
   #asked = 0
   #stopped = false
 
   constructor() {
-    this.#thread.unref()
-    this.#thread.on('message', ({ id, answer }: { id: number; answer: NotebookAnswer }) => {
-      this.#waiting.get(id)?.(answer)
-      this.#waiting.delete(id)
+    this.#exited.catch(() => undefined)
+    this.#process.on('message', (message: { id: number; answer: NotebookAnswer }) => {
+      this.#waiting.get(message.id)?.(message.answer)
+      this.#waiting.delete(message.id)
     })
-    this.#thread.on('error', () => this.#stop())
-    this.#thread.on('exit', () => this.#stop())
+    this.#process.on('error', () => this.#stop())
+    this.#process.on('exit', () => this.#stop())
   }
 
-  ask(question: NotebookQuestion, signal: AbortSignal): Promise<NotebookAnswer> {
-    if (this.#stopped) return Promise.resolve(STOPPED)
-    // The only way to end a running statement is to end its thread.
-    signal.addEventListener('abort', () => this.close(), { once: true })
-    return new Promise((resolve) => {
-      this.#asked += 1
-      this.#waiting.set(this.#asked, resolve)
-      this.#thread.postMessage({ id: this.#asked, question })
-    })
+  async ask(question: NotebookQuestion, signal: AbortSignal): Promise<NotebookAnswer> {
+    if (this.#stopped) return STOPPED
+    const kill = (): void => this.#stop()
+    signal.addEventListener('abort', kill, { once: true })
+    try {
+      return await new Promise((resolve) => {
+        this.#asked += 1
+        this.#waiting.set(this.#asked, resolve)
+        this.#process.send({ id: this.#asked, question }, () => undefined)
+      })
+    } finally {
+      signal.removeEventListener('abort', kill)
+    }
   }
 
+  /** Resolves when its process is gone. */
   async close(): Promise<void> {
     this.#stop()
-    await this.#thread.terminate()
+    if (this.#process.pid !== undefined) await this.#exited
   }
 
   #stop(): void {
     this.#stopped = true
+    this.#process.kill('SIGKILL')
     for (const resolve of this.#waiting.values()) resolve(STOPPED)
     this.#waiting.clear()
   }

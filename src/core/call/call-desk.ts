@@ -33,8 +33,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
   const feed = new RunFeed()
-  const { newSessionId } = options
-  const sessions = new Sessions({ store, clock, log, registry, feed, keeper, newSessionId })
+  const { newSessionId, hooks } = options
+  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, newSessionId })
   const services: CallServices = { ...options, running, readiness, keeper, sessions, feed }
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined

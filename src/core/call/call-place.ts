@@ -1,9 +1,8 @@
 import { fault, type ToolError } from '#core/errors'
 import type { RunPlace } from '#core/ports/run-store'
 import type { CallSession } from '#core/ports/store'
-import { placeOf } from '#core/runs/own-runs'
-import { runEnded } from '#core/runs/run-ended'
-import { ownRunId, recordOfRunId } from '#core/runs/run-id'
+import { namedPlace } from '#core/runs/named-place'
+import { ownRunId } from '#core/runs/run-id'
 import type { LiveSession } from '#core/sessions/live-session'
 import { sessionEnded } from '#core/sessions/session-ended'
 import type { Tool } from '#core/tool'
@@ -29,7 +28,7 @@ export async function findPlace(
   const { runId, sessionId } = call.request
   if (runId === undefined && sessionId === undefined && tool.session === undefined) return ALONE
   if (sessionId !== undefined) return await placeInSession(services, { call, tool, sessionId })
-  const place = runId === undefined ? undefined : await namedPlace(services, call, runId)
+  const place = runId === undefined ? undefined : await namedPlace(services.store, call.principal, runId)
   if (tool.session === undefined) return { ...ALONE, place }
   const session = { sessionId: `ses_${services.sessions.newId()}`, isOwn: true }
   return { place, session, live: undefined }
@@ -55,16 +54,6 @@ async function placeInSession(
     throw fault('request_invalid', `This session belongs to run '${live.place.runId}', not '${runId}'.`)
   }
   return { place: live.place, session: { sessionId, isOwn: false }, live }
-}
-
-async function namedPlace(services: CallServices, call: IdentifiedCall, runId: string): Promise<RunPlace> {
-  const record = recordOfRunId(runId)
-  const { tenant, principal } = call
-  // The run of a single call cannot be joined: it is over when its call is.
-  if (record !== undefined && (await services.store.find({ tenant, record }))?.principal === principal.id) {
-    throw runEnded(runId)
-  }
-  return placeOf(services.store, principal, runId)
 }
 
 /** Others' sessions, closed ones and such as never were look the same; one that another process holds may come back. */

@@ -2,6 +2,7 @@ import { type Challenge, fault, type MissingRequirements, type ToolError } from 
 import type { ChallengeNeed } from '#core/ports/store'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
+import { checkUser } from './check-user.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
@@ -14,7 +15,7 @@ export async function checkRequirements(
 ): Promise<void> {
   const { requirements } = tool
   const { request } = call
-  await checkUser(services, call)
+  await checkUser(services.hooks, call.principal, request.userId)
   if (requirements === undefined) return
   const needed = requirements.authorization ?? []
   const unauthorized: AuthorizationRequirement[] = []
@@ -32,14 +33,6 @@ export async function checkRequirements(
     ...(secrets.length === 0 ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
     ...(userId ? { userId: true } : {}),
   })
-}
-
-/** T-27: whom a credential may act for is the operator's to say; without a word it may act for anybody. */
-async function checkUser(services: CallServices, { principal, request }: IdentifiedCall): Promise<void> {
-  const { bindUser } = services.hooks
-  if (bindUser === undefined || request.userId === undefined) return
-  if (await bindUser(principal, request.userId)) return
-  throw fault('not_authorized', 'This credential may not act for that user id.')
 }
 
 /** T-17: present, not empty, and not known to be bad. */

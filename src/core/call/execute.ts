@@ -23,7 +23,8 @@ export interface Ran {
 export async function execute(services: CallServices, running: RunningCall, input: unknown): Promise<Ran> {
   const { tool, interruption } = running
   if (interruption !== undefined) {
-    return { outcome: { ok: false, error: notStartedError(tool, interruption), durationMs: 0 } }
+    const error = notStartedError(tool, interruption)
+    return { outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
   }
   const context = new RunContext(services, running)
   const startedMs = services.clock.monotonicMs()

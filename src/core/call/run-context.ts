@@ -53,6 +53,10 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     return this.#abort.signal
   }
 
+  get isAborted(): boolean {
+    return this.#aborted !== undefined
+  }
+
   token(id: string): Secret {
     return declared(this.#running.tool, {
       id,

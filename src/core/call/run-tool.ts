@@ -1,3 +1,5 @@
+import { fault } from '#core/errors'
+import { closeState } from '#core/sessions/close-state'
 import type { Tool } from '#core/tool'
 import type { RunContext } from './run-context.ts'
 import type { RunningCall } from './running-calls.ts'
@@ -14,8 +16,10 @@ async function runInOwnSession(tool: Tool, input: unknown, context: RunContext):
   const state = await tool.session?.open(context)
   context.session = state
   try {
+    // Opening took too long: the caller was told that the call is over, so nothing may begin.
+    if (context.isAborted) throw fault('cancelled', `${tool.name} was not started.`)
     return await tool.run(input, context)
   } finally {
-    await tool.session?.close(state, context)
+    await closeState(tool, state, context)
   }
 }

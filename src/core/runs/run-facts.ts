@@ -21,7 +21,8 @@ export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolRe
   const durationMs = Math.round(end.durationMs)
   if (end.ok) return { ...base, durationMs }
   const { code } = end.error
-  return code === 'session_lost' ? { ...base, code } : { ...base, code, durationMs }
+  const isUntimed = code === 'session_lost' || end.neverStarted === true
+  return isUntimed ? { ...base, code } : { ...base, code, durationMs }
 }
 
 /** How much a fact changes the number of things that are open in its run. */

@@ -16,13 +16,13 @@ export class LiveSession implements SessionContext {
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
   state: unknown
-  /** Whether there is state that nobody has let go yet. */
-  hasState = false
+  /** Whether `open` has given it. */
+  isOpen = false
   /** Set when it takes no calls any more. */
   closing: Promise<void> | undefined
-  readonly #onIdle: () => void
+  readonly #onOver: (why: 'idle' | 'too old') => void
   #idle: NodeJS.Timeout | undefined
-  #oldest: NodeJS.Timeout | undefined
+  #age: NodeJS.Timeout | undefined
 
   constructor(parts: {
     readonly sessionId: string
@@ -31,7 +31,7 @@ export class LiveSession implements SessionContext {
     readonly tool: Tool
     readonly place: RunPlace
     readonly log: Logger
-    readonly onIdle: () => void
+    readonly onOver: (why: 'idle' | 'too old') => void
   }) {
     this.sessionId = parts.sessionId
     this.principal = parts.principal
@@ -39,7 +39,15 @@ export class LiveSession implements SessionContext {
     this.tool = parts.tool
     this.place = parts.place
     this.log = parts.log
-    this.#onIdle = parts.onIdle
+    this.#onOver = parts.onOver
+  }
+
+  /** From now on it takes calls, and its time counts. */
+  begin(state: unknown, longestMs: number): void {
+    this.state = state
+    this.isOpen = true
+    this.#age = setTimeout(() => this.#onOver('too old'), longestMs).unref()
+    this.rest()
   }
 
   enter(call: RunningCall): void {
@@ -56,17 +64,11 @@ export class LiveSession implements SessionContext {
   rest(): void {
     clearTimeout(this.#idle)
     if (this.closing !== undefined) return
-    this.#idle = setTimeout(this.#onIdle, this.tool.session?.idleMs ?? 0).unref()
+    this.#idle = setTimeout(() => this.#onOver('idle'), this.tool.session?.idleMs ?? 0).unref()
   }
 
-  /** Ends it at this age, whatever happens in it. */
-  limitAge(mostMs: number, onOld: () => void): void {
-    this.#oldest = setTimeout(onOld, mostMs).unref()
-  }
-
-  /** A timer left behind would hold on to the state for as long as it runs. */
   stopCounting(): void {
     clearTimeout(this.#idle)
-    clearTimeout(this.#oldest)
+    clearTimeout(this.#age)
   }
 }

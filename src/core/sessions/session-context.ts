@@ -12,7 +12,7 @@ export interface SessionContext {
 /** How a stateful tool makes and ends what its calls share. State lives in the process that made it. */
 export interface SessionHooks<State = unknown> {
   open(context: SessionContext): State | Promise<State>
-  /** Called once. A run that was cut short may still be on its way out, and must bear with a state that is gone. */
+  /** Called once, when every call has ended; one that was cut short may still hold the state. */
   close(state: State, context: SessionContext): void | Promise<void>
   /** How long a session without calls stays open. */
   readonly idleMs: number

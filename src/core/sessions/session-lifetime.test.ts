@@ -36,7 +36,7 @@ describe('a session that is closed while its state is being opened', () => {
     const made = {}
     state.resolve(made)
 
-    await expect(opened).rejects.toMatchObject({ code: 'request_invalid' })
+    await expect(opened).rejects.toMatchObject({ code: 'session_not_found' })
     expect(closed).toEqual([made])
     const types = store.readJournal([], 10).flatMap(({ events }) => events.map(({ type }) => type))
     expect(types).toEqual(['session.opened', 'run.ended', 'session.closed'])

@@ -1,23 +1,27 @@
+import { checkUser } from '#core/call/check-user'
 import type { OutcomeKeeper } from '#core/call/outcome-keeper'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { Clock } from '#core/ports/clock'
+import type { Hooks } from '#core/ports/hooks'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { Registry } from '#core/registry'
+import { namedPlace } from '#core/runs/named-place'
 import { placeOf } from '#core/runs/own-runs'
 import { runEnded } from '#core/runs/run-ended'
 import type { SessionOutcome } from '#core/runs/run-event'
 import type { RunFeed } from '#core/runs/run-feed'
 import type { Tool } from '#core/tool'
+import { closeState } from './close-state.ts'
 import { LiveSession } from './live-session.ts'
+import { sessionEnded } from './session-ended.ts'
 import type { OpenedSession, SessionRequest } from './session-request.ts'
 import { within } from './within.ts'
 
 /** Rule 30: no session is older than this, whatever happens in it. */
 const LONGEST_MS = 24 * 3_600_000
 const MOST_PER_PRINCIPAL = 100
-const CLOSE_LIMIT_MS = 10_000
 
 /** Why a session is closed. */
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened'
@@ -27,6 +31,7 @@ export interface SessionsOptions {
   readonly clock: Clock
   readonly log: Logger
   readonly registry: Registry
+  readonly hooks: Hooks
   readonly feed: RunFeed
   readonly keeper: OutcomeKeeper
   newSessionId(): string
@@ -48,11 +53,16 @@ export class Sessions {
 
   async open(principal: Principal, request: SessionRequest): Promise<OpenedSession> {
     const tool = this.#toolFor(principal, request.toolId)
-    this.#checkRoom(principal)
-    const { store, clock, feed, log } = this.#options
+    const { store, clock, feed, log, hooks } = this.#options
+    await checkUser(hooks, principal, request.userId)
     const sessionId = `ses_${this.newId()}`
     const runId = request.runId ?? `run_${this.newId()}`
-    const place = placeOf(store, principal, runId)
+    const place =
+      request.runId === undefined
+        ? placeOf(store, principal, runId)
+        : await namedPlace(store, principal, runId)
+    // From here to the entry nothing waits, so that nobody gets in between.
+    this.#checkRoom(principal)
     const session = new LiveSession({
       sessionId,
       principal,
@@ -60,7 +70,7 @@ export class Sessions {
       tool,
       place,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
-      onIdle: () => this.#closeInBackground(session, 'idle'),
+      onOver: (why) => this.#closeInBackground(session, why),
     })
     this.#live.set(sessionId, session)
     try {
@@ -81,7 +91,8 @@ export class Sessions {
   /** A session that takes calls of this principal and user (rule 30). */
   find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
     const session = this.#ownedBy(principal, sessionId)
-    return session?.userId === userId && session?.closing === undefined ? session : undefined
+    if (session?.userId !== userId || !session?.isOpen || session.closing !== undefined) return undefined
+    return session
   }
 
   /** `false` for any session that is not the principal's or is closed already. */
@@ -139,26 +150,24 @@ export class Sessions {
   /** The bracket is open already: whatever goes wrong here closes it. */
   async #openState(session: LiveSession): Promise<void> {
     const { tool, log } = session
-    await this.#checkStillOpen(session)
+    const opening = (async () => await tool.session?.open(session))()
+    const letGo = (state: unknown) => closeState(tool, state, session)
+    let state: unknown
     try {
-      session.state = await within(tool.policy.timeoutMs, () => tool.session?.open(session))
+      state = await within(tool.policy.timeoutMs, () => opening)
     } catch (error) {
       log.error({ err: error }, 'the state of a session could not be opened')
+      // What comes too late is not kept, and not forgotten either.
+      opening.then(letGo, () => undefined)
       await this.#close(session, 'not opened')
       throw isToolError(error) ? error : notOpened(tool)
     }
-    session.hasState = true
-    await this.#checkStillOpen(session)
-    session.limitAge(LONGEST_MS, () => this.#closeInBackground(session, 'too old'))
-    session.rest()
-  }
-
-  /** Its run, or the server, may end while it opens: whoever closed it then had no state to let go. */
-  async #checkStillOpen(session: LiveSession): Promise<void> {
-    if (session.closing === undefined) return
-    await this.#closeState(session)
-    await session.closing
-    throw this.#isClosed ? shuttingDown() : runEnded(session.place.runId)
+    if (session.closing !== undefined) {
+      await letGo(state)
+      await session.closing
+      throw this.#isClosed ? shuttingDown() : sessionEnded()
+    }
+    session.begin(state, LONGEST_MS)
   }
 
   #closeInBackground(session: LiveSession, reason: Reason): void {
@@ -175,7 +184,7 @@ export class Sessions {
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, keeper } = this.#options
-    const { sessionId, principal, place, log, calls } = session
+    const { sessionId, principal, tool, place, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
@@ -187,7 +196,7 @@ export class Sessions {
     const running = [...calls]
     for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
     await Promise.all(running.map(({ done }) => done))
-    await this.#closeState(session)
+    if (session.isOpen) await closeState(tool, session.state, session)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
       feed.notify(place.run)
@@ -201,16 +210,6 @@ export class Sessions {
       keeper.keep(write)
     }
     this.#live.delete(sessionId)
-  }
-
-  async #closeState(session: LiveSession): Promise<void> {
-    if (!session.hasState) return
-    session.hasState = false
-    try {
-      await within(CLOSE_LIMIT_MS, () => session.tool.session?.close(session.state, session))
-    } catch (error) {
-      session.log.error({ err: error }, 'the state of a session could not be closed')
-    }
   }
 }
 

@@ -1,27 +1,16 @@
+import { json, pathParameter, queryParameter, refusal, text, UNAUTHENTICATED } from './openapi-parts.ts'
 import { schemaRef } from './openapi-schemas.ts'
 import type { OpenwopSettings } from './options.ts'
 import { SOURCE_KINDS } from './wire.ts'
 
 const OPEN: readonly object[] = [{}]
-const text = { type: 'string' } as const
 const etag = { description: 'Strong; send it back as If-None-Match.', schema: text } as const
-
-function json(description: string, schema: object) {
-  return { description, content: { 'application/json': { schema } } }
-}
 
 function cached(description: string, schema: object) {
   return {
     200: { ...json(description, schema), headers: { etag } },
     304: { description: 'Nothing has changed.' },
   }
-}
-
-const refusal = (description: string) => json(description, schemaRef('Error'))
-const UNAUTHENTICATED = { 401: refusal('The credential is missing or invalid.') }
-
-function queryParameter(name: string, schema: object, description: string) {
-  return { name, in: 'query', required: false, schema, description }
 }
 
 const viewParameter = queryParameter(
@@ -65,9 +54,7 @@ export function catalogPaths({ capabilities: { compactView } }: OpenwopSettings)
       },
     },
     '/v1/tools/{toolId}': {
-      parameters: [
-        { name: 'toolId', in: 'path', required: true, schema: text, description: 'Percent-encoded.' },
-      ],
+      parameters: [pathParameter('toolId', 'Percent-encoded.')],
       get: {
         operationId: 'getTool',
         summary: 'The newest version of one tool.',

@@ -1,4 +1,5 @@
 import { FORBIDDEN } from './codec-compact-schema.ts'
+import { RUN_SCHEMAS } from './openapi-run-schemas.ts'
 import { SOURCE_KINDS } from './wire.ts'
 
 const text = { type: 'string' } as const
@@ -96,6 +97,7 @@ export const OPENAPI_SCHEMAS = {
   CompactToolDescriptor: COMPACT_TOOL_DESCRIPTOR,
   Error: ERROR,
   Discovery: DISCOVERY,
+  ...RUN_SCHEMAS,
 } as const
 
 export type SchemaName = keyof typeof OPENAPI_SCHEMAS

@@ -3,25 +3,31 @@ import { PreparedBytes, replyPrepared } from '#protocols/prepared-bytes'
 import { PUBLIC_HEADERS } from './discovery.ts'
 import { openGet } from './open-get.ts'
 import { catalogPaths, DOCUMENT_PATHS } from './openapi-paths.ts'
+import { RUN_PATHS } from './openapi-run-paths.ts'
 import { OPENAPI_SCHEMAS } from './openapi-schemas.ts'
+import { SESSION_PATHS } from './openapi-session-paths.ts'
 import type { OpenwopSettings } from './options.ts'
 import { OPENAPI_PATH } from './wire.ts'
 
 /** OpenAPI 3.1 of the routes that are really there (OWP-07). */
 export function openwopOpenApi(settings: OpenwopSettings) {
+  const { toolCatalog, sessionLifecycle } = settings.capabilities
   return {
     openapi: '3.1.0',
     info: {
       title: 'Collet: openwop tool catalog',
       version: settings.serverVersion,
-      summary: 'Which tools there are, what they need and how dangerous they are. Read-only.',
+      summary:
+        'Which tools there are, what they need and how dangerous they are; runs and sessions of their calls.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
     security: [{}, { bearer: [] }, ...API_KEY_HEADERS.map((name) => ({ [name]: [] }))],
     paths: {
       ...DOCUMENT_PATHS,
-      ...(settings.capabilities.toolCatalog ? catalogPaths(settings) : {}),
+      ...RUN_PATHS,
+      ...(toolCatalog && sessionLifecycle ? SESSION_PATHS : {}),
+      ...(toolCatalog ? catalogPaths(settings) : {}),
     },
     components: {
       schemas: OPENAPI_SCHEMAS,

@@ -1,3 +1,4 @@
+import { RUN_HEADER, SESSION_HEADER } from '#protocols/call-headers'
 import { text } from './openapi-parts.ts'
 import { type SchemaName, schemaRef } from './openapi-schemas.ts'
 import { CALL_ID_HEADER, ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OXP_VERSION_HEADER } from './wire.ts'
@@ -18,6 +19,27 @@ const CALL_HEADERS = {
   },
   [ERROR_CODE_HEADER]: { description: 'Why the call has no value.', schema: text },
 }
+const RAN_HEADERS = {
+  ...CALL_HEADERS,
+  [RUN_HEADER]: { description: 'The run the call is in: GET /v1/runs/{runId}/events.', schema: text },
+}
+/** No dialect has a member for them, so they are headers (rule 30). */
+const PLACE_PARAMETERS = [
+  {
+    name: RUN_HEADER,
+    in: 'header',
+    required: false,
+    description: 'Puts the call into a run of yours; the first use makes it. Percent-encoded as in answers.',
+    schema: { type: 'string', minLength: 1 },
+  },
+  {
+    name: SESSION_HEADER,
+    in: 'header',
+    required: false,
+    description: 'A session of a tool that keeps state, from POST /v1/sessions.',
+    schema: text,
+  },
+]
 
 function json(description: string, schema: object, headers: object = VERSION_HEADER) {
   return { description, headers, content: { 'application/json': { schema } } }
@@ -48,10 +70,11 @@ function callOperation(operationId: string, bodies: readonly SchemaName[], answe
           description: 'The same as call_id; if both are sent they must be equal.',
           schema: text,
         },
+        ...PLACE_PARAMETERS,
       ],
       requestBody: { required: true, content: { 'application/json': { schema: anyOf(bodies) } } },
       responses: {
-        200: json('The tool ran: `success` says how it ended.', anyOf(answers), CALL_HEADERS),
+        200: json('The tool ran: `success` says how it ended.', anyOf(answers), RAN_HEADERS),
         400: json('Nothing ran.', schemaRef('ServerErrorResponse'), {
           ...CALL_HEADERS,
           'retry-after': { description: 'Seconds to wait, when waiting helps.', schema: text },
