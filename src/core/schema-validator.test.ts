@@ -86,4 +86,16 @@ describe('createSchemaValidator', () => {
     expect(validate({ a: 1 })).toBe(NO_ISSUES)
     expect(validate({})).toHaveLength(1)
   })
+
+  it('gives a verdict also where the code Ajv makes for a quick one fails', () => {
+    const schema = {
+      if: { allOf: [false] },
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+      then: { anyOf: [{ contains: { type: 'string' } }], not: true },
+      else: { type: 'null' },
+    }
+    const validate = createSchemaValidator(schema)
+    expect(validate(null)).toEqual([])
+    expect(validate(1)).toHaveLength(1)
+  })
 })

@@ -28,11 +28,21 @@ export function createSchemaValidator(schema: JsonObject): SchemaValidator {
       accepts = compile(schema, { allErrors: false })
       tuples = hasTuples(schema)
     }
-    const fits = accepts(value)
-    if (fits && !tuples) return NO_ISSUES
-    if (!fits && isLarge(value)) return takeIssues(accepts, schema)
+    const fits = verdictOf(accepts, value)
+    if (fits === true && !tuples) return NO_ISSUES
+    if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
     explain ??= compile(schema, { allErrors: true })
     return explain(value) ? NO_ISSUES : takeIssues(explain, schema)
+  }
+}
+
+/** `undefined` where the code that Ajv 8.20 made fails: it declares a variable once and uses it in another branch. */
+function verdictOf(accepts: ValidateFunction, value: JsonValue): boolean | undefined {
+  try {
+    return accepts(value)
+  } catch (error) {
+    if (error instanceof ReferenceError) return undefined
+    throw error
   }
 }
 

@@ -118,7 +118,8 @@ describe('POST /opentool/call', () => {
         const { json } = await server.call('Special_Give', { it })
         expect(json).toEqual({
           jsonrpc: '2.0',
-          result: it === null ? {} : { result: it },
+          // JSON has one zero.
+          result: it === null ? {} : { result: JSON.parse(JSON.stringify(it)) },
           error: null,
           id: 'c1',
         })
