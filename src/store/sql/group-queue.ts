@@ -1,4 +1,5 @@
 import { StoreError } from '#core/store-error'
+import { GroupPatience } from './group-patience.ts'
 import type { OpenGroup } from './open-group.ts'
 
 /** One change waiting for its commit. `apply` may run twice: once in a group that failed, once alone. */
@@ -27,6 +28,7 @@ const LARGEST_GROUP = 512
  */
 export class GroupQueue {
   readonly #committer: Committer
+  readonly #patience = new GroupPatience()
   #waiting: PendingChange[] = []
   #scheduled = false
   #busySinceMs: number | undefined
@@ -68,7 +70,15 @@ export class GroupQueue {
 
   #flush(): void {
     this.#scheduled = false
+    if (
+      this.#waiting.length < LARGEST_GROUP &&
+      this.#patience.shouldWait(this.#waiting.length, performance.now())
+    ) {
+      this.#schedule()
+      return
+    }
     const changes = this.#waiting.splice(0, LARGEST_GROUP)
+    this.#patience.leave(changes.length)
     if (changes.length > 1) changes.sort(byKey)
     this.#commit(changes)
     if (this.#waiting.length > 0) this.#schedule()
