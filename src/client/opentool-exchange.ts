@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '#core/json'
-import { CALL_ID_HEADER, callPlaceHeaders, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
+import { CALL_ID_HEADER, callPlaceHeaders, IDEMPOTENCY_KEY_HEADER, runOf } from '#protocols/call-headers'
 import { readAnswer, readStatus } from '#protocols/opentool/codec-client-answer'
 import type { FunctionCall } from '#protocols/opentool/codec-convert-openai'
 import { serverBaseUrl } from '#protocols/opentool/codec-document-server'
@@ -33,6 +33,7 @@ export interface OpenToolCallOptions {
 export interface CalledFunction {
   readonly result: JsonObject
   readonly callId: string | undefined
+  readonly runId?: string
 }
 
 const HEADER_SAFE = /^[\x20-\x7e]*$/
@@ -98,7 +99,7 @@ export async function postCall(
   const { status, body, headers } = answer
   const read = readAnswer(status, body, call.id)
   const callId = decoded(headers.get(CALL_ID_HEADER)) ?? options.idempotencyKey
-  if (read.ok) return { result: read.result, callId }
+  if (read.ok) return { result: read.result, callId, ...runOf(headers) }
   throw failureOf(read.exception, { ...factsOf(call, callId), status })
 }
 

@@ -54,6 +54,7 @@ export class OpenToolSession {
     return {
       value: valueIn(called.result, functions.get(name)),
       callId: called.callId ?? callId,
+      ...(called.runId === undefined ? {} : { runId: called.runId }),
       toolId: name,
       retries: 0,
     }

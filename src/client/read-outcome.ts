@@ -1,4 +1,5 @@
 import type { JsonValue } from '#core/json'
+import { runOf } from '#protocols/call-headers'
 import type { WireFailure } from '#protocols/otc/codec-client-failure'
 import { readCallReply } from '#protocols/otc/codec-client-reply'
 import { ERROR_CODE_HEADER } from '#protocols/otc/wire'
@@ -11,6 +12,8 @@ export interface CallResult {
   /** `null` for tools without output (OTC-91). */
   readonly value: JsonValue
   readonly callId: string
+  /** The run whose events tell of it, on servers of this package. */
+  readonly runId?: string
   /** The full id that was called. */
   readonly toolId: string
   /** Run time as the server measured it. */
@@ -27,7 +30,13 @@ export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | Call
   switch (reading.kind) {
     case 'value': {
       const { value, callId = run.callId, durationMs } = reading
-      return { ...factsOf(run), callId, value, ...(durationMs === undefined ? {} : { durationMs }) }
+      return {
+        ...factsOf(run),
+        callId,
+        value,
+        ...(durationMs === undefined ? {} : { durationMs }),
+        ...runOf(answer.headers),
+      }
     }
     case 'failure':
       return failureOf(reading.failure, answer, run)

@@ -79,6 +79,12 @@ export function callReplyHeaders({ callId, runId, outcome }: CallReply): Record<
   }
 }
 
+/** The run a reply names, for clients. */
+export function runOf(headers: Pick<Headers, 'get'>): { readonly runId?: string } {
+  const run = headers.get(RUN_HEADER)
+  return run === null ? {} : { runId: percentDecoded(run) }
+}
+
 /** Replies encode what a header cannot carry; whoever sends it back means the same. */
 function percentDecoded(text: string): string {
   try {

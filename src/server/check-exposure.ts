@@ -29,7 +29,7 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
     ]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt, listen on 127.0.0.1, or pass --allow-anonymous (\`allowAnonymous: true\` in code).`,
+    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
 }
 

@@ -43,7 +43,7 @@ it.each([
   'over %s a call belongs to the run it names, whatever its characters',
   async (protocol, name, runId) => {
     const client = connect(protocol === 'opentool' ? `${server.url}/opentool` : server.url, { protocol })
-    expect((await client.call(name, {}, { runId })).value).toBe(1)
+    expect(await client.call(name, {}, { runId })).toMatchObject({ value: 1, runId })
     expect(await typesOf(runId)).toEqual([
       'tool.session.opened',
       'agent.toolCalled',

@@ -32,6 +32,8 @@ function answer({ sql, parameters }: NotebookQuestion): NotebookAnswer {
   try {
     const before = totalChanges()
     const statement = database.prepare(sql)
+    if (statement.sourceSQL.length < sql.trimEnd().length)
+      return { ok: false, problem: 'Send one statement at a time.' }
     const columns = statement.columns().map(({ name }) => name)
     const rows: (string | number | null)[][] = []
     statement.setReturnArrays(true)

@@ -50,6 +50,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     if (running.size === 0) return
     for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
   })
+  every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
     const { ambiguous } = await store.recover(clock.nowMs())
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')

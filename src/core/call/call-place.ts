@@ -3,6 +3,7 @@ import type { RunPlace } from '#core/ports/run-store'
 import type { CallSession } from '#core/ports/store'
 import { namedPlace } from '#core/runs/named-place'
 import { ownRunId } from '#core/runs/run-id'
+import { heldElsewhere, isHeldElsewhere } from '#core/sessions/held-elsewhere'
 import type { LiveSession } from '#core/sessions/live-session'
 import { sessionEnded } from '#core/sessions/session-ended'
 import type { Tool } from '#core/tool'
@@ -58,17 +59,9 @@ async function placeInSession(
 
 /** Others' sessions, closed ones and such as never were look the same; one that another process holds may come back. */
 async function sessionNotFound(
-  services: CallServices,
-  { tenant, principal }: IdentifiedCall,
+  { store }: CallServices,
+  { principal }: IdentifiedCall,
   sessionId: string,
 ): Promise<ToolError> {
-  const found = await services.store.findSession({ tenant, sessionId })
-  const isElsewhere =
-    found?.state === 'open' && found.principal === principal.id && found.writer !== services.store.writer
-  if (isElsewhere && (await services.store.isWriterAlive(found.writer))) {
-    return fault('not_ready', 'This session is held by another process of this server. Try again there.', {
-      retryAfterMs: 1_000,
-    })
-  }
-  return sessionEnded()
+  return (await isHeldElsewhere(store, principal, sessionId)) ? heldElsewhere() : sessionEnded()
 }

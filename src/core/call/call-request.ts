@@ -1,7 +1,8 @@
 import type { JsonValue } from '#core/json'
 import type { Outcome } from '#core/outcome'
 import type { Secret } from '#core/secret'
-import type { ToolRef } from '#core/tool-id'
+import type { Tool } from '#core/tool'
+import type { ToolId, ToolRef } from '#core/tool-id'
 
 /** One request to run one tool, as every protocol's codec gives it. */
 export interface CallRequest {
@@ -22,6 +23,10 @@ export interface CallRequest {
   readonly runId?: string
   /** The session whose state to use. */
   readonly sessionId?: string
+  /** The input as the tool takes it, where a protocol has another form for it. The request stays what was asked. */
+  readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
+  /** Whether `tool` may have meant this recorded one, which went away or changed its name since (rule 1). */
+  readonly mayMean?: (recordedTool: ToolId) => boolean
   readonly onProgress?: (progress: Progress) => void
 }
 

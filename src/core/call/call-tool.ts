@@ -1,6 +1,7 @@
 import { fault } from '#core/errors'
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { adaptInput } from './adapt-input.ts'
 import { findPlace } from './call-place.ts'
 import type { CallReply, CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
@@ -54,8 +55,9 @@ async function startCall(
   checkReady(services)
   const tool = resolveTool(services, call, seen)
   const place = await findPlace(services, call, tool)
-  const input = await validateInput(tool, call.input)
-  await checkRequirements(services, tool, call)
+  const adapted = adaptInput(call, tool)
+  const input = await validateInput(tool, adapted.input)
+  await checkRequirements(services, tool, adapted)
   checkApproval(tool)
-  return await runCall(services, { call, tool, place, input, seen })
+  return await runCall(services, { call: adapted, tool, place, input, seen })
 }

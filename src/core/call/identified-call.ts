@@ -33,7 +33,7 @@ export function identifyCall(
     principal,
     callId,
     keyed: request.key !== undefined,
-    fingerprint: store.digest(`${JSON.stringify(fingerprintOf(request))}${inputJson}`),
+    fingerprint: fingerprintOf(store, request, inputJson),
     input,
     inputJson,
     request,
@@ -41,9 +41,13 @@ export function identifyCall(
 }
 
 /** Rule 5; calls outside a session keep the form they had before there were any. */
-function fingerprintOf({ tool, userId, sessionId }: CallRequest): readonly (string | null)[] {
+export function fingerprintOf(
+  store: Store,
+  { tool, userId, sessionId }: Pick<CallRequest, 'tool' | 'userId' | 'sessionId'>,
+  inputJson: string,
+): string {
   const base = ['fingerprint', tool.base, tool.version, userId ?? null]
-  return sessionId === undefined ? base : [...base, sessionId]
+  return store.digest(`${JSON.stringify(sessionId === undefined ? base : [...base, sessionId])}${inputJson}`)
 }
 
 export function recordOf(store: Store, principal: Principal, callId: string): string {

@@ -6,6 +6,7 @@ import { answerRecorded } from './answer-recorded.ts'
 import { runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
+import { isReadAgain } from './is-read-again.ts'
 import { keyConflict } from './key-conflict.ts'
 import { mayRunAgain } from './may-run-again.ts'
 import { LOST, type RunningCall } from './running-calls.ts'
@@ -58,9 +59,7 @@ function checkSameRequest(
       `Tool '${call.request.tool.base}' was not found. List the tools to see what is served.`,
     )
   }
-  if (recorded.fingerprint !== call.fingerprint) {
-    throw keyConflict()
-  }
+  if (recorded.fingerprint !== call.fingerprint && !isReadAgain(services, call, recorded)) throw keyConflict()
 }
 
 /** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */

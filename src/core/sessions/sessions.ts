@@ -12,8 +12,10 @@ import { placeOf } from '#core/runs/own-runs'
 import { runEnded } from '#core/runs/run-ended'
 import type { SessionOutcome } from '#core/runs/run-event'
 import type { RunFeed } from '#core/runs/run-feed'
+import { isRunEnded } from '#core/runs/run-over'
 import type { Tool } from '#core/tool'
 import { closeState } from './close-state.ts'
+import { heldElsewhere, isHeldElsewhere } from './held-elsewhere.ts'
 import { LiveSession } from './live-session.ts'
 import { sessionEnded } from './session-ended.ts'
 import type { OpenedSession, SessionRequest } from './session-request.ts'
@@ -98,9 +100,23 @@ export class Sessions {
   /** `false` for any session that is not the principal's or is closed already. */
   async close(principal: Principal, sessionId: string): Promise<boolean> {
     const session = this.#ownedBy(principal, sessionId)
-    if (session === undefined) return false
+    if (session === undefined) {
+      const { store } = this.#options
+      if (await isHeldElsewhere(store, principal, sessionId)) throw heldElsewhere()
+      return false
+    }
     await this.#close(session, 'asked')
     return true
+  }
+
+  /** Another process may have ended the run of a session that this one holds. */
+  async closeEnded(): Promise<void> {
+    const { store, clock } = this.#options
+    const places = new Map([...this.#live.values()].map(({ place }) => [place.run, place]))
+    for (const place of places.values()) {
+      const run = await store.findRun(place)
+      if (run !== undefined && isRunEnded(run, clock.nowMs())) await this.closeRun(place.run)
+    }
   }
 
   async closeRun(run: string): Promise<void> {

@@ -8,7 +8,8 @@ const acceptance = new WeakMap<JsonObject, boolean>()
  * OTS-43: null for an optional parameter means that it is absent, unless the parameter's own schema takes null.
  * Required parameters keep their null, so that the answer says what is wrong with it.
  */
-export function dropNullArguments(tool: Tool, params: JsonObject): JsonObject {
+export function dropNullArguments(tool: Tool, params: JsonValue): JsonValue {
+  if (!isJsonObject(params)) return params
   const nulls = Object.keys(params).filter((name) => params[name] === null)
   if (nulls.length === 0) return params
   const { properties, required } = tool.inputSchema

@@ -45,7 +45,9 @@ export function readFunctionCall(
   try {
     const call: CallRequest = {
       tool: served?.ref ?? { base: NO_TOOL + asked.method, version: LATEST },
-      input: served === undefined ? asked.params : dropNullArguments(served.tool, asked.params),
+      input: asked.params,
+      adapt: dropNullArguments,
+      mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.method,
       key: readKey(request, asked.id, options),
       traceId: request.traceId,
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),

@@ -1,8 +1,10 @@
+import { hasControlCharacter } from '#core/control-characters'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { checkRunId } from '#core/runs/run-id'
 import type { SessionRequest } from '#core/sessions/session-request'
 
+const LONGEST_USER_ID = 1_024
 const MEMBERS = ['toolId', 'runId', 'userId'] as const
 
 /** The body of `POST /v1/sessions`; closed, so that a misspelt member is not silently ignored. */
@@ -16,12 +18,19 @@ export function decodeSessionRequest(body: JsonValue | undefined): SessionReques
   const toolId = readText(body, 'toolId')
   const runId = readText(body, 'runId')
   const userId = readText(body, 'userId')
+  if (userId !== undefined) checkUserId(userId)
   if (toolId === undefined) throw invalid('"toolId" is missing; GET /v1/tools lists yours.')
   return {
     toolId,
     ...(runId === undefined ? {} : { runId: checkRunId(runId) }),
     ...(userId === undefined ? {} : { userId }),
   }
+}
+
+/** What no call could name as its user opens no session. */
+function checkUserId(userId: string): void {
+  if (userId !== '' && userId.length <= LONGEST_USER_ID && !hasControlCharacter(userId)) return
+  throw invalid(`"userId" must have 1 to ${LONGEST_USER_ID} characters, none of them a control character.`)
 }
 
 function readText(body: JsonObject, name: (typeof MEMBERS)[number]): string | undefined {

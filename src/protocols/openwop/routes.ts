@@ -17,7 +17,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     discoveryRoute(gateway, settings),
     { ...openApiRoute(settings), owns: API_ROOT },
     ...runRoutes(gateway),
-    ...(options.testSeams === true ? seamRoutes(gateway) : []),
+    ...(options.testSeams === true ? seamRoutes(gateway, toolCatalog && sessionLifecycle) : []),
     // Without them the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
     ...(toolCatalog ? catalogRoutes(gateway, { compactView }) : []),

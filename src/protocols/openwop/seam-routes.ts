@@ -19,16 +19,17 @@ const RESET_PATH = '/v1/host/sample/test/reset'
 const MOST_EVENTS = 10_000
 
 /** What the public conformance suite drives; everything goes the way production goes (OWP-100 to OWP-102). */
-export function seamRoutes(gateway: Gateway): readonly HttpRoute[] {
+export function seamRoutes(gateway: Gateway, hasSessions: boolean): readonly HttpRoute[] {
   const common = { access: 'authenticated', refuse } as const
+  const sessionRun: HttpRoute = {
+    ...common,
+    method: 'POST',
+    path: SESSION_RUN_PATH,
+    body: 'json',
+    handle: (request) => runSession(request, gateway),
+  }
   return [
-    {
-      ...common,
-      method: 'POST',
-      path: SESSION_RUN_PATH,
-      body: 'json',
-      handle: (request) => runSession(request, gateway),
-    },
+    ...(hasSessions ? [sessionRun] : []),
     {
       ...common,
       method: 'GET',

@@ -1,0 +1,25 @@
+import { canonicalJson } from '#core/canonical-json'
+import { LATEST, parseToolId } from '#core/tool-id'
+import type { CallServices } from './call-services.ts'
+import { fingerprintOf, type IdentifiedCall } from './identified-call.ts'
+
+/**
+ * Whether a request of another fingerprint is the recorded one, read in another way: a schema, a name or a whole tool
+ * may have changed since, and a lost reply must still be found (rule 1).
+ */
+export function isReadAgain(
+  { store, registry }: CallServices,
+  { principal, request, input, inputJson }: IdentifiedCall,
+  recorded: { readonly tool: string; readonly fingerprint: string },
+): boolean {
+  const { adapt, mayMean } = request
+  const now = registry.catalogFor(principal).resolve(request.tool)
+  if (adapt !== undefined && now !== undefined) {
+    const adapted = canonicalJson(adapt(now, input))
+    if (fingerprintOf(store, request, adapted) === recorded.fingerprint) return true
+  }
+  const meant = parseToolId(recorded.tool)
+  if (meant === undefined || mayMean?.(meant) !== true) return false
+  const tool = { base: meant.base, version: LATEST }
+  return fingerprintOf(store, { ...request, tool }, inputJson) === recorded.fingerprint
+}
