@@ -55,6 +55,12 @@ describe('parseConfig', () => {
       },
       calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
       journal: { retentionDays: 1 },
+      egress: {
+        allow: ['127.0.0.1:9000', '[::1]:9000', 'crm.internal', '10.1.0.0/16'],
+        maxResponseBytes: 4096,
+        timeoutMs: 5,
+        maxRedirects: 0,
+      },
       openwop: { catalog: true, compactView: false },
       otc: { strictRequests: true, hideDeveloperMessages: true, omitListKey: 'tools' },
       opentool: {
