@@ -18,7 +18,7 @@ export function parseAllowEntry(text: string): ParsedAllowEntry {
   if (text.includes('/')) return parseRangeEntry(text)
   const whole = parseAddress(text)
   if (whole !== undefined && !text.includes('%')) return addressEntry(whole, undefined)
-  const [, host = '', digits] = /^(\[[^\]]*\]|[^:[\]]+)(?::(\d{1,5}))?$/.exec(text) ?? []
+  const [, host = '', digits] = /^(\[[^\]]*\]|[^:[\]@?#\\\s]+)(?::(\d{1,5}))?$/.exec(text) ?? []
   const port = digits === undefined ? undefined : Number(digits)
   if (host === '' || (port !== undefined && (port < 1 || port > 65_535))) return refuse(FORMS)
   const address = host.includes('%') ? undefined : parseAddress(withoutBrackets(host))
@@ -40,7 +40,7 @@ function parseRangeEntry(text: string): ParsedAllowEntry {
 
 function addressEntry(address: IpAddress, port: number | undefined): ParsedAllowEntry {
   const kind = kindOf(address)
-  if (!IS_ALLOWABLE[kind]) return refuse(`is a ${kind} address, which is never reached.`)
+  if (!IS_ALLOWABLE[kind]) return refuse(`is ${kind}: such an address is never reached.`)
   const range = { address, prefixBits: address.length * 8 }
   return { ok: true, entry: { kind: 'range', range, port } }
 }

@@ -1,5 +1,4 @@
-import type { LookupFunction } from 'node:net'
-import { isIPv6 } from 'node:net'
+import { isIPv6, type LookupFunction } from 'node:net'
 import { Agent, buildConnector } from 'undici'
 import { hostNameOf } from './allow-entry.ts'
 import { type CheckedTarget, describeRefusal } from './check-target.ts'
@@ -69,7 +68,7 @@ export class EgressAgent {
       lookup: pinnedLookup(target.addresses),
     })
     connect(options, (error, socket) => {
-      if (socket === null) {
+      if (error !== null) {
         callback(new NotConnected(error), null)
       } else if (isOneOf(socket.remoteAddress, target.addresses)) {
         callback(null, socket)

@@ -16,7 +16,7 @@ export function findRefusal(address: string, target: Target, rules: EgressRules)
     return `port ${target.port} belongs to another protocol`
   const kind = kindOf(bytes)
   if (kind === 'global' || (IS_ALLOWABLE[kind] && entries.length > 0)) return undefined
-  return `it is a ${kind} address`
+  return `its address is ${kind}`
 }
 
 /** Any address of this machine counts: a listener on one may answer on others, by wildcard or forwarding. */
