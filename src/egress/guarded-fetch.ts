@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici'
 import { isToolError } from '#core/errors'
 import { type CheckedTarget, checkTarget, targetOf } from './check-target.ts'
 import { type Deadline, startDeadline } from './deadline.ts'
-import { EgressAgent } from './egress-agent.ts'
+import type { EgressAgent } from './egress-agent.ts'
 import { denied, NotConnected, reasonOf, upstreamFailed } from './egress-fault.ts'
 import { type EgressPolicy, type EgressRules, readPolicy } from './egress-policy.ts'
 import {
@@ -30,11 +30,18 @@ export interface GuardedFetch {
  */
 export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   const rules = readPolicy(policy, systemLookup)
-  const agent = new EgressAgent(rules)
+  let opened: Promise<EgressAgent> | undefined
+  let isClosed = false
+  // Loaded with the first request: many servers have no tool that makes one.
+  const openAgent = (): Promise<EgressAgent> => {
+    if (isClosed) throw upstreamFailed({ developerMessage: 'The server has closed its way out.' })
+    opened ??= import('./egress-agent.ts').then((room) => new room.EgressAgent(rules))
+    return opened
+  }
   const guardedFetch = async (input: FetchInput, init?: FetchInit): Promise<Response> => {
     const { request, head } = readRequest(input, init)
-    const deadline = startDeadline(rules.timeoutMs, request.signal)
-    const exchange: Exchange = { rules, agent, deadline, hops: 0 }
+    const deadline = startDeadline(rules.timeoutMs, head.signal)
+    const exchange: Exchange = { rules, openAgent, deadline, hops: 0 }
     try {
       // Looked at before the body is read, so that a refused request costs nothing.
       targetOf(head.url)
@@ -42,17 +49,21 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
       return await follow({ ...head, body }, exchange)
     } catch (error) {
       deadline.clear()
-      throw explain(error, request.signal, exchange)
+      throw explain(error, head.signal, exchange)
     }
   }
-  return Object.assign(guardedFetch, { close: () => agent.close() })
+  const close = async (): Promise<void> => {
+    isClosed = true
+    await (await opened)?.close()
+  }
+  return Object.assign(guardedFetch, { close })
 }
 
 type Answer = Dispatcher.ResponseData<unknown>
 
 interface Exchange {
   readonly rules: EgressRules
-  readonly agent: EgressAgent
+  openAgent(): Promise<EgressAgent>
   readonly deadline: Deadline
   /** Redirects followed so far. */
   hops: number
@@ -73,9 +84,10 @@ async function follow(first: OutgoingRequest, exchange: Exchange): Promise<Respo
 }
 
 async function send(request: OutgoingRequest, exchange: Exchange): Promise<Answer> {
-  const { agent, deadline, rules } = exchange
+  const { openAgent, deadline, rules } = exchange
   const { url, method, headers, body } = request
   const target: CheckedTarget = await deadline.race(checkTarget(url, rules))
+  const agent = await openAgent()
   const answering = agent.request(target, {
     origin: url.origin,
     path: `${url.pathname}${url.search}`,

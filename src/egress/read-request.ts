@@ -28,7 +28,9 @@ export function readRequest(input: FetchInput, init: FetchInit): ReadRequest {
   if (url.username !== '' || url.password !== '') throw denied('A URL must not carry credentials.')
   const request = makeRequest(input, init)
   if (request.integrity !== '') throw new TypeError('fetch: `integrity` is not supported here.')
-  const { method, redirect, signal } = request
+  const { method, redirect } = request
+  // The caller's own signal: one derived from it lives no longer than the request object.
+  const signal = init?.signal ?? (input instanceof Request ? input : request).signal
   return { request, head: { url, method, headers: outgoingHeaders(request.headers), redirect, signal } }
 }
 

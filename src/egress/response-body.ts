@@ -46,6 +46,8 @@ export function limitBody(source: Readable, limits: BodyLimits, end: BodyEnd): R
   const first = countTo(maxResponseBytes)
   const stages = [first, ...decoders.flatMap((decoder) => [decoder, countTo(maxResponseBytes)])]
   const last = stages.at(-1) ?? first
+  // Errors reach the reader, who may come late or never.
+  for (const stream of [source, ...stages]) stream.on('error', () => undefined)
   let failure: unknown
   pipeline([source, ...stages], (error) => {
     failure = error ?? undefined

@@ -34,15 +34,15 @@ export interface OpenGateway {
 /** The part behind every protocol: tools, calls, store, recovery and retention. Needs no network. */
 export async function openGateway(settings: Settings, options: OpenGatewayOptions): Promise<OpenGateway> {
   const { clock, log } = options
+  const guardedFetch = createGuardedFetch({
+    ...settings.egress,
+    ownListeners: () => options.ownListeners?.() ?? [],
+  })
   const store = openStore(settings.store, {
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
     mode: 'server',
     onCommit: options.onCommit,
-  })
-  const guardedFetch = createGuardedFetch({
-    ...settings.egress,
-    ownListeners: () => options.ownListeners?.() ?? [],
   })
   const desk = openCallDesk({
     registry: new Registry(settings.tools, settings.toolkits),

@@ -133,6 +133,26 @@ describe('ctx.fetch', () => {
     },
   )
 
+  it('ends with the signal of a Request of the tool’s own', async () => {
+    const site = await startSite(() => abort.abort(new DOMException('enough', 'AbortError')))
+    closing.push(site.close)
+    const abort = new AbortController()
+    const definition = tool({
+      id: 'Web.Ask@1.0.0',
+      description: 'Asks a URL.',
+      input: z.object({ url: z.string().describe('Where.') }),
+      output: z.string(),
+      run: async ({ url }, { fetch }) =>
+        await fetch(new Request(url, { signal: abort.signal })).then(
+          () => 'answered',
+          (error: unknown) => String(error),
+        ),
+    })
+    const { call } = await start(definition, { egress: egressTo('127.0.0.1') })
+    const { json } = await call(`http://127.0.0.1:${site.port}/`)
+    expect(json.result.value).toBe('AbortError: enough')
+  })
+
   it('gives the tool an error it can read', async () => {
     const seen: unknown[] = []
     const definition = tool({

@@ -271,6 +271,18 @@ describe('what goes wrong', () => {
     expect(local.visits.map(({ path }) => path)).toEqual(['/first', '/second'])
   })
 
+  it('nothing leaves once it is closed', async () => {
+    const local = await site((_visit, response) => response.end('ok'))
+    const url = `http://127.0.0.1:${local.port}/`
+    const [used, unused] = [open(ALLOW), open(ALLOW)]
+    await (await used(url)).text()
+    for (const fetch of [used, unused]) {
+      await fetch.close()
+      expect(await failureOf(fetch(url))).toMatchObject({ code: 'upstream_failed', canRetry: false })
+    }
+    expect(local.visits).toHaveLength(1)
+  })
+
   it('the caller’s own abort is the caller’s own reason', async () => {
     const local = await site(() => undefined)
     const abort = new AbortController()

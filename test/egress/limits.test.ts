@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { EgressPolicy } from '#egress/egress-policy'
@@ -131,6 +132,18 @@ describe('the time of an exchange', () => {
       code: 'upstream_failed',
       canRetry: false,
     })
+  })
+
+  it('a body that breaks before it is read fails when it is', async () => {
+    const broken = Promise.withResolvers<void>()
+    const { fetch, url } = await start((visit, response) => {
+      response.once('close', () => broken.resolve())
+      response.write('some', () => visit.path === '/' && response.destroy())
+    })
+    const response = await fetch(url)
+    await broken.promise
+    await setImmediate()
+    expect(await failureOf(response.text())).toMatchObject({ code: 'upstream_failed', canRetry: false })
   })
 
   it('a body that is let go frees its connection', async () => {

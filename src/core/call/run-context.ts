@@ -70,7 +70,8 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   }
 
   readonly fetch: typeof fetch = (resource, init) => {
-    const signal = init?.signal == null ? this.signal : AbortSignal.any([this.signal, init.signal])
+    const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
+    const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
     const { traceparent } = this.#running.call.request
     if (traceparent === undefined) return this.#send(resource, { ...init, signal })
     const headers = new Headers(init?.headers ?? (resource instanceof Request ? resource.headers : undefined))
