@@ -86,18 +86,32 @@ describe('what is refused', () => {
 
   it('OWP-80: no spelling of a loopback address gets through', async () => {
     const fetch = open()
-    const part = fc.constantFrom<((byte: number) => string)[]>(
-      (byte) => String(byte),
-      (byte) => `0x${byte.toString(16)}`,
-      (byte) => `0${byte.toString(8)}`,
-      (byte) => `%${(48 + (byte % 10)).toString(16)}`.padStart(3, '%'),
+    const radix = fc.constantFrom<((value: number) => string)[]>(
+      (value) => String(value),
+      (value) => `0x${value.toString(16)}`,
+      (value) => `0${value.toString(8)}`,
+    )
+    const wide = (text: string) =>
+      text.replaceAll(/\d/g, (digit) => String.fromCodePoint(0xff10 + Number(digit)))
+    const encoded = (text: string) => text.replaceAll(/\d/g, (digit) => `%3${digit}`)
+    const dress = fc.constantFrom<((text: string) => string)[]>(
+      (text) => text,
+      wide,
+      encoded,
+      (text) => `${text}.`,
     )
     await fc.assert(
-      fc.asyncProperty(fc.tuple(part, part, part), fc.nat(255), async ([a, b, c], last) => {
-        const host = [a(127), b(0), c(0)].join('.').replace(/%..$/, '0')
-        const url = `http://${host}.${last}:${port}/`
-        const bytes = URL.parse(url)?.hostname.startsWith('127.')
-        if (bytes === true) expect(await failureOf(fetch(url))).toMatchObject({ code: 'egress_denied' })
+      fc.asyncProperty(fc.tuple(radix, radix, radix), dress, fc.nat(0xffff), async ([a, b, c], put, low) => {
+        const spellings = [
+          `${a(127)}.${b(0)}.${c(low)}`,
+          `${a(127)}.${b(low)}`,
+          `${a(127)}.0.${b(low >> 8)}.${c(low & 0xff)}`,
+          a(127 * 0x1000000 + low),
+        ]
+        for (const host of spellings)
+          expect(await failureOf(fetch(`http://${put(host)}:${port}/`))).toMatchObject({
+            code: 'egress_denied',
+          })
       }),
       { numRuns: 50 },
     )
