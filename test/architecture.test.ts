@@ -24,13 +24,25 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     may: ['core'],
   },
   { zone: 'store', files: /^src\/store\//, may: ['core', 'sql'] },
-  { zone: 'config', files: /^src\/config\//, may: ['core'] },
+  { zone: 'egress', files: /^src\/egress\//, may: ['core'] },
+  { zone: 'config', files: /^src\/config\//, may: ['core', 'egress'] },
   { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config'] },
   { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
   {
     zone: 'server',
     files: /^src\/server\//,
-    may: ['core', 'codec', 'http-exchange', 'protocols', 'sql', 'store', 'config', 'auth', 'client'],
+    may: [
+      'core',
+      'codec',
+      'http-exchange',
+      'protocols',
+      'sql',
+      'store',
+      'config',
+      'auth',
+      'client',
+      'egress',
+    ],
   },
   { zone: 'cli', files: /^src\/cli\//, may: ['core', 'config', 'client', 'server', 'codec'] },
   { zone: 'testing', files: /^src\/testing\//, may: ['core', 'store', 'sql'] },
@@ -107,6 +119,43 @@ describe('the house', () => {
     expect(readers.map(({ path }) => path)).toEqual(['src/config/environment.ts'])
   })
 
+  it('rule 33: has one way out', () => {
+    const callers = files.filter((file) => !file.path.endsWith('.test.ts') && reachesOut(file))
+    expect(callers.map(({ path }) => path)).toEqual([
+      // Talks to the server that the person at the command line named.
+      'src/cli/real-services.ts',
+      'src/egress/egress-agent.ts',
+      // Sends traces to the operator's own collector.
+      'src/server/tracing.ts',
+      // Test parts: a desk without a server.
+      'src/testing/test-desk.ts',
+    ])
+  })
+
+  it.each([
+    "const answer = await fetch('https://a.example')",
+    'const options = { fetch, log }',
+    'const send = options.fetch ?? fetch',
+    'const send = globalThis.fetch',
+    "import { request } from 'undici'",
+    "import { connect } from 'node:net'",
+    "const { get } = await import('node:https')",
+    'new WebSocket(url)',
+  ])('notices another way out: %s', (text) => {
+    expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(true)
+  })
+
+  it.each([
+    'readonly fetch: typeof fetch',
+    'readonly fetch?: typeof fetch',
+    'return this.#services.fetch(resource)',
+    '/** `fetch` of the platform. */',
+    "import type { Socket } from 'node:net'",
+    "import { isIP } from 'node:net'",
+  ])('takes %s for none', (text) => {
+    expect(reachesOut({ path: 'src/core/tool.ts', text, imports: importsOf(text) })).toBe(false)
+  })
+
   it('has no wildcard re-exports and no files named for nothing', () => {
     const bad = files.filter(
       ({ path, text }) => /^export \*/m.test(text) || /\/(utils|helpers|types|common|misc)\.ts$/.test(path),
@@ -118,6 +167,22 @@ describe('the house', () => {
     expect(findCycle(files)).toBeUndefined()
   })
 })
+
+/** Modules that open connections, but for their types and their readers of addresses. */
+const WAYS_OUT = /^(?:undici|node:(?:http2?|https|net|tls|dgram))$/
+const HARMLESS_IMPORT =
+  /^import (?:type [^;]*?|\{ *(?:(?:type \w+|isIP|isIPv4|isIPv6|createServer|ServerResponse|STATUS_CODES)(?:, *)?)+ *\}) from '[^']+'$/gm
+
+/** The browser's client and the egress room are what reaches out; everybody else is handed a `fetch`. */
+function reachesOut({ path, text }: SourceFile): boolean {
+  if (path.startsWith('src/client/')) return false
+  const code = text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '').replaceAll(HARMLESS_IMPORT, '')
+  const usesGlobal =
+    /(?<![.\w$#'"`])(?<!typeof )fetch(?![\w'"`-]|\??:)|globalThis\.fetch|new (?:WebSocket|EventSource)\b/.test(
+      code,
+    )
+  return usesGlobal || importsOf(code).some((specifier) => WAYS_OUT.test(specifier))
+}
 
 function findCycle(all: readonly SourceFile[]): readonly string[] | undefined {
   const byPath = new Map(all.map((file) => [file.path, file]))

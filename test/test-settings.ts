@@ -21,6 +21,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     auth: { apiKeys: [], jwt: undefined },
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
     journal: { retentionDays: 90 },
+    egress: egressTo(),
     openwop: { catalog: true, compactView: true, sessions: true },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
     opentool: {
@@ -35,6 +36,11 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     otlpEndpoint: undefined,
     ...changes,
   }
+}
+
+/** Egress that also reaches these local hosts. */
+export function egressTo(...allow: readonly string[]): Settings['egress'] {
+  return { allow, maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 }
 }
 
 /** The same on a SQLite file inside the data folder. */

@@ -93,6 +93,7 @@ const settings: Settings = {
   },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
+  egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
   openwop: { catalog: true, compactView: true, sessions: true },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
   opentool: {

@@ -6,6 +6,8 @@ import * as doorbell from './tools/doorbell.ts'
 import * as notebook from './tools/notebook.ts'
 import * as system from './tools/system.ts'
 
+const { GMAIL_BASE_URL, TWILIO_BASE_URL } = process.env
+
 /** The tools of the Open Tool Calling documents: `npm start` serves them on http://127.0.0.1:4100. */
 export default defineConfig({
   tools: [
@@ -13,13 +15,15 @@ export default defineConfig({
     ...Object.values(doorbell),
     ...Object.values(notebook),
     ...Object.values(system),
-    ...gmailTools({ baseUrl: process.env.GMAIL_BASE_URL }),
+    ...gmailTools({ baseUrl: GMAIL_BASE_URL }),
     ...smsTools({
-      baseUrl: process.env.TWILIO_BASE_URL,
+      baseUrl: TWILIO_BASE_URL,
       accountSid: process.env.TWILIO_ACCOUNT_SID,
       from: process.env.TWILIO_FROM,
     }),
   ],
+  // Stand-ins for the services may run on this machine.
+  egress: { allow: [GMAIL_BASE_URL, TWILIO_BASE_URL].flatMap((url) => URL.parse(url ?? '')?.host ?? []) },
   toolkits: {
     Calculator: { description: 'A toolkit for performing calculations.' },
     Doorbell: { description: 'Rings the doorbells of a house.' },

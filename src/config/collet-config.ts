@@ -60,6 +60,17 @@ export interface ColletConfig {
     /** How long the journal and the keys of calls are kept. Default 90. */
     readonly retentionDays?: number
   }
+  /** What tools may reach with `ctx.fetch`: the internet, and of this machine and its networks what is allowed here. */
+  readonly egress?: {
+    /** Local upstreams: `host`, `host:port`, `[v6]:port` or a range such as `10.1.0.0/16`. Default none. */
+    readonly allow?: readonly string[]
+    /** Default 10 MiB. */
+    readonly maxResponseBytes?: number
+    /** For a whole exchange, redirects and body included. Default 30 000. */
+    readonly timeoutMs?: number
+    /** Default 5. */
+    readonly maxRedirects?: number
+  }
   readonly openwop?: {
     /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
     readonly catalog?: boolean

@@ -3,6 +3,8 @@ import { didYouMean } from '#core/nearest-name'
 import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
+import { parseAllowEntry } from '#egress/allow-entry'
+import { EGRESS_LIMITS } from '#egress/egress-policy'
 import { parseStoreUrl } from './store-url.ts'
 
 /** Longest delay a Node timer can hold. */
@@ -18,6 +20,7 @@ const HOME_OF: ReadonlyMap<string, string> = new Map(
     ...['apiKeys', 'jwt'].map((key) => `auth.${key}`),
     ...['retentionHours', 'defaultTimeoutMs', 'maxResultBytes'].map((key) => `calls.${key}`),
     'journal.retentionDays',
+    ...['allow', 'maxResponseBytes', 'maxRedirects'].map((key) => `egress.${key}`),
     ...['stringIdsAreKeys', 'streaming'].map((key) => `opentool.${key}`),
     'telemetry.otlpEndpoint',
   ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
@@ -110,6 +113,11 @@ const JWT = closed({
   maxLifetimeSeconds: WHOLE.min(1).default(900),
 })
 
+const ALLOW_ENTRY = TEXT.superRefine((text, context) => {
+  const parsed = parseAllowEntry(text)
+  if (!parsed.ok) context.addIssue(parsed.problem)
+})
+
 /** A function can only be seen to be one; its type is the config's. */
 function hook<Name extends keyof Hooks>() {
   return z
@@ -140,6 +148,12 @@ export const CONFIG_SCHEMA = closed({
     maxResultBytes: WHOLE.min(1024).default(MIB),
   }).prefault({}),
   journal: closed({ retentionDays: WHOLE.min(1).default(90) }).prefault({}),
+  egress: closed({
+    allow: z.array(ALLOW_ENTRY).default([]),
+    maxResponseBytes: WHOLE.min(1024).default(EGRESS_LIMITS.maxResponseBytes),
+    timeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(EGRESS_LIMITS.timeoutMs),
+    maxRedirects: WHOLE.min(0).max(20).default(EGRESS_LIMITS.maxRedirects),
+  }).prefault({}),
   openwop: closed({
     catalog: z.boolean().default(true),
     compactView: z.boolean().default(true),

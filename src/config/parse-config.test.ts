@@ -27,6 +27,7 @@ describe('parseConfig', () => {
       auth: { apiKeys: [] },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
+      egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
       openwop: { catalog: true, compactView: true, sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
@@ -55,6 +56,12 @@ describe('parseConfig', () => {
       },
       calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
       journal: { retentionDays: 1 },
+      egress: {
+        allow: ['127.0.0.1:9000', '[::1]:9000', 'crm.internal', '10.1.0.0/16'],
+        maxResponseBytes: 4096,
+        timeoutMs: 5,
+        maxRedirects: 0,
+      },
       openwop: { catalog: true, compactView: false },
       otc: { strictRequests: true, hideDeveloperMessages: true, omitListKey: 'tools' },
       opentool: {
@@ -91,6 +98,21 @@ describe('parseConfig', () => {
 
   it('lists what is known when nothing is near', () => {
     expect(problemsOf({ log: { banana: 1 } })).toEqual(['log: unknown key "banana". Known here: level.'])
+  })
+
+  it('says what is wrong with each entry of the allow-list, and with the limits', () => {
+    const egress = {
+      allow: ['127.0.0.1', '10.0.0.1/8', 1, '169.254.169.254'],
+      maxRedirects: -1,
+      timeoutMs: 0,
+    }
+    expect(problemsOf({ egress }).sort()).toEqual([
+      'egress.allow[1]: expected a range such as "10.1.0.0/16" or "fd00:1::/32", without bits after its prefix.',
+      'egress.allow[2]: expected text, got a number.',
+      'egress.allow[3]: is metadata: such an address is never reached.',
+      'egress.maxRedirects: must be at least 0.',
+      'egress.timeoutMs: must be at least 1.',
+    ])
   })
 
   it('OTS-03: says what is wrong with the OpenTool section', () => {

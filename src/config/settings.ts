@@ -48,6 +48,13 @@ export interface Settings {
     readonly maxResultBytes: number
   }
   readonly journal: { readonly retentionDays: number }
+  readonly egress: {
+    /** Local hosts and ranges that tools may reach. */
+    readonly allow: readonly string[]
+    readonly maxResponseBytes: number
+    readonly timeoutMs: number
+    readonly maxRedirects: number
+  }
   readonly openwop: {
     /** `/v1/tools`; off = 404 there (OWP-06). */
     readonly catalog: boolean

@@ -48,6 +48,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     },
     calls: config.calls,
     journal: config.journal,
+    egress: config.egress,
     openwop: config.openwop,
     otc: { ...config.otc, omitListKey: config.otc.omitListKey },
     opentool: {

@@ -8,6 +8,10 @@ import type { ToolId } from './tool-id.ts'
 
 export type SafetyTier = 'pure' | 'read' | 'write' | 'exec'
 export type ReplayPolicy = 'deterministic' | 'idempotent' | 'non-deterministic'
+/**
+ * An author's statement. `safe-fetch` is true only for a tool whose every request goes through `ctx.fetch`, and
+ * `none` for one that makes none: in-process code is not kept from opening connections of its own (rule 33).
+ */
 export type Egress = 'none' | 'safe-fetch' | 'host-mediated' | 'host-owned'
 export type Approval = 'never' | 'conditional' | 'always'
 export type Hint = 'low' | 'medium' | 'high'
@@ -59,7 +63,10 @@ export interface ToolContext {
   token(id: string): Secret
   /** The value of a declared secret. */
   secret(id: string): Secret
-  /** `fetch` that is aborted with the call. */
+  /**
+   * `fetch` that is aborted with the call and reaches only what the server's `egress` settings let it reach. A refusal
+   * is a `ToolError` with code `egress_denied`, a failure of the service `upstream_failed`.
+   */
   readonly fetch: typeof fetch
   readonly log: Logger
   /** Reports progress; protocols that can, show it. */

@@ -35,6 +35,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
     auth,
     calls: { retentionHours: 24, defaultTimeoutMs: 1_000, maxResultBytes: 1_000 },
     journal: { retentionDays: 90 },
+    egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
     openwop: { catalog: true, compactView: true, sessions: true },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
     opentool: {

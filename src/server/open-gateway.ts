@@ -6,6 +6,8 @@ import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
 import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
+import type { Listener } from '#egress/egress-policy'
+import { createGuardedFetch } from '#egress/guarded-fetch'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -18,6 +20,8 @@ export interface OpenGatewayOptions {
   readonly log: Logger
   /** Base of the URLs we hand out (T-16). */
   publicUrl(): string
+  /** What this process listens on: no tool may reach it (rule 33). */
+  ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
 }
 
@@ -30,6 +34,10 @@ export interface OpenGateway {
 /** The part behind every protocol: tools, calls, store, recovery and retention. Needs no network. */
 export async function openGateway(settings: Settings, options: OpenGatewayOptions): Promise<OpenGateway> {
   const { clock, log } = options
+  const guardedFetch = createGuardedFetch({
+    ...settings.egress,
+    ownListeners: () => options.ownListeners?.() ?? [],
+  })
   const store = openStore(settings.store, {
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
@@ -41,7 +49,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     store,
     clock,
     log,
-    fetch,
+    fetch: guardedFetch,
     hooks: settings.hooks,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
@@ -65,6 +73,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     async close(graceMs) {
       retention.stop()
       await desk.drain(graceMs)
+      await guardedFetch.close()
       await store.close()
     },
   }

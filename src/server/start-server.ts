@@ -57,6 +57,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     clock,
     log,
     publicUrl: () => settings.server.publicUrl ?? url,
+    ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
     onCommit: metrics.groupCommitted,
   })
   const { desk } = gateway
@@ -116,14 +117,34 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
 }
 
+/** An `http:` URL leaves its default port out. */
+function portOf(url: string): number {
+  return Number(new URL(url).port) || 80
+}
+
 function otcOptions({ otc }: Settings) {
   const { omitListKey, ...switches } = otc
   return omitListKey === undefined ? switches : { ...switches, omitListKey }
 }
 
-function openwopCapabilities({ openwop }: Settings) {
+function openwopCapabilities({ openwop, egress }: Settings) {
   const { catalog, compactView, sessions } = openwop
-  return { toolCatalog: catalog, compactView, sessionLifecycle: sessions }
+  return {
+    toolCatalog: catalog,
+    compactView,
+    sessionLifecycle: sessions,
+    families: { httpClient: describeHttpClient(egress) },
+  }
+}
+
+/** OWP-82: what `ctx.fetch` holds to. */
+function describeHttpClient({ maxResponseBytes, timeoutMs }: Settings['egress']) {
+  return {
+    supported: true,
+    ssrfGuard: true,
+    maxResponseBodyBytes: maxResponseBytes,
+    requestTimeoutMs: timeoutMs,
+  }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

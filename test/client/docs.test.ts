@@ -13,7 +13,7 @@ import { gmailTools } from '../../examples/demo/services/gmail.ts'
 import { replyJson, startLocalService } from '../../examples/demo/services/local-service.ts'
 import * as calculator from '../../examples/demo/tools/calculator.ts'
 import * as doorbell from '../../examples/demo/tools/doorbell.ts'
-import { testSettings } from '../test-settings.ts'
+import { egressTo, testSettings } from '../test-settings.ts'
 
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
 const BLOCK = /```ts\n(.*?)```/gs
@@ -37,6 +37,7 @@ async function startDemo(source: string) {
   ]
   const settings = testSettings({
     tools: requireTools(definitions),
+    egress: egressTo(new URL(gmail.url).host),
     auth: {
       apiKeys: [],
       jwt:

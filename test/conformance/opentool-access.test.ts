@@ -3,6 +3,7 @@ import { createServer, request as httpRequest } from 'node:http'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { dereference, load, type OpenToolDocument, validate } from '#protocols/opentool/index'
 import { StartRefused } from '#server/start-refused'
+import { egressTo, testSettings } from '../test-settings.ts'
 import type { FixtureFunction } from './opentool-fixtures.ts'
 import { startOpentoolServer } from './opentool-test-server.ts'
 import { specialFunctions } from './opentool-tools.ts'
@@ -261,7 +262,10 @@ describe('what a call needs beyond its arguments', () => {
       run: async (_input, { fetch }) => await (await fetch(`http://127.0.0.1:${port}/`)).text(),
     }
     try {
-      await using tracing = await startOpentoolServer({ tools: [tool] })
+      await using tracing = await startOpentoolServer({
+        tools: [tool],
+        settingsOf: (changes) => testSettings({ ...changes, egress: egressTo('127.0.0.1') }),
+      })
       const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
       const { json, headers } = await tracing.call('Trace_Ask', {}, { traceparent })
       expect(json.result.result).toBe(headers.traceparent)

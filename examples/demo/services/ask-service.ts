@@ -17,7 +17,8 @@ export async function askService(request: ServiceRequest, context: ToolContext):
     // Following a redirect would carry the credential, or send a message twice.
     response = await context.fetch(url, { ...init, redirect: 'manual' })
   } catch (error) {
-    throw context.signal.aborted ? error : notReached(service, error)
+    const isDenied = error instanceof ToolError && error.code === 'egress_denied'
+    throw context.signal.aborted || isDenied ? error : notReached(service, error)
   }
   const answer = await readJson(response, service, context)
   if (response.ok) return answer

@@ -75,6 +75,13 @@ describe('Gmail.GetEmails', () => {
     expect(asked).toHaveLength(1)
   })
 
+  it('a refusal to reach out is said as it is', async () => {
+    const { getEmails } = await start((_, response) => response.end())
+    const denied = Object.assign(new ToolError('Not reached.'), { code: 'egress_denied' })
+    const context = { ...CONTEXT, fetch: () => Promise.reject(denied) }
+    expect(await failureOf(getEmails.run({}, context))).toBe(denied)
+  })
+
   it('says so when the answer has an unknown form', async () => {
     const { getEmails } = await start((_, response) => replyJson(response, 200, { messages: 'none' }))
     expect(await failureOf(getEmails.run({}, CONTEXT))).toMatchObject({ canRetry: false })

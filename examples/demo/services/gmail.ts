@@ -68,7 +68,12 @@ export function gmailTools({ baseUrl = 'https://gmail.googleapis.com' }: GmailOp
         ],
         userId: true,
       },
-      policy: { safetyTier: 'read', replay: 'non-deterministic', latencyHint: 'medium' },
+      policy: {
+        safetyTier: 'read',
+        replay: 'non-deterministic',
+        egress: 'safe-fetch',
+        latencyHint: 'medium',
+      },
       run: async ({ query }, context) => {
         const found = await find(query, context)
         return { emails: await Promise.all(found.map(({ id }) => read(id, context))) }

@@ -32,7 +32,12 @@ export function smsTools({ baseUrl = 'https://api.twilio.com', accountSid, from 
       }),
       output: z.object({ status: z.string().describe('Status of the SMS sending operation.') }),
       requirements: { secrets: [{ id: 'TWILIO_API_KEY' }] },
-      policy: { safetyTier: 'write', replay: 'non-deterministic', latencyHint: 'medium' },
+      policy: {
+        safetyTier: 'write',
+        replay: 'non-deterministic',
+        egress: 'safe-fetch',
+        latencyHint: 'medium',
+      },
       run: async ({ to, message }, context) => {
         const credential = readCredential(context.secret('TWILIO_API_KEY'), accountSid)
         const account = encodeURIComponent(credential.accountSid)

@@ -1,9 +1,9 @@
-import { fault, type ToolError } from '#core/errors'
+import { fault, isToolError, type ToolError } from '#core/errors'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
 import type { Secret } from '#core/secret'
 import type { SessionContext } from '#core/sessions/session-context'
-import type { StatefulContext, Tool } from '#core/tool'
+import { hasEffects, type StatefulContext, type Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
 
@@ -74,12 +74,23 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   }
 
   readonly fetch: typeof fetch = (resource, init) => {
-    const signal = init?.signal == null ? this.signal : AbortSignal.any([this.signal, init.signal])
+    const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
+    const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
     const { traceparent } = this.#running.call.request
-    if (traceparent === undefined) return this.#services.fetch(resource, { ...init, signal })
+    if (traceparent === undefined) return this.#send(resource, { ...init, signal })
     const headers = new Headers(init?.headers ?? (resource instanceof Request ? resource.headers : undefined))
     if (!headers.has('traceparent')) headers.set('traceparent', traceparent)
-    return this.#services.fetch(resource, { ...init, signal, headers })
+    return this.#send(resource, { ...init, signal, headers })
+  }
+
+  /** One request that was not sent says nothing about what the run did before it (rule 9). */
+  async #send(...request: Parameters<typeof fetch>): Promise<Response> {
+    try {
+      return await this.#services.fetch(...request)
+    } catch (error) {
+      const saysRetry = isToolError(error) && error.canRetry
+      throw saysRetry && hasEffects(this.#running.tool.policy) ? withoutRetry(error) : error
+    }
   }
 
   progress(done: number, total?: number, message?: string): void {
@@ -91,6 +102,10 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     this.#aborted = why
     this.#abort?.abort(reasonOf(why))
   }
+}
+
+function withoutRetry({ code, message, developerMessage, cause }: ToolError): ToolError {
+  return fault(code, message, { cause, ...(developerMessage === undefined ? {} : { developerMessage }) })
 }
 
 function reasonOf(why: Interruption): DOMException {

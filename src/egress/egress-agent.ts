@@ -1,0 +1,106 @@
+import { isIPv6, type LookupFunction } from 'node:net'
+import { Agent, buildConnector } from 'undici'
+import { hostNameOf } from './allow-entry.ts'
+import { type CheckedTarget, describeRefusal } from './check-target.ts'
+import { denied, NotConnected } from './egress-fault.ts'
+import type { EgressRules } from './egress-policy.ts'
+import { isSameAddress, parseAddress } from './ip-address.ts'
+import { findRefusal } from './judge-address.ts'
+
+const LONGEST_CONNECT_MS = 10_000
+
+/** Connections of one policy. They are made to checked addresses only, and no other policy can use them. */
+export class EgressAgent {
+  readonly #rules: EgressRules
+  readonly #agent: Agent
+  /** What may be connected to now, by host and port; nothing else can be. */
+  readonly #pins = new Map<string, { target: CheckedTarget; users: number }>()
+
+  constructor(rules: EgressRules) {
+    this.#rules = rules
+    this.#agent = new Agent({
+      connect: (options, callback) => this.#connect(options, callback),
+      // Requests of HTTP/2 may be sent again by the transport, and waits are ended by our own deadline.
+      allowH2: false,
+      pipelining: 1,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
+  }
+
+  /** Sends one request, once. */
+  async request(target: CheckedTarget, options: Parameters<Agent['request']>[0]) {
+    const key = keyOf(target.host, target.port)
+    const pin = this.#pins.get(key) ?? { target, users: 0 }
+    pin.target = target
+    pin.users += 1
+    this.#pins.set(key, pin)
+    try {
+      return await this.#agent.request(options)
+    } finally {
+      pin.users -= 1
+      if (pin.users === 0) this.#pins.delete(key)
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  /** The second check: between the first and now, time has passed and listeners may have come. */
+  #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
+    const port = Number(options.port) || (options.protocol === 'https:' ? 443 : 80)
+    const pin = this.#pins.get(keyOf(hostNameOf(options.hostname), port))
+    if (pin === undefined) {
+      callback(denied('A connection was asked for without a check.'), null)
+      return
+    }
+    const { target } = pin
+    const refusal = target.addresses.flatMap((address) => findRefusal(address, target, this.#rules) ?? [])[0]
+    if (refusal !== undefined) {
+      callback(denied(describeRefusal(target, refusal)), null)
+      return
+    }
+    const connect = buildConnector({
+      allowH2: false,
+      timeout: Math.min(LONGEST_CONNECT_MS, this.#rules.timeoutMs),
+      autoSelectFamily: true,
+      lookup: pinnedLookup(target.addresses),
+    })
+    connect(options, (error, socket) => {
+      if (error !== null) {
+        callback(new NotConnected(error), null)
+      } else if (isOneOf(socket.remoteAddress, target.addresses)) {
+        callback(null, socket)
+      } else {
+        socket.destroy()
+        callback(denied('The connection went to another address than the one checked.'), null)
+      }
+    })
+  }
+}
+
+function keyOf(host: string, port: number): string {
+  return `${host} ${port}`
+}
+
+/** Answers with the checked addresses, whatever the name system says by now. Not asked for literal addresses. */
+function pinnedLookup(addresses: readonly string[]): LookupFunction {
+  const found = addresses.map((address) => ({ address, family: isIPv6(address) ? 6 : 4 }))
+  return (_hostname, options, callback) => {
+    const [first] = found
+    if (options.all === true) callback(null, found)
+    else callback(null, first?.address ?? '', first?.family)
+  }
+}
+
+function isOneOf(remote: string | undefined, addresses: readonly string[]): boolean {
+  const bytes = parseAddress(remote ?? '')
+  return (
+    bytes !== undefined &&
+    addresses.some((address) => {
+      const checked = parseAddress(address)
+      return checked !== undefined && isSameAddress(checked, bytes)
+    })
+  )
+}

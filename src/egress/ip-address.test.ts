@@ -1,0 +1,95 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isInRange, isSameAddress, parseAddress, parseRange } from './ip-address.ts'
+
+const ipv4Bytes = fc.uint8Array({ minLength: 4, maxLength: 4 })
+const ipv6Bytes = fc.uint8Array({ minLength: 16, maxLength: 16 })
+
+function hextets(bytes: Uint8Array): readonly string[] {
+  return Array.from({ length: 8 }, (_, place) =>
+    (((bytes[place * 2] ?? 0) << 8) | (bytes[place * 2 + 1] ?? 0)).toString(16),
+  )
+}
+
+describe('parseAddress', () => {
+  it('reads every IPv4 address back', () => {
+    fc.assert(
+      fc.property(ipv4Bytes, (bytes) => {
+        expect(parseAddress(bytes.join('.'))).toEqual(bytes)
+      }),
+    )
+  })
+
+  it('reads every IPv6 address back: in full, in capitals, shortened by the URL parser, with a dotted end', () => {
+    fc.assert(
+      fc.property(ipv6Bytes, (bytes) => {
+        const full = hextets(bytes).join(':')
+        const dotted = `${hextets(bytes).slice(0, 6).join(':')}:${bytes.subarray(12).join('.')}`
+        const short = new URL(`http://[${full}]/`).hostname.slice(1, -1)
+        for (const text of [full, full.toUpperCase(), short, dotted])
+          expect(parseAddress(text)).toEqual(bytes)
+      }),
+    )
+  })
+
+  it('leaves the zone out', () => {
+    expect(parseAddress('fe80::1%eth0')).toEqual(parseAddress('fe80::1'))
+  })
+
+  it.each([
+    '',
+    'localhost',
+    '127.1',
+    '0177.0.0.1',
+    '0x7f.0.0.1',
+    '2130706433',
+    '1.2.3.4.5',
+    '::1::',
+    '[::1]',
+    '１.1.1.1',
+  ])('refuses %j, which is no plain address', (text) => {
+    expect(parseAddress(text)).toBeUndefined()
+  })
+
+  it('never throws', () => {
+    fc.assert(fc.property(fc.string(), (text) => void parseAddress(text)))
+  })
+})
+
+describe('parseRange', () => {
+  it.each([
+    '10.0.0.0/33',
+    '10.0.0.1/8',
+    'fd00::/129',
+    'fd00::1/64',
+    '10.0.0.0',
+    '10.0.0.0/',
+    '10/8',
+    'fe80::%1/64',
+  ])('refuses %s', (text) => {
+    expect(parseRange(text)).toBeUndefined()
+  })
+
+  it('holds exactly the addresses with its first bits', () => {
+    fc.assert(
+      fc.property(ipv4Bytes, ipv4Bytes, fc.integer({ min: 0, max: 32 }), (start, other, prefixBits) => {
+        const bits = (bytes: Uint8Array) =>
+          [...bytes].map((byte) => byte.toString(2).padStart(8, '0')).join('')
+        const first = bits(start).slice(0, prefixBits).padEnd(32, '0')
+        const aligned = Uint8Array.from(first.match(/.{8}/g) ?? [], (byte) => Number.parseInt(byte, 2))
+        const range = parseRange(`${aligned.join('.')}/${prefixBits}`)
+        if (range === undefined) throw new Error('an aligned range is a range')
+        expect(isInRange(start, range)).toBe(true)
+        expect(isInRange(other, range)).toBe(bits(other).startsWith(bits(start).slice(0, prefixBits)))
+      }),
+    )
+  })
+
+  it('IPv4 and IPv6 never meet', () => {
+    fc.assert(
+      fc.property(ipv4Bytes, ipv6Bytes, (left, right) => {
+        expect(isSameAddress(left, right)).toBe(false)
+      }),
+    )
+  })
+})
