@@ -16,6 +16,8 @@ import { createMetricsRoute } from './metrics-route.ts'
 import { observeCalls } from './observe-calls.ts'
 import { openGateway } from './open-gateway.ts'
 import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts'
+import { safeFetchRoutes } from './seams/safe-fetch-routes.ts'
+import { safeFetchTool } from './seams/safe-fetch-tool.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
 
@@ -53,13 +55,18 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const metrics = createMetrics()
   const authenticator = createAuthenticator(settings.auth, clock)
   let url = ''
-  const gateway = await openGateway(settings, {
-    clock,
-    log,
-    publicUrl: () => settings.server.publicUrl ?? url,
-    ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
-    onCommit: metrics.groupCommitted,
-  })
+  const testSeams = options.testSeams ?? false
+  const tools = testSeams ? [...settings.tools, ...safeFetchTool()] : settings.tools
+  const gateway = await openGateway(
+    { ...settings, tools },
+    {
+      clock,
+      log,
+      publicUrl: () => settings.server.publicUrl ?? url,
+      ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
+      onCommit: metrics.groupCommitted,
+    },
+  )
   const { desk } = gateway
   const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
   const close = async (): Promise<void> => {
@@ -81,8 +88,9 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         ...openwopRoutes(observed, {
           serverVersion: VERSION,
           capabilities: openwopCapabilities(settings),
-          testSeams: options.testSeams ?? false,
+          testSeams,
         }),
+        ...(testSeams ? safeFetchRoutes(observed) : []),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
           log,
@@ -137,13 +145,14 @@ function openwopCapabilities({ openwop, egress }: Settings) {
   }
 }
 
-/** OWP-82: what `ctx.fetch` holds to. */
+/** OWP-80, OWP-82: what `ctx.fetch` holds to. */
 function describeHttpClient({ maxResponseBytes, timeoutMs }: Settings['egress']) {
   return {
     supported: true,
     ssrfGuard: true,
     maxResponseBodyBytes: maxResponseBytes,
     requestTimeoutMs: timeoutMs,
+    safeFetch: { supported: true },
   }
 }
 

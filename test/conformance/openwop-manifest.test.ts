@@ -30,10 +30,8 @@ const comingWithTrust: Readonly<Record<string, string>> = {
   'OWP-77': 'there is no vault yet',
   'OWP-78': 'there is no OAuth broker yet',
   'OWP-79': 'there is no OAuth broker yet',
-  'OWP-83': 'only if `safeFetch` and `prePostEvents` are advertised, which they are not yet',
   'OWP-84': 'only if `egressPolicy` is advertised, which needs credentials of the vault',
   'OWP-103': 'the seam drives scopes and rate limits of runs',
-  'OWP-104': 'the seam drives the guarded fetch',
   'OWP-105': 'the seam drives approval gates',
   'OWP-106': 'the seam drives roles',
 }

@@ -136,3 +136,53 @@ describe('the seams of the public suite', () => {
     expect(text).not.toContain('/v1/host')
   })
 })
+
+describe('the safe-fetch seam', () => {
+  const SAFE_FETCH = '/v1/host/sample/http/safe-fetch'
+
+  it('OWP-104: does not exist without the flag', async () => {
+    for (const path of [SAFE_FETCH, `${SAFE_FETCH}-run`]) {
+      expect((await post(plain, path, { url: 'http://127.0.0.1/' })).status).toBe(404)
+    }
+  })
+
+  it.each([
+    ['loopback', { url: 'http://127.0.0.1:9/' }, 'ssrf'],
+    ['a metadata service', { url: 'http://169.254.169.254/latest/' }, 'ssrf'],
+    ['an odd spelling', { url: 'http://0x7f.1/' }, 'ssrf'],
+    ['a name that moves', { url: 'http://example.com/', simulateRebindTo: '10.0.0.1' }, 'ssrf'],
+    [
+      'an upgrade',
+      { url: 'http://203.0.113.1/', init: { headers: { connection: 'upgrade', upgrade: 'websocket' } } },
+      'upgrade',
+    ],
+  ])(
+    'OWP-80, OWP-81, OWP-104: blocks %s by the guard of production, and says so in a pair of events',
+    async (_, body, blocked) => {
+      const { status, json } = await post(server, SAFE_FETCH, body)
+      expect(status).toBe(200)
+      expect(json).toMatchObject({
+        outcome: 'blocked',
+        blocked,
+        toolCalled: { toolName: 'connector:collet.safe-fetch', transport: 'http' },
+        toolReturned: { status: 'error', error: { code: 'egress_denied' } },
+      })
+      expect(json.toolReturned.callId).toBe(json.toolCalled.callId)
+      expect(JSON.stringify(json)).not.toContain(body.url)
+    },
+  )
+
+  it('OWP-83: also a blocked fetch is in the durable log, with transport http', async () => {
+    const { json } = await post(server, `${SAFE_FETCH}-run`, { url: 'http://[::1]/' })
+    expect(json).toEqual({ runId: expect.stringMatching(/^run_/), outcome: 'blocked' })
+    const { events } = (await get(server, eventLog(json.runId))).json
+    expect(typesOf(events)).toEqual(['agent.toolCalled', 'agent.toolReturned error'])
+    expect(events[0].payload.transport).toBe('http')
+  })
+
+  it('OWP-104: its tool is nobody else’s to call', async () => {
+    const call = { tool_id: 'Seam.SafeFetch@1.0.0', input: { url: 'http://127.0.0.1/' } }
+    const { json } = await post(server, '/tools/call', call, KEYS.narrow)
+    expect(json.message).toContain('was not found')
+  })
+})

@@ -1,0 +1,94 @@
+import { NO_SECRETS } from '#core/call/call-request'
+import { fault } from '#core/errors'
+import type { Gateway } from '#core/gateway'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { CallError, Outcome } from '#core/outcome'
+import type { Principal } from '#core/principal'
+import { LATEST } from '#core/tool-id'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { encodeRunEvents } from '#protocols/openwop/codec-run-event'
+import { refuse } from '#protocols/openwop/refuse'
+import { jsonReply } from '#protocols/openwop/reply'
+import type { WireRunEvent } from '#protocols/openwop/wire'
+import { SAFE_FETCH_TOOL, SEAM_SCOPE } from './safe-fetch-tool.ts'
+
+const PATH = '/v1/host/sample/http/safe-fetch'
+
+/** OWP-104: fetches through the production guard, as a call in a run of its own that the asker can read. */
+export function safeFetchRoutes(gateway: Gateway): readonly HttpRoute[] {
+  const route = (path: string, handle: (request: HttpRequest) => Promise<HttpReply>): HttpRoute => ({
+    method: 'POST',
+    path,
+    access: 'authenticated',
+    body: 'json',
+    handle,
+    refuse,
+  })
+  return [
+    route(PATH, async (request) => {
+      const { runId, ...shown } = await fetchInRun(request, gateway)
+      const events = await eventsOf(gateway, request.principal, runId)
+      const [toolCalled, toolReturned] = events.map(({ payload }) => payload)
+      return jsonReply(200, { ...shown, toolCalled, toolReturned })
+    }),
+    route(`${PATH}-run`, async (request) => {
+      const { runId, outcome } = await fetchInRun(request, gateway)
+      return jsonReply(200, { runId, outcome })
+    }),
+  ]
+}
+
+async function fetchInRun({ principal, body, traceId }: HttpRequest, gateway: Gateway) {
+  const asked = isJsonObject(body) ? body : {}
+  if (typeof asked.url !== 'string') throw fault('request_invalid', '"url" must be text.')
+  const { runId = '', outcome } = await gateway.call(
+    { ...principal, scopes: [...principal.scopes, SEAM_SCOPE] },
+    {
+      tool: { base: SAFE_FETCH_TOOL, version: LATEST },
+      input: { url: asked.url, ...initOf(asked.init), ...rebindOf(asked.simulateRebindTo) },
+      key: undefined,
+      traceId,
+      userId: undefined,
+      tokens: NO_SECRETS,
+      secrets: NO_SECRETS,
+    },
+  )
+  return { runId, ...describe(outcome) }
+}
+
+function initOf(init: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(init)) return {}
+  const { method, headers } = init
+  return {
+    ...(typeof method === 'string' ? { method } : {}),
+    ...(isJsonObject(headers) ? { headers } : {}),
+  }
+}
+
+function rebindOf(address: JsonValue | undefined): JsonObject {
+  return typeof address === 'string' ? { rebindTo: address } : {}
+}
+
+function describe(outcome: Outcome) {
+  if (outcome.ok) {
+    const { status }: { readonly status: number } = JSON.parse(outcome.valueJson)
+    return { outcome: 'fetched', status }
+  }
+  const blocked = blockedBy(outcome.error)
+  if (blocked !== undefined) return { outcome: 'blocked', blocked }
+  throw fault(outcome.error.code, outcome.error.message)
+}
+
+function blockedBy({ code, developerMessage = '' }: CallError): 'ssrf' | 'upgrade' | undefined {
+  if (code !== 'egress_denied') return undefined
+  return developerMessage.includes('upgrade') ? 'upgrade' : 'ssrf'
+}
+
+async function eventsOf(
+  gateway: Gateway,
+  principal: Principal,
+  runId: string,
+): Promise<readonly WireRunEvent[]> {
+  const page = await gateway.readRun(principal, { runId, after: -1, waitMs: 0 })
+  return page === undefined ? [] : encodeRunEvents(page, runId)
+}
