@@ -21,6 +21,8 @@ export interface Authenticator {
   readonly isConfigured: boolean
   /** Who calls; throws `unauthenticated`, or `not_ready` when that cannot be found out. */
   authenticate(headers: RequestHeaders): MaybePromise<Principal>
+  /** Makes `isConfigured` true of now. */
+  refresh(): MaybePromise<void>
   /** Writes down what is still to be written. */
   close(): Promise<void>
 }
@@ -108,6 +110,7 @@ export function createAuthenticator(
       if (isClosed || stored === undefined) return check(headers)
       return andThen(stored.refresh(), () => check(headers))
     },
+    refresh: () => stored?.refresh(),
     async close() {
       await stored?.close()
     },

@@ -70,12 +70,12 @@ const STORE = TEXT.superRefine((text, context) => {
   if (url.kind === 'invalid') context.addIssue(url.problem)
 })
 
-const SCOPE = z.string().regex(/^[^\s:]+(:[^\s:]+)*$/, {
+export const SCOPE = z.string().regex(/^[^\s:]+(:[^\s:]+)*$/, {
   error: 'expected segments joined by ":", for example "mail:read" or "mail:*".',
 })
 
 /** Principal names travel in logs and digests, so they are plain. */
-const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
+export const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
   error: 'expected 1 to 128 letters, digits, ".", "_", "@" or "-", beginning with a letter or digit.',
 })
 
@@ -131,6 +131,8 @@ const JWT = closed({
 /** A member name, or the path of one. */
 const CLAIM = z.union([TEXT.transform((name) => [name]), z.array(TEXT).min(1)])
 
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
 /** Keys in the clear could be anybody's, except on this machine. */
 const ISSUER_URL = TEXT.refine(
   (text) => {
@@ -140,7 +142,6 @@ const ISSUER_URL = TEXT.refine(
   },
   { error: 'expected an https URL without query, for example "https://login.example.com".' },
 )
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 const ISSUER = closed({
   issuer: ISSUER_URL,

@@ -20,8 +20,6 @@ export class Registry {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for dialects that publish them (C-11). */
   readonly toolkits: ReadonlyMap<string, string>
-  /** Every tool, whoever asks: for what is true of the server and not of a caller. */
-  readonly everything: Catalog
   readonly #index: ToolIndex
   readonly #ids: ReadonlySet<string>
   readonly #catalogs = new Map<string, KnownCatalog>()
@@ -34,7 +32,6 @@ export class Registry {
     this.#index = new ToolIndex(tools)
     this.tools = this.#index.tools
     this.toolkits = toolkits
-    this.everything = new Catalog(this.#index)
     this.#ids = new Set(tools.map((tool) => tool.id))
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
