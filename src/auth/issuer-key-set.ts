@@ -9,8 +9,10 @@ import { type IssuerKey, readKeySet } from './issuer-keys.ts'
 const FRESH_MS = 10 * 60_000
 /** … and used up to this age while the issuer does not answer. */
 const LONGEST_STALE_MS = 4 * 3_600_000
-/** At most one request in this time, whatever `kid`s are presented and however often it fails. */
+/** At most one request in this time, whatever `kid`s are presented … */
 const PAUSE_MS = 30_000
+/** … and after one that failed, so that an outage ends soon after its cause. */
+const PAUSE_AFTER_FAILURE_MS = 5_000
 
 export interface IssuerKeySetOptions {
   readonly issuer: string
@@ -26,7 +28,7 @@ export class IssuerKeySet {
   readonly #options: IssuerKeySetOptions
   #keys: readonly IssuerKey[] | undefined
   #readAtMs = Number.NEGATIVE_INFINITY
-  #askedAtMs = Number.NEGATIVE_INFINITY
+  #askAgainAtMs = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | undefined
 
   constructor(options: IssuerKeySetOptions) {
@@ -59,8 +61,8 @@ export class IssuerKeySet {
   #ask(): Promise<void> {
     if (this.#asking !== undefined) return this.#asking
     const nowMs = this.#options.clock.monotonicMs()
-    if (nowMs - this.#askedAtMs < PAUSE_MS) return Promise.resolve()
-    this.#askedAtMs = nowMs
+    if (nowMs < this.#askAgainAtMs) return Promise.resolve()
+    this.#askAgainAtMs = nowMs + PAUSE_MS
     this.#asking = this.#read(nowMs).finally(() => {
       this.#asking = undefined
     })
@@ -71,12 +73,16 @@ export class IssuerKeySet {
     const { issuer, fetch: send, algorithms, log } = this.#options
     try {
       const uri = this.#options.jwksUri ?? (await this.#discover())
-      const keys = await readKeySet(await fetchJson(uri, send), algorithms)
+      const keys = readKeySet(await fetchJson(uri, send), algorithms)
       if (keys.length === 0) throw new Error('the key set has no key that can be used')
       this.#keys = keys
       this.#readAtMs = sentAtMs
     } catch (err) {
-      log.warn({ err, issuer }, 'the keys of a token issuer could not be read; known ones are used for a while')
+      this.#askAgainAtMs = sentAtMs + PAUSE_AFTER_FAILURE_MS
+      log.warn(
+        { err, issuer },
+        'the keys of a token issuer could not be read; known ones are used for a while',
+      )
     }
   }
 
@@ -95,7 +101,7 @@ export class IssuerKeySet {
 
   #unavailable(): ToolError {
     return fault('not_ready', 'Tokens of this issuer cannot be checked right now. Try again shortly.', {
-      retryAfterMs: PAUSE_MS,
+      retryAfterMs: PAUSE_AFTER_FAILURE_MS,
     })
   }
 }

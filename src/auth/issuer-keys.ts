@@ -1,4 +1,4 @@
-import { type CryptoKey, importJWK, type JWK } from 'jose'
+import { createPublicKey, type KeyObject } from 'node:crypto'
 import { ISSUER_ALGORITHMS, type IssuerAlgorithm } from '#config/settings'
 import { isRecord } from './fetch-json.ts'
 
@@ -8,7 +8,7 @@ const MOST_KEYS = 100
 export interface IssuerKey {
   readonly kid: string | undefined
   readonly algorithms: readonly IssuerAlgorithm[]
-  readonly key: CryptoKey | Uint8Array
+  readonly key: KeyObject
 }
 
 const BY_CURVE: Readonly<Record<string, readonly IssuerAlgorithm[]>> = {
@@ -19,29 +19,25 @@ const BY_CURVE: Readonly<Record<string, readonly IssuerAlgorithm[]>> = {
 }
 
 /** The keys of a set that can check signatures; those we cannot use are left out, as RFC 7517 §5 asks. */
-export async function readKeySet(
+export function readKeySet(
   document: Readonly<Record<string, unknown>>,
   allowed: readonly IssuerAlgorithm[],
-): Promise<readonly IssuerKey[]> {
+): readonly IssuerKey[] {
   const { keys } = document
   if (!Array.isArray(keys)) throw new Error('the key set has no `keys`')
   if (keys.length > MOST_KEYS) throw new Error(`the key set has more than ${MOST_KEYS} keys`)
-  const read = await Promise.all(keys.map((jwk: unknown) => readKey(jwk, allowed)))
-  return read.flatMap((key) => key ?? [])
+  return keys.flatMap((jwk: unknown) => readKey(jwk, allowed) ?? [])
 }
 
-async function readKey(jwk: unknown, allowed: readonly IssuerAlgorithm[]): Promise<IssuerKey | undefined> {
+function readKey(jwk: unknown, allowed: readonly IssuerAlgorithm[]): IssuerKey | undefined {
   if (!isRecord(jwk) || !isForSignatures(jwk)) return undefined
   const algorithms = algorithmsOf(jwk).filter((name) => allowed.includes(name))
-  const [first] = algorithms
-  if (first === undefined) return undefined
+  if (algorithms.length === 0) return undefined
   // Only the public members: whatever else a hostile set holds is not even looked at.
   const { kty, crv, x, y, n, e, kid } = jwk
-  const publicPart: JWK = Object.fromEntries(
-    Object.entries({ kty, crv, x, y, n, e }).filter(([, value]) => typeof value === 'string'),
-  )
+  const members = Object.entries({ kty, crv, x, y, n, e }).filter(([, value]) => typeof value === 'string')
   try {
-    const key = await importJWK(publicPart, first)
+    const key = createPublicKey({ format: 'jwk', key: Object.fromEntries(members) })
     return { kid: typeof kid === 'string' ? kid : undefined, algorithms, key }
   } catch {
     return undefined

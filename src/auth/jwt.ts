@@ -60,7 +60,9 @@ export class JwtVerifier {
     const ahead = exp - this.#clock.nowMs() / 1_000
     const span = iat === undefined ? ahead : Math.max(ahead, exp - iat)
     if (span <= limit) return
-    throw refusedToken(`The token lives too long: \`exp\` may be at most ${maxLifetimeSeconds} seconds ahead.`)
+    throw refusedToken(
+      `The token lives too long: \`exp\` may be at most ${maxLifetimeSeconds} seconds ahead.`,
+    )
   }
 
   /** Optional, but checked when present (OTC-109). */

@@ -15,7 +15,9 @@ export const LINE = '\n'
 
 const HOME_OF: ReadonlyMap<string, string> = new Map(
   [
-    ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins', 'metricsPort'].map((key) => `server.${key}`),
+    ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins', 'metricsPort'].map(
+      (key) => `server.${key}`,
+    ),
     ...['apiKeys', 'jwt', 'issuers', 'roles'].map((key) => `auth.${key}`),
     ...['retentionHours', 'defaultTimeoutMs', 'maxResultBytes'].map((key) => `calls.${key}`),
     'journal.retentionDays',
@@ -147,7 +149,9 @@ const ISSUER = closed({
   issuer: ISSUER_URL,
   audience: z.union([TEXT.transform((audience) => [audience]), z.array(TEXT).min(1)]),
   jwksUri: ISSUER_URL.optional(),
-  claims: closed({ tenant: CLAIM.optional(), scopes: CLAIM.optional(), roles: CLAIM.optional() }).prefault({}),
+  claims: closed({ tenant: CLAIM.optional(), scopes: CLAIM.optional(), roles: CLAIM.optional() }).prefault(
+    {},
+  ),
   tenant: NAME.default(DEFAULT_TENANT),
   algorithms: z.array(z.enum(ISSUER_ALGORITHMS)).min(1).optional(),
 }).transform(({ audience, claims, ...issuer }) => ({

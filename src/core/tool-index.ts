@@ -13,7 +13,9 @@ export class ToolIndex {
   constructor(tools: readonly Tool[]) {
     this.tools = Object.freeze([...tools])
     this.#byId = new Map(tools.map((tool, place) => [tool.id, place]))
-    this.#byRef = new Map(tools.map(({ parts }, place) => [refText(parts.base, plainVersion(parts.version)), place]))
+    this.#byRef = new Map(
+      tools.map(({ parts }, place) => [refText(parts.base, plainVersion(parts.version)), place]),
+    )
     this.#versions = versionPlaces(tools)
   }
 

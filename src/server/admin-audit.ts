@@ -27,7 +27,11 @@ export function createAuditRoutes(audit: AuditStore, access: OperatorAccess): re
       ...denial,
       allowed: false,
     }))
-    return jsonReply(200, { events, next: denials.at(-1)?.no ?? filter.after }, { 'cache-control': 'no-store' })
+    return jsonReply(
+      200,
+      { events, next: denials.at(-1)?.no ?? filter.after },
+      { 'cache-control': 'no-store' },
+    )
   }
   return [
     {

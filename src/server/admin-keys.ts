@@ -81,7 +81,13 @@ function actorOf(principal: Principal): KeyActor {
 }
 
 function issuedReply({ tenant, name, keyId, key, expiresAtMs }: IssuedKey): HttpReply {
-  const body = { tenant, principal: name, key_id: keyId, key: key.reveal(), expires_at: momentOf(expiresAtMs) }
+  const body = {
+    tenant,
+    principal: name,
+    key_id: keyId,
+    key: key.reveal(),
+    expires_at: momentOf(expiresAtMs),
+  }
   return jsonReply(201, body, NO_STORE)
 }
 

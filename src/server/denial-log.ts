@@ -41,7 +41,7 @@ export function createDenialLog(world: {
   const { store, clock, log } = world
   let counted = new Map<string, Counted>()
   let perPrincipal = new Map<string, number>()
-  let fresh: Denial[] = []
+  const fresh: Denial[] = []
   let dropped = 0
   let windowEnd: NodeJS.Timeout | undefined
   let writing: Promise<void> = Promise.resolve()
@@ -64,7 +64,11 @@ export function createDenialLog(world: {
     windowEnd = undefined
     writeFresh()
     const atMs = clock.nowMs()
-    write([...counted.values()].filter(({ count }) => count > 0).map(({ denial, count }) => ({ ...denial, atMs, count })))
+    write(
+      [...counted.values()]
+        .filter(({ count }) => count > 0)
+        .map(({ denial, count }) => ({ ...denial, atMs, count })),
+    )
     if (dropped > 0) log.warn({ dropped }, 'more refusals than the audit stream takes in a minute')
     counted = new Map()
     perPrincipal = new Map()

@@ -139,7 +139,8 @@ function isWithin(tenant: string, { bounds }: KeyActor): boolean {
 }
 
 function checkTenant(tenant: string, actor: KeyActor): void {
-  if (!isWithin(tenant, actor)) throw fault('not_authorized', 'You can change the keys of your own tenant only.')
+  if (!isWithin(tenant, actor))
+    throw fault('not_authorized', 'You can change the keys of your own tenant only.')
 }
 
 function noSuchPrincipal() {

@@ -67,7 +67,8 @@ function readSecret(
   { tenant, nowMs }: Reading,
 ): Secret {
   const expiresAtMs = secret.expires_at === undefined ? undefined : Date.parse(secret.expires_at)
-  if (expiresAtMs !== undefined && expiresAtMs <= nowMs) throw httpFault(400, 'expires_at: has passed already.')
+  if (expiresAtMs !== undefined && expiresAtMs <= nowMs)
+    throw httpFault(400, 'expires_at: has passed already.')
   return { tenant: secret.tenant ?? tenant ?? DEFAULT_TENANT, label: secret.label, expiresAtMs }
 }
 

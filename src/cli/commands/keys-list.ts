@@ -8,7 +8,16 @@ import { renderTable } from '#cli/table'
 import { renderKey } from '#server/admin-keys'
 
 const MOST_LISTED = 1_000
-const HEADINGS = ['KEY ID', 'PRINCIPAL', 'TENANT', 'STATE', 'EXPIRES', 'LAST USED', 'SCOPES', 'LABEL'] as const
+const HEADINGS = [
+  'KEY ID',
+  'PRINCIPAL',
+  'TENANT',
+  'STATE',
+  'EXPIRES',
+  'LAST USED',
+  'SCOPES',
+  'LABEL',
+] as const
 
 /** As `GET /admin/keys` has them. */
 const ROW = z.object({
@@ -54,7 +63,12 @@ function rowsOf(answer: unknown): readonly KeyRow[] {
 function print(rows: readonly KeyRow[], { output, json, clock }: CommandContext): void {
   if (json) output.json(rows)
   else if (rows.length === 0) output.note('There are no keys in this store.')
-  else for (const line of renderTable(HEADINGS, rows.map((row) => cellsOf(row, clock.nowMs())))) output.data(line)
+  else
+    for (const line of renderTable(
+      HEADINGS,
+      rows.map((row) => cellsOf(row, clock.nowMs())),
+    ))
+      output.data(line)
 }
 
 function cellsOf(row: KeyRow, nowMs: number): readonly string[] {

@@ -32,8 +32,14 @@ export const keysRevoke = defineCommand<RevokeOption>({
       await onStore(args, context, (desk, actor) =>
         name === undefined ? desk.revoke(keyId ?? '', actor) : desk.endPrincipal({ tenant, name }, actor),
       )
-    if (context.json) context.output.json(name === undefined ? { keyId, revoked: true } : { tenant, principal: name, ended: true })
-    else context.output.data(name === undefined ? `${keyId} is revoked.` : `${name} is ended, with all its keys.`)
+    if (context.json)
+      context.output.json(
+        name === undefined ? { keyId, revoked: true } : { tenant, principal: name, ended: true },
+      )
+    else
+      context.output.data(
+        name === undefined ? `${keyId} is revoked.` : `${name} is ended, with all its keys.`,
+      )
     return EXIT.ok
   },
 })

@@ -87,7 +87,9 @@ export class SqliteKeys implements KeyStore {
   listKeys(filter: KeyFilter): readonly KeyRecord[] {
     const { database, read } = this.#ways
     const tenant = filter.tenant ?? null
-    return read(() => database.all('listKeys', tenant, tenant, filter.limit).map(keyFromRow).map(withoutDigest))
+    return read(() =>
+      database.all('listKeys', tenant, tenant, filter.limit).map(keyFromRow).map(withoutDigest),
+    )
   }
 
   keysOf({ tenant, name }: KeyOwner): readonly KeyRecord[] {
@@ -116,10 +118,7 @@ export class SqliteKeys implements KeyStore {
     })
   }
 
-  #revoke(
-    group: OpenGroup,
-    key: { readonly tenant: string; readonly keyId: string } & KeyChange,
-  ): boolean {
+  #revoke(group: OpenGroup, key: { readonly tenant: string; readonly keyId: string } & KeyChange): boolean {
     const row = this.#ways.database.get('revokeKey', key.atMs, key.keyId, key.tenant)
     if (row === undefined) return false
     this.#raise()
