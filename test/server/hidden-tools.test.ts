@@ -160,4 +160,26 @@ describe('a tool that a principal may not call', () => {
     const unknown = await server.ask('/v1/runs/no-run/events/poll', { key: 'k-narrow' })
     expect(wholeOf(hidden)).toEqual(wholeOf(unknown))
   })
+
+  it('OWP-55: is not invoked, and no capability promises to tell of the refusal in a run', async () => {
+    const body = { $schema: 'urn:oxp:1.0', request: { tool_id: 'Mail.Send', call_id: 'not-run', input: {} } }
+    await server.ask('/tools/call', { method: 'POST', key: 'k-narrow', body })
+    expect((await server.ask('/calls/not-run', { key: 'k-narrow' })).status).toBe(404)
+    expect((await server.ask('/.well-known/openwop')).json.toolHooks?.perToolAuthorization).toBeUndefined()
+  })
+
+  it('OWP-34: a descriptor names exactly the scopes that the gate asks for', async () => {
+    const { json } = await server.ask('/v1/tools', { key: 'k-root' })
+    for (const { toolId, auth } of json.tools) {
+      const scopes: string[] = auth?.scopes ?? []
+      const seenWith = async (held: string[]) => {
+        const one = await startPrincipalsServer({ auth: { apiKeys: [key('one', held)], jwt: undefined } })
+        const { status } = await one.ask(`/v1/tools/${toolId}`, { key: 'k-one' })
+        await one.stop()
+        return status
+      }
+      expect(await seenWith(scopes)).toBe(200)
+      if (scopes.length > 0) expect(await seenWith(scopes.slice(1))).toBe(404)
+    }
+  })
 })

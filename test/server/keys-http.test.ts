@@ -177,6 +177,24 @@ describe('/admin/keys', () => {
   })
 })
 
+describe('a key of the store over OpenTool', () => {
+  it('OTS-47, OTS-48, OTS-49: opens it, exactly as written; anything else is 401 before the body is read', async () => {
+    const { json } = await make({ principal: 'opt', tenant: 'acme' })
+    const wrong = [json.key.toUpperCase(), json.key.slice(0, -1), `${json.key} `.repeat(2)]
+    expect((await server.ask('/opentool/version', { key: json.key })).status).toBe(200)
+    for (const bad of wrong) {
+      for (const path of ['/opentool/version', '/opentool/load', '/opentool/nowhere']) {
+        const answer = await server.ask(path, { key: bad })
+        expect([answer.status, answer.json]).toEqual([401, { error: 'Invalid API key' }])
+        expect(answer.text).not.toContain(bad)
+      }
+    }
+    const headers = { 'content-type': 'application/json', authorization: `Bearer ${wrong[1]}` }
+    const unread = await fetch(`${server.url}/opentool/call`, { method: 'POST', headers, body: '{"not json' })
+    expect(unread.status).toBe(401)
+  })
+})
+
 describe('a credential sent twice', () => {
   /** Raw, because clients join or drop what they are given twice. */
   function sendRaw(...headers: string[]): Promise<string> {
