@@ -170,7 +170,7 @@ describe('a tool that a principal may not call', () => {
 
   it('OWP-34: a descriptor names exactly the scopes that the gate asks for', async () => {
     const { json } = await server.ask('/v1/tools', { key: 'k-root' })
-    for (const { toolId, auth } of json.tools) {
+    for (const { toolId, auth } of json) {
       const scopes: string[] = auth?.scopes ?? []
       const seenWith = async (held: string[]) => {
         const one = await startPrincipalsServer({ auth: { apiKeys: [key('one', held)], jwt: undefined } })
