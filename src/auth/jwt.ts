@@ -42,15 +42,11 @@ export class JwtVerifier {
       })
       return payload
     } catch (cause) {
-      if (cause instanceof errors.JWTExpired)
-        throw refusedToken('The token has expired; get a new one.', cause)
+      if (cause instanceof errors.JWTExpired) throw refusedToken('The token has expired; get a new one.')
       if (cause instanceof errors.JWTClaimValidationFailed) {
-        throw refusedToken(`The token's \`${cause.claim}\` claim is not acceptable.`, cause)
+        throw refusedToken(`The token's \`${cause.claim}\` claim is not acceptable.`)
       }
-      throw refusedToken(
-        'The token is not a JWT signed with HS256 and the shared secret of this server.',
-        cause,
-      )
+      throw refusedToken('The token is not a JWT signed with HS256 and the shared secret of this server.')
     }
   }
 

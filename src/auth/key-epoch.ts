@@ -1,4 +1,4 @@
-import { fault } from '#core/errors'
+import { fault, type ToolError } from '#core/errors'
 import type { Clock } from '#core/ports/clock'
 import type { KeyStore } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
@@ -63,9 +63,11 @@ export class KeyEpoch {
 
   #failClosed(cause: unknown): void {
     if (this.#clock.monotonicMs() - this.#readAtMs < LONGEST_TRUST_MS) return
-    throw fault('not_ready', 'API keys cannot be checked right now. Try again shortly.', {
-      retryAfterMs: 1_000,
-      cause,
-    })
+    throw keysUnknown(cause)
   }
+}
+
+export function keysUnknown(cause: unknown): ToolError {
+  const message = 'API keys cannot be checked right now. Try again shortly.'
+  return fault('not_ready', message, { retryAfterMs: 1_000, cause })
 }

@@ -117,6 +117,17 @@ describe('StoredKeys', () => {
     expect(() => keys.find(key.reveal())).toThrow(expect.objectContaining({ code: 'not_ready' }))
   })
 
+  it('rule 14: a key that cannot be read is not a wrong one, and lets nobody in', () => {
+    const { store, keys, clock, make } = open()
+    const [first, second] = [make(), make({ name: 'bob' })]
+    keys.find(first.key.reveal())
+    clock.advance(100)
+    store.isDown = true
+    expect(() => keys.find(second.key.reveal())).toThrow(expect.objectContaining({ code: 'not_ready' }))
+    store.isDown = false
+    expect(keys.find(second.key.reveal())).toMatchObject({ id: 'key:bob' })
+  })
+
   it('a million wrong keys read nothing of the store and leave nothing behind', () => {
     const { store, keys, make } = open()
     const { key, keyId } = make()

@@ -6,7 +6,7 @@ import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { grantedScopes, makePrincipal, type RoleTable } from '#core/roles'
 import { BoundedMap } from './bounded-map.ts'
-import { KeyEpoch } from './key-epoch.ts'
+import { KeyEpoch, keysUnknown } from './key-epoch.ts'
 import { digestOfKey, isSame, type KeyedDigest, readKeyId } from './key-text.ts'
 
 const MOST_VERIFIED = 10_000
@@ -89,8 +89,12 @@ export class StoredKeys {
       if (epoch === this.#epoch.value) this.#lookedUp.set(keyId, key)
       return key
     }
-    const found = this.#options.keys.findKey(keyId)
-    return found instanceof Promise ? found.then(keep) : keep(found)
+    try {
+      const found = this.#options.keys.findKey(keyId)
+      return found instanceof Promise ? found.then(keep, failClosed) : keep(found)
+    } catch (cause) {
+      return failClosed(cause)
+    }
   }
 
   #check(presented: string, key: StoredKey | undefined): Principal | undefined {
@@ -125,4 +129,9 @@ export class StoredKeys {
       this.#options.log.warn({ err }, 'when API keys were last used could not be written yet')
     }
   }
+}
+
+/** A key that cannot be read is not a wrong one, and opens nothing either (rule 14). */
+function failClosed(cause: unknown): never {
+  throw keysUnknown(cause)
 }

@@ -76,7 +76,7 @@ export class Tokens {
 function issuerOf(token: string): string {
   try {
     return decodeJwt(token).iss ?? ''
-  } catch (cause) {
-    throw refusedToken('The token is not a JWT.', cause)
+  } catch {
+    throw refusedToken('The token is not a JWT.')
   }
 }

@@ -1,3 +1,4 @@
+import { isToolError } from '#core/errors'
 import type { KeyRecord } from '#core/ports/key-store'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
@@ -16,7 +17,12 @@ export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly
   const handled = (handle: (request: HttpRequest, actor: KeyActor) => Promise<HttpReply>) => {
     return async (request: HttpRequest): Promise<HttpReply> => {
       access.requireScope(request.principal, SCOPE)
-      return await handle(request, actorOf(request.principal))
+      try {
+        return await handle(request, actorOf(request.principal))
+      } catch (error) {
+        if (isToolError(error) && error.code === 'not_authorized') access.noteDenied(request.principal, SCOPE)
+        throw error
+      }
     }
   }
   const shared = {

@@ -20,11 +20,16 @@ export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>
   /** Throws `not_authorized`, and has it written down. */
   requireScope(principal: Principal, scope: string): void
+  /** Has a refusal written down that only the work behind the scope could make. */
+  noteDenied(principal: Principal, scope: string): void
 }
 
 export function createOperatorAccess(options: OperatorAccessOptions): OperatorAccess {
   const { startToken, authenticator, noteDenial } = options
+  const noteDenied = (principal: Principal, scope: string): void =>
+    noteDenial?.(principal, { action: 'admin', resource: scope, reason: 'scope' })
   return {
+    noteDenied,
     async authenticate(headers) {
       const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
       if (bearer !== undefined && startToken.matches(bearer)) return OPERATOR
@@ -37,7 +42,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
     },
     requireScope(principal, scope) {
       if (coversScope(principal.scopes, scope)) return
-      noteDenial?.(principal, { action: 'admin', resource: scope, reason: 'scope' })
+      noteDenied(principal, scope)
       throw fault('not_authorized', `This needs a credential with the scope ${scope}.`)
     },
   }

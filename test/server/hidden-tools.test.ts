@@ -19,6 +19,9 @@ beforeAll(async () => {
         key('viewer', [], { roles: ['viewer', 'reader'] }),
         key('ended', ['*'], { expiresAtMs: 1 }),
         key('auditor', ['audit:read']),
+        // Two keys of one principal, of which one sees less.
+        { ...key('wide', ['mail:send']), id: 'twin' },
+        { ...key('slim', []), id: 'twin' },
       ],
       jwt: undefined,
       roles: new Map([['viewer', ['fs:*:read']]]),
@@ -159,6 +162,20 @@ describe('a tool that a principal may not call', () => {
     const hidden = await server.ask('/v1/runs/my-run/events/poll', { key: 'k-narrow' })
     const unknown = await server.ask('/v1/runs/no-run/events/poll', { key: 'k-narrow' })
     expect(wholeOf(hidden)).toEqual(wholeOf(unknown))
+  })
+
+  it('rules 1 and 2: has no calls either, not even those that another key of the same principal made', async () => {
+    const body = { $schema: 'urn:oxp:1.0', request: { tool_id: 'Mail.Send', call_id: 'twin-1', input: {} } }
+    const call = (credential: string) => server.ask('/tools/call', { method: 'POST', key: credential, body })
+    expect((await call('k-wide')).json.result.success).toBe(true)
+    expect((await server.ask('/calls/twin-1', { key: 'k-wide' })).status).toBe(200)
+    expect((await call('k-slim')).headers['collet-error-code']).toBe('tool_not_found')
+    for (const method of ['GET', 'DELETE']) {
+      const hidden = await server.ask('/calls/twin-1', { method, key: 'k-slim' })
+      const unknown = await server.ask('/calls/twin-2', { method, key: 'k-slim' })
+      expect(wholeOf(hidden)).toEqual(wholeOf(unknown))
+      expect(hidden.status).toBe(404)
+    }
   })
 
   it('OWP-55: is not invoked, and no capability promises to tell of the refusal in a run', async () => {

@@ -144,6 +144,14 @@ describe('/admin/keys', () => {
     expect((await make({ principal: 'e5', tenant: 'globex' })).status).toBe(201)
   })
 
+  it('OWP-62: an attempt to give on more than one holds is audited', async () => {
+    await make({ principal: 'e9', scopes: ['*'] }, 'k-root')
+    const read = async () => (await server.ask('/admin/audit?limit=1000', { key: startToken })).json.events
+    await expect
+      .poll(async () => (await read()).map(({ resource }: { resource: string }) => resource))
+      .toContain('admin:keys')
+  })
+
   it('nobody rotates themselves into a stronger principal, nor touches another tenant', async () => {
     const strong = (await make({ principal: 'boss', tenant: 'acme', scopes: ['*'] })).json
     expect((await rotate('boss', {}, 'k-root')).status).toBe(403)

@@ -50,6 +50,8 @@ export const keysList = defineCommand<KeyOption>({
           )
         : rowsOf(await askServer({ method: 'GET', path: '/admin/keys' }, args, context))
     print(rows, context)
+    if (rows.length === MOST_LISTED)
+      context.output.note(`These are the newest ${MOST_LISTED}; there may be more.`)
     return EXIT.ok
   },
 })
