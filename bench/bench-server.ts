@@ -15,6 +15,8 @@ const CPU_USAGE = z.object({ user: z.number(), system: z.number() })
 /** `process.memoryUsage()`, in bytes. */
 const MEMORY_USAGE = z.object({ heapUsed: z.number(), external: z.number() })
 
+const CREDENTIAL = z.object({ credential: z.string().min(1) })
+
 export interface ServerCommand {
   /** File name in `servers/`, without extension. */
   readonly file: string
@@ -30,6 +32,8 @@ export interface BenchServer {
   cpuMs(): Promise<number>
   /** What is reachable, inside and outside the heap; needs `--expose-gc`. */
   memoryBytes(): Promise<number>
+  /** What this server lets callers in with, if it was told to make it itself. */
+  credential(): Promise<string>
   stop(): Promise<void>
 }
 
@@ -52,6 +56,7 @@ export async function startBenchServer(
       startUpMs,
       cpuMs: () => readCpuMs(child),
       memoryBytes: () => readMemoryBytes(child),
+      credential: async () => CREDENTIAL.parse(await ask(child, 'credential')).credential,
       stop: () => stop(child),
     }
   } catch (error) {

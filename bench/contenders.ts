@@ -8,10 +8,18 @@ export interface Contender {
   readonly request: BenchRequest
   /** How many are open at once; 32 unless told. */
   readonly connections?: number
+  /** `open`: needs no credential. `own`: one that the server makes. Default: the key that all know. */
+  readonly access?: 'open' | 'own'
 }
 
 function collet(store: 'memory' | 'sqlite', tools = 10): ServerCommand {
   return { file: 'collet', args: [`--store=${store}`, `--tools=${tools}`] }
+}
+
+/** Differs in nothing but how callers are known. */
+function withAuth(auth: 'none' | 'stored-key' | 'jwt'): ServerCommand {
+  const { file, args } = collet('memory')
+  return { file, args: [...args, `--auth=${auth}`] }
 }
 
 /** As many as the OpenTool SDK was measured with (OTS-90). */
@@ -24,6 +32,19 @@ export const CONTENDERS = {
   'bare again': { title: 'bare node:http', command: BARE, request: addCall() },
   memory: { title: 'memory store', command: collet('memory'), request: addCall() },
   sqlite: { title: 'SQLite', command: collet('sqlite'), request: addCall() },
+  'no auth': {
+    title: 'memory store, no auth',
+    command: withAuth('none'),
+    request: addCall(),
+    access: 'open',
+  },
+  'stored key': {
+    title: 'memory store, key of the store',
+    command: withAuth('stored-key'),
+    request: addCall(),
+    access: 'own',
+  },
+  jwt: { title: 'memory store, JWT', command: withAuth('jwt'), request: addCall(), access: 'own' },
   keyed: {
     title: 'SQLite, call ids',
     command: collet('sqlite'),

@@ -133,6 +133,20 @@ export const ROWS = {
     atMost: 1.25,
   },
   followers: { kind: 'followers', title: '1 000 SSE readers of one run, 100 calls in it; events/s, lag' },
+  'auth-key': {
+    kind: 'ratio',
+    title: 'memory store, API key of the store checked, against no auth',
+    contender: 'stored key',
+    against: 'no auth',
+    atLeast: 0.95,
+  },
+  'auth-jwt': {
+    kind: 'ratio',
+    title: 'memory store, JWT checked, against no auth',
+    contender: 'jwt',
+    against: 'no auth',
+    atLeast: 0.95,
+  },
   keyed: {
     kind: 'ratio',
     title: 'SQLite, every call with its own call id, against bare',

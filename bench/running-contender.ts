@@ -1,3 +1,4 @@
+import type { BenchRequest } from './bench-request.ts'
 import { type BenchServer, startBenchServer } from './bench-server.ts'
 import type { Contender } from './contenders.ts'
 import { applyLoad, type LoadSlice } from './load.ts'
@@ -16,18 +17,29 @@ export async function startContender(
   nodeOptions: readonly string[] = [],
 ): Promise<RunningContender> {
   const server = await startBenchServer(contender.command, nodeOptions)
+  let credentialed: Contender
   try {
-    await expectSum(contender, server)
+    credentialed = { ...contender, request: await withCredential(contender, server) }
+    await expectSum(credentialed, server)
   } catch (error) {
     await server.stop()
     throw error
   }
-  const request = new RequestBytes(contender.request, server.port)
+  const request = new RequestBytes(credentialed.request, server.port)
   const { connections = USUAL_CONNECTIONS } = contender
   return {
     load: (durationMs) => applyLoad({ server, request, connections, durationMs, expectedStatus: 200 }),
     stop: () => server.stop(),
   }
+}
+
+/** The request with what lets it in at this server. */
+async function withCredential(contender: Contender, server: BenchServer): Promise<BenchRequest> {
+  const { request, access } = contender
+  if (access === undefined) return request
+  const { 'x-api-key': _, ...anonymous } = request.headers
+  if (access === 'open') return { ...request, headers: anonymous }
+  return { ...request, headers: { ...anonymous, authorization: `Bearer ${await server.credential()}` } }
 }
 
 /** A fast wrong answer is worth nothing: 2 + 3 must come back, and nothing without the API key. */
@@ -40,6 +52,7 @@ async function expectSum(contender: Contender, server: BenchServer): Promise<voi
   if (reply.status !== 200 || !isJson || !/"(?:value|text|result)":"?5\b/.test(text)) {
     throw new Error(`${contender.title}: expected the sum 5 as JSON, got status ${reply.status}: ${text}`)
   }
+  if (contender.access === 'open') return
   const { 'x-api-key': _, authorization: __, ...anonymous } = headers
   const refused = await fetch(url, { method, headers: anonymous, body: JSON.stringify(body) })
   await refused.arrayBuffer()

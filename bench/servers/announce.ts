@@ -3,10 +3,10 @@ import { setImmediate } from 'node:timers/promises'
 const COLLECTIONS = 4
 
 /** What the parent may ask over the channel between them. */
-export type Question = 'cpu' | 'memory'
+export type Question = 'cpu' | 'memory' | 'credential'
 
 /** Tells the parent where the server listens and what it costs; ends when the parent says so or is gone. */
-export function announce(port: number, close: () => Promise<void> | void): void {
+export function announce(port: number, close: () => Promise<void> | void, credential = ''): void {
   const end = async (): Promise<void> => {
     await close()
     process.exit(0)
@@ -14,7 +14,8 @@ export function announce(port: number, close: () => Promise<void> | void): void 
   process.once('SIGTERM', end)
   process.once('disconnect', end)
   process.on('message', async (question) => {
-    process.send?.(question === 'memory' ? await reachableMemory() : process.cpuUsage())
+    if (question === 'credential') process.send?.({ credential })
+    else process.send?.(question === 'memory' ? await reachableMemory() : process.cpuUsage())
   })
   process.stdout.write(`ready ${port}\n`)
 }

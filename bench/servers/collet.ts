@@ -1,6 +1,7 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { SignJWT } from 'jose'
 import { z } from 'zod'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { tool } from '#core/define-tool'
@@ -18,10 +19,13 @@ const { values } = parseArgs({
     store: { type: 'string', default: 'memory' },
     tools: { type: 'string', default: '10' },
     principals: { type: 'string', default: '0' },
+    /** How callers are known: by a key of the configuration, of the store, by a token, or not at all. */
+    auth: { type: 'string', default: 'config' },
   },
 })
 
 const principals = Number(values.principals)
+const TOKEN_SECONDS = 3_600
 
 const input = z.object({
   a: z.number().describe('The first number.'),
@@ -75,6 +79,51 @@ function makeDataFolder(): string {
   return mkdtempSync(join(parent, 'bench-'))
 }
 
+function authOf(method: string): Settings['auth'] {
+  const closed = { apiKeys: [], jwt: undefined }
+  switch (method) {
+    case 'none':
+      return closed
+    case 'stored-key':
+      return { ...closed, required: true }
+    case 'jwt':
+      return {
+        ...closed,
+        jwt: {
+          secret: new Secret(API_KEY),
+          audiences: [],
+          maxLifetimeSeconds: TOKEN_SECONDS,
+          tenant: DEFAULT_TENANT,
+        },
+      }
+    default:
+      return {
+        ...closed,
+        apiKeys: [
+          { id: 'bench', key: new Secret(API_KEY), tenant: DEFAULT_TENANT, scopes: [] },
+          ...Array.from({ length: principals }, (_, place) => apiKey(place)),
+        ],
+      }
+  }
+}
+
+/** What a caller gets in with where the server itself has to make it. */
+async function makeCredential(method: string, url: string, startTokenFile: string): Promise<string> {
+  if (method === 'stored-key') {
+    const headers = {
+      authorization: `Bearer ${readFileSync(startTokenFile, 'utf8').trim()}`,
+      'content-type': 'application/json',
+    }
+    const body = JSON.stringify({ principal: 'bench' })
+    const reply = await fetch(`${url}/admin/keys`, { method: 'POST', headers, body })
+    return z.object({ key: z.string() }).parse(await reply.json()).key
+  }
+  return await new SignJWT({ iss: 'https://bench.test', sub: 'bench', scope: 'a:b c:d' })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime(`${TOKEN_SECONDS}s`)
+    .sign(new TextEncoder().encode(API_KEY))
+}
+
 const dataFolder = makeDataFolder()
 const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, place) => fillerTool(place))
 const settings: Settings = {
@@ -84,13 +133,7 @@ const settings: Settings = {
   store: values.store === 'memory' ? 'memory:' : `sqlite:${join(dataFolder, 'collet.db')}`,
   dataFolder,
   masterKey: undefined,
-  auth: {
-    apiKeys: [
-      { id: 'bench', key: new Secret(API_KEY), tenant: DEFAULT_TENANT, scopes: [] },
-      ...Array.from({ length: principals }, (_, place) => apiKey(place)),
-    ],
-    jwt: undefined,
-  },
+  auth: authOf(values.auth),
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
@@ -109,7 +152,12 @@ const settings: Settings = {
 }
 
 const server = await startServer(settings)
-announce(Number(new URL(server.url).port), async () => {
-  await server.close()
-  rmSync(dataFolder, { recursive: true, force: true })
-})
+const credential = await makeCredential(values.auth, server.url, server.startTokenFile)
+announce(
+  Number(new URL(server.url).port),
+  async () => {
+    await server.close()
+    rmSync(dataFolder, { recursive: true, force: true })
+  },
+  credential,
+)

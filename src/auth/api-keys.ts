@@ -1,30 +1,42 @@
-import { hash, timingSafeEqual } from 'node:crypto'
 import type { ApiKeySettings } from '#config/settings'
+import { principalIdOf } from '#core/journal/key-events'
+import type { Clock } from '#core/ports/clock'
 import type { Principal } from '#core/principal'
+import { grantedScopes, makePrincipal, NO_ROLES, type RoleTable } from '#core/roles'
+import { digestOfKey, isSame } from './key-text.ts'
 
 interface KnownKey {
-  readonly digest: Buffer
+  readonly digest: string
   readonly principal: Principal
+  readonly endsAtMs: number
 }
 
-/** The API keys of a server, looked up by digest. */
+/** The API keys of the configuration, looked up by digest. */
 export class ApiKeys {
   readonly #byDigest: ReadonlyMap<string, KnownKey>
+  readonly #clock: Pick<Clock, 'nowMs'>
   /**
    * Keys that have been good once, so never more than there are. Spares a digest per request and tells a guesser
    * nothing: a map compares texts only if their hashes, seeded at random, are equal.
    */
-  readonly #verified = new Map<string, Principal>()
+  readonly #verified = new Map<string, KnownKey>()
 
-  constructor(settings: readonly ApiKeySettings[]) {
+  constructor(
+    settings: readonly ApiKeySettings[],
+    clock: Pick<Clock, 'nowMs'> = { nowMs: Date.now },
+    roles: RoleTable = NO_ROLES,
+  ) {
+    this.#clock = clock
     const known = new Map<string, KnownKey>()
-    for (const { id, key, tenant, scopes } of settings) {
-      const digest = digestOf(key.reveal())
+    for (const entry of settings) {
+      const { id, key, tenant, tools } = entry
+      const digest = digestOfKey(key.reveal())
       if (known.has(digest)) {
         throw new Error(`auth.apiKeys: the key of "${id}" is used twice; give each entry a key of its own.`)
       }
-      const principal = Object.freeze({ id: `key:${id}`, tenant, scopes: Object.freeze([...scopes]) })
-      known.set(digest, { digest: Buffer.from(digest), principal })
+      const scopes = grantedScopes(roles, { scopes: entry.scopes, roles: entry.roles ?? [] })
+      const principal = makePrincipal({ id: principalIdOf(id), tenant, scopes, tools })
+      known.set(digest, { digest, principal, endsAtMs: entry.expiresAtMs ?? Number.POSITIVE_INFINITY })
     }
     this.#byDigest = known
   }
@@ -36,15 +48,15 @@ export class ApiKeys {
   /** Compared in constant time, so that timing tells nothing about a key (OTC-100). */
   find(presented: string): Principal | undefined {
     const verified = this.#verified.get(presented)
-    if (verified !== undefined) return verified
-    const digest = digestOf(presented)
+    if (verified !== undefined) return this.#whileGood(verified)
+    const digest = digestOfKey(presented)
     const known = this.#byDigest.get(digest)
-    if (known === undefined || !timingSafeEqual(Buffer.from(digest), known.digest)) return undefined
-    this.#verified.set(presented, known.principal)
-    return known.principal
+    if (known === undefined || !isSame(digest, known.digest)) return undefined
+    this.#verified.set(presented, known)
+    return this.#whileGood(known)
   }
-}
 
-function digestOf(key: string): string {
-  return hash('sha256', key)
+  #whileGood({ principal, endsAtMs }: KnownKey): Principal | undefined {
+    return endsAtMs === Number.POSITIVE_INFINITY || this.#clock.nowMs() < endsAtMs ? principal : undefined
+  }
 }

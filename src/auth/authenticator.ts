@@ -1,68 +1,141 @@
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import type { Clock } from '#core/ports/clock'
+import type { KeyStore } from '#core/ports/key-store'
+import { type Logger, SILENT_LOGGER } from '#core/ports/logger'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, type Principal } from '#core/principal'
+import { NO_ROLES } from '#core/roles'
 import { ApiKeys } from './api-keys.ts'
 import { readBearer } from './bearer.ts'
 import { JwtVerifier } from './jwt.ts'
+import { KEY_PREFIX } from './key-text.ts'
+import { OidcIssuer } from './oidc-issuer.ts'
+import { StoredKeys } from './stored-keys.ts'
+import { Tokens } from './tokens.ts'
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
 
 export interface Authenticator {
-  /** False when the server knows no credential at all: every caller is then `anonymous` (OTC-98). */
+  /** False while the server knows no credential at all: every caller is then `anonymous` (OTC-98). */
   readonly isConfigured: boolean
-  /** Who calls; throws `unauthenticated`. */
+  /** Who calls; throws `unauthenticated`, or `not_ready` when that cannot be found out. */
   authenticate(headers: RequestHeaders): MaybePromise<Principal>
+  /** Makes `isConfigured` true of now. */
+  refresh(): MaybePromise<void>
+  /** Writes down what is still to be written. */
+  close(): Promise<void>
+}
+
+/** What lies outside: the store's keys, and the way to issuers. */
+export interface AuthenticatorParts {
+  readonly store?: { readonly keys: KeyStore; digest(text: string): string }
+  readonly fetch?: typeof fetch
+  readonly log?: Logger
 }
 
 /** OXP's, OTC's and the first draft's spelling (C-25). */
 const KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
 
-export function createAuthenticator(settings: Settings['auth'], clock: Clock): Authenticator {
-  const keys = new ApiKeys(settings.apiKeys)
-  const jwt = settings.jwt === undefined ? undefined : new JwtVerifier(settings.jwt, clock)
-  if (keys.size === 0 && jwt === undefined) return { isConfigured: false, authenticate: () => ANONYMOUS }
-  const expected = describeMethods(keys.size > 0, jwt !== undefined)
+export function createAuthenticator(
+  settings: Settings['auth'],
+  clock: Clock,
+  parts: AuthenticatorParts = {},
+): Authenticator {
+  const { store, log = SILENT_LOGGER } = parts
+  const roles = settings.roles ?? NO_ROLES
+  const keys = new ApiKeys(settings.apiKeys, clock, roles)
+  const stored =
+    store === undefined
+      ? undefined
+      : new StoredKeys({ keys: store.keys, digest: (text) => store.digest(text), roles, clock, log })
+  const tokens = createTokens(settings, clock, parts)
+  const isClosed = settings.required === true || keys.size > 0 || tokens !== undefined
+  const isConfigured = (): boolean => isClosed || stored?.hasAny === true
+  const expected = describeMethods(keys.size > 0 || stored !== undefined, tokens !== undefined)
+
+  const findKey = (presented: string): MaybePromise<Principal | undefined> => {
+    if (stored === undefined || !presented.startsWith(KEY_PREFIX)) return keys.find(presented)
+    return andThen(stored.find(presented), (found) => found ?? keys.find(presented))
+  }
 
   /** The principal of the key headers: all that are present must be valid and mean the same caller (T-28). */
-  const authenticateByKeyHeader = (headers: RequestHeaders): Principal | undefined => {
-    let principal: Principal | undefined
+  const byKeyHeaders = (headers: RequestHeaders): MaybePromise<Principal | undefined> => {
+    let caller: MaybePromise<Principal | undefined>
     for (const name of KEY_HEADERS) {
       const presented = headers[name]
       if (presented === undefined) continue
-      const found = keys.find(presented)
-      if (found === undefined) throw fault('unauthenticated', `The API key is not valid here. ${expected}`)
-      if (principal !== undefined && principal.id !== found.id) {
-        throw fault('unauthenticated', `The request carries the keys of two callers. ${expected}`)
-      }
-      principal = found
+      caller = andThen(caller, (known) => andThen(findKey(presented), (found) => sameCaller(known, found)))
     }
-    return principal
+    return caller
   }
 
-  const authenticateByBearer = (authorization: string): MaybePromise<Principal> => {
+  const sameCaller = (known: Principal | undefined, found: Principal | undefined): Principal => {
+    if (found === undefined) throw fault('unauthenticated', `The API key is not valid here. ${expected}`)
+    if (known === undefined || (known.id === found.id && known.tenant === found.tenant)) return found
+    throw fault('unauthenticated', `The request carries the keys of two callers. ${expected}`)
+  }
+
+  const byBearer = (authorization: string): MaybePromise<Principal> => {
     const token = readBearer(authorization)
     if (token === undefined) {
       throw fault('unauthenticated', `The Authorization header is not a bearer credential. ${expected}`)
     }
-    const byKey = keys.find(token)
-    if (byKey !== undefined) return byKey
-    if (jwt === undefined) throw fault('unauthenticated', `The bearer API key is not valid here. ${expected}`)
-    return jwt.verify(token)
+    const remembered = tokens?.recall(token)
+    if (remembered !== undefined) return remembered
+    return andThen(findKey(token), (byKey) => byKey ?? byToken(token))
+  }
+
+  const byToken = (token: string): MaybePromise<Principal> => {
+    if (tokens !== undefined) return tokens.verify(token)
+    throw fault('unauthenticated', `The bearer API key is not valid here. ${expected}`)
+  }
+
+  /** Bearer first, then the key headers; whatever is present must be valid, nothing falls back (T-28). */
+  const check = (headers: RequestHeaders): MaybePromise<Principal> => {
+    if (!isConfigured()) return ANONYMOUS
+    return andThen(byKeyHeaders(headers), (byHeader) => {
+      const { authorization } = headers
+      if (authorization !== undefined) return byBearer(authorization)
+      if (byHeader !== undefined) return byHeader
+      throw fault('unauthenticated', `This server needs a credential. ${expected}`)
+    })
   }
 
   return {
-    isConfigured: true,
-    /** Bearer first, then the key headers; whatever is present must be valid, nothing falls back (T-28). */
+    get isConfigured() {
+      return isConfigured()
+    },
     authenticate(headers) {
-      const byHeader = authenticateByKeyHeader(headers)
-      const { authorization } = headers
-      if (authorization !== undefined) return authenticateByBearer(authorization)
-      if (byHeader !== undefined) return byHeader
-      throw fault('unauthenticated', `This server needs a credential. ${expected}`)
+      if (isClosed || stored === undefined) return check(headers)
+      return andThen(stored.refresh(), () => check(headers))
+    },
+    refresh: () => stored?.refresh(),
+    async close() {
+      await stored?.close()
     },
   }
+}
+
+/** Nearly every request is judged at once, and then needs no turn of the event loop. */
+function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
+  return value instanceof Promise ? value.then(next) : next(value)
+}
+
+function createTokens(
+  settings: Settings['auth'],
+  clock: Clock,
+  { fetch: send = fetch, log = SILENT_LOGGER }: AuthenticatorParts,
+): Tokens | undefined {
+  const { jwt, issuers = [], roles = NO_ROLES } = settings
+  if (jwt === undefined && issuers.length === 0) return undefined
+  return new Tokens({
+    jwt: jwt === undefined ? undefined : new JwtVerifier(jwt, clock),
+    issuers: new Map(
+      issuers.map((issuer) => [issuer.issuer, new OidcIssuer(issuer, { roles, fetch: send, clock, log })]),
+    ),
+    clock,
+  })
 }
 
 function describeMethods(byKey: boolean, byJwt: boolean): string {

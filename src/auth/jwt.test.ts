@@ -2,6 +2,7 @@ import { SignJWT, UnsecuredJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
 import { JwtVerifier } from './jwt.ts'
+import { Tokens } from './tokens.ts'
 
 const SECRET = 'test-secret'
 const NOW_MS = 1_800_000_000_000
@@ -13,14 +14,14 @@ class MovedClock {
   monotonicMs = () => this.ms
 }
 
-function verifier(clock = new MovedClock(), maxLifetimeSeconds = 900): JwtVerifier {
+function verifier(clock = new MovedClock(), maxLifetimeSeconds = 900): Tokens {
   const settings = {
     secret: new Secret(SECRET),
     audiences: ['otcserver'],
     maxLifetimeSeconds,
     tenant: 'acme',
   }
-  return new JwtVerifier(settings, clock)
+  return new Tokens({ jwt: new JwtVerifier(settings, clock), issuers: new Map(), clock })
 }
 
 const sign = (claims: object, options: { alg?: string; secret?: string } = {}) =>

@@ -5,7 +5,7 @@ const FEWEST_DISTINCT = 12
 
 /** What is configured to know callers by; nobody's principal or scopes matter here. */
 export interface Credentials {
-  readonly apiKeys: readonly Pick<ApiKeySettings, 'id' | 'key'>[]
+  readonly apiKeys: readonly Pick<ApiKeySettings, 'id' | 'key' | 'tools'>[]
   readonly jwt?: Pick<JwtSettings, 'secret'> | undefined
 }
 

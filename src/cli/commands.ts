@@ -7,7 +7,11 @@ import { doctor } from '#cli/commands/doctor'
 import { journal } from '#cli/commands/journal'
 import { journalHeads } from '#cli/commands/journal-heads'
 import { journalVerify } from '#cli/commands/journal-verify'
+import { keysCreate } from '#cli/commands/keys-create'
 import { keysGenerate } from '#cli/commands/keys-generate'
+import { keysList } from '#cli/commands/keys-list'
+import { keysRevoke } from '#cli/commands/keys-revoke'
+import { keysRotate } from '#cli/commands/keys-rotate'
 import { opentoolExport } from '#cli/commands/opentool-export'
 import { opentoolStart } from '#cli/commands/opentool-start'
 import { opentoolValidate } from '#cli/commands/opentool-validate'
@@ -32,6 +36,10 @@ export const COMMANDS: readonly Command[] = [
   opentoolExport,
   backup,
   doctor,
+  keysCreate,
+  keysRotate,
+  keysList,
+  keysRevoke,
   keysGenerate,
   version,
 ]

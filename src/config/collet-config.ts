@@ -1,5 +1,6 @@
 import type { DefinedTool } from '#core/define-tool'
 import type { Hooks } from '#core/ports/hooks'
+import type { IssuerAlgorithm } from './settings.ts'
 
 export interface ApiKeyConfig {
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
@@ -10,6 +11,38 @@ export interface ApiKeyConfig {
   readonly tenant?: string
   /** What the key may do. Absent = nothing beyond tools that ask for no scope. */
   readonly scopes?: readonly string[]
+  /** Names in `auth.roles`, whose scopes the key holds too. */
+  readonly roles?: readonly string[]
+  /** Catalog ids, such as `openwop:Mail.Send`: the key sees these tools and no others. Absent = all its scopes open. */
+  readonly tools?: readonly string[]
+  /** ISO 8601 with a zone, such as `2027-01-31T00:00:00Z`: from then on the key is not valid. */
+  readonly expiresAt?: string
+  /** What the key is for, in your words. */
+  readonly label?: string
+}
+
+/** A claim of a token: its name, or the path to it. */
+export type ClaimPath = string | readonly string[]
+
+export interface IssuerConfig {
+  /** Exactly as in the `iss` of its tokens: https, or http on loopback. */
+  readonly issuer: string
+  /** What its tokens for this server have in `aud`. */
+  readonly audience: string | readonly string[]
+  /** Where its keys are, if it has no discovery document. */
+  readonly jwksUri?: string
+  readonly claims?: {
+    /** Required of every token once it is set. Default: the tenant is `tenant`. */
+    readonly tenant?: ClaimPath
+    /** Default `scope`. */
+    readonly scopes?: ClaimPath
+    /** Default: tokens bring no roles. */
+    readonly roles?: ClaimPath
+  }
+  /** Default `default`. */
+  readonly tenant?: string
+  /** Default: every one that is not symmetric. */
+  readonly algorithms?: readonly IssuerAlgorithm[]
 }
 
 export interface JwtConfig {
@@ -40,6 +73,10 @@ export interface ColletConfig {
     readonly bodyLimitBytes?: number
     /** Origins of web pages that may call the server. Default none. */
     readonly allowedOrigins?: readonly string[]
+    /** Serve `/metrics` on this port too, where it needs no credential. Default none. */
+    readonly metricsPort?: number
+    /** Address of that listener. Default `127.0.0.1`. */
+    readonly metricsHost?: string
   }
   /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
   readonly store?: string
@@ -47,6 +84,12 @@ export interface ColletConfig {
   readonly auth?: {
     readonly apiKeys?: readonly ApiKeyConfig[]
     readonly jwt?: JwtConfig
+    /** OpenID Connect issuers whose access tokens are taken. */
+    readonly issuers?: readonly IssuerConfig[]
+    /** Scopes by role. A role that is not here grants nothing. */
+    readonly roles?: { readonly [role: string]: readonly string[] }
+    /** Refuse callers without a credential, also before `collet keys create` made the first key. Default false. */
+    readonly required?: boolean
   }
   readonly calls?: {
     /** How long results are kept. Default 24. */

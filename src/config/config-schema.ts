@@ -5,6 +5,7 @@ import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
 import { parseAllowEntry } from '#egress/allow-entry'
 import { EGRESS_LIMITS } from '#egress/egress-policy'
+import { ISSUER_ALGORITHMS } from './settings.ts'
 import { parseStoreUrl } from './store-url.ts'
 
 /** Longest delay a Node timer can hold. */
@@ -16,8 +17,10 @@ export const LINE = '\n'
 
 const HOME_OF: ReadonlyMap<string, string> = new Map(
   [
-    ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins'].map((key) => `server.${key}`),
-    ...['apiKeys', 'jwt'].map((key) => `auth.${key}`),
+    ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins', 'metricsPort'].map(
+      (key) => `server.${key}`,
+    ),
+    ...['apiKeys', 'jwt', 'issuers', 'roles'].map((key) => `auth.${key}`),
     ...['retentionHours', 'defaultTimeoutMs', 'maxResultBytes'].map((key) => `calls.${key}`),
     'journal.retentionDays',
     ...['allow', 'maxResponseBytes', 'maxRedirects'].map((key) => `egress.${key}`),
@@ -72,12 +75,12 @@ const STORE = TEXT.superRefine((text, context) => {
   if (url.kind === 'invalid') context.addIssue(url.problem)
 })
 
-const SCOPE = z.string().regex(/^[^\s:]+(:[^\s:]+)*$/, {
+export const SCOPE = z.string().regex(/^[^\s:]+(:[^\s:]+)*$/, {
   error: 'expected segments joined by ":", for example "mail:read" or "mail:*".',
 })
 
 /** Principal names travel in logs and digests, so they are plain. */
-const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
+export const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
   error: 'expected 1 to 128 letters, digits, ".", "_", "@" or "-", beginning with a letter or digit.',
 })
 
@@ -88,6 +91,15 @@ const API_KEY = closed({
   }),
   tenant: NAME.default(DEFAULT_TENANT),
   scopes: z.array(SCOPE).default([]),
+  roles: z.array(NAME).default([]),
+  tools: z.array(TEXT).optional(),
+  expiresAt: z.iso
+    .datetime({
+      offset: true,
+      error: 'expected a moment with a zone, for example "2027-01-31T00:00:00Z".',
+    })
+    .optional(),
+  label: TEXT.max(200).optional(),
 })
 
 const API_KEYS = z
@@ -105,7 +117,15 @@ const API_KEYS = z
         })
     }
   })
-  .transform((entries) => entries.map(({ key, ...entry }) => ({ ...entry, key: new Secret(key) })))
+  .transform((entries) =>
+    entries.map(({ key, expiresAt, ...entry }) => ({
+      ...entry,
+      tools: entry.tools,
+      label: entry.label,
+      key: new Secret(key),
+      expiresAtMs: expiresAt === undefined ? undefined : Date.parse(expiresAt),
+    })),
+  )
 
 const JWT = closed({
   secret: TEXT.transform((text) => new Secret(text)),
@@ -116,6 +136,58 @@ const JWT = closed({
 const ALLOW_ENTRY = TEXT.superRefine((text, context) => {
   const parsed = parseAllowEntry(text)
   if (!parsed.ok) context.addIssue(parsed.problem)
+})
+
+/** A member name, or the path of one. */
+const CLAIM = z.union([TEXT.transform((name) => [name]), z.array(TEXT).min(1)])
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** Keys in the clear could be anybody's, except on this machine. */
+const ISSUER_URL = TEXT.refine(
+  (text) => {
+    const url = URL.parse(text)
+    if (url === null || url.search !== '' || url.hash !== '' || url.username !== '') return false
+    return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
+  },
+  { error: 'expected an https URL without query, for example "https://login.example.com".' },
+)
+
+const ISSUER = closed({
+  issuer: ISSUER_URL,
+  audience: z.union([TEXT.transform((audience) => [audience]), z.array(TEXT).min(1)]),
+  jwksUri: ISSUER_URL.optional(),
+  claims: closed({ tenant: CLAIM.optional(), scopes: CLAIM.optional(), roles: CLAIM.optional() }).prefault(
+    {},
+  ),
+  tenant: NAME.default(DEFAULT_TENANT),
+  algorithms: z.array(z.enum(ISSUER_ALGORITHMS)).min(1).optional(),
+}).transform(({ audience, claims, ...issuer }) => ({
+  ...issuer,
+  audiences: audience,
+  jwksUri: issuer.jwksUri,
+  algorithms: issuer.algorithms,
+  claims: { tenant: claims.tenant, scopes: claims.scopes, roles: claims.roles },
+}))
+
+const AUTH = closed({
+  apiKeys: API_KEYS.prefault([]),
+  jwt: JWT.optional(),
+  issuers: z.array(ISSUER).prefault([]),
+  roles: z.record(NAME, z.array(SCOPE)).default({}),
+  required: z.boolean().default(false),
+}).superRefine(({ apiKeys, issuers, roles }, context) => {
+  for (const [index, { roles: held }] of apiKeys.entries()) {
+    for (const role of held.filter((name) => !Object.hasOwn(roles, name))) {
+      const message = `there is no role "${role}" in auth.roles.${didYouMean(role, Object.keys(roles))}`
+      context.addIssue({ code: 'custom', path: ['apiKeys', index, 'roles'], message })
+    }
+  }
+  for (const [index, { issuer }] of issuers.entries()) {
+    if (issuers.findIndex((other) => other.issuer === issuer) === index) continue
+    const message = 'is listed twice; give one entry all its audiences.'
+    context.addIssue({ code: 'custom', path: ['issuers', index, 'issuer'], message })
+  }
 })
 
 /** A function can only be seen to be one; its type is the config's. */
@@ -139,9 +211,11 @@ export const CONFIG_SCHEMA = closed({
     publicUrl: HTTP_URL.optional(),
     bodyLimitBytes: WHOLE.min(1024).default(MIB),
     allowedOrigins: z.array(ORIGIN).default([]),
+    metricsPort: WHOLE.min(0).max(65_535).optional(),
+    metricsHost: TEXT.optional(),
   }).prefault({}),
   store: STORE.default('sqlite:.collet/collet.db'),
-  auth: closed({ apiKeys: API_KEYS.prefault([]), jwt: JWT.optional() }).prefault({}),
+  auth: AUTH.prefault({}),
   calls: closed({
     retentionHours: WHOLE.min(1).default(24),
     defaultTimeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(60_000),

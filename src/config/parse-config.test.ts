@@ -24,7 +24,7 @@ describe('parseConfig', () => {
       toolkits: {},
       server: { host: '127.0.0.1', port: 4100, bodyLimitBytes: 1_048_576, allowedOrigins: [] },
       store: 'sqlite:.collet/collet.db',
-      auth: { apiKeys: [] },
+      auth: { apiKeys: [], issuers: [], roles: {}, required: false },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
       egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
@@ -48,11 +48,36 @@ describe('parseConfig', () => {
         publicUrl: 'https://tools.example.com/',
         bodyLimitBytes: 2048,
         allowedOrigins: ['https://app.example.com'],
+        metricsPort: 9_100,
+        metricsHost: '0.0.0.0',
       },
       store: 'memory:',
       auth: {
-        apiKeys: [{ id: 'alice', key: 'k-alice', tenant: 'acme', scopes: ['mail:*'] }],
+        apiKeys: [
+          {
+            id: 'alice',
+            key: 'k-alice',
+            tenant: 'acme',
+            scopes: ['mail:*'],
+            roles: ['viewer'],
+            tools: ['openwop:Mail.Send'],
+            expiresAt: '2027-01-31T00:00:00Z',
+            label: 'laptop',
+          },
+        ],
         jwt: { secret: 'shared', audiences: ['otcserver'], maxLifetimeSeconds: 60 },
+        issuers: [
+          {
+            issuer: 'https://login.example.com',
+            audience: 'https://tools.example.com',
+            jwksUri: 'https://login.example.com/keys',
+            claims: { tenant: 'org', scopes: ['scp'], roles: ['realm_access', 'roles'] },
+            tenant: 'acme',
+            algorithms: ['RS256'],
+          },
+        ],
+        roles: { viewer: ['fs:*:read'] },
+        required: true,
       },
       calls: { retentionHours: 1, defaultTimeoutMs: 10, maxResultBytes: 4096 },
       journal: { retentionDays: 1 },
@@ -211,5 +236,43 @@ describe('parseConfig', () => {
   it('refuses anything but an object', () => {
     expect(problemsOf([])).toEqual([': expected an object, got a list.'])
     expect(problemsOf(null)).toEqual([': expected an object, got null.'])
+  })
+
+  it('OWP-57, OWP-60: reads what a key may do, and refuses a role that is not there', () => {
+    const key = { id: 'ci', key: 'k', tools: [], expiresAt: '2027-01-31T00:00:00+01:00' }
+    const { apiKeys } = parseConfig({ auth: { apiKeys: [key] } }, FILE).auth
+    expect(apiKeys).toMatchObject([{ tools: [], expiresAtMs: Date.UTC(2027, 0, 30, 23), roles: [] }])
+    expect(
+      problemsOf({ auth: { apiKeys: [{ id: 'ci', key: 'k', roles: ['viewr'] }], roles: { viewer: [] } } }),
+    ).toEqual(['auth.apiKeys[0].roles: there is no role "viewr" in auth.roles. Did you mean "viewer"?'])
+    expect(problemsOf({ auth: { apiKeys: [{ id: 'ci', key: 'k', expiresAt: 'soon' }] } })).toEqual([
+      'auth.apiKeys[0].expiresAt: expected a moment with a zone, for example "2027-01-31T00:00:00Z".',
+    ])
+  })
+
+  it('takes issuers over TLS, or on this machine, each once and with an audience', () => {
+    const issuer = (url: string, more: object = {}) => ({ issuer: url, audience: 'x', ...more })
+    const of = (...issuers: object[]) => problemsOf({ auth: { issuers } })
+    expect(
+      of(issuer('https://a.test'), issuer('http://127.0.0.1:4000'), issuer('http://localhost:4000/x')),
+    ).toEqual([])
+    for (const url of [
+      'http://a.test',
+      'ftp://a.test',
+      'a.test',
+      'https://a.test?x',
+      'https://u:p@a.test',
+      'http://127.0.0.1.evil.test',
+    ]) {
+      expect(of(issuer(url))).toEqual([
+        expect.stringMatching(/^auth\.issuers\[0\]\.issuer: expected an https URL/),
+      ])
+    }
+    expect(of(issuer('https://a.test', { jwksUri: 'http://a.test/keys' }))).toHaveLength(1)
+    expect(of(issuer('https://a.test', { algorithms: ['HS256'] }))).toHaveLength(1)
+    expect(of(issuer('https://a.test', { algorithms: ['none'] }))).toHaveLength(1)
+    expect(of({ issuer: 'https://a.test' })).toHaveLength(1)
+    expect(of(issuer('https://a.test', { audience: [] }))).toHaveLength(1)
+    expect(of(issuer('https://a.test'), issuer('https://a.test'))).toEqual([expect.stringMatching(/twice/)])
   })
 })

@@ -1,6 +1,24 @@
 import type { Hooks } from '#core/ports/hooks'
+import type { RoleTable } from '#core/roles'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+
+/** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
+export const ISSUER_ALGORITHMS = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+] as const
+
+export type IssuerAlgorithm = (typeof ISSUER_ALGORITHMS)[number]
 
 export interface ApiKeySettings {
   /** Principal `key:<id>`. Several entries may share an id: a rotated key of the same principal. */
@@ -8,6 +26,35 @@ export interface ApiKeySettings {
   readonly key: Secret
   readonly tenant: string
   readonly scopes: readonly string[]
+  /** Names in `auth.roles`. */
+  readonly roles?: readonly string[]
+  /** Allow-list of catalog ids; absent = every tool the scopes open (OWP-57). */
+  readonly tools?: readonly string[] | undefined
+  readonly expiresAtMs?: number | undefined
+  /** For people. */
+  readonly label?: string | undefined
+}
+
+/** An OpenID Connect issuer whose access tokens are taken. */
+export interface IssuerSettings {
+  /** Exactly as in the `iss` of its tokens. */
+  readonly issuer: string
+  /** One of them must be in `aud`. */
+  readonly audiences: readonly string[]
+  /** `undefined` = found by discovery. */
+  readonly jwksUri: string | undefined
+  /** Where in a token what is; each a path of member names. */
+  readonly claims: {
+    /** `undefined` = the tenant is `tenant`, whatever the token says. */
+    readonly tenant: readonly string[] | undefined
+    /** `undefined` = `scope`. */
+    readonly scopes: readonly string[] | undefined
+    /** `undefined` = tokens bring no roles. */
+    readonly roles: readonly string[] | undefined
+  }
+  readonly tenant: string
+  /** `undefined` = every one that is not symmetric. */
+  readonly algorithms: readonly IssuerAlgorithm[] | undefined
 }
 
 export interface JwtSettings {
@@ -31,6 +78,10 @@ export interface Settings {
     readonly bodyLimitBytes: number
     /** Further `Origin` values that may call us (no CORS otherwise). */
     readonly allowedOrigins: readonly string[]
+    /** A listener of its own for `/metrics`, without credentials; `undefined` = none. */
+    readonly metricsPort?: number | undefined
+    /** What that listener is bound to; default 127.0.0.1. */
+    readonly metricsHost?: string | undefined
   }
   /** `sqlite:PATH` (absolute) or `memory:`. */
   readonly store: string
@@ -41,6 +92,11 @@ export interface Settings {
   readonly auth: {
     readonly apiKeys: readonly ApiKeySettings[]
     readonly jwt: JwtSettings | undefined
+    readonly issuers?: readonly IssuerSettings[]
+    /** Scopes by role. */
+    readonly roles?: RoleTable
+    /** Nobody without a credential, also before there is any. */
+    readonly required?: boolean
   }
   readonly calls: {
     readonly retentionHours: number

@@ -38,6 +38,8 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       host: flags.host ?? config.server.host,
       port: flags.port ?? config.server.port,
       publicUrl: config.server.publicUrl,
+      metricsPort: config.server.metricsPort,
+      metricsHost: config.server.metricsHost,
     },
     store,
     dataFolder,
@@ -45,6 +47,9 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     auth: {
       apiKeys: config.auth.apiKeys,
       jwt: jwt === undefined ? undefined : { ...jwt, tenant: DEFAULT_TENANT },
+      issuers: config.auth.issuers,
+      roles: new Map(Object.entries(config.auth.roles)),
+      required: config.auth.required,
     },
     calls: config.calls,
     journal: config.journal,

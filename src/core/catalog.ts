@@ -1,44 +1,56 @@
 import type { Tool } from './tool.ts'
-import { LATEST, plainVersion, type ToolRef } from './tool-id.ts'
+import { LATEST, type ToolRef } from './tool-id.ts'
+import type { ToolIndex } from './tool-index.ts'
 
-/** The tools one principal may see, frozen. Everything it asks is answered from here (rule 2). */
+/** Which tools of an index are seen: one byte a tool, or all of them. */
+export type Visibility = Uint8Array | 'all'
+
+/**
+ * The tools one principal may see, frozen. Everything it asks is answered from here (rule 2). A view of the index, so
+ * that a catalog nobody lists costs a byte a tool.
+ */
 export class Catalog {
-  /** In registration order, every version (T-22). */
-  readonly tools: readonly Tool[]
-  readonly #byId: ReadonlyMap<string, Tool>
-  /** By base name and plain version, as requests are read. */
-  readonly #byRef: ReadonlyMap<string, Tool>
-  readonly #latest: ReadonlyMap<string, Tool>
+  readonly #index: ToolIndex
+  readonly #visible: Visibility
+  #onListed: (() => void) | undefined
+  #tools: readonly Tool[] | undefined
+  #bases: readonly string[] | undefined
+  #latest: readonly Tool[] | undefined
   #byCatalogId: ReadonlyMap<string, Tool> | undefined
-  readonly #versions: ReadonlyMap<string, readonly Tool[]>
 
-  /** `byAge` holds the versions of each base name, oldest first. */
-  constructor(tools: readonly Tool[], byAge: ReadonlyMap<string, readonly Tool[]>) {
-    this.tools = tools
-    this.#byId = new Map(tools.map((tool) => [tool.id, tool]))
-    this.#byRef = new Map(
-      tools.map((tool) => [`${tool.parts.base}@${plainVersion(tool.parts.version)}`, tool]),
-    )
-    this.#versions = byAge
-    this.#latest = new Map(
-      [...byAge].flatMap(([base, versions]) => {
-        const newest = versions.at(-1)
-        return newest === undefined ? [] : [[base, newest] as const]
-      }),
-    )
+  /** `onListed` hears once that the catalog now holds lists of its own. */
+  constructor(index: ToolIndex, visible: Visibility = 'all', onListed?: () => void) {
+    this.#index = index
+    this.#visible = visible
+    this.#onListed = onListed
+  }
+
+  /** In registration order, every version (T-22). */
+  get tools(): readonly Tool[] {
+    this.#noteListed()
+    this.#tools ??= Object.freeze(this.#index.tools.filter((_, place) => this.#sees(place)))
+    return this.#tools
   }
 
   resolve(ref: ToolRef): Tool | undefined {
-    return ref.version === LATEST ? this.#latest.get(ref.base) : this.#byRef.get(`${ref.base}@${ref.version}`)
+    return ref.version === LATEST
+      ? this.#newestOf(ref.base)
+      : this.#at(this.#index.placeOfRef(ref.base, ref.version))
   }
 
   get(id: string): Tool | undefined {
-    return this.#byId.get(id)
+    return this.#at(this.#index.placeOfId(id))
   }
 
   /** Newest version of each tool, in registration order of the base names. */
   latest(): readonly Tool[] {
-    return [...this.#latest.values()]
+    this.#latest ??= Object.freeze(
+      this.bases().flatMap((base) => {
+        const newest = this.#newestOf(base)
+        return newest === undefined ? [] : [newest]
+      }),
+    )
+    return this.#latest
   }
 
   /** Newest version of the tool with this catalog id. */
@@ -47,11 +59,32 @@ export class Catalog {
     return this.#byCatalogId.get(catalogId)
   }
 
+  /** Oldest first. */
   versionsOf(base: string): readonly Tool[] {
-    return this.#versions.get(base) ?? []
+    return this.#index.versionsOf(base).flatMap((place) => this.#at(place) ?? [])
   }
 
-  bases(): IterableIterator<string> {
-    return this.#versions.keys()
+  bases(): readonly string[] {
+    this.#bases ??= Object.freeze([...new Set(this.tools.map(({ parts }) => parts.base))])
+    return this.#bases
+  }
+
+  #newestOf(base: string): Tool | undefined {
+    const place = this.#index.versionsOf(base).findLast((version) => this.#sees(version))
+    return this.#at(place)
+  }
+
+  #at(place: number | undefined): Tool | undefined {
+    return place !== undefined && this.#sees(place) ? this.#index.tools[place] : undefined
+  }
+
+  #sees(place: number): boolean {
+    return this.#visible === 'all' || this.#visible[place] === 1
+  }
+
+  #noteListed(): void {
+    const tell = this.#onListed
+    this.#onListed = undefined
+    tell?.()
   }
 }

@@ -1,23 +1,36 @@
+import { hash } from 'node:crypto'
 import { Catalog } from './catalog.ts'
 import type { Principal } from './principal.ts'
 import { coversScope } from './scopes.ts'
 import type { Tool } from './tool.ts'
-import { compareVersions } from './tool-id.ts'
+import { ToolIndex } from './tool-index.ts'
 
 const MOST_CATALOGS = 1_000
+/** Tools in the lists of all catalogs together: what is made of those lists lives and dies with them. */
+const MOST_LISTED = 200_000
+
+interface KnownCatalog {
+  readonly catalog: Catalog
+  readonly size: number
+  isListed: boolean
+}
 
 /** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
 export class Registry {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for dialects that publish them (C-11). */
   readonly toolkits: ReadonlyMap<string, string>
+  readonly #index: ToolIndex
   readonly #ids: ReadonlySet<string>
-  readonly #byScopes = new Map<string, Catalog>()
+  readonly #catalogs = new Map<string, KnownCatalog>()
+  readonly #keys = new WeakMap<Principal, string>()
   /** Distinct scopes any tool asks for: two principals that cover the same ones share a catalog. */
   readonly #asked: readonly string[]
+  #listed = 0
 
   constructor(tools: readonly Tool[], toolkits: ReadonlyMap<string, string> = new Map()) {
-    this.tools = Object.freeze([...tools])
+    this.#index = new ToolIndex(tools)
+    this.tools = this.#index.tools
     this.toolkits = toolkits
     this.#ids = new Set(tools.map((tool) => tool.id))
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
@@ -27,30 +40,63 @@ export class Registry {
     return this.#ids.has(id)
   }
 
-  /** Computed once per distinct set of covered scopes. */
+  /** Computed once per distinct set of covered scopes and allow-list, and once per principal which one that is. */
   catalogFor(principal: Principal): Catalog {
-    const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
-    // Unambiguous, because no scope holds a space (`check-policy.ts`).
-    const key = held.join(' ')
-    const known = this.#byScopes.get(key)
-    if (known !== undefined) return known
-    const catalog = this.#build(new Set(held))
-    if (this.#byScopes.size >= MOST_CATALOGS) this.#byScopes.clear()
-    this.#byScopes.set(key, catalog)
-    return catalog
+    const key = this.#keys.get(principal)
+    const known = key === undefined ? undefined : this.#catalogs.get(key)
+    return known?.catalog ?? this.#catalogOf(principal)
   }
 
-  #build(held: ReadonlySet<string>): Catalog {
-    const visible = this.tools.filter((tool) => tool.policy.scopes.every((scope) => held.has(scope)))
-    const byAge = new Map<string, Tool[]>()
-    for (const tool of visible) {
-      const versions = byAge.get(tool.parts.base)
-      if (versions === undefined) byAge.set(tool.parts.base, [tool])
-      else versions.push(tool)
+  #catalogOf(principal: Principal): Catalog {
+    const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
+    const allowed = principal.tools === undefined ? undefined : [...new Set(principal.tools)].sort()
+    const key = hash('sha256', JSON.stringify([held, allowed ?? null]))
+    this.#keys.set(principal, key)
+    const known = this.#catalogs.get(key)
+    if (known !== undefined) return known.catalog
+    const made = this.#build(key, new Set(held), allowed === undefined ? undefined : new Set(allowed))
+    this.#catalogs.set(key, made)
+    this.#makeRoom(key)
+    return made.catalog
+  }
+
+  #build(key: string, held: ReadonlySet<string>, allowed: ReadonlySet<string> | undefined): KnownCatalog {
+    const visible = new Uint8Array(this.tools.length)
+    let size = 0
+    for (const [place, { catalogId, policy }] of this.tools.entries()) {
+      if (allowed?.has(catalogId) === false || !policy.scopes.every((scope) => held.has(scope))) continue
+      visible[place] = 1
+      size += 1
     }
-    for (const versions of byAge.values()) {
-      versions.sort((left, right) => compareVersions(left.parts.version, right.parts.version))
+    const made: KnownCatalog = {
+      catalog: new Catalog(this.#index, visible, () => this.#noteListed(key, made)),
+      size,
+      isListed: false,
     }
-    return new Catalog(Object.freeze(visible), byAge)
+    return made
+  }
+
+  #noteListed(key: string, made: KnownCatalog): void {
+    if (this.#catalogs.get(key) !== made) return
+    made.isListed = true
+    this.#listed += made.size
+    this.#makeRoom(key)
+  }
+
+  /** Drops the oldest catalogs, first of all listed ones, but never the one in use. */
+  #makeRoom(inUse: string): void {
+    for (const [key, known] of this.#catalogs) {
+      if (this.#listed <= MOST_LISTED) break
+      if (known.isListed && key !== inUse) this.#drop(key, known)
+    }
+    for (const [key, known] of this.#catalogs) {
+      if (this.#catalogs.size <= MOST_CATALOGS) break
+      if (key !== inUse) this.#drop(key, known)
+    }
+  }
+
+  #drop(key: string, known: KnownCatalog): void {
+    this.#catalogs.delete(key)
+    if (known.isListed) this.#listed -= known.size
   }
 }

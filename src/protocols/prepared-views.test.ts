@@ -1,11 +1,12 @@
 import { describe, expect, it, vi } from 'vitest'
 import { Catalog } from '#core/catalog'
+import { ToolIndex } from '#core/tool-index'
 import { PreparedViews } from './prepared-views.ts'
 
 const MOST = 8
 
 function emptyCatalog(): Catalog {
-  return new Catalog([], new Map())
+  return new Catalog(new ToolIndex([]))
 }
 
 describe('PreparedViews', () => {

@@ -60,7 +60,7 @@ describe('checkExposure', () => {
     (host) => {
       expect(() => checkExposure(settingsOf(host, OPEN), false)).toThrow(StartRefused)
       expect(() => checkExposure(settingsOf(host, OPEN), false)).toThrow(
-        /auth\.apiKeys or auth\.jwt.*127\.0\.0\.1.*--allow-anonymous/,
+        /auth\.apiKeys, auth\.jwt or auth\.issuers.*127\.0\.0\.1.*--allow-anonymous/,
       )
     },
   )
@@ -78,6 +78,31 @@ describe('checkExposure', () => {
   it('OTC-97: a key or a JWT secret is enough to serve others', () => {
     expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong)), false)).toEqual([])
     expect(checkExposure(settingsOf('0.0.0.0', BY_JWT(strong)), false)).toEqual([])
+  })
+
+  it('OTC-97: so is an issuer, or the word that keys of the store are required', () => {
+    expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, required: true }), false)).toEqual([])
+    const claims = { tenant: undefined, scopes: undefined, roles: undefined }
+    const issuer = {
+      issuer: 'https://a.test',
+      audiences: ['x'],
+      jwksUri: undefined,
+      claims,
+      tenant: 'a',
+      algorithms: undefined,
+    }
+    expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, issuers: [issuer] }), false)).toEqual([])
+  })
+
+  it('OWP-57: names entries of an allow-list that no tool has', () => {
+    const apiKeys = BY_KEY(strong).apiKeys.map((entry) => ({
+      ...entry,
+      tools: ['openwop:Mail.Send', 'openwop:Gone'],
+    }))
+    const tools = [sampleTool('Mail.Send@1.0.0', () => null)]
+    expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, apiKeys }, tools), false)).toEqual([
+      expect.stringMatching(/no tool has: openwop:Gone\./),
+    ])
   })
 
   it.each([BY_KEY('k-alice'), BY_JWT('test-secret')])(

@@ -6,7 +6,7 @@ import { StartRefused } from './start-refused.ts'
 /** The part of the settings that says who could call what. */
 export interface Exposure {
   readonly tools: Settings['tools']
-  readonly auth: Credentials
+  readonly auth: Credentials & Pick<Settings['auth'], 'issuers' | 'required'>
   readonly server: Pick<Settings['server'], 'host'>
 }
 
@@ -16,9 +16,13 @@ export interface Exposure {
  */
 export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly string[] {
   const { auth, server } = settings
-  const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
+  const isOpen = !needsCredential(auth)
   const weak = findWeakCredentials(auth)
-  const warnings = [...(isOpen ? findUnreachableTools(settings) : []), ...findUnapprovableTools(settings)]
+  const warnings = [
+    ...(isOpen ? findUnreachableTools(settings) : []),
+    ...findUnapprovableTools(settings),
+    ...findUnknownTools(settings),
+  ]
   if (isLoopback(server.host)) return [...weak, ...warnings]
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
@@ -29,8 +33,21 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
     ]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys or auth.jwt (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
+    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys, auth.jwt or auth.issuers, set auth.required and make keys with collet keys create (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
+}
+
+/** Whether the configuration alone lets in nobody without a credential. */
+export function needsCredential({ apiKeys, jwt, issuers = [], required = false }: Exposure['auth']): boolean {
+  return required || apiKeys.length > 0 || jwt !== undefined || issuers.length > 0
+}
+
+/** OWP-57: an entry that names no tool opens nothing, which is hardly what was meant. */
+function findUnknownTools({ auth, tools }: Exposure): readonly string[] {
+  const known = new Set(tools.map(({ catalogId }) => catalogId))
+  const unknown = auth.apiKeys.flatMap((entry) => (entry.tools ?? []).filter((id) => !known.has(id)))
+  if (unknown.length === 0) return []
+  return [`auth.apiKeys[].tools names ids that no tool has: ${[...new Set(unknown)].join(', ')}.`]
 }
 
 function findUnreachableTools(settings: Exposure): readonly string[] {

@@ -33,6 +33,8 @@ export interface HttpServices {
   readonly spans: SpanExporter | undefined
   /** Throws a fault to turn a visitor away. */
   readonly admit: ((visitor: Visitor) => void) | undefined
+  /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
+  readonly challengeFor: ((path: string) => string) | undefined
   /** Whether replies ask clients to close their connection. */
   isClosing(): boolean
 }
@@ -82,18 +84,23 @@ export function checkVisitor(services: HttpServices, { raw, route }: Exchange): 
 /** Sends the reply, and tells metrics, log and trace. */
 export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
+  const sent = reply.status === 401 ? challenged(services, exchange, reply) : reply
   const added = ['traceparent', formatTraceparent(trace), 'x-content-type-options', 'nosniff']
-  if (reply.status === 401 && reply.headers['www-authenticate'] === undefined) {
-    added.push('www-authenticate', 'Bearer realm="collet"')
-  }
   if (services.frontDoor.hasCors)
     added.push(...corsHeaders(services.frontDoor.corsOrigin(raw.headers.origin)))
   if (services.isClosing()) added.push('connection', 'close')
-  writeReply(response, reply, added)?.catch((err: unknown) =>
+  writeReply(response, sent, added)?.catch((err: unknown) =>
     services.log.error({ err, route, traceId: trace.traceId }, 'a streamed reply broke off'),
   )
   services.metrics.requestAnswered(route, raw.method ?? '', reply.status)
   if (exchange.scope !== undefined) observe(services, exchange, exchange.scope, reply.status)
+}
+
+/** A 401 says how to get in, whatever the protocol (OWP-13, RFC 9110 §11.6.1). */
+function challenged(services: HttpServices, { path }: Exchange, reply: HttpReply): HttpReply {
+  const challenge =
+    services.challengeFor?.(path) ?? reply.headers['www-authenticate'] ?? 'Bearer realm="collet"'
+  return { ...reply, headers: { ...reply.headers, 'www-authenticate': challenge } }
 }
 
 /** One line per request, and one span per call. Patterns and codes only: paths and ids are callers' text. */

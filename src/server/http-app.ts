@@ -27,6 +27,8 @@ export interface HttpAppOptions {
   readonly requestLogLevel?: 'debug' | 'info'
   /** Turns visitors away by throwing a fault: the place for allow-lists and rate limits (OTC-114). */
   readonly admit?: (visitor: Visitor) => void
+  /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
+  readonly challengeFor?: (path: string) => string
   readonly timeouts?: Partial<HttpTimeouts>
 }
 
@@ -73,6 +75,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     clock: options.clock,
     spans: options.spans,
     admit: options.admit,
+    challengeFor: options.challengeFor,
     isClosing: () => isClosing,
   }
   const app = createRouter(services, options.routes, timeouts)

@@ -8,6 +8,7 @@ import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
+import { configuredHosts } from './configured-hosts.ts'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -27,6 +28,8 @@ export interface OpenGatewayOptions {
 
 export interface OpenGateway {
   readonly desk: CallDesk
+  /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
+  readonly fetch: typeof fetch
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
   close(graceMs: number): Promise<void>
 }
@@ -36,6 +39,12 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
   const { clock, log } = options
   const guardedFetch = createGuardedFetch({
     ...settings.egress,
+    ownListeners: () => options.ownListeners?.() ?? [],
+  })
+  // The operator wrote these addresses down, so they may be local; where they lead is guarded all the same.
+  const configuredFetch = createGuardedFetch({
+    ...settings.egress,
+    allow: [...settings.egress.allow, ...configuredHosts(settings)],
     ownListeners: () => options.ownListeners?.() ?? [],
   })
   const store = openStore(settings.store, {
@@ -70,10 +79,12 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
   )
   return {
     desk,
+    fetch: configuredFetch,
     async close(graceMs) {
       retention.stop()
       await desk.drain(graceMs)
       await guardedFetch.close()
+      await configuredFetch.close()
       await store.close()
     },
   }

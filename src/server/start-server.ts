@@ -4,18 +4,30 @@ import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { NO_ROLES } from '#core/roles'
 import { openwopRoutes } from '#protocols/openwop/routes'
+import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
+import { createAuditRoutes } from './admin-audit.ts'
+import { createKeyRoutes } from './admin-keys.ts'
 import { createAdminRoutes } from './admin-routes.ts'
+import { auditHidden, auditRead } from './audit-hidden.ts'
 import { checkExposure } from './check-exposure.ts'
+import { checkPrincipals } from './check-principals.ts'
+import { createDenialLog } from './denial-log.ts'
 import { createHttpApp } from './http-app.ts'
+import { KeyDesk } from './key-desk.ts'
 import { createLog, type ServerLog } from './log.ts'
 import { isLoopback } from './loopback.ts'
 import { createMetrics } from './metrics.ts'
+import { createMetricsListener } from './metrics-listener.ts'
 import { createMetricsRoute } from './metrics-route.ts'
 import { observeCalls } from './observe-calls.ts'
 import { openGateway } from './open-gateway.ts'
 import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts'
+import { openwopCapabilities } from './openwop-capabilities.ts'
+import { createOperatorAccess } from './operator-access.ts'
+import { createResourceMetadata } from './resource-metadata.ts'
 import { safeFetchRoutes } from './seams/safe-fetch-routes.ts'
 import { safeFetchTool } from './seams/safe-fetch-tool.ts'
 import { createSpanExporter } from './tracing.ts'
@@ -36,6 +48,8 @@ export interface StartOptions {
 
 export interface RunningServer {
   readonly url: string
+  /** Of the listener that serves `/metrics` alone, if there is one. */
+  readonly metricsUrl?: string | undefined
   readonly startTokenFile: string
   /** Weak credentials and the like: fine on loopback, worth a line. */
   readonly warnings: readonly string[]
@@ -53,16 +67,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel)
   const metrics = createMetrics()
-  const authenticator = createAuthenticator(settings.auth, clock)
   let url = ''
   const testSeams = options.testSeams ?? false
   const tools = testSeams ? [...settings.tools, ...safeFetchTool()] : settings.tools
+  const publicUrl = (): string => settings.server.publicUrl ?? url
   const gateway = await openGateway(
     { ...settings, tools },
     {
       clock,
       log,
-      publicUrl: () => settings.server.publicUrl ?? url,
+      publicUrl,
       ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
       onCommit: metrics.groupCommitted,
     },
@@ -75,12 +89,29 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
   try {
     const { admit } = settings.hooks
+    const { store } = desk
+    const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: gateway.fetch, log })
+    closing.push(authenticator.close)
+    await authenticator.refresh()
+    await checkPrincipals(settings.auth, store.keys)
+    const denials = createDenialLog({ store, clock, log })
+    closing.push(denials.close)
+    const noteDenial = denials.note
     const startToken = createStartToken()
     closing.push(startToken.close)
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
-    const observed = observeCalls(desk, { metrics, clock })
+    const observed = observeCalls(auditHidden(desk, noteDenial), { metrics, clock })
+    const access = createOperatorAccess({ startToken, authenticator, noteDenial })
+    const keyDesk = new KeyDesk({
+      store,
+      clock,
+      roles: settings.auth.roles ?? NO_ROLES,
+      hasTool: (id) => settings.tools.some(({ catalogId }) => catalogId === id),
+    })
+    const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
+    const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const isClosed = authenticator.isConfigured
     const app = createHttpApp({
       routes: [
@@ -89,15 +120,23 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           serverVersion: VERSION,
           capabilities: openwopCapabilities(settings),
           testSeams,
-        }),
+        }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
         ...(testSeams ? safeFetchRoutes(observed) : []),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
           log,
           isClosed,
         }),
-        ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
-        createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
+        ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
+        ...createKeyRoutes(keyDesk, access),
+        ...createAuditRoutes(store.audit, access),
+        ...(metadata?.routes ?? []),
+        createMetricsRoute({
+          metrics,
+          authenticator,
+          isLoopback: isLoopback(settings.server.host),
+          noteDenial,
+        }),
       ],
       authenticator,
       settings: settings.server,
@@ -105,14 +144,23 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metrics,
       clock,
       ...(spans === undefined ? {} : { spans }),
+      ...(metadata === undefined ? {} : { challengeFor: metadata.challengeFor }),
       ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
     url = await app.listen()
+    const { metricsPort } = settings.server
+    const metricsApp =
+      metricsPort === undefined
+        ? undefined
+        : createMetricsListener(metricsPort, settings.server, { log, metrics, clock })
+    if (metricsApp !== undefined) closing.push(metricsApp.close)
+    const metricsUrl = await metricsApp?.listen()
     const startTokenFile = startTokenFileIn(settings.dataFolder, url)
     await startToken.publish(startTokenFile)
     return {
       url,
+      metricsUrl,
       startTokenFile,
       warnings,
       isReady: desk.isReady,
@@ -133,27 +181,6 @@ function portOf(url: string): number {
 function otcOptions({ otc }: Settings) {
   const { omitListKey, ...switches } = otc
   return omitListKey === undefined ? switches : { ...switches, omitListKey }
-}
-
-function openwopCapabilities({ openwop, egress }: Settings) {
-  const { catalog, compactView, sessions } = openwop
-  return {
-    toolCatalog: catalog,
-    compactView,
-    sessionLifecycle: sessions,
-    families: { httpClient: describeHttpClient(egress) },
-  }
-}
-
-/** OWP-80, OWP-82: what `ctx.fetch` holds to. */
-function describeHttpClient({ maxResponseBytes, timeoutMs }: Settings['egress']) {
-  return {
-    supported: true,
-    ssrfGuard: true,
-    maxResponseBodyBytes: maxResponseBytes,
-    requestTimeoutMs: timeoutMs,
-    safeFetch: { supported: true },
-  }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

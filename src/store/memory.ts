@@ -35,14 +35,15 @@ import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
 import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
+import { MemoryAudit } from './memory-audit.ts'
+import { BYTES_PER_CALL, bytesOf, isForgettable, outcomeBytes } from './memory-bytes.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
+import { MemoryKeys } from './memory-keys.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
-/** Rough heap cost of one call with its events, without its result. */
-const BYTES_PER_CALL = 2_048
 /** The same of a session with its two events. */
 const BYTES_PER_SESSION = 2_048
 const PURGE_STEP = 1_000
@@ -59,6 +60,8 @@ interface Row extends Mutable<CallRecord> {
  */
 export class MemoryStore implements Store {
   readonly writer = `memory-${randomUUID()}`
+  readonly keys = new MemoryKeys((event) => this.#append(event))
+  readonly audit = new MemoryAudit((event) => this.#append(event))
   readonly #salt = randomBytes(32).toString('base64url')
   readonly #rows = new Map<string, Row>()
   readonly #groups: JournalGroup[] = []
@@ -301,6 +304,7 @@ export class MemoryStore implements Store {
       row.expired = true
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
+    this.audit.forget(nowMs - policy.journalMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
@@ -379,18 +383,4 @@ export class MemoryStore implements Store {
       events: [event],
     })
   }
-}
-
-function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
-  if (row.finishedAtMs === undefined) return false
-  return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
-}
-
-/** What a call costs, roughly: enough to refuse before the heap is full. */
-function bytesOf(outcome: Outcome | undefined): number {
-  return BYTES_PER_CALL + outcomeBytes(outcome)
-}
-
-function outcomeBytes(outcome: Outcome | undefined): number {
-  return outcome?.ok === true ? 2 * outcome.valueJson.length : 0
 }

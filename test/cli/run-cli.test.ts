@@ -32,8 +32,14 @@ describe('collet', () => {
   it.each([
     [['srve'], 'Unknown command "srve". Did you mean "serve"?'],
     [['calls', 'setle', 'x'], 'Unknown command "calls setle". Did you mean "calls settle"?'],
-    [['keys', 'make'], '"collet keys make" is not a command. There is: keys generate.'],
-    [['keys'], '"collet keys" is not a command. There is: keys generate.'],
+    [
+      ['keys', 'make'],
+      '"collet keys make" is not a command. There is: keys create, keys rotate, keys list, keys revoke, keys generate.',
+    ],
+    [
+      ['keys'],
+      '"collet keys" is not a command. There is: keys create, keys rotate, keys list, keys revoke, keys generate.',
+    ],
     [['--json', 'tools'], 'The command comes first'],
     [['serve', '--prot', '1'], 'Unknown option --prot. Did you mean "--port"?'],
     [['serve', '--port', 'x'], '--port expects a whole number'],

@@ -6,14 +6,7 @@ const LEDGER: Ledger = { prefix: 'OWP', file: 'openwop.md', vectors: 'otc.jsonl'
 
 /** Rows that cannot be met before principals, credentials, approvals and the guarded fetch are there, and why. */
 const comingWithTrust: Readonly<Record<string, string>> = {
-  'OWP-55':
-    'only if `perToolAuthorization` is advertised, which needs calls inside runs that name a hidden tool',
   'OWP-56': 'there are no rate limits yet',
-  'OWP-57': 'the allow-list is `apiKeys[].tools`, which is not there yet',
-  'OWP-60': 'there are no roles yet',
-  'OWP-61': 'there are no roles yet; the scope grammar itself is tested in core',
-  'OWP-62': 'authorization decisions are not journalled yet',
-  'OWP-63': 'admin, approval and audit scopes guard no endpoint yet',
   'OWP-64': 'approvals do not park calls yet',
   'OWP-65': 'approvals do not park calls yet',
   'OWP-66': 'there are no interrupts to resolve yet',

@@ -6,6 +6,7 @@ import type { Gateway } from '#core/gateway'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { SILENT_LOGGER } from '#core/ports/logger'
 import { parseToolRef } from '#core/tool-id'
+import { ToolIndex } from '#core/tool-index'
 import { jsonReply } from '#server/message-reply'
 import { createMetrics } from '#server/metrics'
 import { observeCalls } from '#server/observe-calls'
@@ -53,7 +54,7 @@ async function startCollector(status = 200) {
 }
 
 const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
-  catalogFor: () => new Catalog([], new Map()),
+  catalogFor: () => new Catalog(new ToolIndex([])),
   toolkits: new Map(),
   call: async () => ({
     callId: 'c',

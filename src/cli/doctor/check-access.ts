@@ -1,4 +1,4 @@
-import { checkExposure, type Exposure } from '#server/check-exposure'
+import { checkExposure, type Exposure, needsCredential } from '#server/check-exposure'
 import { StartRefused } from '#server/start-refused'
 import { type Check, fail, ok, warn } from './check.ts'
 
@@ -19,8 +19,7 @@ export function checkAccess(exposure: Exposure): readonly Check[] {
 }
 
 function describe({ auth, server }: Exposure): string {
-  const isOpen = auth.apiKeys.length === 0 && auth.jwt === undefined
-  return isOpen
-    ? `No credentials: everybody on this machine may call (${server.host})`
-    : `Credentials are needed and strong (${server.host})`
+  return needsCredential(auth)
+    ? `Credentials are needed and strong (${server.host})`
+    : `No credentials: everybody on this machine may call (${server.host})`
 }

@@ -6,6 +6,7 @@ import { answerRecorded } from './answer-recorded.ts'
 import { runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
+import { isHidden } from './is-hidden.ts'
 import { isReadAgain } from './is-read-again.ts'
 import { keyConflict } from './key-conflict.ts'
 import { mayRunAgain } from './may-run-again.ts'
@@ -52,8 +53,7 @@ function checkSameRequest(
   call: IdentifiedCall,
   recorded: { readonly tool: string; readonly fingerprint: string },
 ): void {
-  const { registry } = services
-  if (registry.has(recorded.tool) && registry.catalogFor(call.principal).get(recorded.tool) === undefined) {
+  if (isHidden(services, call.principal, recorded.tool)) {
     throw fault(
       'tool_not_found',
       `Tool '${call.request.tool.base}' was not found. List the tools to see what is served.`,

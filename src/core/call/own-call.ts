@@ -4,6 +4,7 @@ import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import type { CallView } from './call-view.ts'
 import { recordOf } from './identified-call.ts'
+import { isHidden } from './is-hidden.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */
 const LONGEST_WAIT_MS = 2_000
@@ -16,9 +17,9 @@ export async function readOwnCall(
 ): Promise<CallView | undefined> {
   const record = recordOf(services.store, principal, callId)
   const found = await services.store.find({ tenant: principal.tenant, record })
-  if (found !== undefined) return viewOf(found)
+  if (found !== undefined) return isHidden(services, principal, found.tool) ? undefined : viewOf(found)
   const running = services.running.get(record)
-  if (running === undefined) return undefined
+  if (running === undefined || isHidden(services, principal, running.tool.id)) return undefined
   return {
     callId,
     record,
@@ -39,6 +40,8 @@ export async function cancelOwnCall(
   callId: string,
 ): Promise<CallView | undefined> {
   const record = recordOf(services.store, principal, callId)
+  // A credential that may not see the tool may not stop it either.
+  if ((await readOwnCall(services, principal, callId)) === undefined) return undefined
   const running = services.running.get(record)
   if (running !== undefined) {
     running.interrupt('cancel')

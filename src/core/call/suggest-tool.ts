@@ -10,6 +10,6 @@ export function suggestTool(catalog: Catalog, asked: ToolRef): string {
   if (versions.length > 0) {
     return ` Versions served: ${versions.map((tool) => tool.parts.version).join(', ')}.`
   }
-  const near = nearestName(asked.base, [...catalog.bases()].slice(0, MOST_COMPARED))
+  const near = nearestName(asked.base, catalog.bases().slice(0, MOST_COMPARED))
   return near === undefined ? ' List the tools to see what is served.' : ` Did you mean '${near}'?`
 }

@@ -66,6 +66,39 @@ export interface SessionChanged {
   readonly outcome?: SessionOutcome
 }
 
+/** A change of an API key; never the key. */
+export interface KeyChanged {
+  readonly type: 'key.created' | 'key.rotated' | 'key.revoked'
+  readonly at: number
+  readonly tenant: string
+  readonly principal: string
+  /** Public id of the key that was made or revoked. */
+  readonly key: string
+  readonly by: string
+}
+
+export interface PrincipalEnded {
+  readonly type: 'principal.ended'
+  readonly at: number
+  readonly tenant: string
+  readonly principal: string
+  readonly by: string
+}
+
+/** The audit stream (rule 30a, OWP-62). */
+export interface AuthorizationDecided {
+  readonly type: 'authorization.decided'
+  readonly at: number
+  readonly tenant: string
+  /** Opaque. */
+  readonly principal: string
+  readonly action: string
+  readonly resource: string
+  readonly allowed: false
+  readonly reason: 'scope' | 'allowlist'
+  readonly count: number
+}
+
 export interface RunEnded {
   readonly type: 'run.ended'
   readonly at: number
@@ -102,6 +135,9 @@ export type JournalEvent =
   | CallCancelRequested
   | ChallengeChanged
   | SessionChanged
+  | KeyChanged
+  | PrincipalEnded
+  | AuthorizationDecided
   | RunEnded
   | WriterStarted
   | WriterStopped

@@ -1,4 +1,5 @@
 import type { CallServices } from '#core/call/call-services'
+import { opaquePrincipal } from '#core/opaque-principal'
 import type { RunPlace } from '#core/ports/run-store'
 import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
@@ -62,7 +63,7 @@ async function readPage(
   { run, after }: { readonly run: string; readonly after: number },
 ): Promise<RunPage | undefined> {
   const { tenant } = principal
-  const names = { key: run, principal: opaque(store, principal) }
+  const names = { key: run, principal: opaquePrincipal(store, principal) }
   const call = await store.find({ tenant, record: run })
   const found = await store.findRun({ tenant, run })
   if (found === undefined) {
@@ -80,9 +81,4 @@ async function readPage(
       : found.open === 0 && call.state !== 'running' && call.state !== 'parked'
   const events = await store.readRun({ tenant, run }, after, PAGE)
   return { ...names, events, isComplete: isOver && events.length < PAGE }
-}
-
-/** A subject may be a mail address; readers of a run get a name that only tells principals apart. */
-function opaque(store: Store, { tenant, id }: Principal): string {
-  return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`
 }

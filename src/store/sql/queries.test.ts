@@ -12,6 +12,7 @@ const SCANS: Readonly<Record<string, string>> = {
   listAmbiguousCalls: 'an index of ambiguous calls only',
   listCallsByState: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
+  listKeys: 'for operators, newest first, stopped by its limit',
 }
 
 describe('the queries', () => {

@@ -1,5 +1,8 @@
+import { KEY_QUERIES } from './queries-keys.ts'
+
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
+  ...KEY_QUERIES,
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?

@@ -30,8 +30,9 @@ export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forg
   const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
+  const denials = database.run('deleteDenials', nowMs - policy.journalMs, STEP)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
-  return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP || runs >= STEP
+  return [calls, tombstones, challenges, groups, runs, denials].some((removed) => removed >= STEP)
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */

@@ -30,6 +30,7 @@ import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
+import { SqliteAudit } from './audit-changes.ts'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
 import { CallRunEvents } from './call-run-events.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
@@ -37,6 +38,7 @@ import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
+import { SqliteKeys, type StoreWays } from './key-changes.ts'
 import { type DeadWriter, Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
@@ -67,6 +69,8 @@ export interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export class SqliteStore implements Store {
+  readonly keys: SqliteKeys
+  readonly audit: SqliteAudit
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -113,6 +117,13 @@ export class SqliteStore implements Store {
     this.#sessions = sessions
     this.#changes = new CallChanges({ database, sealed, runs, runEvents, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions })
+    const ways: StoreWays = {
+      database,
+      submit: (key, apply) => this.#queue.submit(key, apply),
+      read: (read) => this.#read(read),
+    }
+    this.keys = new SqliteKeys(ways)
+    this.audit = new SqliteAudit(ways)
   }
 
   get writer(): string {

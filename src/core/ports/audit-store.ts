@@ -1,0 +1,35 @@
+import type { MaybePromise } from './maybe-promise.ts'
+
+/** A decision that went against somebody (rule 30a, OWP-62). */
+export interface Denial {
+  readonly atMs: number
+  readonly tenant: string
+  /** Opaque: `prn_` and a keyed digest. */
+  readonly principal: string
+  /** What was wanted: `tool.call`, `admin:keys` … */
+  readonly action: string
+  /** A catalog id or a scope, never a caller's text. */
+  readonly resource: string
+  readonly reason: 'scope' | 'allowlist'
+  /** How often within the window that this stands for. */
+  readonly count: number
+}
+
+export interface RecordedDenial extends Denial {
+  /** Counts up; where a reader goes on. */
+  readonly no: number
+}
+
+export interface DenialFilter {
+  /** Absent: those of every tenant, for operators. */
+  readonly tenant?: string
+  readonly after: number
+  readonly limit: number
+}
+
+/** The audit stream, kept as long as the journal, which has every denial too. */
+export interface AuditStore {
+  recordDenials(denials: readonly Denial[]): MaybePromise<void>
+  /** Oldest first. */
+  readDenials(filter: DenialFilter): MaybePromise<readonly RecordedDenial[]>
+}

@@ -1,0 +1,69 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { SILENT_LOGGER } from '#core/ports/logger'
+import { StoreError } from '#core/store-error'
+import { MemoryStore } from '#store/memory'
+import { FakeClock } from '#testing/fake-clock'
+import { createDenialLog } from './denial-log.ts'
+
+afterEach(() => vi.useRealTimers())
+
+const who = (id: string) => ({ id: `key:${id}`, tenant: 'acme', scopes: [] })
+const about = (resource: string) => ({ action: 'tool.call', resource, reason: 'scope' }) as const
+
+function open() {
+  vi.useFakeTimers()
+  const store = new MemoryStore()
+  const log = createDenialLog({ store, clock: new FakeClock(), log: SILENT_LOGGER })
+  const written = () =>
+    store.audit.readDenials({ after: 0, limit: 10_000 }).map(({ resource, count }) => `${resource} ${count}`)
+  return { store, log, written }
+}
+
+describe('createDenialLog', () => {
+  it('OWP-62: writes the first refusal at once, and its repetitions as one line a minute later', async () => {
+    const { log, written } = open()
+    for (let time = 0; time < 1_000; time += 1) log.note(who('ann'), about('openwop:A'))
+    await vi.advanceTimersByTimeAsync(1)
+    expect(written()).toEqual(['openwop:A 1'])
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(written()).toEqual(['openwop:A 1', 'openwop:A 999'])
+    log.note(who('ann'), about('openwop:A'))
+    await vi.advanceTimersByTimeAsync(1)
+    expect(written()).toHaveLength(3)
+    await log.close()
+    expect(written()).toHaveLength(3)
+  })
+
+  it('a flood of different refusals fills no disk, and hides nobody else’s', async () => {
+    const { log, written } = open()
+    for (let place = 0; place < 5_000; place += 1) log.note(who('ann'), about(`openwop:T${place}`))
+    log.note(who('bob'), about('openwop:B'))
+    await vi.advanceTimersByTimeAsync(60_001)
+    expect(written()).toHaveLength(20 + 1 + 1 + 1)
+    expect(written()).toContain('openwop:B 1')
+    expect(written()).toContain('* 4979')
+  })
+
+  it('a flood of principals is bounded too', async () => {
+    const { log, written } = open()
+    for (let place = 0; place < 5_000; place += 1) log.note(who(`p${place}`), about('openwop:A'))
+    await vi.advanceTimersByTimeAsync(60_001)
+    expect(written()).toHaveLength(200)
+  })
+
+  it('writes what is counted when it closes', async () => {
+    const { log, written } = open()
+    for (let time = 0; time < 3; time += 1) log.note(who('ann'), about('openwop:A'))
+    await log.close()
+    expect(written()).toEqual(['openwop:A 1', 'openwop:A 2'])
+  })
+
+  it('a store that cannot write stops nobody', async () => {
+    const { store, log } = open()
+    vi.spyOn(store.audit, 'recordDenials').mockImplementation(() => {
+      throw new StoreError('full', 'the disk is full')
+    })
+    log.note(who('ann'), about('openwop:A'))
+    await expect(log.close()).resolves.toBeUndefined()
+  })
+})

@@ -1,0 +1,153 @@
+import { type MadeKey, makeKey } from '#auth/key-text'
+import { fault } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Clock } from '#core/ports/clock'
+import type { KeyChange, KeyGrant, KeyOwner, KeyRecord } from '#core/ports/key-store'
+import type { Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { grantedScopes, NO_ROLES, type RoleTable } from '#core/roles'
+import { coversScope } from '#core/scopes'
+import type { Secret } from '#core/secret'
+import { httpFault } from './http-fault.ts'
+import { readNewKey, readRotation } from './read-key-request.ts'
+
+/** Who changes keys. */
+export interface KeyActor {
+  /** Named in the journal. */
+  readonly id: string
+  /** Whose own power bounds what may be given on; `undefined` = an operator, who may do anything in every tenant. */
+  readonly bounds: Principal | undefined
+}
+
+/** A key as it is shown once. */
+export interface IssuedKey extends KeyOwner {
+  readonly keyId: string
+  readonly key: Secret
+  readonly expiresAtMs: number | undefined
+}
+
+export interface KeyDeskOptions {
+  readonly store: Pick<Store, 'keys' | 'digest'>
+  readonly clock: Clock
+  /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
+  readonly roles: RoleTable | undefined
+  /** Whether there is a tool with this catalog id; `undefined` = not known here. */
+  readonly hasTool: ((catalogId: string) => boolean) | undefined
+}
+
+/** Everything that happens to the keys of the store, the same for the command line and the admin API. */
+export class KeyDesk {
+  readonly #options: KeyDeskOptions
+
+  constructor(options: KeyDeskOptions) {
+    this.#options = options
+  }
+
+  async create(body: JsonValue | undefined, actor: KeyActor): Promise<IssuedKey> {
+    const { store, clock } = this.#options
+    const atMs = clock.nowMs()
+    const { grant, ...request } = readNewKey(body, { tenant: actor.bounds?.tenant, nowMs: atMs })
+    this.#checkNames(grant)
+    this.#checkBounds(grant, actor)
+    const owner = { tenant: request.tenant, name: request.name }
+    checkTenant(owner.tenant, actor)
+    const made = this.#make()
+    const { label, expiresAtMs } = request
+    const key = { ...owner, ...grant, label, expiresAtMs, keyId: made.keyId, digest: made.digest }
+    const result = await store.keys.createKey({ ...key, by: actor.id, atMs })
+    if (result === 'exists') {
+      throw httpFault(400, `There is a principal "${owner.name}" already. Rotating gives it another key.`)
+    }
+    if (result === 'ended') throw endedFault(owner)
+    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs }
+  }
+
+  async rotate(name: string, body: JsonValue | undefined, actor: KeyActor): Promise<IssuedKey> {
+    const { store, clock } = this.#options
+    const atMs = clock.nowMs()
+    const { label, expiresAtMs, oldEndAtMs, tenant } = readRotation(body, {
+      tenant: actor.bounds?.tenant,
+      nowMs: atMs,
+    })
+    const owner = { tenant, name }
+    checkTenant(tenant, actor)
+    const mine = await store.keys.keysOf(owner)
+    // Whoever gets a new key of a principal can do what the principal can.
+    for (const key of mine) this.#checkBounds(key, actor)
+    const made = this.#make()
+    const secret = { label, expiresAtMs, keyId: made.keyId, digest: made.digest }
+    const result = await store.keys.rotateKey({ ...owner, ...secret, oldEndAtMs, by: actor.id, atMs })
+    if (result === 'not_found') throw noSuchPrincipal()
+    if (result === 'ended') throw endedFault(owner)
+    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs }
+  }
+
+  async revoke(keyId: string, actor: KeyActor): Promise<void> {
+    const { keys } = this.#options.store
+    const found = await keys.findKey(keyId)
+    const isTheirs = found !== undefined && isWithin(found.tenant, actor)
+    if (!isTheirs || !(await keys.revokeKey({ tenant: found.tenant, keyId, ...this.#by(actor) }))) {
+      throw httpFault(404, 'There is no key with this id, or it is revoked already.')
+    }
+  }
+
+  async endPrincipal(owner: KeyOwner, actor: KeyActor): Promise<void> {
+    checkTenant(owner.tenant, actor)
+    const { keys } = this.#options.store
+    if (!(await keys.endPrincipal({ ...owner, ...this.#by(actor) }))) throw noSuchPrincipal()
+  }
+
+  async list(actor: KeyActor, limit: number): Promise<readonly KeyRecord[]> {
+    const tenant = actor.bounds?.tenant
+    return await this.#options.store.keys.listKeys(tenant === undefined ? { limit } : { tenant, limit })
+  }
+
+  #make(): MadeKey {
+    const { store } = this.#options
+    return makeKey((text) => store.digest(text))
+  }
+
+  #by(actor: KeyActor): KeyChange {
+    return { by: actor.id, atMs: this.#options.clock.nowMs() }
+  }
+
+  /** A role or tool that is not there would grant nothing, and nobody would notice. */
+  #checkNames(grant: KeyGrant): void {
+    const { roles, hasTool } = this.#options
+    const role = roles === undefined ? undefined : grant.roles.find((name) => !roles.has(name))
+    if (role !== undefined) throw httpFault(400, `There is no role "${role}" in auth.roles.`)
+    const tool = hasTool === undefined ? undefined : grant.tools?.find((id) => !hasTool(id))
+    if (tool !== undefined) throw httpFault(400, `There is no tool with the catalog id "${tool}".`)
+  }
+
+  /** Nobody gives on what they do not hold. */
+  #checkBounds(grant: KeyGrant, { bounds }: KeyActor): void {
+    if (bounds === undefined) return
+    const scopes = grantedScopes(this.#options.roles ?? NO_ROLES, grant)
+    const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
+    if (over !== undefined)
+      throw fault('not_authorized', `You cannot give on the scope ${over}, because you do not hold it.`)
+    const { tools } = bounds
+    if (tools !== undefined && grant.tools?.every((id) => tools.includes(id)) !== true) {
+      throw fault('not_authorized', 'You can give on only the tools that your own key is limited to.')
+    }
+  }
+}
+
+function isWithin(tenant: string, { bounds }: KeyActor): boolean {
+  return bounds === undefined || bounds.tenant === tenant
+}
+
+function checkTenant(tenant: string, actor: KeyActor): void {
+  if (!isWithin(tenant, actor))
+    throw fault('not_authorized', 'You can change the keys of your own tenant only.')
+}
+
+function noSuchPrincipal() {
+  return httpFault(404, 'There is no principal with this name that has keys here.')
+}
+
+/** Rule 3. */
+function endedFault({ name }: KeyOwner) {
+  return httpFault(400, `The principal "${name}" has been ended, and no name is given twice. Choose another.`)
+}

@@ -1,0 +1,58 @@
+import type { Authenticator, RequestHeaders } from '#auth/authenticator'
+import { readBearer } from '#auth/bearer'
+import type { StartToken } from '#auth/start-token'
+import { fault } from '#core/errors'
+import { DEFAULT_TENANT, type Principal } from '#core/principal'
+import { coversScope } from '#core/scopes'
+import type { NoteDenial } from './denial-log.ts'
+
+export interface OperatorAccessOptions {
+  readonly startToken: Pick<StartToken, 'matches'>
+  readonly authenticator: Authenticator
+  readonly noteDenial?: NoteDenial
+}
+
+/** Whoever holds the start token: the person at this machine (rule 29). Sees every tenant, and is let in by these routes alone. */
+const OPERATOR: Principal = { id: 'operator', tenant: DEFAULT_TENANT, scopes: ['*'] }
+
+/** Who may use operators' routes: the start token opens these and nothing else; being on loopback is not enough. */
+export interface OperatorAccess {
+  authenticate(headers: RequestHeaders): Promise<Principal>
+  /** Throws `not_authorized`, and has it written down. */
+  requireScope(principal: Principal, scope: string): void
+  /** Has a refusal written down that only the work behind the scope could make. */
+  noteDenied(principal: Principal, scope: string): void
+}
+
+export function createOperatorAccess(options: OperatorAccessOptions): OperatorAccess {
+  const { startToken, authenticator, noteDenial } = options
+  const noteDenied = (principal: Principal, scope: string): void =>
+    noteDenial?.(principal, { action: 'admin', resource: scope, reason: 'scope' })
+  return {
+    noteDenied,
+    async authenticate(headers) {
+      const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
+      if (bearer !== undefined && startToken.matches(bearer)) return OPERATOR
+      const principal = await authenticator.authenticate(headers)
+      if (authenticator.isConfigured) return principal
+      throw fault(
+        'unauthenticated',
+        'Deciding about calls and keys needs a credential, on loopback too. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
+      )
+    },
+    requireScope(principal, scope) {
+      if (coversScope(principal.scopes, scope)) return
+      noteDenied(principal, scope)
+      throw fault('not_authorized', `This needs a credential with the scope ${scope}.`)
+    },
+  }
+}
+
+export function isOperator(principal: Principal): boolean {
+  return principal === OPERATOR
+}
+
+/** The only tenant a principal may look at; `undefined` for the operator, who may look at all. */
+export function tenantWithin(principal: Principal): string | undefined {
+  return isOperator(principal) ? undefined : principal.tenant
+}

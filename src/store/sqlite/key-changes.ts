@@ -1,0 +1,152 @@
+import { keyEvent, principalEndedEvent } from '#core/journal/key-events'
+import type {
+  KeyChange,
+  KeyFilter,
+  KeyOwner,
+  KeyRecord,
+  KeyRotation,
+  KeyStore,
+  KeyUse,
+  NewKey,
+  StoredKey,
+} from '#core/ports/key-store'
+import { keyFromRow, withoutDigest } from '#store/sql/key-row'
+import type { OpenGroup } from '#store/sql/open-group'
+import { text } from '#store/sql/row'
+import type { Database } from './database.ts'
+
+/** How a part of the store reads and writes: in a commit group, or with the store's own errors. */
+export interface StoreWays {
+  readonly database: Database
+  submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T>
+  read<T>(read: () => T): T
+}
+
+/** API keys in SQLite; each change and its epoch are one transaction with the journal. */
+export class SqliteKeys implements KeyStore {
+  readonly #ways: StoreWays
+
+  constructor(ways: StoreWays) {
+    this.#ways = ways
+  }
+
+  createKey(key: NewKey): Promise<'created' | 'exists' | 'ended'> {
+    const { database } = this.#ways
+    return this.#ways.submit(orderOf(key), (group) => {
+      const owner = database.get('findKeyOwner', key.tenant, key.name)
+      if (owner !== undefined) return owner.ended_at === null ? 'exists' : 'ended'
+      database.run('insertKeyOwner', key.tenant, key.name, key.atMs)
+      this.#insert(key)
+      this.#raise()
+      group.append(keyEvent('key.created', key))
+      return 'created'
+    })
+  }
+
+  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'not_found' | 'ended'> {
+    const { database } = this.#ways
+    const { tenant, name, oldEndAtMs } = rotation
+    return this.#ways.submit(orderOf(rotation), (group) => {
+      const owner = database.get('findKeyOwner', tenant, name)
+      if (owner === undefined) return 'not_found'
+      if (owner.ended_at !== null) return 'ended'
+      const mine = database.all('keysOf', tenant, name).map(keyFromRow)
+      const model = mine.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? mine[0]
+      if (model === undefined) return 'not_found'
+      if (oldEndAtMs !== undefined) database.run('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
+      this.#insert({ ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
+      this.#raise()
+      group.append(keyEvent('key.rotated', rotation))
+      return 'rotated'
+    })
+  }
+
+  revokeKey(key: { readonly tenant: string; readonly keyId: string } & KeyChange): Promise<boolean> {
+    return this.#ways.submit(`keys ${key.tenant}`, (group) => this.#revoke(group, key))
+  }
+
+  endPrincipal(owner: KeyOwner & KeyChange): Promise<boolean> {
+    const { database } = this.#ways
+    const { tenant, name, by, atMs } = owner
+    return this.#ways.submit(orderOf(owner), (group) => {
+      if (database.run('endKeyOwner', atMs, tenant, name) === 0) return false
+      for (const row of database.all('keysOf', tenant, name)) {
+        this.#revoke(group, { tenant, keyId: text(row, 'id'), by, atMs })
+      }
+      this.#raise()
+      group.append(principalEndedEvent(owner))
+      return true
+    })
+  }
+
+  isEnded({ tenant, name }: KeyOwner): boolean {
+    const row = this.#ways.read(() => this.#ways.database.get('findKeyOwner', tenant, name))
+    return row !== undefined && row.ended_at !== null
+  }
+
+  listKeys(filter: KeyFilter): readonly KeyRecord[] {
+    const { database, read } = this.#ways
+    const tenant = filter.tenant ?? null
+    return read(() =>
+      database.all('listKeys', tenant, tenant, filter.limit).map(keyFromRow).map(withoutDigest),
+    )
+  }
+
+  keysOf({ tenant, name }: KeyOwner): readonly KeyRecord[] {
+    const { database, read } = this.#ways
+    return read(() => database.all('keysOf', tenant, name).map(keyFromRow).map(withoutDigest))
+  }
+
+  findKey(keyId: string): StoredKey | undefined {
+    const { database, read } = this.#ways
+    return read(() => {
+      const row = database.get('findKey', keyId)
+      return row === undefined ? undefined : keyFromRow(row)
+    })
+  }
+
+  epoch(): number {
+    const { database, read } = this.#ways
+    const row = read(() => database.get('readMeta', 'key_epoch'))
+    return row === undefined ? 0 : Number(text(row, 'value'))
+  }
+
+  async noteUses(uses: readonly KeyUse[]): Promise<void> {
+    const { database, submit } = this.#ways
+    await submit('', () => {
+      for (const { keyId, atMs } of uses) database.run('noteKeyUse', atMs, keyId)
+    })
+  }
+
+  #revoke(group: OpenGroup, key: { readonly tenant: string; readonly keyId: string } & KeyChange): boolean {
+    const row = this.#ways.database.get('revokeKey', key.atMs, key.keyId, key.tenant)
+    if (row === undefined) return false
+    this.#raise()
+    group.append(keyEvent('key.revoked', { ...key, name: text(row, 'name') }))
+    return true
+  }
+
+  #insert(key: NewKey): void {
+    this.#ways.database.run(
+      'insertKey',
+      key.keyId,
+      key.digest,
+      key.tenant,
+      key.name,
+      key.label ?? null,
+      JSON.stringify(key.scopes),
+      JSON.stringify(key.roles),
+      key.tools === undefined ? null : JSON.stringify(key.tools),
+      key.atMs,
+      key.expiresAtMs ?? null,
+    )
+  }
+
+  #raise(): void {
+    this.#ways.database.run('raiseKeyEpoch')
+  }
+}
+
+function orderOf({ tenant, name }: KeyOwner): string {
+  return `keys ${tenant} ${name}`
+}

@@ -1,0 +1,139 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/real-services'
+import { readEnvironment } from '#config/environment'
+import { type RunningServer, startServer } from '#server/start-server'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { testSettings } from '../test-settings.ts'
+import { FakeIo } from './fake-io.ts'
+
+const masterKey = Buffer.alloc(32, 9)
+const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
+
+let folder: string
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-keys-'))
+  const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+  await store.probe()
+  await store.close()
+})
+
+afterEach(() => rmSync(folder, { recursive: true }))
+
+async function run(...argv: string[]) {
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+  const code = await io.run(...argv, '--store', 'sqlite:collet.db')
+  return { code, stdout: io.stdout, stderr: io.stderr }
+}
+
+const json = async (...argv: string[]) => JSON.parse((await run(...argv, '--json')).stdout)
+
+describe('collet keys on a store', () => {
+  it('OTC-103, OWP-63: shows a key once, and lists everything about it but the key', async () => {
+    const made = await run(
+      'keys',
+      'create',
+      'ci',
+      '--scope',
+      'mail:read',
+      '--scope',
+      'fs:*',
+      '--label',
+      'build',
+      '--expires',
+      '90d',
+    )
+    expect(made.code).toBe(0)
+    expect(made.stdout).toMatch(/^clt_[0-9a-f]{24}_[\w-]{43}\n$/)
+    expect(made.stderr).toMatch(/of ci \(tenant default\) expires 20.*shown this once/s)
+    const list = await run('keys', 'list')
+    expect(list.stdout).toMatch(/ci +default +good +20[^ ]+Z .*mail:read fs:\* +build/)
+    expect(list.stdout).not.toContain(made.stdout.trim())
+    expect((await run('journal')).stdout).toMatch(
+      /key\.created tenant=default principal=key:ci key=[0-9a-f]{24} by=cli:/,
+    )
+    expect((await run('journal')).stdout).not.toContain(made.stdout.trim().slice(-43))
+  })
+
+  it('rule 3: rotates, revokes one key, ends a principal, and never gives its name again', async () => {
+    const first = await json('keys', 'create', 'ann', '--tenant', 'acme', '--role', 'viewer')
+    const second = await json('keys', 'rotate', 'ann', '--tenant', 'acme', '--old-ends', '24h')
+    expect(second).toMatchObject({ tenant: 'acme', principal: 'ann', expiresAt: null })
+    const rows = await json('keys', 'list')
+    expect(rows).toMatchObject([
+      { key_id: second.keyId, roles: ['viewer'], expires_at: null },
+      { key_id: first.keyId, expires_at: expect.any(String) },
+    ])
+    expect((await run('keys', 'revoke', first.keyId)).stdout).toBe(`${first.keyId} is revoked.\n`)
+    const again = await run('keys', 'revoke', first.keyId)
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('revoked already')])
+    expect((await run('keys', 'revoke', '--principal', 'ann', '--tenant', 'acme')).code).toBe(0)
+    for (const word of ['create', 'rotate']) {
+      const refused = await run('keys', word, 'ann', '--tenant', 'acme')
+      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('no name is given twice')])
+    }
+    expect(
+      (await json('keys', 'list')).every((row: { revoked_at: unknown }) => row.revoked_at !== null),
+    ).toBe(true)
+  })
+
+  it.each([
+    [['keys', 'create'], /PRINCIPAL|which principal/i],
+    [['keys', 'create', 'a b'], /principal/],
+    [['keys', 'create', 'x', '--scope', 'a b'], /scopes/],
+    [['keys', 'create', 'x', '--expires', 'soon'], /--expires expects/],
+    [['keys', 'create', 'x', '--expires', '2001-01-01T00:00:00Z'], /passed/],
+    [['keys', 'rotate', 'nobody'], /no principal/],
+    [['keys', 'rotate', 'nobody', '--old-ends', 'never'], /--old-ends expects/],
+    [['keys', 'revoke'], /one key by its id/],
+    [['keys', 'revoke', 'abc', '--principal', 'x'], /one key by its id/],
+    [['keys', 'revoke', 'abc'], /no key with this id/],
+  ])('refuses %j', async (argv, message) => {
+    const refused = await run(...argv)
+    expect([refused.code, refused.stdout]).toEqual([2, ''])
+    expect(refused.stderr).toMatch(message)
+  })
+})
+
+describe('collet keys through a server', () => {
+  let server: RunningServer
+
+  beforeEach(async () => {
+    server = await startServer(
+      testSettings({ dataFolder: folder, masterKey, store: `sqlite:${join(folder, 'collet.db')}` }),
+      { graceMs: 0 },
+    )
+  })
+
+  afterEach(() => server.close())
+
+  it('rule 29: does the same with the start token', async () => {
+    const made = await json('keys', 'create', 'ci', '--scope', 'mail:read', '--url', server.url)
+    expect(made).toMatchObject({ principal: 'ci', key: expect.stringMatching(/^clt_/) })
+    const statusOf = async (key: string) =>
+      (await fetch(`${server.url}/tools`, { headers: { 'x-api-key': key } })).status
+    await expect.poll(() => statusOf(made.key), { timeout: 1_500 }).toBe(200)
+    expect((await run('keys', 'list', '--url', server.url)).stdout).toMatch(/ci +default +good/)
+    const rotated = await json('keys', 'rotate', 'ci', '--old-ends', '0s', '--url', server.url)
+    await expect.poll(() => statusOf(made.key), { timeout: 1_500 }).toBe(401)
+    expect(await statusOf(rotated.key)).toBe(200)
+    expect((await run('keys', 'revoke', '--principal', 'ci', '--url', server.url)).code).toBe(0)
+    await expect.poll(() => statusOf(rotated.key), { timeout: 1_500 }).toBe(401)
+    expect((await run('keys', 'create', 'ci', '--url', server.url)).stderr).toContain(
+      'no name is given twice',
+    )
+  })
+
+  it('rule 26: a key made and revoked on the store itself counts within a second', async () => {
+    const made = await json('keys', 'create', 'ann')
+    const status = async () =>
+      (await fetch(`${server.url}/tools`, { headers: { 'x-api-key': made.key } })).status
+    expect(await status()).toBe(200)
+    await expect.poll(async () => (await fetch(`${server.url}/tools`)).status, { timeout: 1_500 }).toBe(401)
+    await run('keys', 'revoke', made.keyId)
+    await expect.poll(status, { timeout: 1_500 }).toBe(401)
+  })
+})
