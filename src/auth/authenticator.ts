@@ -122,10 +122,13 @@ function andThen<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<
   return value instanceof Promise ? value.then(next) : next(value)
 }
 
+/** Issuers are asked through what the server hands in, and not at all without (rule 33). */
+const noWayOut = (): Promise<Response> => Promise.reject(new Error('there is no way to the issuer'))
+
 function createTokens(
   settings: Settings['auth'],
   clock: Clock,
-  { fetch: send = fetch, log = SILENT_LOGGER }: AuthenticatorParts,
+  { fetch: send = noWayOut, log = SILENT_LOGGER }: AuthenticatorParts,
 ): Tokens | undefined {
   const { jwt, issuers = [], roles = NO_ROLES } = settings
   if (jwt === undefined && issuers.length === 0) return undefined

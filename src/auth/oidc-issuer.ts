@@ -37,8 +37,15 @@ export class OidcIssuer {
     const { issuer, jwksUri } = settings
     this.#settings = settings
     this.#options = options
-    const { fetch, clock, log } = options
-    this.#keys = new IssuerKeySet({ issuer, jwksUri, algorithms: algorithmsOf(settings), fetch, clock, log })
+    const { fetch: send, clock, log } = options
+    this.#keys = new IssuerKeySet({
+      issuer,
+      jwksUri,
+      algorithms: algorithmsOf(settings),
+      fetch: send,
+      clock,
+      log,
+    })
   }
 
   /** Throws `unauthenticated`, or `not_ready` when the issuer's keys cannot be had. */
