@@ -4,6 +4,8 @@ import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { tool } from '#core/define-tool'
+import { type CallLimit, NO_LIMITS } from '#core/limits/limit-settings'
+import type { Spending } from '#core/ports/budget-store'
 import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
@@ -18,6 +20,7 @@ const { values } = parseArgs({
     store: { type: 'string', default: 'memory' },
     tools: { type: 'string', default: '10' },
     principals: { type: 'string', default: '0' },
+    limits: { type: 'boolean', default: false },
   },
 })
 
@@ -68,6 +71,26 @@ function apiKey(place: number): ApiKeySettings {
   return { id: `principal-${place}`, key, tenant: DEFAULT_TENANT, scopes: principalScopes(place) }
 }
 
+const HIGH: CallLimit = { rate: { perMs: 1_000, burst: 1_000_000 }, concurrent: 100_000 }
+const NEVER_SPENT: Spending = { calls: 1e9, milliseconds: 1e12, cost: 1e12 }
+
+/** Every limit and budget there is, none of which is ever met. */
+const HIGH_LIMITS: Pick<Settings, 'limits' | 'budgets'> = {
+  limits: {
+    perPrincipal: HIGH,
+    byPrincipal: new Map(),
+    perTool: { ...HIGH, perPrincipal: HIGH },
+    byTool: new Map(),
+    total: { ...HIGH, pendingWrites: 100_000, delayMs: 10_000, bodyBytes: 1e9 },
+  },
+  budgets: (['principal', 'tenant'] as const).map((who) => ({
+    for: who,
+    of: undefined,
+    windowMs: 86_400_000,
+    limit: NEVER_SPENT,
+  })),
+}
+
 /** Beside the checkout's other data and not in a temporary folder: there, fsync may cost nothing. */
 function makeDataFolder(): string {
   const parent = resolve('.collet')
@@ -80,7 +103,14 @@ const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, place) => f
 const settings: Settings = {
   tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),
-  server: { host: '127.0.0.1', port: 0, publicUrl: undefined, bodyLimitBytes: 1_048_576, allowedOrigins: [] },
+  server: {
+    host: '127.0.0.1',
+    port: 0,
+    publicUrl: undefined,
+    bodyLimitBytes: 1_048_576,
+    allowedOrigins: [],
+    maxConnections: 10_000,
+  },
   store: values.store === 'memory' ? 'memory:' : `sqlite:${join(dataFolder, 'collet.db')}`,
   dataFolder,
   masterKey: undefined,
@@ -93,6 +123,7 @@ const settings: Settings = {
   },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
+  ...(values.limits ? HIGH_LIMITS : { limits: NO_LIMITS, budgets: [] }),
   openwop: { catalog: true, compactView: true, sessions: true },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
   opentool: {

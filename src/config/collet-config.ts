@@ -1,5 +1,6 @@
 import type { DefinedTool } from '#core/define-tool'
 import type { Hooks } from '#core/ports/hooks'
+import type { BudgetConfig, LimitsConfig } from './limits-config.ts'
 
 export interface ApiKeyConfig {
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
@@ -40,6 +41,8 @@ export interface ColletConfig {
     readonly bodyLimitBytes?: number
     /** Origins of web pages that may call the server. Default none. */
     readonly allowedOrigins?: readonly string[]
+    /** Open connections; further ones are closed at once. Default 10 000. */
+    readonly maxConnections?: number
   }
   /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
   readonly store?: string
@@ -60,6 +63,10 @@ export interface ColletConfig {
     /** How long the journal and the keys of calls are kept. Default 90. */
     readonly retentionDays?: number
   }
+  /** Rates and numbers of new runs. Default: at most 1 000 at once, and nothing while the server is overloaded. */
+  readonly limits?: LimitsConfig
+  /** What principals and tenants may spend, across restarts. Default no budget. */
+  readonly budgets?: readonly BudgetConfig[]
   readonly openwop?: {
     /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
     readonly catalog?: boolean

@@ -1,3 +1,5 @@
+import type { BudgetRule } from '#core/limits/budget-rule'
+import type { LimitSettings } from '#core/limits/limit-settings'
 import type { Hooks } from '#core/ports/hooks'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
@@ -31,6 +33,8 @@ export interface Settings {
     readonly bodyLimitBytes: number
     /** Further `Origin` values that may call us (no CORS otherwise). */
     readonly allowedOrigins: readonly string[]
+    /** Further connections are closed at once. */
+    readonly maxConnections: number
   }
   /** `sqlite:PATH` (absolute) or `memory:`. */
   readonly store: string
@@ -48,6 +52,8 @@ export interface Settings {
     readonly maxResultBytes: number
   }
   readonly journal: { readonly retentionDays: number }
+  readonly limits: LimitSettings
+  readonly budgets: readonly BudgetRule[]
   readonly openwop: {
     /** `/v1/tools`; off = 404 there (OWP-06). */
     readonly catalog: boolean

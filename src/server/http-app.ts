@@ -5,6 +5,7 @@ import type { Settings } from '#config/settings'
 import type { Clock } from '#core/ports/clock'
 import { type HttpServices, openExchange, type Visitor } from './exchange.ts'
 import { FrontDoor } from './front-door.ts'
+import { HeldBytes } from './held-bytes.ts'
 import { listenError } from './listen-error.ts'
 import type { ServerLog } from './log.ts'
 import type { Metrics } from './metrics.ts'
@@ -28,6 +29,8 @@ export interface HttpAppOptions {
   /** Turns visitors away by throwing a fault: the place for allow-lists and rate limits (OTC-114). */
   readonly admit?: (visitor: Visitor) => void
   readonly timeouts?: Partial<HttpTimeouts>
+  /** Bytes of request bodies held at once; default as many as come. */
+  readonly mostBodyBytes?: number
 }
 
 export interface HttpTimeouts {
@@ -67,6 +70,9 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     },
     authenticator: options.authenticator,
     bodyLimitBytes: settings.bodyLimitBytes,
+    bodies: new HeldBytes(options.mostBodyBytes ?? Number.POSITIVE_INFINITY, () =>
+      options.metrics.limitRefused('body_bytes'),
+    ),
     log: options.log,
     requestLogLevel: options.requestLogLevel ?? 'debug',
     metrics: options.metrics,
@@ -76,6 +82,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     isClosing: () => isClosing,
   }
   const app = createRouter(services, options.routes, timeouts)
+  app.server.maxConnections = settings.maxConnections
   const sockets = new Set<Socket>()
   app.server.on('connection', (socket) => {
     sockets.add(socket)

@@ -1,11 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import { type CallDesk, openCallDesk } from '#core/call/call-desk'
+import type { LimitName } from '#core/limits/limit-refusal'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
 import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
+import { type LoadWatch, startLoadWatch } from './load-watch.ts'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -19,6 +21,7 @@ export interface OpenGatewayOptions {
   /** Base of the URLs we hand out (T-16). */
   publicUrl(): string
   onCommit(changes: number, durationMs: number): void
+  onLimitRefused?(name: LimitName): void
 }
 
 export interface OpenGateway {
@@ -36,6 +39,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     mode: 'server',
     onCommit: options.onCommit,
   })
+  const load = startLoadWatch(clock)
   const desk = openCallDesk({
     registry: new Registry(settings.tools, settings.toolkits),
     store,
@@ -48,8 +52,12 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
     maxResultBytes: settings.calls.maxResultBytes,
+    limits: settings.limits,
+    budgets: settings.budgets,
+    delayMs: load.delayMs,
+    onLimitRefused: (name) => options.onLimitRefused?.(name),
   })
-  const { ambiguous } = await recoverOrClose(desk, clock.nowMs())
+  const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
   if (ambiguous > 0)
     log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
   const retention = startRetention(
@@ -63,6 +71,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
   return {
     desk,
     async close(graceMs) {
+      load.stop()
       retention.stop()
       await desk.drain(graceMs)
       await store.close()
@@ -71,10 +80,11 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
 }
 
 /** A start that fails here must leave nothing open behind it. */
-async function recoverOrClose(desk: CallDesk, nowMs: number): Promise<RecoveryReport> {
+async function recoverOrClose(desk: CallDesk, load: LoadWatch, nowMs: number): Promise<RecoveryReport> {
   try {
     return await desk.store.recover(nowMs)
   } catch (error) {
+    load.stop()
     await desk.drain(0)
     await desk.store.close()
     throw error

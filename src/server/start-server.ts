@@ -3,6 +3,7 @@ import { createStartToken } from '#auth/start-token'
 import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
+import { hasToolRates } from '#core/limits/limit-settings'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
@@ -58,6 +59,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     log,
     publicUrl: () => settings.server.publicUrl ?? url,
     onCommit: metrics.groupCommitted,
+    onLimitRefused: metrics.limitRefused,
   })
   const { desk } = gateway
   const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
@@ -96,6 +98,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metrics,
       clock,
       ...(spans === undefined ? {} : { spans }),
+      ...mostBodyBytes(settings),
       ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
@@ -121,9 +124,15 @@ function otcOptions({ otc }: Settings) {
   return omitListKey === undefined ? switches : { ...switches, omitListKey }
 }
 
-function openwopCapabilities({ openwop }: Settings) {
+function openwopCapabilities({ openwop, limits }: Settings) {
   const { catalog, compactView, sessions } = openwop
-  return { toolCatalog: catalog, compactView, sessionLifecycle: sessions }
+  // OWP-56 holds, and is said, only where tools have rates of their own (OWP-05).
+  const families = hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}
+  return { toolCatalog: catalog, compactView, sessionLifecycle: sessions, families }
+}
+
+function mostBodyBytes({ limits: { total } }: Settings) {
+  return total.bodyBytes === undefined ? {} : { mostBodyBytes: total.bodyBytes }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

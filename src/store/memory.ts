@@ -5,12 +5,13 @@ import {
   claimedEvent,
   cutEvent,
   endedEvent,
+  refusedEvent,
   settledEvent,
 } from '#core/journal/call-events'
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
-import type { RunAddress, RunRecord } from '#core/ports/run-store'
+import type { RefusedCall, RunAddress, RunRecord } from '#core/ports/run-store'
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
@@ -35,23 +36,17 @@ import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
 import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
+import { MemoryBudgets } from './memory-budgets.ts'
+import { BYTES_PER_CALL, bytesOf, isForgettable, outcomeBytes, type Row } from './memory-call-row.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
-/** Rough heap cost of one call with its events, without its result. */
-const BYTES_PER_CALL = 2_048
 /** The same of a session with its two events. */
 const BYTES_PER_SESSION = 2_048
 const PURGE_STEP = 1_000
-
-type Mutable<T> = { -readonly [K in keyof T]: T[K] }
-
-interface Row extends Mutable<CallRecord> {
-  cancelRequested: boolean
-}
 
 /**
  * The reference store: the same rules with nothing under them. Nothing outlives the process, nothing is
@@ -59,6 +54,7 @@ interface Row extends Mutable<CallRecord> {
  */
 export class MemoryStore implements Store {
   readonly writer = `memory-${randomUUID()}`
+  readonly budgets = new MemoryBudgets()
   readonly #salt = randomBytes(32).toString('base64url')
   readonly #rows = new Map<string, Row>()
   readonly #groups: JournalGroup[] = []
@@ -73,6 +69,10 @@ export class MemoryStore implements Store {
 
   constructor(options: { readonly mostBytes?: number } = {}) {
     this.#mostBytes = options.mostBytes ?? Math.floor(getHeapStatistics().heap_size_limit / 2)
+  }
+
+  get pendingWrites(): number {
+    return this.#acknowledged.length
   }
 
   digest(text: string): string {
@@ -221,6 +221,13 @@ export class MemoryStore implements Store {
     return true
   }
 
+  noteRefusal(refused: RefusedCall): boolean {
+    const told = this.#runEvents.refuse(refused)
+    if (told === undefined) return false
+    this.#append({ ...refusedEvent(refused), ...told })
+    return true
+  }
+
   findSession(address: SessionAddress): SessionRecord | undefined {
     return this.#sessions.find(address)
   }
@@ -301,6 +308,7 @@ export class MemoryStore implements Store {
       row.expired = true
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
+    this.budgets.forget(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
@@ -379,18 +387,4 @@ export class MemoryStore implements Store {
       events: [event],
     })
   }
-}
-
-function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
-  if (row.finishedAtMs === undefined) return false
-  return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
-}
-
-/** What a call costs, roughly: enough to refuse before the heap is full. */
-function bytesOf(outcome: Outcome | undefined): number {
-  return BYTES_PER_CALL + outcomeBytes(outcome)
-}
-
-function outcomeBytes(outcome: Outcome | undefined): number {
-  return outcome?.ok === true ? 2 * outcome.valueJson.length : 0
 }

@@ -8,7 +8,6 @@ const LEDGER: Ledger = { prefix: 'OWP', file: 'openwop.md', vectors: 'otc.jsonl'
 const comingWithTrust: Readonly<Record<string, string>> = {
   'OWP-55':
     'only if `perToolAuthorization` is advertised, which needs calls inside runs that name a hidden tool',
-  'OWP-56': 'there are no rate limits yet',
   'OWP-57': 'the allow-list is `apiKeys[].tools`, which is not there yet',
   'OWP-60': 'there are no roles yet',
   'OWP-61': 'there are no roles yet; the scope grammar itself is tested in core',

@@ -1,3 +1,6 @@
+import type { Budgets } from '#core/limits/budgets'
+import type { CallLimits } from '#core/limits/call-limits'
+import type { RefusalTeller } from '#core/limits/refusal-teller'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
@@ -30,5 +33,8 @@ export interface CallServices {
   readonly feed: RunFeed
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
+  readonly limits: CallLimits
+  readonly budgets: Budgets
+  readonly refusals: RefusalTeller
   readonly maxResultBytes: number
 }

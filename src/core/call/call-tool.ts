@@ -11,7 +11,7 @@ import { type IdentifiedCall, identifyCall } from './identified-call.ts'
 import { lookUp } from './look-up.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { resolveTool } from './resolve-tool.ts'
-import { type RunResult, runCall } from './run-call.ts'
+import { type CheckedCall, type RunResult, runCall } from './run-call.ts'
 import { validateInput } from './validate-input.ts'
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
@@ -52,10 +52,31 @@ async function startCall(
   seen: CallRecord | undefined,
 ): Promise<RunResult> {
   checkReady(services)
+  services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, seen)
   const place = await findPlace(services, call, tool)
-  const input = await validateInput(tool, call.input)
-  await checkRequirements(services, tool, call)
-  checkApproval(tool)
-  return await runCall(services, { call, tool, place, input, seen })
+  try {
+    services.limits.checkTool(call.principal, tool)
+    const input = await validateInput(tool, call.input)
+    await checkRequirements(services, tool, call)
+    checkApproval(tool)
+    return await runWithinBudget(services, { call, tool, place, input, seen })
+  } catch (error) {
+    if (seen === undefined) await services.refusals.tell({ call, tool, place }, error)
+    throw error
+  }
+}
+
+/** Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. */
+async function runWithinBudget(
+  services: CallServices,
+  checked: Omit<CheckedCall, 'reservation'>,
+): Promise<RunResult> {
+  const reserved = services.budgets.reserve(checked.call.principal, checked.tool)
+  const reservation = reserved instanceof Promise ? await reserved : reserved
+  try {
+    return await runCall(services, { ...checked, reservation })
+  } finally {
+    reservation.cancel()
+  }
 }

@@ -1,3 +1,5 @@
+import { BUDGET_QUERIES } from './queries-budgets.ts'
+
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
@@ -124,6 +126,8 @@ export const QUERIES = {
   readMeta: 'SELECT value FROM meta WHERE name = ?',
   writeMeta:
     'INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+
+  ...BUDGET_QUERIES,
 } as const
 
 export type QueryName = keyof typeof QUERIES

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
-import type { RunAddress, RunRecord } from '#core/ports/run-store'
+import type { RefusedCall, RunAddress, RunRecord } from '#core/ports/run-store'
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
@@ -30,6 +30,7 @@ import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
+import { SqliteBudgets } from './budget-changes.ts'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
 import { CallRunEvents } from './call-run-events.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
@@ -67,6 +68,7 @@ export interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export class SqliteStore implements Store {
+  readonly budgets: SqliteBudgets
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -76,6 +78,7 @@ export class SqliteStore implements Store {
   readonly #changes: CallChanges
   readonly #runs: RunChanges
   readonly #sessions: SessionChanges
+  readonly #runEvents: CallRunEvents
   readonly #recovery: Recovery
   readonly #lockFolder: string
   readonly #nowMs: () => number
@@ -104,6 +107,7 @@ export class SqliteStore implements Store {
     })
     this.#queue = new GroupQueue(this.#writer)
     const database = this.#database
+    this.budgets = new SqliteBudgets(database, this.#queue)
     const sealed = this.#contents
     const writerNo = () => this.#writer.no
     const runs = new RunChanges(database, sealed)
@@ -111,8 +115,13 @@ export class SqliteStore implements Store {
     const runEvents = new CallRunEvents({ database, runs, sessions })
     this.#runs = runs
     this.#sessions = sessions
+    this.#runEvents = runEvents
     this.#changes = new CallChanges({ database, sealed, runs, runEvents, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions })
+  }
+
+  get pendingWrites(): number {
+    return this.#queue.size
   }
 
   get writer(): string {
@@ -211,6 +220,10 @@ export class SqliteStore implements Store {
 
   endRun(address: RunAddress, atMs: number): Promise<boolean> {
     return this.#queue.submit(address.run, (group) => this.#runs.end(group, address, atMs))
+  }
+
+  noteRefusal(refused: RefusedCall): Promise<boolean> {
+    return this.#queue.submit(refused.record, (group) => this.#runEvents.refuse(group, refused))
   }
 
   findSession(address: SessionAddress): SessionRecord | undefined {
