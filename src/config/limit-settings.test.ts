@@ -34,7 +34,13 @@ describe('limits of a config', () => {
       byPrincipal: new Map(),
       perTool: { ...unlimited, perPrincipal: unlimited },
       byTool: new Map(),
-      total: { rate: undefined, concurrent: 1_000, pendingWrites: 5_000, delayMs: 500, bodyBytes: 67_108_864 },
+      total: {
+        rate: undefined,
+        concurrent: 1_000,
+        pendingWrites: 5_000,
+        delayMs: 500,
+        bodyBytes: 67_108_864,
+      },
     })
     expect(settingsOf({}).budgets).toEqual([])
   })
@@ -44,12 +50,12 @@ describe('limits of a config', () => {
       limits: {
         perPrincipal: { callsPerMinute: 60 },
         perTool: { callsPerMinute: 6, burst: 4 },
-        byPrincipal: { 'key:alice': { callsPerMinute: 0.6 } },
+        byPrincipal: { 'key:alice': { callsPerMinute: 0.3 } },
       },
     })
     expect(limits.perPrincipal.rate).toEqual({ perMs: 0.001, burst: 6 })
     expect(limits.perTool.rate).toEqual({ perMs: 0.0001, burst: 4 })
-    expect(limits.byPrincipal.get('key:alice')?.rate).toEqual({ perMs: 0.00001, burst: 1 })
+    expect(limits.byPrincipal.get('key:alice')?.rate).toEqual({ perMs: 0.3 / 60_000, burst: 1 })
   })
 
   it('of one principal or tool leave what they do not say as it is in general', () => {
@@ -74,7 +80,7 @@ describe('limits of a config', () => {
       problemsOf({
         limits: {
           perPrincipal: { callsPerMinute: 0, concurrent: 1.5 },
-          perTool: { burst: 3, perPrincipal: { burst: 0 } },
+          perTool: { perPrincipal: { burst: 0, callsPerMinute: 1 } },
           byPrincipal: { alice: { concurrent: 1 } },
           total: { concurrent: '9', queue: 1 },
         },

@@ -1,5 +1,5 @@
-import { didYouMean } from '#core/nearest-name'
 import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#core/limits/limit-settings'
+import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import type { ParsedConfig } from './config-schema.ts'
@@ -22,9 +22,7 @@ export function toLimitSettings({
   const ofTool = toToolLimit(perTool)
   return {
     perPrincipal: ofPrincipal,
-    byPrincipal: new Map(
-      Object.entries(byPrincipal).map(([id, limit]) => [id, toLimit(limit, ofPrincipal)]),
-    ),
+    byPrincipal: new Map(Object.entries(byPrincipal).map(([id, limit]) => [id, toLimit(limit, ofPrincipal)])),
     perTool: ofTool,
     byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, ofTool)])),
     total: { ...total, rate: toRate(total) },
@@ -45,7 +43,10 @@ function toLimit(written: WrittenLimit, general?: CallLimit): CallLimit {
   }
 }
 
-function toRate({ callsPerMinute, burst }: Pick<WrittenLimit, 'callsPerMinute' | 'burst'>): TokenRate | undefined {
+function toRate({
+  callsPerMinute,
+  burst,
+}: Pick<WrittenLimit, 'callsPerMinute' | 'burst'>): TokenRate | undefined {
   if (callsPerMinute === undefined) return undefined
   return { perMs: callsPerMinute / MINUTE_MS, burst: burst ?? Math.max(1, Math.floor(callsPerMinute / 10)) }
 }

@@ -3,7 +3,11 @@ import { NO_LIMIT } from '#core/limits/spending'
 import { closed } from './closed-object.ts'
 
 const MINUTE_MS = 60_000
-const WINDOW_UNITS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: 60 * MINUTE_MS, d: 1_440 * MINUTE_MS }
+const WINDOW_UNITS: Readonly<Record<string, number>> = {
+  m: MINUTE_MS,
+  h: 60 * MINUTE_MS,
+  d: 1_440 * MINUTE_MS,
+}
 const LONGEST_WINDOW_MS = 31 * 1_440 * MINUTE_MS
 const MIB = 1_024 * 1_024
 /** So that sums of thousandths stay exact. */

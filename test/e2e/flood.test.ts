@@ -117,7 +117,9 @@ describe('a flood', () => {
       expect(most - before).toBeLessThan(MOST_GROWTH_BYTES)
 
       // Afterwards it is as before: a refused call runs with the same id, and one that ran is replayed.
-      const [refusedAt, ranAt] = [refused[0], ran[0]].map((one) => (one === undefined ? -1 : answers.indexOf(one)))
+      const [refusedAt, ranAt] = [refused[0], ran[0]].map((one) =>
+        one === undefined ? -1 : answers.indexOf(one),
+      )
       for (const place of [refusedAt, ranAt]) {
         const socket = await openSocket()
         expect((await callOn(socket, `flood-${place}`)).status).toBe('200')

@@ -16,6 +16,7 @@ import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
 import { RunningCalls } from './running-calls.ts'
+import { StartingCalls } from './starting-calls.ts'
 import { StoreWatch } from './store-watch.ts'
 
 const CANCEL_POLL_MS = 1_000
@@ -26,6 +27,7 @@ const BUDGET_TIDY_MS = 5_000
 
 type Made =
   | 'running'
+  | 'starting'
   | 'readiness'
   | 'keeper'
   | 'sessions'
@@ -76,7 +78,17 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
   const services: CallServices = {
     ...options,
-    ...{ running, readiness, keeper, sessions, feed, limits, budgets, refusals },
+    ...{
+      running,
+      starting: new StartingCalls(),
+      readiness,
+      keeper,
+      sessions,
+      feed,
+      limits,
+      budgets,
+      refusals,
+    },
   }
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
@@ -132,7 +144,9 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     feed.close()
     watch.stop()
     await keeper.flush()
-    await budgets.close().catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
+    await budgets
+      .close()
+      .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
     for (const timer of timers) clearInterval(timer)
   }
 }

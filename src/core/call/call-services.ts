@@ -11,6 +11,7 @@ import type { Sessions } from '#core/sessions/sessions'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
+import type { StartingCalls } from './starting-calls.ts'
 
 /** Everything the call pipeline needs from outside, handed in once. */
 export interface CallServices {
@@ -29,6 +30,7 @@ export interface CallServices {
   /** Base of the URLs we hand out, never taken from a request (T-16). */
   publicUrl(): string
   readonly running: RunningCalls
+  readonly starting: StartingCalls
   readonly sessions: Sessions
   readonly feed: RunFeed
   readonly readiness: Readiness

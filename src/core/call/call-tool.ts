@@ -1,4 +1,4 @@
-import { fault } from '#core/errors'
+import { fault, isToolError } from '#core/errors'
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { findPlace } from './call-place.ts'
@@ -32,7 +32,7 @@ export async function callTool(
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer')
         return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }
-      const run = await startCall(services, call, found?.seen)
+      const run = await startOrWait(services, { call, seen: found?.seen, mayWait: round === 0 })
       if (run.kind === 'answer') {
         return { callId: call.callId, outcome: run.outcome, runId: run.runId, replayed: run.joined }
       }
@@ -45,11 +45,38 @@ export async function callTool(
   }
 }
 
+interface Start {
+  readonly call: IdentifiedCall
+  readonly seen: CallRecord | undefined
+  /** Whether it may wait for another request with its key. */
+  readonly mayWait: boolean
+}
+
+/** Rule 1 for requests that arrive together: what a limit refuses while the first of them is on its way waits for that one. */
+async function startOrWait(services: CallServices, { call, seen, mayWait }: Start): Promise<RunResult> {
+  if (!call.keyed) return await startCall(services, { call, seen, isFirst: true })
+  const own = services.starting.begin(call.record)
+  try {
+    return await startCall(services, { call, seen, isFirst: own !== undefined })
+  } catch (error) {
+    const first =
+      own === undefined && mayWait && isLimit(error) ? services.starting.get(call.record) : undefined
+    if (first === undefined) throw error
+    await first.ended
+    return { kind: 'lost' }
+  } finally {
+    own?.end()
+  }
+}
+
+function isLimit(error: unknown): boolean {
+  return isToolError(error) && error.details.scope !== undefined
+}
+
 /** Nothing final is recorded under this key: walk the ladder, then run. */
 async function startCall(
   services: CallServices,
-  call: IdentifiedCall,
-  seen: CallRecord | undefined,
+  { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<RunResult> {
   checkReady(services)
   services.limits.checkCaller(call.principal)
@@ -62,7 +89,7 @@ async function startCall(
     checkApproval(tool)
     return await runWithinBudget(services, { call, tool, place, input, seen })
   } catch (error) {
-    if (seen === undefined) await services.refusals.tell({ call, tool, place }, error)
+    if (seen === undefined && isFirst) await services.refusals.tell({ call, tool, place }, error)
     throw error
   }
 }

@@ -79,7 +79,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('answer'), fate: fate() }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('end'), process, tookMs: fc.nat({ max: 900 }) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('refuse', 'tidy', 'close', 'crash'), process }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('wait'), ms: fc.constantFrom(900, 11_000, WINDOW_MS) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ do: fc.constant('wait'), ms: fc.constantFrom(900, 11_000, WINDOW_MS) }),
+  },
 )
 
 function fate(): fc.Arbitrary<Fate> {

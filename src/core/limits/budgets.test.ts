@@ -144,7 +144,11 @@ describe('budgets', () => {
       rule('principal', { calls: 3 }, { windowMs: 24 * HOUR_MS }),
       rule('tenant', { calls: 1 }, { of: new Set(['other']) }),
     ])
-    expect(await gists(desk, ['Echo.Say', 'Echo.Say', 'Echo.Say'])).toEqual(['ok {}', 'ok {}', 'budget_exceeded'])
+    expect(await gists(desk, ['Echo.Say', 'Echo.Say', 'Echo.Say'])).toEqual([
+      'ok {}',
+      'ok {}',
+      'budget_exceeded',
+    ])
     clock.advance(HOUR_MS)
     expect(await gists(desk, ['Echo.Say', 'Echo.Say'])).toEqual(['ok {}', 'budget_exceeded'])
     expect(await gists(desk, ['Echo.Say', 'Echo.Say', 'Echo.Say'], BOB)).toEqual(['ok {}', 'ok {}', 'ok {}'])

@@ -134,10 +134,7 @@ export class Budgets {
     if (unit === undefined) return
     const name = account.budget.for === 'principal' ? 'principal_budget' : 'tenant_budget'
     onRefused(name)
-    throw limitRefusal(
-      name,
-      account.mayRecover(unit) ? RESERVED_RETRY_MS : account.endsAtMs - clock.nowMs(),
-    )
+    throw limitRefusal(name, account.mayRecover(unit) ? RESERVED_RETRY_MS : account.endsAtMs - clock.nowMs())
   }
 
   #accountOf(principal: Principal, budget: Budget): BudgetAccount {
@@ -164,5 +161,9 @@ export class Budgets {
 
 /** The worst case: the whole of its timeout. */
 function needOf({ policy: { timeoutMs, cost = USUAL_COST } }: Tool): Spending {
-  return { calls: 1, milliseconds: timeoutMs, cost: cost === 0 ? 0 : Math.max(1, Math.round(cost * COST_PARTS)) }
+  return {
+    calls: 1,
+    milliseconds: timeoutMs,
+    cost: cost === 0 ? 0 : Math.max(1, Math.round(cost * COST_PARTS)),
+  }
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { CallDeskOptions } from '#core/call/call-desk'
 import type { Principal } from '#core/principal'
+import { MemoryStore } from '#store/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
@@ -15,7 +16,10 @@ const say = sampleTool('Echo.Say@1.0.0', (input) => input)
 const other = sampleTool('Echo.Other@1.0.0', (input) => input)
 const hidden = sampleTool('Vault.Open@1.0.0', () => 1, { policy: { scopes: ['vault:open'] } })
 
-function open(limits: Partial<LimitSettings>, more: Partial<CallDeskOptions> & { tools?: (typeof say)[] } = {}) {
+function open(
+  limits: Partial<LimitSettings>,
+  more: Partial<CallDeskOptions> & { tools?: (typeof say)[] } = {},
+) {
   const { tools = [say, other, hidden], ...changes } = more
   const clock = new FakeClock()
   const refused: string[] = []
@@ -41,6 +45,14 @@ function held() {
     { policy: { timeoutMs: 50 } },
   )
   return { tool, runs }
+}
+
+class BusyStore extends MemoryStore {
+  waiting = 0
+
+  override get pendingWrites(): number {
+    return this.waiting
+  }
 }
 
 async function until(isSo: () => boolean): Promise<void> {
@@ -98,7 +110,10 @@ describe('rates', () => {
   })
 
   it('rule 1: a replay is never refused and takes nothing, and a wrong replay is still a conflict', async () => {
-    const { desk, clock } = open({ perPrincipal: ONE_A_SECOND, perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED } })
+    const { desk, clock } = open({
+      perPrincipal: ONE_A_SECOND,
+      perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED },
+    })
     const keyed = callRequest('Echo.Say', { key: 'k' })
     await desk.call(ALICE, keyed)
     for (let time = 0; time < 5; time += 1) {
@@ -179,7 +194,10 @@ describe('numbers of runs', () => {
 
   it('rule 1: whoever joins a running call takes no place', async () => {
     const { tool, runs } = held()
-    const { desk } = open({ perPrincipal: ONE_AT_ONCE, total: { ...NO_LIMITS.total, concurrent: 1 } }, { tools: [tool] })
+    const { desk } = open(
+      { perPrincipal: ONE_AT_ONCE, total: { ...NO_LIMITS.total, concurrent: 1 } },
+      { tools: [tool] },
+    )
     const calls = Array.from({ length: 20 }, () => desk.call(ALICE, callRequest('Slow.Run', { key: 'k' })))
     await until(() => runs.length === 1)
     const late = desk.call(ALICE, callRequest('Slow.Run', { key: 'k' }))
@@ -189,11 +207,42 @@ describe('numbers of runs', () => {
     await desk.drain(0)
   })
 
+  it.each([
+    ['a rate', { perPrincipal: ONE_A_SECOND }],
+    ['a rate of the tool', { perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED } }],
+    ['a number of runs', { perPrincipal: ONE_AT_ONCE }],
+    ['a number of runs in all', { total: { ...NO_LIMITS.total, concurrent: 1 } }],
+  ])(
+    'rule 1: requests with one key that come together run once and are all answered: %s',
+    async (_of, limits) => {
+      const { desk } = open(limits)
+      const keyed = callRequest('Echo.Say', { key: 'k', runId: 'run-x' })
+      const replies = await Promise.all(Array.from({ length: 30 }, () => desk.call(ALICE, keyed)))
+      expect(new Set(replies.map(gist))).toEqual(new Set(['ok {}']))
+      expect(replies.filter(({ replayed }) => !replayed)).toHaveLength(1)
+      const page = await desk.readRun(ALICE, { runId: 'run-x', after: -1, waitMs: 0 })
+      expect(page?.events).toHaveLength(2)
+      await desk.drain(0)
+    },
+  )
+
+  it('requests with one key that come together to a limit that is met are all refused', async () => {
+    const { desk } = open({ perPrincipal: ONE_A_SECOND })
+    await desk.call(ALICE, callRequest('Echo.Say'))
+    const keyed = callRequest('Echo.Say', { key: 'k' })
+    const replies = await Promise.all(Array.from({ length: 30 }, () => desk.call(ALICE, keyed)))
+    expect(new Set(replies.map(gist))).toEqual(new Set(['rate_limited']))
+    await desk.drain(0)
+  })
+
   it('calls that fail, and calls that cannot be claimed, give their places back', async () => {
     const failing = sampleTool('Bad.Tool@1.0.0', () => {
       throw new Error('no')
     })
-    const { desk } = open({ perPrincipal: ONE_AT_ONCE, perTool: { ...ONE_AT_ONCE, perPrincipal: ONE_AT_ONCE } }, { tools: [failing] })
+    const { desk } = open(
+      { perPrincipal: ONE_AT_ONCE, perTool: { ...ONE_AT_ONCE, perPrincipal: ONE_AT_ONCE } },
+      { tools: [failing] },
+    )
     for (let time = 0; time < 3; time += 1) {
       expect(gist(await desk.call(ALICE, callRequest('Bad.Tool')))).toBe('tool_failed')
     }
@@ -230,14 +279,17 @@ describe('overload', () => {
   })
 
   it('writes that wait: calls that come while as many as allowed wait are refused', async () => {
-    const { desk, refused } = open({ total: { ...NO_LIMITS.total, pendingWrites: 3 } })
-    const replies = await Promise.all(
-      Array.from({ length: 10 }, () => desk.call(ALICE, callRequest('Echo.Say'))),
-    )
-    const gists = replies.map(gist)
-    expect(gists.filter((said) => said === 'overloaded').length).toBe(refused.length)
-    expect(new Set(gists)).toEqual(new Set(['ok {}', 'overloaded']))
+    const store = new BusyStore()
+    const { desk, refused } = open({ total: { ...NO_LIMITS.total, pendingWrites: 3 } }, { store })
+    store.waiting = 3
+    expect(errorOf(await desk.call(ALICE, callRequest('Echo.Say')))).toMatchObject({
+      code: 'overloaded',
+      retryAfterMs: 2_000,
+      details: { scope: 'global' },
+    })
+    store.waiting = 2
     expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+    expect(refused).toEqual(['pending_writes'])
     await desk.drain(0)
   })
 })

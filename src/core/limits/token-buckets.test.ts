@@ -29,19 +29,24 @@ describe('TokenBuckets', () => {
   it('never gives more than the burst and what came back since, at any times', () => {
     const waits = fc.array(fc.integer({ min: 0, max: 250 }), { maxLength: 80 })
     fc.assert(
-      fc.property(waits, fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 50 }), (times, burst, every) => {
-        const clock = new FakeClock()
-        const buckets = new TokenBuckets(clock)
-        const rate = { perMs: 1 / every, burst }
-        let given = 0
-        let passedMs = 0
-        for (const ms of times) {
-          clock.advance(ms)
-          passedMs += ms
-          if (take(buckets, 'a', rate)) given += 1
-          expect(given).toBeLessThanOrEqual(burst + passedMs / every + 1e-6)
-        }
-      }),
+      fc.property(
+        waits,
+        fc.integer({ min: 1, max: 5 }),
+        fc.integer({ min: 1, max: 50 }),
+        (times, burst, every) => {
+          const clock = new FakeClock()
+          const buckets = new TokenBuckets(clock)
+          const rate = { perMs: 1 / every, burst }
+          let given = 0
+          let passedMs = 0
+          for (const ms of times) {
+            clock.advance(ms)
+            passedMs += ms
+            if (take(buckets, 'a', rate)) given += 1
+            expect(given).toBeLessThanOrEqual(burst + passedMs / every + 1e-6)
+          }
+        },
+      ),
     )
   })
 

@@ -36,11 +36,10 @@ export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
       : OPENTOOL_CODES[error.code]
   const body = encodeError(null, { code, message: error.message })
   // Any other status would read as "server not running" in SDK clients (OTS-39).
-  return jsonReply(
-    isHttpLevel && error.code === 'request_invalid' ? status : 200,
-    body,
-    { ...unreadCallHeaders(request.headers, error.code), ...retryHeader(error) },
-  )
+  return jsonReply(isHttpLevel && error.code === 'request_invalid' ? status : 200, body, {
+    ...unreadCallHeaders(request.headers, error.code),
+    ...retryHeader(error),
+  })
 }
 
 /** `/streamCall` differs in one answer, which its clients know: 500 with text (OTS-50). */

@@ -46,5 +46,9 @@ const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceede
 function endOf({ code, durationMs }: ToolReturned): JsonObject {
   const took = durationMs === undefined ? {} : { durationMs }
   if (code === undefined) return { status: 'ok', ...took }
-  return { status: LIMITED.has(code) ? 'rate_limited' : 'error', ...took, error: { code, message: `The call ended with ${code}.` } }
+  return {
+    status: LIMITED.has(code) ? 'rate_limited' : 'error',
+    ...took,
+    error: { code, message: `The call ended with ${code}.` },
+  }
 }

@@ -150,8 +150,4 @@ CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 `
 
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
-export const MIGRATIONS: readonly string[] = [
-  CALLS_AND_JOURNAL,
-  RUNS_AND_SESSIONS,
-  [BUDGETS].join('\n'),
-]
+export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, [BUDGETS].join('\n')]

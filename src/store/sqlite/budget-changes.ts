@@ -27,7 +27,12 @@ export class SqliteBudgets implements BudgetStore {
   }
 
   giveBack(window: BudgetWindow, unspent: Spending): Promise<void> {
-    return this.#queue.submit('', () => this.#add(window, perUnit((unit) => 0 - unspent[unit])))
+    return this.#queue.submit('', () =>
+      this.#add(
+        window,
+        perUnit((unit) => 0 - unspent[unit]),
+      ),
+    )
   }
 
   read(window: BudgetWindow): Spending {
