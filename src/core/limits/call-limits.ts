@@ -10,6 +10,8 @@ import { type Bucket, TokenBuckets } from './token-buckets.ts'
 /** When somebody who found every place taken may look again. */
 const SLOT_RETRY_MS = 1_000
 const OVERLOAD_RETRY_MS = 2_000
+/** A loop that is late with so few runs has tools that compute, and not too many callers. */
+const FEW_RUNS = 10
 const NOTHING_TAKEN: readonly string[] = []
 
 /** What tells that the server is behind. */
@@ -93,7 +95,8 @@ export class CallLimits {
     if (pendingWrites !== undefined && signs.pendingWrites() >= pendingWrites) {
       this.#refuse('pending_writes', OVERLOAD_RETRY_MS)
     }
-    if (delayMs !== undefined && signs.delayMs() > delayMs) this.#refuse('delay', OVERLOAD_RETRY_MS)
+    if (delayMs === undefined || signs.runs() < FEW_RUNS || signs.delayMs() <= delayMs) return
+    this.#refuse('delay', OVERLOAD_RETRY_MS)
   }
 
   #checkTotal(): void {
