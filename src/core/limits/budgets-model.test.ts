@@ -10,7 +10,7 @@ import { Budgets, type Reservation } from './budgets.ts'
 import { NOTHING, perUnit, UNITS } from './spending.ts'
 
 const WINDOW_MS = 60_000
-const LIMIT: Spending = { calls: 30, milliseconds: 4_000, cost: 20_000 }
+const LIMIT: Spending = { calls: 12, milliseconds: 2_500, cost: 14_000 }
 const RULES: readonly BudgetRule[] = [
   { for: 'principal', of: undefined, windowMs: WINDOW_MS, limit: LIMIT },
   { for: 'tenant', of: undefined, windowMs: WINDOW_MS, limit: LIMIT },
@@ -223,12 +223,12 @@ class Model {
 describe('budgets of several processes', () => {
   it('are never overspent, whatever interleaves, dies or gets lost; and nothing is lost for longer than a window', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 120 }), async (steps) => {
+      fc.asyncProperty(fc.array(step, { minLength: 40, maxLength: 150, size: 'max' }), async (steps) => {
         const model = new Model()
         for (const taken of steps) await model.apply(taken)
         await model.expectRenewal()
       }),
-      { numRuns: 150 },
+      { numRuns: 200 },
     )
   })
 })
