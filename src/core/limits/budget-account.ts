@@ -14,7 +14,9 @@ export class BudgetAccount {
   readonly window: BudgetWindow
   readonly budget: Budget
   readonly #store: BudgetStore
-  /** Leased and not spent. */
+  /** Those the budget limits. */
+  readonly #units: readonly Unit[]
+  /** Leased, and neither spent nor set aside. */
   readonly #free: Mutable<Spending> = { ...NOTHING }
   /** Set aside for calls that run. */
   readonly #held: Mutable<Spending> = { ...NOTHING }
@@ -23,37 +25,51 @@ export class BudgetAccount {
   readonly #asked: Mutable<Spending> = { ...NOTHING }
   #leasing: Promise<void> | undefined
   #isSent = false
-  #touchedMs = 0
+  #isUsed = true
+  #isClosed = false
 
   constructor(store: BudgetStore, budget: Budget, window: BudgetWindow) {
     this.#store = store
     this.budget = budget
     this.window = window
+    this.#units = UNITS.filter((unit) => budget.limit[unit] < NO_LIMIT)
   }
 
   get endsAtMs(): number {
     return this.window.startMs + this.window.lengthMs
   }
 
+  /** Whether calls at this time are of its window, and it is not given up. */
+  isFor(nowMs: number): boolean {
+    const { startMs, lengthMs } = this.window
+    return !this.#isClosed && nowMs >= startMs && nowMs < startMs + lengthMs
+  }
+
   covers(need: Spending): boolean {
-    return this.#lacking(need) === undefined
+    for (const unit of this.#units) if (this.#free[unit] < need[unit]) return false
+    return true
   }
 
   /** Only what `covers`. */
-  take(need: Spending, monotonicMs: number): void {
-    this.#touchedMs = monotonicMs
-    this.#move(need, 1)
+  take(need: Spending): void {
+    this.#isUsed = true
+    for (const unit of this.#units) {
+      this.#free[unit] -= need[unit]
+      this.#held[unit] += need[unit]
+    }
   }
 
   /** A call ended: what was set aside and not spent can be used again. */
   settle(need: Spending, unspent: Spending): void {
-    this.#move(need, -1)
-    for (const unit of UNITS) if (this.#counts(unit)) this.#free[unit] -= need[unit] - unspent[unit]
+    for (const unit of this.#units) {
+      this.#held[unit] -= need[unit]
+      this.#free[unit] += unspent[unit]
+    }
   }
 
   /** The unit that the store has no more of, as far as we know. */
   exhausted(need: Spending, monotonicMs: number): Unit | undefined {
-    return UNITS.find((unit) => this.#lacks(unit, need) && monotonicMs < this.#emptyUntilMs[unit])
+    return this.#units.find((unit) => this.#free[unit] < need[unit] && monotonicMs < this.#emptyUntilMs[unit])
   }
 
   /** Whether calls that run may still give back what is lacking. */
@@ -64,7 +80,7 @@ export class BudgetAccount {
   /** Fetches another part; those who come meanwhile wait for the same one, and then look again. */
   lease(need: Spending, monotonicMs: () => number): Promise<void> {
     if (!this.#isSent) {
-      for (const unit of UNITS) if (this.#lacks(unit, need)) this.#asked[unit] += need[unit]
+      for (const unit of this.#units) if (this.#free[unit] < need[unit]) this.#asked[unit] += need[unit]
     }
     this.#leasing ??= this.#lease(monotonicMs).finally(() => {
       this.#isSent = false
@@ -73,18 +89,21 @@ export class BudgetAccount {
     return this.#leasing
   }
 
-  /** Nobody uses it: nothing is set aside, and nothing was taken since. */
-  isIdle(sinceMs: number): boolean {
-    return this.#leasing === undefined && isNothing(this.#held) && this.#touchedMs <= sinceMs
+  /** Whether nobody has used it since this was last asked, nor uses it now. */
+  rest(): boolean {
+    const isIdle = !this.#isUsed && this.#leasing === undefined && isNothing(this.#held)
+    this.#isUsed = false
+    return isIdle
   }
 
   /**
-   * What nothing is set aside for, once: what the store does not get back is lost until the window ends, and never
-   * spent twice.
+   * Gives back what nothing is set aside for, once: what the store does not get is lost until the window ends, and
+   * never spent twice.
    */
   async close(): Promise<void> {
-    const unspent = perUnit((unit) => this.#free[unit] - this.#held[unit])
-    Object.assign(this.#free, this.#held)
+    const unspent = { ...this.#free }
+    this.#isClosed = true
+    Object.assign(this.#free, NOTHING)
     if (!isNothing(unspent)) await this.#store.giveBack(this.window, unspent)
   }
 
@@ -98,27 +117,10 @@ export class BudgetAccount {
     Object.assign(this.#asked, NOTHING)
     this.#isSent = true
     const granted = await this.#store.lease(this.window, wanted, limit)
-    const nowMs = monotonicMs()
-    this.#touchedMs = nowMs
-    for (const unit of UNITS) {
+    this.#isUsed = true
+    for (const unit of this.#units) {
       this.#free[unit] += granted[unit]
-      if (granted[unit] < wanted[unit]) this.#emptyUntilMs[unit] = nowMs + ASK_AGAIN_MS
+      if (granted[unit] < wanted[unit]) this.#emptyUntilMs[unit] = monotonicMs() + ASK_AGAIN_MS
     }
-  }
-
-  #move(need: Spending, sign: 1 | -1): void {
-    for (const unit of UNITS) if (this.#counts(unit)) this.#held[unit] += sign * need[unit]
-  }
-
-  #lacking(need: Spending): Unit | undefined {
-    return UNITS.find((unit) => this.#lacks(unit, need))
-  }
-
-  #lacks(unit: Unit, need: Spending): boolean {
-    return this.#counts(unit) && this.#free[unit] - this.#held[unit] < need[unit]
-  }
-
-  #counts(unit: Unit): boolean {
-    return this.budget.limit[unit] < NO_LIMIT
   }
 }

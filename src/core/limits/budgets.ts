@@ -9,8 +9,6 @@ import { type LimitName, limitRefusal } from './limit-refusal.ts'
 import { NOTHING } from './spending.ts'
 import { subjectKey } from './subject-key.ts'
 
-/** How long what nobody uses is kept before others may have it. */
-const IDLE_MS = 10_000
 /** When a call that others' reservations keep out may look again. */
 const RESERVED_RETRY_MS = 1_000
 const COST_PARTS = 1_000
@@ -54,6 +52,13 @@ export class Reservation {
 
 const UNBUDGETED = new Reservation([], NOTHING)
 
+/** A budget that counts for a principal, and the account it was last spent from. */
+interface Purse {
+  readonly budget: Budget
+  readonly key: string
+  account: BudgetAccount | undefined
+}
+
 /**
  * Budgets across restarts and processes. The store hands out parts of each window; calls spend from the part their
  * process has, so most of them ask nobody. The worst case is set aside first and settled after the run.
@@ -61,30 +66,11 @@ const UNBUDGETED = new Reservation([], NOTHING)
 export class Budgets {
   readonly #options: BudgetsOptions
   readonly #accounts = new Map<string, BudgetAccount>()
-  readonly #byPrincipal = new WeakMap<Principal, readonly Budget[]>()
+  /** By principal object, which is the same for all calls with one credential. */
+  readonly #purses = new WeakMap<Principal, readonly Purse[]>()
 
   constructor(options: BudgetsOptions) {
     this.#options = options
-  }
-
-  /** Throws `budget_exceeded`, or rejects with it after asking the store. */
-  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> {
-    const { rules } = this.#options
-    if (rules.length === 0) return UNBUDGETED
-    const budgets = this.#budgetsOf(principal, rules)
-    if (budgets.length === 0) return UNBUDGETED
-    const need = needOf(tool)
-    return this.#take(principal, budgets, need) ?? this.#leaseAndTake(principal, budgets, need)
-  }
-
-  /** Gives back what was leased and is not used. */
-  async tidy(): Promise<void> {
-    const sinceMs = this.#options.clock.monotonicMs() - IDLE_MS
-    await this.#closeAll((account) => account.isIdle(sinceMs))
-  }
-
-  async close(): Promise<void> {
-    await this.#closeAll(() => true)
   }
 
   /** How many windows this process has a part of. */
@@ -92,36 +78,51 @@ export class Budgets {
     return this.#accounts.size
   }
 
-  /** Once per principal object, which is the same for all calls with one credential. */
-  #budgetsOf(principal: Principal, rules: readonly BudgetRule[]): readonly Budget[] {
-    const known = this.#byPrincipal.get(principal)
-    if (known !== undefined) return known
-    const budgets = budgetsFor(principal, rules)
-    this.#byPrincipal.set(principal, budgets)
-    return budgets
+  /** Throws `budget_exceeded`, or rejects with it after asking the store. */
+  reserve(principal: Principal, tool: Tool): MaybePromise<Reservation> {
+    if (this.#options.rules.length === 0) return UNBUDGETED
+    const purses = this.#pursesOf(principal)
+    if (purses.length === 0) return UNBUDGETED
+    const need = needOf(tool)
+    return this.#take(principal, purses, need) ?? this.#leaseAndTake(principal, purses, need)
   }
 
-  #take(principal: Principal, budgets: readonly Budget[], need: Spending): Reservation | undefined {
-    const accounts = budgets.map((budget) => this.#accountOf(principal, budget))
-    if (!accounts.every((account) => account.covers(need))) return undefined
-    const nowMs = this.#options.clock.monotonicMs()
-    for (const account of accounts) account.take(need, nowMs)
+  /** Gives back what was leased and not used since the last time. */
+  async tidy(): Promise<void> {
+    await this.#closeAll((account) => account.rest())
+  }
+
+  async close(): Promise<void> {
+    await this.#closeAll(() => true)
+  }
+
+  #pursesOf(principal: Principal): readonly Purse[] {
+    const known = this.#purses.get(principal)
+    if (known !== undefined) return known
+    const purses = budgetsFor(principal, this.#options.rules).map((budget) => {
+      const whose = budget.for === 'principal' ? subjectKey(principal) : principal.tenant
+      return { budget, key: `${budget.for} ${budget.windowMs} ${whose}`, account: undefined }
+    })
+    this.#purses.set(principal, purses)
+    return purses
+  }
+
+  #take(principal: Principal, purses: readonly Purse[], need: Spending): Reservation | undefined {
+    const accounts = purses.map((purse) => this.#accountOf(principal, purse))
+    for (const account of accounts) if (!account.covers(need)) return undefined
+    for (const account of accounts) account.take(need)
     return new Reservation(accounts, need)
   }
 
   /** Each round either takes, or fetches, or learns that there is nothing left, so it ends with the budget. */
-  async #leaseAndTake(
-    principal: Principal,
-    budgets: readonly Budget[],
-    need: Spending,
-  ): Promise<Reservation> {
+  async #leaseAndTake(principal: Principal, purses: readonly Purse[], need: Spending): Promise<Reservation> {
     const { clock } = this.#options
     const monotonicMs = () => clock.monotonicMs()
     for (;;) {
-      const reservation = this.#take(principal, budgets, need)
+      const reservation = this.#take(principal, purses, need)
       if (reservation !== undefined) return reservation
-      const short = budgets
-        .map((budget) => this.#accountOf(principal, budget))
+      const short = purses
+        .map((purse) => this.#accountOf(principal, purse))
         .filter((account) => !account.covers(need))
       for (const account of short) this.#checkNotEmpty(account, need)
       await Promise.all(short.map((account) => account.lease(need, monotonicMs)))
@@ -134,22 +135,31 @@ export class Budgets {
     if (unit === undefined) return
     const name = account.budget.for === 'principal' ? 'principal_budget' : 'tenant_budget'
     onRefused(name)
-    throw limitRefusal(name, account.mayRecover(unit) ? RESERVED_RETRY_MS : account.endsAtMs - clock.nowMs())
+    const retryAfterMs = account.mayRecover(unit) ? RESERVED_RETRY_MS : account.endsAtMs - clock.nowMs()
+    throw limitRefusal(name, retryAfterMs)
   }
 
-  #accountOf(principal: Principal, budget: Budget): BudgetAccount {
-    const { tenant, id } = principal
-    const { windowMs: lengthMs } = budget
-    const ofPrincipal = budget.for === 'principal'
-    const key = ofPrincipal ? `p ${lengthMs} ${subjectKey(principal)}` : `t ${lengthMs} ${tenant}`
-    const startMs = Math.floor(this.#options.clock.nowMs() / lengthMs) * lengthMs
-    const known = this.#accounts.get(key)
-    if (known?.window.startMs === startMs) return known
+  #accountOf({ tenant, id }: Principal, purse: Purse): BudgetAccount {
+    const nowMs = this.#options.clock.nowMs()
+    if (purse.account?.isFor(nowMs) === true) return purse.account
+    const { budget, key } = purse
+    const shared = this.#accounts.get(key)
     // What is left of an earlier window is worth nothing any more.
-    const window = { tenant, principal: ofPrincipal ? id : undefined, lengthMs, startMs }
-    const account = new BudgetAccount(this.#options.store, budget, window)
+    const account = shared?.isFor(nowMs) === true ? shared : this.#openAccount({ tenant, id }, budget, nowMs)
     this.#accounts.set(key, account)
+    purse.account = account
     return account
+  }
+
+  #openAccount(
+    { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
+    budget: Budget,
+    nowMs: number,
+  ): BudgetAccount {
+    const { windowMs: lengthMs } = budget
+    const startMs = Math.floor(nowMs / lengthMs) * lengthMs
+    const principal = budget.for === 'principal' ? id : undefined
+    return new BudgetAccount(this.#options.store, budget, { tenant, principal, lengthMs, startMs })
   }
 
   async #closeAll(isOver: (account: BudgetAccount) => boolean): Promise<void> {
@@ -159,11 +169,15 @@ export class Budgets {
   }
 }
 
-/** The worst case: the whole of its timeout. */
-function needOf({ policy: { timeoutMs, cost = USUAL_COST } }: Tool): Spending {
-  return {
-    calls: 1,
-    milliseconds: timeoutMs,
-    cost: cost === 0 ? 0 : Math.max(1, Math.round(cost * COST_PARTS)),
-  }
+/** The worst case: the whole of its timeout. Made once per tool. */
+const needs = new WeakMap<Tool, Spending>()
+
+function needOf(tool: Tool): Spending {
+  const known = needs.get(tool)
+  if (known !== undefined) return known
+  const { timeoutMs, cost = USUAL_COST } = tool.policy
+  const parts = cost === 0 ? 0 : Math.max(1, Math.round(cost * COST_PARTS))
+  const need = { calls: 1, milliseconds: timeoutMs, cost: parts }
+  needs.set(tool, need)
+  return need
 }

@@ -2,9 +2,9 @@ import type { Clock } from '#core/ports/clock'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { type LimitName, limitRefusal } from './limit-refusal.ts'
-import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from './limit-settings.ts'
-import { NO_SLOT, RunningSlots, type Slot } from './running-slots.ts'
-import { subjectKey } from './subject-key.ts'
+import type { CallLimit, LimitSettings, ToolLimit } from './limit-settings.ts'
+import { freeSlot, RunningSlots, type Slot } from './running-slots.ts'
+import { pairKey, subjectKey } from './subject-key.ts'
 import { type Bucket, TokenBuckets } from './token-buckets.ts'
 
 /** When somebody who found every place taken may look again. */
@@ -12,7 +12,8 @@ const SLOT_RETRY_MS = 1_000
 const OVERLOAD_RETRY_MS = 2_000
 /** A loop that is late with so few runs has tools that compute, and not too many callers. */
 const FEW_RUNS = 10
-const NOTHING_TAKEN: readonly string[] = []
+/** No tool has such a name. */
+const ALL_TOOLS = '*'
 
 /** What tells that the server is behind. */
 export interface LoadSigns {
@@ -37,41 +38,42 @@ export interface CallLimitsOptions {
 export class CallLimits {
   readonly #options: CallLimitsOptions
   readonly #settings: LimitSettings
-  readonly #principals: TokenBuckets
-  readonly #tools: TokenBuckets
+  readonly #principals = new TokenBuckets()
+  readonly #tools = new TokenBuckets()
   /** By tool and principal (OWP-56). */
-  readonly #pairs: TokenBuckets
+  readonly #pairs = new TokenBuckets()
   readonly #slots = new RunningSlots()
 
   constructor(options: CallLimitsOptions) {
     this.#options = options
     this.#settings = options.settings
-    this.#principals = new TokenBuckets(options.clock)
-    this.#tools = new TokenBuckets(options.clock)
-    this.#pairs = new TokenBuckets(options.clock)
   }
 
   /** Before the tool is looked for: load, then the caller's own rate. Unknown tools count too. */
   checkCaller(principal: Principal): void {
     this.#checkLoad()
     const { rate } = this.#ofPrincipal(principal)
-    if (rate !== undefined) {
-      this.#take([['principal_rate', this.#principals.find(subjectKey(principal), rate)]])
-    }
+    if (rate === undefined) return
+    const bucket = this.#principals.find(subjectKey(principal), rate, this.#options.clock.monotonicMs())
+    this.#checkToken('principal_rate', bucket)
+    bucket.take()
   }
 
-  /** After the tool was found in the caller's own catalog. */
+  /** After the tool was found in the caller's own catalog. All buckets give a token, or none does. */
   checkTool(principal: Principal, { parts: { base } }: Tool): void {
     const { rate, perPrincipal } = this.#ofTool(base)
     const { rate: total } = this.#settings.total
     if (rate === undefined && perPrincipal.rate === undefined && total === undefined) return
-    const find = (name: LimitName, buckets: TokenBuckets, key: string, of: TokenRate | undefined) =>
-      of === undefined ? [] : [[name, buckets.find(key, of)] as const]
-    this.#take([
-      ...find('tool_rate', this.#pairs, pairKey(base, principal), perPrincipal.rate),
-      ...find('tool_rate', this.#tools, base, rate),
-      ...find('total_rate', this.#tools, '*', total),
-    ])
+    const nowMs = this.#options.clock.monotonicMs()
+    const ofPair = perPrincipal.rate && this.#pairs.find(pairKey(principal, base), perPrincipal.rate, nowMs)
+    const ofTool = rate && this.#tools.find(base, rate, nowMs)
+    const ofAll = total && this.#tools.find(ALL_TOOLS, total, nowMs)
+    this.#checkToken('tool_rate', ofPair)
+    this.#checkToken('tool_rate', ofTool)
+    this.#checkToken('total_rate', ofAll)
+    ofPair?.take()
+    ofTool?.take()
+    ofAll?.take()
   }
 
   /** The places of a run that begins now; whoever gets them gives them back. */
@@ -80,12 +82,17 @@ export class CallLimits {
     const ofPrincipal = this.#ofPrincipal(principal).concurrent
     const { concurrent: ofTool, perPrincipal } = this.#ofTool(base)
     const ofPair = perPrincipal.concurrent
-    if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined) return NO_SLOT
-    return this.#slots.enter([
-      ...this.#place('principal_concurrency', `p ${subjectKey(principal)}`, ofPrincipal),
-      ...this.#place('tool_concurrency', `t ${base}`, ofTool),
-      ...this.#place('tool_concurrency', `b ${pairKey(base, principal)}`, ofPair),
-    ])
+    if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined) return freeSlot()
+    const keys = {
+      principal: ofPrincipal === undefined ? undefined : subjectKey(principal),
+      tool: ofTool === undefined ? undefined : base,
+      pair: ofPair === undefined ? undefined : pairKey(principal, base),
+    }
+    const { principals, tools, pairs } = this.#slots
+    this.#checkPlace('principal_concurrency', principals.taken(keys.principal), ofPrincipal)
+    this.#checkPlace('tool_concurrency', tools.taken(keys.tool), ofTool)
+    this.#checkPlace('tool_concurrency', pairs.taken(keys.pair), ofPair)
+    return this.#slots.enter(keys)
   }
 
   #checkLoad(): void {
@@ -106,16 +113,12 @@ export class CallLimits {
     }
   }
 
-  /** All or none: a refusal costs no token anywhere. */
-  #take(buckets: readonly (readonly [LimitName, Bucket])[]): void {
-    for (const [name, { waitMs }] of buckets) if (waitMs > 0) this.#refuse(name, waitMs)
-    for (const [, bucket] of buckets) bucket.take()
+  #checkToken(name: LimitName, bucket: Bucket | undefined): void {
+    if (bucket !== undefined && bucket.waitMs > 0) this.#refuse(name, bucket.waitMs)
   }
 
-  #place(name: LimitName, key: string, most: number | undefined): readonly string[] {
-    if (most === undefined) return NOTHING_TAKEN
-    if (this.#slots.taken(key) >= most) this.#refuse(name, SLOT_RETRY_MS)
-    return [key]
+  #checkPlace(name: LimitName, taken: number, most: number | undefined): void {
+    if (most !== undefined && taken >= most) this.#refuse(name, SLOT_RETRY_MS)
   }
 
   #refuse(name: LimitName, retryAfterMs: number): never {
@@ -132,8 +135,4 @@ export class CallLimits {
     const { byTool, perTool } = this.#settings
     return byTool.size === 0 ? perTool : (byTool.get(base) ?? perTool)
   }
-}
-
-function pairKey(base: string, principal: Principal): string {
-  return `${base} ${subjectKey(principal)}`
 }

@@ -35,7 +35,7 @@ export class RefusalTeller {
     readonly log: Logger
     readonly feed: RunFeed
   }
-  readonly #buckets: TokenBuckets
+  readonly #buckets = new TokenBuckets()
 
   constructor(services: {
     readonly store: Store
@@ -44,7 +44,6 @@ export class RefusalTeller {
     readonly feed: RunFeed
   }) {
     this.#services = services
-    this.#buckets = new TokenBuckets(services.clock)
   }
 
   /** Never throws: the refusal itself is what the caller must hear. */
@@ -77,8 +76,9 @@ export class RefusalTeller {
   }
 
   #mayTell({ principal }: IdentifiedCall): boolean {
-    const own = this.#buckets.find(subjectKey(principal), TOLD)
-    const all = this.#buckets.find(EVERYBODY, TOLD_IN_ALL)
+    const nowMs = this.#services.clock.monotonicMs()
+    const own = this.#buckets.find(subjectKey(principal), TOLD, nowMs)
+    const all = this.#buckets.find(EVERYBODY, TOLD_IN_ALL, nowMs)
     if (own.waitMs > 0 || all.waitMs > 0) return false
     own.take()
     all.take()

@@ -1,4 +1,3 @@
-import type { Clock } from '#core/ports/clock'
 import type { TokenRate } from './limit-settings.ts'
 
 const MOST_BUCKETS = 100_000
@@ -49,17 +48,15 @@ class Bucket {
 export type { Bucket }
 
 /**
- * Token buckets by key, on the monotonic clock. There are never more than `mostBuckets`, and only full ones are
+ * Token buckets by key; times are monotonic. There are never more than `mostBuckets`, and only full ones are
  * forgotten, so nobody empties its bucket by making others come: once there is no room, newcomers share one.
  */
 export class TokenBuckets {
-  readonly #clock: Clock
   readonly #mostBuckets: number
   readonly #byKey = new Map<string, Bucket>()
   #hand = this.#byKey.entries()
 
-  constructor(clock: Clock, mostBuckets = MOST_BUCKETS) {
-    this.#clock = clock
+  constructor(mostBuckets = MOST_BUCKETS) {
     this.#mostBuckets = mostBuckets
   }
 
@@ -68,8 +65,7 @@ export class TokenBuckets {
   }
 
   /** The bucket with what it holds now. */
-  find(key: string, rate: TokenRate): Bucket {
-    const nowMs = this.#clock.monotonicMs()
+  find(key: string, rate: TokenRate, nowMs: number): Bucket {
     const known = this.#byKey.get(key)
     if (known !== undefined) {
       known.refill(rate, nowMs)
@@ -77,7 +73,7 @@ export class TokenBuckets {
     }
     const isFull = this.#byKey.size >= this.#mostBuckets
     this.#forgetFullOnes(isFull ? LOOKED_AT_WHEN_FULL : LOOKED_AT, nowMs)
-    if (key !== OVERFLOW && this.#byKey.size >= this.#mostBuckets) return this.find(OVERFLOW, rate)
+    if (key !== OVERFLOW && this.#byKey.size >= this.#mostBuckets) return this.find(OVERFLOW, rate, nowMs)
     const bucket = new Bucket(rate, nowMs)
     this.#byKey.set(key, bucket)
     return bucket
