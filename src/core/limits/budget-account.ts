@@ -16,8 +16,8 @@ export class BudgetAccount {
   readonly #store: BudgetStore
   /** Those the budget limits. */
   readonly #units: readonly Unit[]
-  /** Leased, and neither spent nor set aside. */
-  readonly #free: Mutable<Spending> = { ...NOTHING }
+  /** Leased, and neither spent nor set aside; endless in units the budget does not limit. */
+  readonly #free: Mutable<Spending>
   /** Set aside for calls that run. */
   readonly #held: Mutable<Spending> = { ...NOTHING }
   readonly #emptyUntilMs: Mutable<Spending> = { ...NOTHING }
@@ -33,6 +33,7 @@ export class BudgetAccount {
     this.budget = budget
     this.window = window
     this.#units = UNITS.filter((unit) => budget.limit[unit] < NO_LIMIT)
+    this.#free = perUnit((unit) => (this.#units.includes(unit) ? 0 : Number.POSITIVE_INFINITY))
   }
 
   get endsAtMs(): number {
@@ -46,25 +47,27 @@ export class BudgetAccount {
   }
 
   covers(need: Spending): boolean {
-    for (const unit of this.#units) if (this.#free[unit] < need[unit]) return false
-    return true
+    const free = this.#free
+    return free.calls >= need.calls && free.milliseconds >= need.milliseconds && free.cost >= need.cost
   }
 
   /** Only what `covers`. */
   take(need: Spending): void {
     this.#isUsed = true
-    for (const unit of this.#units) {
-      this.#free[unit] -= need[unit]
-      this.#held[unit] += need[unit]
-    }
+    this.#hold(need, 1)
+    this.#release(need, -1)
   }
 
-  /** A call ended: what was set aside and not spent can be used again. */
-  settle(need: Spending, unspent: Spending): void {
-    for (const unit of this.#units) {
-      this.#held[unit] -= need[unit]
-      this.#free[unit] += unspent[unit]
-    }
+  /** Its call ended so much earlier than it might have. */
+  settle(need: Spending, unspentMs: number): void {
+    this.#hold(need, -1)
+    this.#free.milliseconds += unspentMs
+  }
+
+  /** Its call did not run. */
+  cancel(need: Spending): void {
+    this.#hold(need, -1)
+    this.#release(need, 1)
   }
 
   /** The unit that the store has no more of, as far as we know. */
@@ -101,10 +104,22 @@ export class BudgetAccount {
    * never spent twice.
    */
   async close(): Promise<void> {
-    const unspent = { ...this.#free }
+    const unspent = perUnit((unit) => (this.#units.includes(unit) ? this.#free[unit] : 0))
     this.#isClosed = true
-    Object.assign(this.#free, NOTHING)
+    for (const unit of this.#units) this.#free[unit] = 0
     if (!isNothing(unspent)) await this.#store.giveBack(this.window, unspent)
+  }
+
+  #hold({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
+    this.#held.calls += sign * calls
+    this.#held.milliseconds += sign * milliseconds
+    this.#held.cost += sign * cost
+  }
+
+  #release({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
+    this.#free.calls += sign * calls
+    this.#free.milliseconds += sign * milliseconds
+    this.#free.cost += sign * cost
   }
 
   async #lease(monotonicMs: () => number): Promise<void> {

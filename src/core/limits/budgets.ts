@@ -34,19 +34,17 @@ export class Reservation {
 
   /** It ran this long. Time beyond its timeout is not counted: no more was set aside. */
   settle(durationMs: number): void {
-    const left = this.#need.milliseconds - Math.ceil(durationMs)
-    this.#close({ ...NOTHING, milliseconds: Math.max(0, left) })
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    const unspentMs = Math.max(0, this.#need.milliseconds - Math.ceil(durationMs))
+    for (const account of this.#accounts) account.settle(this.#need, unspentMs)
   }
 
   /** Nothing ran, unless it was settled. */
   cancel(): void {
-    this.#close(this.#need)
-  }
-
-  #close(unspent: Spending): void {
     if (!this.#isOpen) return
     this.#isOpen = false
-    for (const account of this.#accounts) account.settle(this.#need, unspent)
+    for (const account of this.#accounts) account.cancel(this.#need)
   }
 }
 
