@@ -1,5 +1,6 @@
 import { fault, isToolError } from '#core/errors'
-import type { CallRecord } from '#core/ports/store'
+import { type Reservation, UNBUDGETED } from '#core/limits/budgets'
+import type { CallRecord, MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { findPlace } from './call-place.ts'
 import type { CallReply, CallRequest } from './call-request.ts'
@@ -32,7 +33,10 @@ export async function callTool(
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer')
         return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }
-      const run = await startOrWait(services, { call, seen: found?.seen, mayWait: round === 0 })
+      const seen = found?.seen
+      const run = await (call.keyed
+        ? startOrWait(services, { call, seen, mayWait: round === 0 })
+        : startCall(services, { call, seen, isFirst: true }))
       if (run.kind === 'answer') {
         return { callId: call.callId, outcome: run.outcome, runId: run.runId, replayed: run.joined }
       }
@@ -54,7 +58,6 @@ interface Start {
 
 /** Rule 1 for requests that arrive together: what a limit refuses while the first of them is on its way waits for that one. */
 async function startOrWait(services: CallServices, { call, seen, mayWait }: Start): Promise<RunResult> {
-  if (!call.keyed) return await startCall(services, { call, seen, isFirst: true })
   const own = services.starting.begin(call.record)
   try {
     return await startCall(services, { call, seen, isFirst: own !== undefined })
@@ -95,11 +98,20 @@ async function startCall(
 }
 
 /** Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. */
-async function runWithinBudget(
+function runWithinBudget(
   services: CallServices,
   checked: Omit<CheckedCall, 'reservation'>,
 ): Promise<RunResult> {
   const reserved = services.budgets.reserve(checked.call.principal, checked.tool)
+  if (reserved === UNBUDGETED) return runCall(services, { ...checked, reservation: UNBUDGETED })
+  return runReserved(services, checked, reserved)
+}
+
+async function runReserved(
+  services: CallServices,
+  checked: Omit<CheckedCall, 'reservation'>,
+  reserved: MaybePromise<Reservation>,
+): Promise<RunResult> {
   const reservation = reserved instanceof Promise ? await reserved : reserved
   try {
     return await runCall(services, { ...checked, reservation })

@@ -48,7 +48,8 @@ export class Reservation {
   }
 }
 
-const UNBUDGETED = new Reservation([], NOTHING)
+/** For calls that no budget counts. */
+export const UNBUDGETED = new Reservation([], NOTHING)
 
 /** A budget that counts for a principal, and the account it was last spent from. */
 interface Purse {
