@@ -50,6 +50,11 @@ export const CONTENDERS = {
     command: collet('sqlite'),
     request: addCall(undefined, CALL_ID_MARK),
   },
+  limited: {
+    title: 'SQLite, limits and budgets',
+    command: { file: 'collet', args: ['--store=sqlite', '--tools=10', '--limits'] },
+    request: addCall(),
+  },
   write: { title: 'SQLite, write tool', command: collet('sqlite'), request: addCall(BUMP_TOOL) },
   'bare at 10': {
     title: 'bare node:http, 10 connections',

@@ -154,6 +154,13 @@ export const ROWS = {
     against: 'bare',
     atLeast: undefined,
   },
+  limits: {
+    kind: 'ratio',
+    title: 'SQLite, every limit and two budgets on, against off',
+    contender: 'limited',
+    against: 'sqlite',
+    atLeast: 0.97,
+  },
   noise: {
     kind: 'ratio',
     title: 'bare against bare: the noise of this machine',

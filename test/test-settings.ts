@@ -2,6 +2,7 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '#config/settings'
+import { NO_LIMITS } from '#core/limits/limit-settings'
 
 /** Settings of a server on a free loopback port with a data folder of its own; the caller removes the folder. */
 export function testSettings(changes: Partial<Settings> = {}): Settings {
@@ -14,6 +15,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
       publicUrl: undefined,
       bodyLimitBytes: 1_048_576,
       allowedOrigins: [],
+      maxConnections: 10_000,
     },
     store: 'memory:',
     dataFolder: mkdtempSync(join(tmpdir(), 'collet-test-')),
@@ -22,6 +24,8 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
     journal: { retentionDays: 90 },
     egress: egressTo(),
+    limits: NO_LIMITS,
+    budgets: [],
     openwop: { catalog: true, compactView: true, sessions: true },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
     opentool: {

@@ -5,6 +5,8 @@ import { SignJWT } from 'jose'
 import { z } from 'zod'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { tool } from '#core/define-tool'
+import { type CallLimit, NO_LIMITS } from '#core/limits/limit-settings'
+import type { Spending } from '#core/ports/budget-store'
 import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
@@ -21,6 +23,7 @@ const { values } = parseArgs({
     principals: { type: 'string', default: '0' },
     /** How callers are known: by a key of the configuration, of the store, by a token, or not at all. */
     auth: { type: 'string', default: 'config' },
+    limits: { type: 'boolean', default: false },
   },
 })
 
@@ -70,6 +73,26 @@ function apiKey(place: number): ApiKeySettings {
   const digits = String(place).padStart(NUMBER_DIGITS, '0')
   const key = new Secret(principalKey(digits))
   return { id: `principal-${place}`, key, tenant: DEFAULT_TENANT, scopes: principalScopes(place) }
+}
+
+const HIGH: CallLimit = { rate: { perMs: 1_000, burst: 1_000_000 }, concurrent: 100_000 }
+const NEVER_SPENT: Spending = { calls: 1e9, milliseconds: 1e12, cost: 1e12 }
+
+/** Every limit and budget there is, none of which is ever met. */
+const HIGH_LIMITS: Pick<Settings, 'limits' | 'budgets'> = {
+  limits: {
+    perPrincipal: HIGH,
+    byPrincipal: new Map(),
+    perTool: { ...HIGH, perPrincipal: HIGH },
+    byTool: new Map(),
+    total: { ...HIGH, pendingWrites: 100_000, delayMs: 10_000, bodyBytes: 1e9 },
+  },
+  budgets: (['principal', 'tenant'] as const).map((who) => ({
+    for: who,
+    of: undefined,
+    windowMs: 86_400_000,
+    limit: NEVER_SPENT,
+  })),
 }
 
 /** Beside the checkout's other data and not in a temporary folder: there, fsync may cost nothing. */
@@ -129,7 +152,14 @@ const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, place) => f
 const settings: Settings = {
   tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),
-  server: { host: '127.0.0.1', port: 0, publicUrl: undefined, bodyLimitBytes: 1_048_576, allowedOrigins: [] },
+  server: {
+    host: '127.0.0.1',
+    port: 0,
+    publicUrl: undefined,
+    bodyLimitBytes: 1_048_576,
+    allowedOrigins: [],
+    maxConnections: 10_000,
+  },
   store: values.store === 'memory' ? 'memory:' : `sqlite:${join(dataFolder, 'collet.db')}`,
   dataFolder,
   masterKey: undefined,
@@ -137,6 +167,7 @@ const settings: Settings = {
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
+  ...(values.limits ? HIGH_LIMITS : { limits: NO_LIMITS, budgets: [] }),
   openwop: { catalog: true, compactView: true, sessions: true },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
   opentool: {

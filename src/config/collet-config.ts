@@ -1,5 +1,6 @@
 import type { DefinedTool } from '#core/define-tool'
 import type { Hooks } from '#core/ports/hooks'
+import type { BudgetConfig, LimitsConfig } from './limits-config.ts'
 import type { IssuerAlgorithm } from './settings.ts'
 
 export interface ApiKeyConfig {
@@ -77,6 +78,8 @@ export interface ColletConfig {
     readonly metricsPort?: number
     /** Address of that listener. Default `127.0.0.1`. */
     readonly metricsHost?: string
+    /** Open connections; further ones are closed at once. Default 10 000. */
+    readonly maxConnections?: number
   }
   /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
   readonly store?: string
@@ -114,6 +117,10 @@ export interface ColletConfig {
     /** Default 5. */
     readonly maxRedirects?: number
   }
+  /** Rates and numbers of new runs. Default: at most 1 000 at once, and nothing while the server is overloaded. */
+  readonly limits?: LimitsConfig
+  /** What principals and tenants may spend, across restarts. Default no budget. */
+  readonly budgets?: readonly BudgetConfig[]
   readonly openwop?: {
     /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
     readonly catalog?: boolean

@@ -5,6 +5,8 @@ import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
 import { parseAllowEntry } from '#egress/allow-entry'
 import { EGRESS_LIMITS } from '#egress/egress-policy'
+import { closed } from './closed-object.ts'
+import { BUDGETS, LIMITS } from './limits-schema.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 import { parseStoreUrl } from './store-url.ts'
 
@@ -12,40 +14,6 @@ import { parseStoreUrl } from './store-url.ts'
 const LONGEST_TIMER_MS = 2_147_483_647
 const MIB = 1024 * 1024
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
-/** Separates the unknown keys of one object, which zod reports as one issue. */
-export const LINE = '\n'
-
-const HOME_OF: ReadonlyMap<string, string> = new Map(
-  [
-    ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins', 'metricsPort'].map(
-      (key) => `server.${key}`,
-    ),
-    ...['apiKeys', 'jwt', 'issuers', 'roles'].map((key) => `auth.${key}`),
-    ...['retentionHours', 'defaultTimeoutMs', 'maxResultBytes'].map((key) => `calls.${key}`),
-    'journal.retentionDays',
-    ...['allow', 'maxResponseBytes', 'maxRedirects'].map((key) => `egress.${key}`),
-    ...['stringIdsAreKeys', 'streaming'].map((key) => `opentool.${key}`),
-    'telemetry.otlpEndpoint',
-  ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
-)
-
-/** An object that refuses keys it does not know, and says which one was probably meant. */
-function closed<Shape extends z.ZodRawShape>(shape: Shape) {
-  const known = Object.keys(shape)
-  return z.strictObject(shape, {
-    error: (issue) => (issue.code === 'unrecognized_keys' ? unknownKeys(issue.keys, known) : undefined),
-  })
-}
-
-function unknownKeys(keys: readonly string[], known: readonly string[]): string {
-  return keys
-    .map((key) => {
-      const home = HOME_OF.get(key)
-      const suggestion = home === undefined ? didYouMean(key, known) : ` Did you mean "${home}"?`
-      return `unknown key "${key}".${suggestion === '' ? ` Known here: ${known.join(', ')}.` : suggestion}`
-    })
-    .join(LINE)
-}
 
 const TEXT = z.string().min(1)
 const WHOLE = z.int()
@@ -213,6 +181,7 @@ export const CONFIG_SCHEMA = closed({
     allowedOrigins: z.array(ORIGIN).default([]),
     metricsPort: WHOLE.min(0).max(65_535).optional(),
     metricsHost: TEXT.optional(),
+    maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),
   store: STORE.default('sqlite:.collet/collet.db'),
   auth: AUTH.prefault({}),
@@ -228,6 +197,8 @@ export const CONFIG_SCHEMA = closed({
     timeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(EGRESS_LIMITS.timeoutMs),
     maxRedirects: WHOLE.min(0).max(20).default(EGRESS_LIMITS.maxRedirects),
   }).prefault({}),
+  limits: LIMITS,
+  budgets: BUDGETS,
   openwop: closed({
     catalog: z.boolean().default(true),
     compactView: z.boolean().default(true),

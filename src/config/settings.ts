@@ -1,3 +1,5 @@
+import type { BudgetRule } from '#core/limits/budget-rule'
+import type { LimitSettings } from '#core/limits/limit-settings'
 import type { Hooks } from '#core/ports/hooks'
 import type { RoleTable } from '#core/roles'
 import type { Secret } from '#core/secret'
@@ -82,6 +84,8 @@ export interface Settings {
     readonly metricsPort?: number | undefined
     /** What that listener is bound to; default 127.0.0.1. */
     readonly metricsHost?: string | undefined
+    /** Further connections are closed at once. */
+    readonly maxConnections: number
   }
   /** `sqlite:PATH` (absolute) or `memory:`. */
   readonly store: string
@@ -111,6 +115,8 @@ export interface Settings {
     readonly timeoutMs: number
     readonly maxRedirects: number
   }
+  readonly limits: LimitSettings
+  readonly budgets: readonly BudgetRule[]
   readonly openwop: {
     /** `/v1/tools`; off = 404 there (OWP-06). */
     readonly catalog: boolean

@@ -5,6 +5,7 @@ import type { Tool } from '#core/tool'
 import { ConfigError } from './config-error.ts'
 import { LOG_LEVELS } from './config-schema.ts'
 import { decodeMasterKey, type Environment } from './environment.ts'
+import { checkLimits, toLimitSettings } from './limit-settings.ts'
 import type { LoadedConfig } from './load-config.ts'
 import { locateStore, type StoreLocation } from './locate-store.ts'
 import type { Settings } from './settings.ts'
@@ -30,6 +31,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
   const { config, folder } = loaded
   const { store, dataFolder } = chooseStore(flags.store, workingFolder, { text: config.store, folder })
   const { jwt } = config.auth
+  checkLimits(config, tools, loaded.file)
   return {
     tools,
     toolkits: new Map(Object.entries(config.toolkits).map(([name, { description }]) => [name, description])),
@@ -54,6 +56,8 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     calls: config.calls,
     journal: config.journal,
     egress: config.egress,
+    limits: toLimitSettings(config.limits),
+    budgets: config.budgets,
     openwop: config.openwop,
     otc: { ...config.otc, omitListKey: config.otc.omitListKey },
     opentool: {

@@ -38,11 +38,13 @@ const KEYS = Object.keys({
   rerunWindowMs: true,
   costHint: true,
   latencyHint: true,
+  cost: true,
 } satisfies Record<keyof PolicyDefinition, true>)
 
 /** The longest delay a timer can hold; a longer one would fire at once. */
 const LONGEST_TIMEOUT_MS = 2_147_483_647
 const RERUN_WINDOW_MS = 3_600_000
+const MOST_COST = 1_000_000_000
 
 /** A policy with every default filled in: what is not said counts as the more careful choice. */
 export function readPolicy(written: unknown, options: PolicyOptions, report: Report): ToolPolicy {
@@ -54,6 +56,7 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
   const egress = readChoice('egress', given, report)
   const costHint = readChoice('costHint', given, report)
   const latencyHint = readChoice('latencyHint', given, report)
+  const cost = readCost(given.cost, report)
   const policy: ToolPolicy = {
     safetyTier: readChoice('safetyTier', given, report) ?? 'write',
     replay: readChoice('replay', given, report) ?? 'non-deterministic',
@@ -64,6 +67,7 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
     rerunWindowMs: readMilliseconds('rerunWindowMs', given, { least: 0, usual: RERUN_WINDOW_MS }, report),
     ...(costHint === undefined ? {} : { costHint }),
     ...(latencyHint === undefined ? {} : { latencyHint }),
+    ...(cost === undefined ? {} : { cost }),
   }
   checkTogether(policy, options.source, report)
   return Object.freeze(policy)
@@ -116,6 +120,13 @@ function readScopes(value: unknown, report: Report): readonly string[] {
     report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
   }
   return Object.freeze([...new Set(texts)])
+}
+
+function readCost(value: unknown, report: Report): number | undefined {
+  if (value === undefined) return undefined
+  if (typeof value === 'number' && value >= 0 && value <= MOST_COST) return value
+  report('policy/cost', `Is ${describeValue(value)}.`, `Write a number from 0 to ${MOST_COST}, such as 2.5.`)
+  return undefined
 }
 
 function readMilliseconds(

@@ -98,10 +98,15 @@ export interface MissingRequirements {
   readonly userId?: true
 }
 
+/** What a limit is about: the caller's own calls, its tenant's, one tool's, or everybody's (C6). */
+export type LimitScope = 'key' | 'tenant' | 'tool' | 'global'
+
 /** Facts that ride along with some codes; protocols render them, models may act on them. */
 export interface ErrorDetails {
   readonly issues?: readonly InputIssue[]
   readonly missing?: MissingRequirements
+  /** Which limit refused the call. */
+  readonly scope?: LimitScope
 }
 
 export interface FaultOptions extends ToolErrorOptions, ErrorDetails {}
@@ -135,8 +140,9 @@ export class ToolError extends Error {
 
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
-  const { issues, missing, ...rest } = options
+  const { issues, missing, scope, ...rest } = options
   const details: ErrorDetails = {
+    ...(scope === undefined ? {} : { scope }),
     ...(issues === undefined ? {} : { issues }),
     ...(missing === undefined ? {} : { missing }),
   }

@@ -127,6 +127,8 @@ function readTool(
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (outputSchema === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
+  // What a run costs is the operator's account and no promise: a call goes on under another price.
+  const { cost: _cost, ...promised } = policy
   const published = {
     ...names,
     ...(title === undefined ? {} : { title }),
@@ -143,7 +145,7 @@ function readTool(
     definitionHash: definitionHash({
       ...published,
       ...(requirements === undefined ? {} : { requirements: requirements.json }),
-      policy: { ...policy },
+      policy: promised,
       ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
     }),
     ...(session === undefined ? {} : { session }),

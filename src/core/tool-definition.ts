@@ -41,6 +41,8 @@ export interface PolicyDefinition {
   readonly rerunWindowMs?: number
   readonly costHint?: Hint
   readonly latencyHint?: Hint
+  /** What one run takes from budgets that count cost; default 1. */
+  readonly cost?: number
 }
 
 /** What a stateful tool says about its state; `close` may be left out when there is nothing to end. */

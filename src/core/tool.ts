@@ -2,6 +2,7 @@ import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import type { Logger } from './ports/logger.ts'
 import type { Principal } from './principal.ts'
+import type { Transport } from './runs/run-event.ts'
 import type { Secret } from './secret.ts'
 import type { SessionHooks } from './sessions/session-context.ts'
 import type { ToolId } from './tool-id.ts'
@@ -30,6 +31,8 @@ export interface ToolPolicy {
   readonly rerunWindowMs: number
   readonly costHint?: Hint
   readonly latencyHint?: Hint
+  /** Cost units of one run, for budgets; 1 unless told. */
+  readonly cost?: number
 }
 
 export interface AuthorizationRequirement {
@@ -113,6 +116,19 @@ export interface Tool {
 export type ParsedInput =
   | { readonly ok: true; readonly input: unknown }
   | { readonly ok: false; readonly issues: readonly InputIssue[] }
+
+/** How the host reaches a tool (OWP-51). */
+const TRANSPORTS = {
+  'node-pack': 'native',
+  workflow: 'native',
+  mcp: 'mcp',
+  connector: 'http',
+  'host-extension': 'native',
+} as const satisfies Record<SourceKind, Transport>
+
+export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
+  return TRANSPORTS[source]
+}
 
 /** Whether a run may change the world: such calls are claimed before they start (rule 7). */
 export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {

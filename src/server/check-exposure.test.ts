@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
+import { NO_LIMITS } from '#core/limits/limit-settings'
 import { Secret } from '#core/secret'
 import { sampleTool } from '#testing/sample-tool'
 import { checkExposure } from './check-exposure.ts'
@@ -28,7 +29,14 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
   return {
     tools,
     toolkits: new Map(),
-    server: { host, port: 0, publicUrl: undefined, bodyLimitBytes: 1_000, allowedOrigins: [] },
+    server: {
+      host,
+      port: 0,
+      publicUrl: undefined,
+      bodyLimitBytes: 1_000,
+      allowedOrigins: [],
+      maxConnections: 100,
+    },
     store: 'memory:',
     dataFolder,
     masterKey: undefined,
@@ -36,6 +44,8 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
     calls: { retentionHours: 24, defaultTimeoutMs: 1_000, maxResultBytes: 1_000 },
     journal: { retentionDays: 90 },
     egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
+    limits: NO_LIMITS,
+    budgets: [],
     openwop: { catalog: true, compactView: true, sessions: true },
     otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
     opentool: {

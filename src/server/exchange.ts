@@ -4,6 +4,7 @@ import type { Clock } from '#core/ports/clock'
 import type { HttpReply } from '#protocols/http-exchange'
 import { corsHeaders } from './cors.ts'
 import type { FrontDoor } from './front-door.ts'
+import type { HeldBytes } from './held-bytes.ts'
 import type { ServerLog } from './log.ts'
 import type { Metrics } from './metrics.ts'
 import type { RequestScope } from './request-scope.ts'
@@ -26,6 +27,7 @@ export interface HttpServices {
   readonly frontDoor: FrontDoor
   readonly authenticator: Authenticator
   readonly bodyLimitBytes: number
+  readonly bodies: HeldBytes
   readonly log: ServerLog
   readonly requestLogLevel: 'debug' | 'info'
   readonly metrics: Metrics

@@ -5,6 +5,7 @@ import type { Settings } from '#config/settings'
 import type { Clock } from '#core/ports/clock'
 import { type HttpServices, openExchange, type Visitor } from './exchange.ts'
 import { FrontDoor } from './front-door.ts'
+import { HeldBytes } from './held-bytes.ts'
 import { listenError } from './listen-error.ts'
 import type { ServerLog } from './log.ts'
 import type { Metrics } from './metrics.ts'
@@ -30,6 +31,8 @@ export interface HttpAppOptions {
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor?: (path: string) => string
   readonly timeouts?: Partial<HttpTimeouts>
+  /** Bytes of request bodies held at once; default as many as come. */
+  readonly mostBodyBytes?: number
 }
 
 export interface HttpTimeouts {
@@ -69,6 +72,9 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     },
     authenticator: options.authenticator,
     bodyLimitBytes: settings.bodyLimitBytes,
+    bodies: new HeldBytes(options.mostBodyBytes ?? Number.POSITIVE_INFINITY, () =>
+      options.metrics.limitRefused('body_bytes'),
+    ),
     log: options.log,
     requestLogLevel: options.requestLogLevel ?? 'debug',
     metrics: options.metrics,
@@ -79,6 +85,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     isClosing: () => isClosing,
   }
   const app = createRouter(services, options.routes, timeouts)
+  app.server.maxConnections = settings.maxConnections
   const sockets = new Set<Socket>()
   app.server.on('connection', (socket) => {
     sockets.add(socket)

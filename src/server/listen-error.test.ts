@@ -7,6 +7,7 @@ const settings = {
   publicUrl: undefined,
   bodyLimitBytes: 1,
   allowedOrigins: [],
+  maxConnections: 10_000,
 }
 const explain = (code?: string) =>
   listenError(settings, Object.assign(new Error('x'), code === undefined ? {} : { code })).message

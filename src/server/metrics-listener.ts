@@ -22,7 +22,14 @@ export function createMetricsListener(
   return createHttpApp({
     ...world,
     authenticator: NOBODY,
-    settings: { host, port, publicUrl: undefined, bodyLimitBytes: 1_024, allowedOrigins: [] },
+    settings: {
+      host,
+      port,
+      publicUrl: undefined,
+      bodyLimitBytes: 1_024,
+      allowedOrigins: [],
+      maxConnections: 100,
+    },
     routes: [
       {
         method: 'GET',

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { LimitName } from '#core/limits/limit-refusal'
 import { CallTallies } from './call-tallies.ts'
 import { DurationHistogram } from './duration-histogram.ts'
 import { RequestTallies } from './request-tallies.ts'
@@ -19,6 +20,8 @@ export interface Metrics {
   callEnded(call: EndedCall): void
   /** `route` is the route's pattern, never a path. */
   requestAnswered(route: string, method: string, status: number): void
+  /** A call, or a request, that a limit refused. */
+  limitRefused(name: LimitName): void
   /** One commit group of the store became durable. */
   groupCommitted(rows: number, durationMs: number): void
   render(): Promise<{ readonly contentType: string; readonly text: string }>
@@ -34,6 +37,8 @@ export function createMetrics(): Metrics {
   const tallies = new CallTallies(CALL_SECONDS)
   let running = 0
   addCallMetrics(registry, tallies, () => running)
+  const refused = new Map<LimitName, number>()
+  addLimitMetrics(registry, refused)
   const requests = new RequestTallies()
   addRequestMetrics(registry, requests)
   const commitRows = new Histogram({
@@ -58,6 +63,9 @@ export function createMetrics(): Metrics {
     callEnded({ tool, outcome, durationMs, isReplay }) {
       tallies.add(tool, outcome, isReplay, durationMs)
     },
+    limitRefused(name) {
+      refused.set(name, (refused.get(name) ?? 0) + 1)
+    },
     requestAnswered(route, method, status) {
       requests.add(route, method, status)
     },
@@ -67,6 +75,19 @@ export function createMetrics(): Metrics {
     },
     render: async () => ({ contentType: registry.contentType, text: await registry.metrics() }),
   }
+}
+
+function addLimitMetrics(registry: Registry, refused: ReadonlyMap<LimitName, number>): void {
+  new Counter({
+    name: 'collet_limit_refusals_total',
+    help: 'Calls and requests refused by a limit, by the limit.',
+    labelNames: ['limit'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const [limit, count] of refused) this.inc({ limit }, count)
+    },
+  })
 }
 
 function addRequestMetrics(registry: Registry, tallies: RequestTallies): void {

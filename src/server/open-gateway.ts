@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import { type CallDesk, openCallDesk } from '#core/call/call-desk'
+import type { LimitName } from '#core/limits/limit-refusal'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
@@ -9,6 +10,7 @@ import { startRetention } from '#core/retention'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import { configuredHosts } from './configured-hosts.ts'
+import { type LoadWatch, startLoadWatch } from './load-watch.ts'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -24,6 +26,7 @@ export interface OpenGatewayOptions {
   /** What this process listens on: no tool may reach it (rule 33). */
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
+  onLimitRefused?(name: LimitName): void
 }
 
 export interface OpenGateway {
@@ -53,6 +56,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     mode: 'server',
     onCommit: options.onCommit,
   })
+  const load = startLoadWatch(clock)
   const desk = openCallDesk({
     registry: new Registry(settings.tools, settings.toolkits),
     store,
@@ -65,8 +69,12 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
     publicUrl: options.publicUrl,
     maxResultBytes: settings.calls.maxResultBytes,
+    limits: settings.limits,
+    budgets: settings.budgets,
+    delayMs: load.delayMs,
+    onLimitRefused: (name) => options.onLimitRefused?.(name),
   })
-  const { ambiguous } = await recoverOrClose(desk, clock.nowMs())
+  const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
   if (ambiguous > 0)
     log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
   const retention = startRetention(
@@ -81,6 +89,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     desk,
     fetch: configuredFetch,
     async close(graceMs) {
+      load.stop()
       retention.stop()
       await desk.drain(graceMs)
       await guardedFetch.close()
@@ -91,10 +100,11 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
 }
 
 /** A start that fails here must leave nothing open behind it. */
-async function recoverOrClose(desk: CallDesk, nowMs: number): Promise<RecoveryReport> {
+async function recoverOrClose(desk: CallDesk, load: LoadWatch, nowMs: number): Promise<RecoveryReport> {
   try {
     return await desk.store.recover(nowMs)
   } catch (error) {
+    load.stop()
     await desk.drain(0)
     await desk.store.close()
     throw error

@@ -1,5 +1,6 @@
 import type { Settings } from '#config/settings'
 import type { JsonObject } from '#core/json'
+import { hasToolRates } from '#core/limits/limit-settings'
 import { NO_ROLES } from '#core/roles'
 import type { OpenwopCapabilities } from '#protocols/openwop/options'
 
@@ -10,7 +11,11 @@ export function openwopCapabilities(settings: Settings): OpenwopCapabilities {
     toolCatalog: catalog,
     compactView,
     sessionLifecycle: sessions,
-    families: { httpClient: describeHttpClient(settings.egress), ...describeRoles(settings.auth) },
+    families: {
+      httpClient: describeHttpClient(settings.egress),
+      ...describeRoles(settings.auth),
+      ...describeToolHooks(settings.limits),
+    },
   }
 }
 
@@ -30,4 +35,9 @@ function describeRoles({ roles = NO_ROLES }: Settings['auth']): Readonly<Record<
   if (roles.size === 0) return {}
   const shown = [...roles].map(([role, scopes]) => ({ role, scopes: [...scopes] }))
   return { authorization: { supported: true, failClosed: true, roles: shown } }
+}
+
+/** OWP-56 holds, and is said, only where tools have rates of their own (OWP-05). */
+function describeToolHooks(limits: Settings['limits']): Readonly<Record<string, JsonObject>> {
+  return hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}
 }

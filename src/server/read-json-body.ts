@@ -4,6 +4,7 @@ import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import { findJsonProblem } from './check-json.ts'
+import type { HeldBody } from './held-bytes.ts'
 import { httpFault } from './http-fault.ts'
 
 /**
@@ -11,7 +12,11 @@ import { httpFault } from './http-fault.ts'
  * Throws or rejects with a fault that says what to send instead. Our own reader, because member names such as
  * `__proto__` are data here, `1e400` and lone surrogates are errors, and GET may have a body (OTC-08, OTC-66).
  */
-export function readJsonBody(raw: IncomingMessage, limitBytes: number): MaybePromise<JsonValue | undefined> {
+export function readJsonBody(
+  raw: IncomingMessage,
+  limitBytes: number,
+  held?: HeldBody,
+): MaybePromise<JsonValue | undefined> {
   const { headers } = raw
   if (headers['transfer-encoding'] === undefined) {
     const length = Number(headers['content-length'] ?? 0)
@@ -24,8 +29,9 @@ export function readJsonBody(raw: IncomingMessage, limitBytes: number): MaybePro
     let bytes = 0
     const onData = (chunk: Buffer): void => {
       bytes += chunk.length
-      if (bytes > limitBytes) stop(tooLarge(limitBytes))
-      else chunks.push(chunk)
+      const refusal = bytes > limitBytes ? tooLarge(limitBytes) : held?.add(chunk.length)
+      if (refusal === undefined) chunks.push(chunk)
+      else stop(refusal)
     }
     const onEnd = (): void => {
       try {

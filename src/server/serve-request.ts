@@ -20,16 +20,18 @@ export async function serveRequest(
   exchange: Exchange,
 ): Promise<void> {
   let reply: HttpReply
+  const held = services.bodies.open()
   try {
     checkVisitor(services, exchange)
     const caller = findPrincipal(services, route, exchange.raw)
     const principal = caller instanceof Promise ? await caller : caller
     const body =
-      route.body === 'never' ? undefined : await readJsonBody(exchange.raw, services.bodyLimitBytes)
+      route.body === 'never' ? undefined : await readJsonBody(exchange.raw, services.bodyLimitBytes, held)
     reply = await handle(route, exchange, viewOf(exchange, params, principal, body))
   } catch (error) {
     reply = refuse(services, route, params, exchange, error)
   }
+  held.free()
   sendReply(services, exchange, reply)
 }
 

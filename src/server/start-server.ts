@@ -79,6 +79,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       publicUrl,
       ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
       onCommit: metrics.groupCommitted,
+      onLimitRefused: metrics.limitRefused,
     },
   )
   const { desk } = gateway
@@ -145,6 +146,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       clock,
       ...(spans === undefined ? {} : { spans }),
       ...(metadata === undefined ? {} : { challengeFor: metadata.challengeFor }),
+      ...mostBodyBytes(settings),
       ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
@@ -181,6 +183,10 @@ function portOf(url: string): number {
 function otcOptions({ otc }: Settings) {
   const { omitListKey, ...switches } = otc
   return omitListKey === undefined ? switches : { ...switches, omitListKey }
+}
+
+function mostBodyBytes({ limits: { total } }: Settings) {
+  return total.bodyBytes === undefined ? {} : { mostBodyBytes: total.bodyBytes }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

@@ -1,8 +1,10 @@
 import type { RunPosition } from '#core/journal/run-position'
 import type { Outcome } from '#core/outcome'
+import type { RefusedCall } from '#core/ports/run-store'
 import type { NewSession } from '#core/ports/session-store'
 import type { CallRecord, CallSession } from '#core/ports/store'
-import { calledFact, labelOf, ownRunEvents, returnedFact } from '#core/runs/run-facts'
+import { calledFact, labelOf, ownRunEvents, refusedFacts, returnedFact } from '#core/runs/run-facts'
+import { isRunEnded } from '#core/runs/run-over'
 import type { MemoryRuns } from './memory-runs.ts'
 
 /** What the memory store's calls leave in runs: a pair of events per attempt. */
@@ -29,6 +31,17 @@ export class MemoryRunEvents {
   end(row: CallRecord, end: Outcome | 'cut', atMs: number): RunPosition | undefined {
     if (row.run === undefined) return undefined
     return this.#runs.append(row.run, returnedFact(attempted(row), end), atMs)
+  }
+
+  /** The pair of a call that was refused; where the first one is, or nothing when no such run takes it. */
+  refuse(refused: RefusedCall): RunPosition | undefined {
+    const { place, atMs } = refused
+    const run = this.#runs.find(place)
+    if (run === undefined || isRunEnded(run, atMs)) return undefined
+    const [called, returned] = refusedFacts(refused, labelOf(refused))
+    const position = this.#runs.append(place.run, called, atMs)
+    this.#runs.append(place.run, returned, atMs)
+    return position
   }
 
   /** Gives a call told by its record alone a run with events, because more will be told than a record can. */

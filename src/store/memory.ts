@@ -5,12 +5,13 @@ import {
   claimedEvent,
   cutEvent,
   endedEvent,
+  refusedEvent,
   settledEvent,
 } from '#core/journal/call-events'
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
-import type { RunAddress, RunRecord } from '#core/ports/run-store'
+import type { RefusedCall, RunAddress, RunRecord } from '#core/ports/run-store'
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
@@ -36,7 +37,8 @@ import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
 import { MemoryAudit } from './memory-audit.ts'
-import { BYTES_PER_CALL, bytesOf, isForgettable, outcomeBytes } from './memory-bytes.ts'
+import { MemoryBudgets } from './memory-budgets.ts'
+import { BYTES_PER_CALL, bytesOf, isForgettable, outcomeBytes, type Row } from './memory-call-row.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryKeys } from './memory-keys.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
@@ -48,12 +50,6 @@ import { settledOutcome } from './settled-outcome.ts'
 const BYTES_PER_SESSION = 2_048
 const PURGE_STEP = 1_000
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] }
-
-interface Row extends Mutable<CallRecord> {
-  cancelRequested: boolean
-}
-
 /**
  * The reference store: the same rules with nothing under them. Nothing outlives the process, nothing is
  * encrypted and the journal is not chained, so it is for tests and for tools without effects.
@@ -62,6 +58,7 @@ export class MemoryStore implements Store {
   readonly writer = `memory-${randomUUID()}`
   readonly keys = new MemoryKeys((event) => this.#append(event))
   readonly audit = new MemoryAudit((event) => this.#append(event))
+  readonly budgets = new MemoryBudgets()
   readonly #salt = randomBytes(32).toString('base64url')
   readonly #rows = new Map<string, Row>()
   readonly #groups: JournalGroup[] = []
@@ -76,6 +73,10 @@ export class MemoryStore implements Store {
 
   constructor(options: { readonly mostBytes?: number } = {}) {
     this.#mostBytes = options.mostBytes ?? Math.floor(getHeapStatistics().heap_size_limit / 2)
+  }
+
+  get pendingWrites(): number {
+    return this.#acknowledged.length
   }
 
   digest(text: string): string {
@@ -224,6 +225,13 @@ export class MemoryStore implements Store {
     return true
   }
 
+  noteRefusal(refused: RefusedCall): boolean {
+    const told = this.#runEvents.refuse(refused)
+    if (told === undefined) return false
+    this.#append({ ...refusedEvent(refused), ...told })
+    return true
+  }
+
   findSession(address: SessionAddress): SessionRecord | undefined {
     return this.#sessions.find(address)
   }
@@ -305,6 +313,7 @@ export class MemoryStore implements Store {
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
     this.audit.forget(nowMs - policy.journalMs)
+    this.budgets.forget(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)

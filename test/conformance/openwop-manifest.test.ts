@@ -6,7 +6,6 @@ const LEDGER: Ledger = { prefix: 'OWP', file: 'openwop.md', vectors: 'otc.jsonl'
 
 /** Rows that cannot be met before principals, credentials, approvals and the guarded fetch are there, and why. */
 const comingWithTrust: Readonly<Record<string, string>> = {
-  'OWP-56': 'there are no rate limits yet',
   'OWP-64': 'approvals do not park calls yet',
   'OWP-65': 'approvals do not park calls yet',
   'OWP-66': 'there are no interrupts to resolve yet',

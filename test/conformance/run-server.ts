@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { expect } from 'vitest'
 import type { Settings } from '#config/settings'
+import { NO_LIMITS } from '#core/limits/limit-settings'
 import type { WireRunEvent } from '#protocols/openwop/wire'
 import type { StartOptions } from '#server/start-server'
 import type { testSettings } from '../test-settings.ts'
@@ -43,11 +44,13 @@ export async function startRunServer(
   options: StartOptions & {
     readonly settingsOf?: typeof testSettings
     readonly hooks?: Settings['hooks']
+    readonly limits?: Settings['limits']
+    readonly budgets?: Settings['budgets']
   } = {},
 ): Promise<RunServer> {
-  const { hooks = {}, ...start } = options
+  const { hooks = {}, limits = NO_LIMITS, budgets = [], ...start } = options
   const { tools, done, hung } = runTools()
-  const server = await startOpenwopServer({ tools, auth: TWO_TENANTS, hooks }, start)
+  const server = await startOpenwopServer({ tools, auth: TWO_TENANTS, hooks, limits, budgets }, start)
   const place = ({ run, session, headers }: Caller) => ({
     ...JSON_BODY,
     ...(run === undefined ? {} : { 'collet-run': run }),

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Settings } from '#config/settings'
+import { NO_LIMITS } from '#core/limits/limit-settings'
 import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
@@ -28,6 +29,7 @@ const settings: Settings = {
     publicUrl: undefined,
     bodyLimitBytes: 1_048_576,
     allowedOrigins: [],
+    maxConnections: 10_000,
   },
   store: `sqlite:${join(values.folder, 'collet.db')}`,
   dataFolder: values.folder,
@@ -39,6 +41,8 @@ const settings: Settings = {
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
+  limits: NO_LIMITS,
+  budgets: [],
   openwop: { catalog: true, compactView: true, sessions: true },
   otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
   opentool: {

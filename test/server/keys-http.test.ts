@@ -282,6 +282,7 @@ describe('server.metricsPort', () => {
         publicUrl: undefined,
         bodyLimitBytes: 1_024,
         allowedOrigins: [],
+        maxConnections: 100,
         metricsPort: 0,
       },
     })

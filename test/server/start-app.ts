@@ -50,6 +50,7 @@ export async function startApp(options: TestAppOptions = {}): Promise<TestApp> {
       publicUrl: undefined,
       bodyLimitBytes: 1_000_000,
       allowedOrigins: [],
+      maxConnections: 10_000,
       ...options.settings,
     },
   })

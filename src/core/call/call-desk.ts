@@ -1,4 +1,10 @@
 import type { Gateway } from '#core/gateway'
+import type { BudgetRule } from '#core/limits/budget-rule'
+import { Budgets } from '#core/limits/budgets'
+import { CallLimits } from '#core/limits/call-limits'
+import type { LimitName } from '#core/limits/limit-refusal'
+import { type LimitSettings, NO_LIMITS } from '#core/limits/limit-settings'
+import { RefusalTeller } from '#core/limits/refusal-teller'
 import type { Store } from '#core/ports/store'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
@@ -10,13 +16,35 @@ import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
 import { RunningCalls } from './running-calls.ts'
+import { StartingCalls } from './starting-calls.ts'
 import { StoreWatch } from './store-watch.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'sessions' | 'feed'>
+const BUDGET_TIDY_MS = 5_000
+
+type Made =
+  | 'running'
+  | 'starting'
+  | 'readiness'
+  | 'keeper'
+  | 'sessions'
+  | 'feed'
+  | 'limits'
+  | 'budgets'
+  | 'refusals'
+
+export interface CallDeskOptions extends Omit<CallServices, Made> {
+  /** Default none. */
+  readonly limits?: LimitSettings
+  readonly budgets?: readonly BudgetRule[]
+  /** How late the event loop has been for some time, if somebody looks. */
+  readonly delayMs?: () => number
+  /** Told of every call that a limit refused. */
+  readonly onLimitRefused?: (name: LimitName) => void
+}
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
@@ -33,9 +61,35 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
   const feed = new RunFeed()
+  const onRefused = options.onLimitRefused ?? (() => undefined)
+  const limits = new CallLimits({
+    settings: options.limits ?? NO_LIMITS,
+    clock,
+    signs: {
+      runs: () => running.slots,
+      pendingWrites: () => store.pendingWrites,
+      delayMs: options.delayMs ?? (() => 0),
+    },
+    onRefused,
+  })
+  const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
+  const refusals = new RefusalTeller({ store, clock, log, feed })
   const { newSessionId, hooks } = options
-  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, newSessionId })
-  const services: CallServices = { ...options, running, readiness, keeper, sessions, feed }
+  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
+  const services: CallServices = {
+    ...options,
+    ...{
+      running,
+      starting: new StartingCalls(),
+      readiness,
+      keeper,
+      sessions,
+      feed,
+      limits,
+      budgets,
+      refusals,
+    },
+  }
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
 
@@ -55,6 +109,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     const { ambiguous } = await store.recover(clock.nowMs())
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
+  every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
 
   return {
     store,
@@ -68,6 +123,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     endRun: (principal, runId) => endOwnRun(services, principal, runId),
     openSession: (principal, request) => {
       checkReady(services)
+      limits.checkCaller(principal)
       return sessions.open(principal, request)
     },
     closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
@@ -89,6 +145,9 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     feed.close()
     watch.stop()
     await keeper.flush()
+    await budgets
+      .close()
+      .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
     for (const timer of timers) clearInterval(timer)
   }
 }

@@ -1,4 +1,4 @@
-import type { ToolError } from '#core/errors'
+import type { ErrorDetails, ToolError } from '#core/errors'
 import type { CallError } from '#core/outcome'
 
 /** Error texts are for reading; a dump belongs in a log. */
@@ -18,8 +18,12 @@ export function callErrorOf(error: ToolError): CallError {
     ...(isDuration(retryAfterMs) ? { retryAfterMs } : {}),
     ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
     ...(isInteger(errorNumber) ? { errorNumber } : {}),
-    ...(details?.issues === undefined && details?.missing === undefined ? {} : { details }),
+    ...(hasDetails(details) ? { details } : {}),
   }
+}
+
+function hasDetails(details: ErrorDetails | undefined): details is ErrorDetails {
+  return details?.issues !== undefined || details?.missing !== undefined || details?.scope !== undefined
 }
 
 function textOf(value: unknown): string | undefined {

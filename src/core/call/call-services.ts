@@ -1,3 +1,6 @@
+import type { Budgets } from '#core/limits/budgets'
+import type { CallLimits } from '#core/limits/call-limits'
+import type { RefusalTeller } from '#core/limits/refusal-teller'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
@@ -8,6 +11,7 @@ import type { Sessions } from '#core/sessions/sessions'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
+import type { StartingCalls } from './starting-calls.ts'
 
 /** Everything the call pipeline needs from outside, handed in once. */
 export interface CallServices {
@@ -26,9 +30,13 @@ export interface CallServices {
   /** Base of the URLs we hand out, never taken from a request (T-16). */
   publicUrl(): string
   readonly running: RunningCalls
+  readonly starting: StartingCalls
   readonly sessions: Sessions
   readonly feed: RunFeed
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
+  readonly limits: CallLimits
+  readonly budgets: Budgets
+  readonly refusals: RefusalTeller
   readonly maxResultBytes: number
 }

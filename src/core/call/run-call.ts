@@ -1,10 +1,11 @@
+import type { Reservation } from '#core/limits/budgets'
+import type { Slot } from '#core/limits/running-slots'
 import type { Outcome } from '#core/outcome'
 import type { Attempt, CallRecord, NewCall } from '#core/ports/store'
 import { placeOf } from '#core/runs/own-runs'
 import { runEnded } from '#core/runs/run-ended'
-import type { Transport } from '#core/runs/run-event'
 import { sessionEnded } from '#core/sessions/session-ended'
-import { hasEffects, type SourceKind, type Tool } from '#core/tool'
+import { hasEffects, type Tool, transportOf } from '#core/tool'
 import { argsHash } from './args-hash.ts'
 import { type CallPlace, runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
@@ -24,6 +25,8 @@ export interface CheckedCall {
   readonly input: unknown
   /** The record whose next attempt this is. */
   readonly seen: CallRecord | undefined
+  /** What it may spend. */
+  readonly reservation: Reservation
 }
 
 export type RunResult =
@@ -43,11 +46,13 @@ export async function runCall(services: CallServices, checked: CheckedCall): Pro
   checkReady(services)
   const place = recordedPlace(services, checked)
   if (place.live?.closing !== undefined) throw sessionEnded()
+  const slot = services.limits.enter(checked.call.principal, checked.tool)
   const running = services.running.start(checked.call, checked.tool, place)
   place.live?.enter(running)
   try {
-    return await claimAndRun(services, running, { ...checked, place })
+    return await claimAndRun(services, running, { ...checked, place, slot })
   } finally {
+    slot.leave()
     place.live?.leave(running)
     services.feed.notify(place.place?.run ?? checked.call.record)
   }
@@ -56,16 +61,17 @@ export async function runCall(services: CallServices, checked: CheckedCall): Pro
 async function claimAndRun(
   services: CallServices,
   running: RunningCall,
-  checked: CheckedCall,
+  checked: CheckedCall & { readonly slot: Slot },
 ): Promise<RunResult> {
   const newCall = toNewCall(services, checked)
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
   services.feed.notify(checked.place.place?.run ?? checked.call.record)
   const { outcome: ran, late } = await execute(services, running, checked.input)
+  if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs)
   const claimed = isClaimed(checked)
   const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
-  if (late !== undefined) keepLate(services, attemptOf(running, attempt), late)
+  if (late !== undefined) keepLate(services, checked.slot, { run: attemptOf(running, attempt), late })
   if (outcome === LOST) return { kind: 'lost' }
   return { kind: 'answer', outcome, runId: runIdOf(checked.call, checked.place), joined: false }
 }
@@ -78,8 +84,14 @@ function recordedPlace(services: CallServices, { call, place, seen }: CheckedCal
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
-function keepLate(services: CallServices, run: Attempt, late: Promise<Outcome>): void {
-  services.running.holdSlotUntil(late.then((outcome) => services.keeper.recordLate(run, outcome)))
+function keepLate(
+  services: CallServices,
+  slot: Slot,
+  { run, late }: { readonly run: Attempt; readonly late: Promise<Outcome> },
+): void {
+  const settled = late.then((outcome) => services.keeper.recordLate(run, outcome))
+  services.running.holdSlotUntil(settled)
+  slot.extend(settled)
 }
 
 interface Claiming {
@@ -130,7 +142,7 @@ function toNewCall(services: CallServices, { call, tool, place }: CheckedCall): 
     principal: call.principal.id,
     callId: call.callId,
     toolId: tool.catalogId,
-    transport: TRANSPORTS[tool.source],
+    transport: transportOf(tool),
     argsHash: argsHash(call),
     place: place.place,
     session: place.session,
@@ -147,15 +159,6 @@ function toNewCall(services: CallServices, { call, tool, place }: CheckedCall): 
     atMs,
   }
 }
-
-/** How the host reaches a tool (OWP-51). */
-const TRANSPORTS = {
-  'node-pack': 'native',
-  workflow: 'native',
-  mcp: 'mcp',
-  connector: 'http',
-  'host-extension': 'native',
-} as const satisfies Record<SourceKind, Transport>
 
 /** Rule 8. */
 function rerunUntil(tool: Tool, atMs: number): number {

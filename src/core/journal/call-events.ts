@@ -1,6 +1,14 @@
 import type { Outcome } from '#core/outcome'
+import type { RefusedCall } from '#core/ports/run-store'
 import type { CallRecord, NewCall, Settlement } from '#core/ports/store'
-import type { CallCancelRequested, CallClaimed, CallCut, CallEnded, CallSettled } from './journal-event.ts'
+import type {
+  CallCancelRequested,
+  CallClaimed,
+  CallCut,
+  CallEnded,
+  CallRefused,
+  CallSettled,
+} from './journal-event.ts'
 
 type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
 
@@ -48,6 +56,10 @@ export function settledEvent(call: Subject, settlement: Settlement): CallSettled
 
 export function cancelRequestedEvent(call: Subject, by: string, atMs: number): CallCancelRequested {
   return { type: 'call.cancel_requested', ...subject(call, call.attempt, atMs), by }
+}
+
+export function refusedEvent(refused: RefusedCall): CallRefused {
+  return { type: 'call.refused', ...subject(refused, 1, refused.atMs), code: refused.code }
 }
 
 function subject(call: Omit<Subject, 'attempt'>, attempt: number, atMs: number) {

@@ -44,6 +44,12 @@ export interface CallCancelRequested extends CallEventBase {
   readonly by: string
 }
 
+/** A limit kept it from running; told only of calls inside a run, and not of all of them. */
+export interface CallRefused extends CallEventBase {
+  readonly type: 'call.refused'
+  readonly code: ErrorCode
+}
+
 export interface ChallengeChanged {
   readonly type: 'challenge.opened' | 'challenge.completed'
   readonly at: number
@@ -133,6 +139,7 @@ export type JournalEvent =
   | CallCut
   | CallSettled
   | CallCancelRequested
+  | CallRefused
   | ChallengeChanged
   | SessionChanged
   | KeyChanged

@@ -3,6 +3,7 @@ import type { CallError, Outcome } from '#core/outcome'
 import type { CallLabel } from '#core/runs/run-event'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { AuditStore } from './audit-store.ts'
+import type { BudgetStore } from './budget-store.ts'
 import type { KeyStore } from './key-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
@@ -178,6 +179,10 @@ export interface Store extends RunStore, SessionStore {
   readonly writer: string
   readonly keys: KeyStore
   readonly audit: AuditStore
+  /** What budgets have handed out. */
+  readonly budgets: BudgetStore
+  /** Changes that wait for their commit. */
+  readonly pendingWrites: number
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

@@ -1,4 +1,5 @@
 import type { Outcome } from '#core/outcome'
+import type { RefusedCall } from '#core/ports/run-store'
 import type { CallRecord } from '#core/ports/store'
 import type { CallLabel, RunEvent, RunFact, SessionOutcome, ToolCalled, ToolReturned } from './run-event.ts'
 
@@ -23,6 +24,13 @@ export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolRe
   const { code } = end.error
   const isUntimed = code === 'session_lost' || end.neverStarted === true
   return isUntimed ? { ...base, code } : { ...base, code, durationMs }
+}
+
+/** The pair of a call that a limit refused: it never began (C10, OWP-53). */
+export function refusedFacts(refused: RefusedCall, call: CallLabel): readonly [ToolCalled, ToolReturned] {
+  const { record, principal, sessionId, code } = refused
+  const attempted = { record, attempt: 1, call, sessionId }
+  return [calledFact(attempted, principal), { type: 'returned', ...named(attempted), code }]
 }
 
 /** How much a fact changes the number of things that are open in its run. */

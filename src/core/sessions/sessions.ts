@@ -1,6 +1,7 @@
 import { checkUser } from '#core/call/check-user'
 import type { OutcomeKeeper } from '#core/call/outcome-keeper'
 import { fault, isToolError, type ToolError } from '#core/errors'
+import type { CallLimits } from '#core/limits/call-limits'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import { boundLogger, type Logger } from '#core/ports/logger'
@@ -36,6 +37,7 @@ export interface SessionsOptions {
   readonly hooks: Hooks
   readonly feed: RunFeed
   readonly keeper: OutcomeKeeper
+  readonly limits: CallLimits
   newSessionId(): string
 }
 
@@ -55,7 +57,8 @@ export class Sessions {
 
   async open(principal: Principal, request: SessionRequest): Promise<OpenedSession> {
     const tool = this.#toolFor(principal, request.toolId)
-    const { store, clock, feed, log, hooks } = this.#options
+    const { store, clock, feed, log, hooks, limits } = this.#options
+    limits.checkTool(principal, tool)
     await checkUser(hooks, principal, request.userId)
     const sessionId = `ses_${this.newId()}`
     const runId = request.runId ?? `run_${this.newId()}`
@@ -160,6 +163,7 @@ export class Sessions {
     if (held < MOST_PER_PRINCIPAL) return
     throw fault('rate_limited', `You have ${held} open sessions. Close one before you open another.`, {
       retryAfterMs: 1_000,
+      scope: 'key',
     })
   }
 

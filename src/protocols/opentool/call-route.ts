@@ -2,6 +2,7 @@ import { callReplyHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { type CallParts, encodeReply, readFunctionCall } from './function-call.ts'
 import { refuseCall } from './refuse.ts'
+import { retryHeader } from './retry-header.ts'
 import { CALL_PATH, JSON_TYPE } from './wire.ts'
 
 /** `POST /call`: one function, one answer, HTTP 200 whatever the function did (OTS-33 to OTS-43). */
@@ -25,6 +26,7 @@ async function handleCall(request: HttpRequest, parts: CallParts): Promise<HttpR
     headers: {
       'content-type': JSON_TYPE,
       ...callReplyHeaders(reply),
+      ...(reply.outcome.ok ? undefined : retryHeader(reply.outcome.error)),
     },
     body: encodeReply(read, reply),
   }

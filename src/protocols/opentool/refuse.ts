@@ -5,6 +5,7 @@ import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { encodeError } from './codec-answer.ts'
 import { OPENTOOL_CODES } from './errors.ts'
 import { errorReply, jsonReply } from './reply.ts'
+import { retryHeader } from './retry-header.ts'
 import { CALL_PATH, LOAD_PATH, STOP_PATH, STREAM_PATH, VERSION_PATH } from './wire.ts'
 
 const METHODS: Readonly<Record<string, string>> = {
@@ -35,11 +36,10 @@ export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
       : OPENTOOL_CODES[error.code]
   const body = encodeError(null, { code, message: error.message })
   // Any other status would read as "server not running" in SDK clients (OTS-39).
-  return jsonReply(
-    isHttpLevel && error.code === 'request_invalid' ? status : 200,
-    body,
-    unreadCallHeaders(request.headers, error.code),
-  )
+  return jsonReply(isHttpLevel && error.code === 'request_invalid' ? status : 200, body, {
+    ...unreadCallHeaders(request.headers, error.code),
+    ...retryHeader(error),
+  })
 }
 
 /** `/streamCall` differs in one answer, which its clients know: 500 with text (OTS-50). */

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { RunEvent, ToolReturned } from '#core/runs/run-event'
 import type { RunPage } from '#core/runs/run-view'
@@ -38,9 +39,16 @@ function payloadOf(event: RunEvent, { principal }: RunPage): JsonObject {
   return { ...names, ...endOf(event), ...session }
 }
 
+/** C10: what a limit refused, by whatever name it has here. */
+const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
+
 /** OWP-53 and OWP-54: how it ended, in a code and never in the tool's words. */
 function endOf({ code, durationMs }: ToolReturned): JsonObject {
   const took = durationMs === undefined ? {} : { durationMs }
   if (code === undefined) return { status: 'ok', ...took }
-  return { status: 'error', ...took, error: { code, message: `The call ended with ${code}.` } }
+  return {
+    status: LIMITED.has(code) ? 'rate_limited' : 'error',
+    ...took,
+    error: { code, message: `The call ended with ${code}.` },
+  }
 }

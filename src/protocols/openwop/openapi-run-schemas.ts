@@ -21,7 +21,7 @@ const PAYLOADS = {
   }),
   'agent.toolReturned': closed(['agentId', 'toolName', 'callId', 'status'], {
     ...call,
-    status: { enum: ['ok', 'error'] },
+    status: { enum: ['ok', 'error', 'rate_limited'] },
     durationMs: { type: 'integer', minimum: 0 },
     error: closed(['code', 'message'], { code: text, message: text }),
     sessionId: text,

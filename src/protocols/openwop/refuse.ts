@@ -25,6 +25,7 @@ export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
       error: name,
       message: error.message,
       retryAfterMs,
+      scope: error.details.scope,
       correlationId: status >= 500 ? traceId : undefined,
     }),
   }

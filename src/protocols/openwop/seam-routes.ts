@@ -59,7 +59,8 @@ async function runSession({ principal, body, traceId }: HttpRequest, gateway: Ga
   })
   await gateway.closeSession(principal, sessionId)
   if (outcome.ok) return jsonReply(200, { runId, sessionId, toolId: tool.catalogId })
-  throw fault(outcome.error.code, outcome.error.message)
+  const { code, message, retryAfterMs, details } = outcome.error
+  throw fault(code, message, { ...details, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
 }
 
 function statefulTool(gateway: Gateway, principal: Principal, toolId: unknown): Tool {

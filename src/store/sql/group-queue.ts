@@ -38,6 +38,11 @@ export class GroupQueue {
     this.#committer = committer
   }
 
+  /** How many changes wait. */
+  get size(): number {
+    return this.#waiting.length
+  }
+
   submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#isClosed) {

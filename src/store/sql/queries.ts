@@ -1,3 +1,4 @@
+import { BUDGET_QUERIES } from './queries-budgets.ts'
 import { KEY_QUERIES } from './queries-keys.ts'
 
 /** Every statement the SQL stores use, once. Parameters are positional. */
@@ -127,6 +128,8 @@ export const QUERIES = {
   readMeta: 'SELECT value FROM meta WHERE name = ?',
   writeMeta:
     'INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+
+  ...BUDGET_QUERIES,
 } as const
 
 export type QueryName = keyof typeof QUERIES

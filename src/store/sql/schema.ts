@@ -1,3 +1,4 @@
+import { BUDGETS } from './schema-budgets.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
@@ -153,5 +154,5 @@ CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 export const MIGRATIONS: readonly string[] = [
   CALLS_AND_JOURNAL,
   RUNS_AND_SESSIONS,
-  [KEYS_AND_AUDIT].join('\n'),
+  [KEYS_AND_AUDIT, BUDGETS].join('\n'),
 ]

@@ -1,5 +1,7 @@
+import { refusedEvent } from '#core/journal/call-events'
 import type { RunPosition } from '#core/journal/run-position'
 import type { Outcome } from '#core/outcome'
+import type { RefusedCall } from '#core/ports/run-store'
 import type { SessionAddress } from '#core/ports/session-store'
 import type { Attempt, CallRecord, CallSession, NewCall } from '#core/ports/store'
 import type { CallLabel } from '#core/runs/run-event'
@@ -7,10 +9,12 @@ import {
   calledFact,
   ownRunEvents,
   ownSessionOutcome,
+  refusedFacts,
   returnedFact,
   type ToldCall,
 } from '#core/runs/run-facts'
-import { callerSlice, subjectFromRow } from '#store/sql/call-row'
+import { isRunEnded } from '#core/runs/run-over'
+import { boundText, callerSlice, callerToText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { integer, optionalText, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
@@ -112,6 +116,19 @@ export class CallRunEvents {
       caller: callerSlice(row),
       atMs,
     })
+  }
+
+  /** The pair of a call that was refused; `false` when no such run takes it. */
+  refuse(group: OpenGroup, refused: RefusedCall): boolean {
+    const { place, record, atMs } = refused
+    const run = this.#runs.find(place)
+    if (run === undefined || isRunEnded(run, atMs)) return false
+    const caller = group.addCaller(boundText(record, callerToText(refused)))
+    const [called, returned] = refusedFacts(refused, IN_CALLER_TEXT)
+    const position = this.#runs.append(place.run, { fact: called, caller, atMs })
+    this.#runs.append(place.run, { fact: returned, caller, atMs })
+    group.append({ ...refusedEvent(refused), ...position })
+    return true
   }
 
   /** Gives a call told by its record alone a run with events, because more will be told than a record can. */

@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto'
 import { checkpointSignature } from '#core/journal/chain'
 import type { RetentionPolicy } from '#core/ports/store'
+import { BUDGETS_KEPT_MS } from '#store/sql/budget-window'
 import type { OpenGroup } from '#store/sql/open-group'
 import { integer, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'
@@ -31,8 +32,9 @@ export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forg
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   const denials = database.run('deleteDenials', nowMs - policy.journalMs, STEP)
+  const budgets = database.run('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
-  return [calls, tombstones, challenges, groups, runs, denials].some((removed) => removed >= STEP)
+  return [calls, tombstones, challenges, budgets, groups, runs, denials].some((removed) => removed >= STEP)
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */

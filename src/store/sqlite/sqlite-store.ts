@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
-import type { RunAddress, RunRecord } from '#core/ports/run-store'
+import type { RefusedCall, RunAddress, RunRecord } from '#core/ports/run-store'
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
@@ -31,6 +31,7 @@ import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
 import { SqliteAudit } from './audit-changes.ts'
+import { SqliteBudgets } from './budget-changes.ts'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
 import { CallRunEvents } from './call-run-events.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
@@ -71,6 +72,7 @@ export interface SqliteStoreOptions {
 export class SqliteStore implements Store {
   readonly keys: SqliteKeys
   readonly audit: SqliteAudit
+  readonly budgets: SqliteBudgets
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -80,6 +82,7 @@ export class SqliteStore implements Store {
   readonly #changes: CallChanges
   readonly #runs: RunChanges
   readonly #sessions: SessionChanges
+  readonly #runEvents: CallRunEvents
   readonly #recovery: Recovery
   readonly #lockFolder: string
   readonly #nowMs: () => number
@@ -108,6 +111,7 @@ export class SqliteStore implements Store {
     })
     this.#queue = new GroupQueue(this.#writer)
     const database = this.#database
+    this.budgets = new SqliteBudgets(database, this.#queue)
     const sealed = this.#contents
     const writerNo = () => this.#writer.no
     const runs = new RunChanges(database, sealed)
@@ -115,6 +119,7 @@ export class SqliteStore implements Store {
     const runEvents = new CallRunEvents({ database, runs, sessions })
     this.#runs = runs
     this.#sessions = sessions
+    this.#runEvents = runEvents
     this.#changes = new CallChanges({ database, sealed, runs, runEvents, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions })
     const ways: StoreWays = {
@@ -124,6 +129,10 @@ export class SqliteStore implements Store {
     }
     this.keys = new SqliteKeys(ways)
     this.audit = new SqliteAudit(ways)
+  }
+
+  get pendingWrites(): number {
+    return this.#queue.size
   }
 
   get writer(): string {
@@ -222,6 +231,10 @@ export class SqliteStore implements Store {
 
   endRun(address: RunAddress, atMs: number): Promise<boolean> {
     return this.#queue.submit(address.run, (group) => this.#runs.end(group, address, atMs))
+  }
+
+  noteRefusal(refused: RefusedCall): Promise<boolean> {
+    return this.#queue.submit(refused.record, (group) => this.#runEvents.refuse(group, refused))
   }
 
   findSession(address: SessionAddress): SessionRecord | undefined {

@@ -4,8 +4,14 @@ import type { CallRecord, RetentionPolicy } from '#core/ports/store'
 /** Rough heap cost of one call with its events, without its result. */
 export const BYTES_PER_CALL = 2_048
 
-/** Whether retention takes something of this call away (rule 13). */
-export function isForgettable(row: CallRecord, nowMs: number, policy: RetentionPolicy): boolean {
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** A call as the memory store keeps it. */
+export interface Row extends Mutable<CallRecord> {
+  cancelRequested: boolean
+}
+
+export function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
   if (row.finishedAtMs === undefined) return false
   return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
 }

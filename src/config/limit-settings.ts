@@ -1,0 +1,80 @@
+import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#core/limits/limit-settings'
+import { didYouMean } from '#core/nearest-name'
+import type { Tool } from '#core/tool'
+import { ConfigError, type ConfigProblem } from './config-error.ts'
+import type { ParsedConfig } from './config-schema.ts'
+
+type WrittenLimits = ParsedConfig['limits']
+type WrittenLimit = WrittenLimits['perPrincipal']
+type WrittenToolLimit = WrittenLimits['perTool']
+
+const MINUTE_MS = 60_000
+
+/** Limits with every default filled in: an entry of its own leaves the rest as the general one says. */
+export function toLimitSettings({
+  perPrincipal,
+  byPrincipal,
+  perTool,
+  byTool,
+  total,
+}: WrittenLimits): LimitSettings {
+  const ofPrincipal = toLimit(perPrincipal)
+  const ofTool = toToolLimit(perTool)
+  return {
+    perPrincipal: ofPrincipal,
+    byPrincipal: new Map(Object.entries(byPrincipal).map(([id, limit]) => [id, toLimit(limit, ofPrincipal)])),
+    perTool: ofTool,
+    byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, ofTool)])),
+    total: { ...total, rate: toRate(total) },
+  }
+}
+
+function toToolLimit(written: WrittenToolLimit, general?: ToolLimit): ToolLimit {
+  return {
+    ...toLimit(written, general),
+    perPrincipal: toLimit(written.perPrincipal, general?.perPrincipal),
+  }
+}
+
+function toLimit(written: WrittenLimit, general?: CallLimit): CallLimit {
+  return {
+    rate: toRate(written) ?? general?.rate,
+    concurrent: written.concurrent ?? general?.concurrent,
+  }
+}
+
+function toRate({
+  callsPerMinute,
+  burst,
+}: Pick<WrittenLimit, 'callsPerMinute' | 'burst'>): TokenRate | undefined {
+  if (callsPerMinute === undefined) return undefined
+  return { perMs: callsPerMinute / MINUTE_MS, burst: burst ?? Math.max(1, Math.floor(callsPerMinute / 10)) }
+}
+
+/** What only the tools can tell: a limit of a tool that is not there protects nothing, nor does a budget that no call fits in. */
+export function checkLimits(
+  { limits, budgets }: Pick<ParsedConfig, 'limits' | 'budgets'>,
+  tools: readonly Tool[],
+  file: string,
+): void {
+  const bases = [...new Set(tools.map(({ parts }) => parts.base))]
+  const problems = [
+    ...Object.keys(limits.byTool)
+      .filter((base) => !bases.includes(base))
+      .map((base) => [
+        `limits.byTool.${base}`,
+        `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(base, bases)}`,
+      ]),
+    ...budgets.flatMap(({ limit }, index) => {
+      const slow = tools.find(({ policy }) => policy.timeoutMs > limit.milliseconds)
+      if (slow === undefined) return []
+      return [
+        [
+          `budgets[${index}].seconds`,
+          `is less than the timeoutMs of ${slow.id} (${slow.policy.timeoutMs}), which is set aside while it runs: no call of it would ever run.`,
+        ],
+      ]
+    }),
+  ].map(([where = '', message = '']): ConfigProblem => ({ severity: 'error', file, where, message }))
+  if (problems.length > 0) throw new ConfigError(problems)
+}

@@ -1,0 +1,75 @@
+import { fault, type LimitScope, type RefusalCode, type ToolError } from '#core/errors'
+
+interface LimitAnswer {
+  readonly code: Extract<RefusalCode, 'rate_limited' | 'budget_exceeded' | 'overloaded'>
+  /** What ran out, as openwop names it (C6). */
+  readonly scope: LimitScope
+  readonly message: string
+}
+
+const NOTHING_RAN = 'Nothing was run; try again later.'
+
+/** Every limit there is: how it is answered, and its label in the metrics. */
+const LIMITS = {
+  principal_rate: {
+    code: 'rate_limited',
+    scope: 'key',
+    message: `You make calls faster than this server lets you. ${NOTHING_RAN}`,
+  },
+  tool_rate: {
+    code: 'rate_limited',
+    scope: 'tool',
+    message: `This tool is called more often than this server allows. ${NOTHING_RAN}`,
+  },
+  total_rate: {
+    code: 'rate_limited',
+    scope: 'global',
+    message: `The server gets more calls than it takes. ${NOTHING_RAN}`,
+  },
+  principal_concurrency: {
+    code: 'rate_limited',
+    scope: 'key',
+    message: `You have as many calls running as this server lets you. ${NOTHING_RAN}`,
+  },
+  tool_concurrency: {
+    code: 'rate_limited',
+    scope: 'tool',
+    message: `As many calls of this tool are running as this server allows. ${NOTHING_RAN}`,
+  },
+  total_concurrency: {
+    code: 'overloaded',
+    scope: 'global',
+    message: `The server runs as many calls as it can. ${NOTHING_RAN}`,
+  },
+  principal_budget: {
+    code: 'budget_exceeded',
+    scope: 'key',
+    message: 'Your budget does not cover this call. Nothing was run; it is renewed with the next window.',
+  },
+  tenant_budget: {
+    code: 'budget_exceeded',
+    scope: 'tenant',
+    message:
+      "Your tenant's budget does not cover this call. Nothing was run; it is renewed with the next window.",
+  },
+  delay: { code: 'overloaded', scope: 'global', message: `The server is overloaded. ${NOTHING_RAN}` },
+  pending_writes: {
+    code: 'overloaded',
+    scope: 'global',
+    message: `The server cannot write as fast as calls arrive. ${NOTHING_RAN}`,
+  },
+  body_bytes: {
+    code: 'overloaded',
+    scope: 'global',
+    message: `The server holds as many request bodies as it can. ${NOTHING_RAN}`,
+  },
+} as const satisfies Record<string, LimitAnswer>
+
+export type LimitName = keyof typeof LIMITS
+
+export const LIMIT_NAMES = Object.keys(LIMITS)
+
+export function limitRefusal(name: LimitName, retryAfterMs: number): ToolError {
+  const { code, scope, message } = LIMITS[name]
+  return fault(code, message, { retryAfterMs: Math.max(1, Math.ceil(retryAfterMs)), scope })
+}

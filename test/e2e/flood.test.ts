@@ -1,0 +1,133 @@
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type ServerProcess, startCollet } from './server-process.ts'
+
+const ROOT = resolve(import.meta.dirname, '../..')
+const CALLS = 5_000
+const AT_ONCE = 500
+const LIMIT_MS = 90_000
+const MIB = 1_048_576
+/** What a process with a thousand tools and as many results may take; unbounded, the flood needs several times this. */
+const MOST_GROWTH_BYTES = 300 * MIB
+
+let folder: string
+let server: ServerProcess
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-flood-'))
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  writeFileSync(
+    join(folder, 'collet.config.ts'),
+    `import { tool } from ${JSON.stringify(join(ROOT, 'src/index.ts'))}
+     const slow = tool({
+       id: 'Slow.Write@1.0.0',
+       description: 'Takes its time.',
+       input: {},
+       output: {},
+       run: () => new Promise((resolve) => setTimeout(() => resolve('done'), 400)),
+     })
+     export default {
+       tools: [slow],
+       server: { port: 0 },
+       limits: { total: { concurrent: ${AT_ONCE} } },
+     }`,
+  )
+  server = await startCollet(['serve'], { cwd: folder })
+}, LIMIT_MS)
+
+afterAll(async () => {
+  await server.stop()
+  rmSync(folder, { recursive: true })
+})
+
+function callBytes(id: string): string {
+  const { host } = new URL(server.url)
+  const body = JSON.stringify({ request: { call_id: id, tool_id: 'Slow.Write', input: {} } })
+  return `POST /tools/call HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+}
+
+interface Answer {
+  readonly status: string
+  readonly head: string
+  readonly body: string
+}
+
+async function openSocket(): Promise<Socket> {
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  return socket
+}
+
+/** One call on a connection of its own; an answer that is not whole is an error. */
+async function callOn(socket: Socket, id: string): Promise<Answer> {
+  socket.write(callBytes(id))
+  let text = ''
+  for await (const chunk of socket) {
+    text += String(chunk)
+    const [head = '', body] = text.split('\r\n\r\n')
+    const length = /content-length: (\d+)/i.exec(head)?.[1]
+    if (body !== undefined && length !== undefined && body.length >= Number(length)) {
+      return { status: head.slice(9, 12), head: head.toLowerCase(), body }
+    }
+  }
+  throw new Error(`the server closed a connection in the middle of: ${text}`)
+}
+
+function residentBytes(): number {
+  const status = readFileSync(`/proc/${server.pid}/status`, 'utf8')
+  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1_024
+}
+
+describe('a flood', () => {
+  it(
+    `of ${CALLS} calls at once is answered whole, with results or clear refusals, in bounded memory`,
+    async () => {
+      const before = residentBytes()
+      let most = before
+      const watch = setInterval(() => {
+        most = Math.max(most, residentBytes())
+      }, 100)
+      const sockets: Socket[] = []
+      // In parts: the listener's queue is shorter than the flood.
+      while (sockets.length < CALLS) {
+        sockets.push(...(await Promise.all(Array.from({ length: 100 }, openSocket))))
+      }
+      const answers = await Promise.all(sockets.map((socket, place) => callOn(socket, `flood-${place}`)))
+      const health = await fetch(`${server.url}/health`)
+      clearInterval(watch)
+      for (const socket of sockets) socket.destroy()
+
+      const ran = answers.filter(({ status }) => status === '200')
+      const refused = answers.filter(({ status }) => status !== '200')
+      expect(ran.length).toBeGreaterThanOrEqual(AT_ONCE)
+      for (const { body } of ran) expect(JSON.parse(body)).toMatchObject({ result: { success: true } })
+      expect(refused.length).toBeGreaterThan(0)
+      for (const { status, head, body } of refused) {
+        expect([status, /collet-error-code: (\w+)/.exec(head)?.[1]]).toEqual(['400', 'overloaded'])
+        expect(head).toMatch(/retry-after: \d+/)
+        expect(head).toContain('x-should-retry: true')
+        expect(JSON.parse(body).message).toContain('Nothing was run')
+      }
+      expect(health.status).toBe(200)
+      expect(most - before).toBeLessThan(MOST_GROWTH_BYTES)
+
+      // Afterwards it is as before: a refused call runs with the same id, and one that ran is replayed.
+      const [refusedAt, ranAt] = [refused[0], ran[0]].map((one) =>
+        one === undefined ? -1 : answers.indexOf(one),
+      )
+      for (const place of [refusedAt, ranAt]) {
+        const socket = await openSocket()
+        expect((await callOn(socket, `flood-${place}`)).status).toBe('200')
+        socket.destroy()
+      }
+      const metrics = await (await fetch(`${server.url}/metrics`)).text()
+      expect(metrics).toMatch(/collet_limit_refusals_total\{limit="total_concurrency"\} \d+/)
+    },
+    LIMIT_MS,
+  )
+})

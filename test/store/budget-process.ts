@@ -1,0 +1,37 @@
+import { appendFileSync } from 'node:fs'
+import { setTimeout as wait } from 'node:timers/promises'
+import { tool } from '#core/define-tool'
+import { createGateway } from '#server/create-gateway'
+
+/** Calls a tool under a budget from a process of its own until nothing is left, and writes down each run. */
+const [folder = '', calls = '0'] = process.argv.slice(2)
+const mark = tool({
+  id: 'Effect.Mark@1.0.0',
+  description: 'Writes a line.',
+  input: {},
+  output: {},
+  run: async () => {
+    appendFileSync(`${folder}/effects.log`, 'x')
+    await wait(20)
+    return null
+  },
+})
+const gateway = await createGateway(
+  {
+    tools: [mark],
+    log: { level: 'silent' },
+    budgets: [{ for: 'principal', window: '31d', calls: Number(calls) }],
+  },
+  { folder },
+)
+process.stdout.write('ready\n')
+
+async function callUntilRefused(): Promise<void> {
+  for (;;) {
+    const outcome = await gateway.call('Effect.Mark', {})
+    if (!outcome.ok && outcome.error.code === 'budget_exceeded') return
+  }
+}
+
+await Promise.all(Array.from({ length: 4 }, callUntilRefused))
+await gateway.close()

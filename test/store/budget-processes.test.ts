@@ -1,0 +1,74 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+const CALLS = 2_000
+const PROCESSES = 3
+const KILLS = 4
+/** A fiftieth of the budget, and the calls that ran. */
+const LOST_BY_A_KILL = CALLS / 50 + 4
+const LIMIT_MS = 60_000
+const SCRIPT = fileURLToPath(new URL('budget-process.ts', import.meta.url))
+const FLAGS = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+
+let folder: string
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-budget-'))
+})
+
+afterEach(() => {
+  rmSync(folder, { recursive: true })
+})
+
+/** Resolves when it makes calls. */
+async function start(): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [...FLAGS, SCRIPT, folder, String(CALLS)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  await once(child.stdout, 'data')
+  return child
+}
+
+async function endOf(child: ChildProcess): Promise<number | null> {
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
+  return child.exitCode
+}
+
+function effects(): number {
+  const file = join(folder, 'effects.log')
+  return existsSync(file) ? statSync(file).size : 0
+}
+
+async function effectsReach(count: number): Promise<void> {
+  while (effects() < count) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+describe('one budget and several processes', () => {
+  it(
+    'is never overspent, though some are killed, and a kill loses no more than its part',
+    async () => {
+      let running = await Promise.all(Array.from({ length: PROCESSES }, start))
+      for (let kill = 1; kill <= KILLS; kill += 1) {
+        await effectsReach((CALLS / 10) * kill)
+        const [victim, ...others] = running
+        if (victim === undefined) break
+        expect(victim.exitCode).toBeNull()
+        victim.kill('SIGKILL')
+        await endOf(victim)
+        running = [...others, await start()]
+      }
+      expect(await Promise.all(running.map(endOf))).toEqual(Array(PROCESSES).fill(0))
+      expect(effects()).toBeLessThanOrEqual(CALLS)
+      expect(effects()).toBeGreaterThanOrEqual(CALLS - KILLS * LOST_BY_A_KILL)
+      // Whoever comes later finds nothing left, but what others gave back at their end.
+      await endOf(await start())
+      expect(effects()).toBeLessThanOrEqual(CALLS)
+    },
+    LIMIT_MS,
+  )
+})
