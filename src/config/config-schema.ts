@@ -142,9 +142,14 @@ const AUTH = closed({
   apiKeys: API_KEYS.prefault([]),
   jwt: JWT.optional(),
   issuers: z.array(ISSUER).prefault([]),
-  roles: z.record(NAME, z.array(SCOPE)).default({}),
+  roles: z.record(z.string(), z.array(SCOPE)).default({}),
   required: z.boolean().default(false),
 }).superRefine(({ apiKeys, issuers, roles }, context) => {
+  for (const role of Object.keys(roles)) {
+    const [issue] = NAME.safeParse(role).error?.issues ?? []
+    if (issue !== undefined)
+      context.addIssue({ code: 'custom', path: ['roles', role], message: issue.message })
+  }
   for (const [index, { roles: held }] of apiKeys.entries()) {
     for (const role of held.filter((name) => !Object.hasOwn(roles, name))) {
       const message = `there is no role "${role}" in auth.roles.${didYouMean(role, Object.keys(roles))}`

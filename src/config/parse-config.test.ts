@@ -280,6 +280,12 @@ describe('parseConfig', () => {
     ])
   })
 
+  it('says what is wrong with the name of a role', () => {
+    expect(problemsOf({ auth: { roles: { 'a role': [] } } })).toEqual([
+      expect.stringMatching(/^auth\.roles\.a role: expected 1 to 128 letters/),
+    ])
+  })
+
   it('takes issuers over TLS, or on this machine, each once and with an audience', () => {
     const issuer = (url: string, more: object = {}) => ({ issuer: url, audience: 'x', ...more })
     const of = (...issuers: object[]) => problemsOf({ auth: { issuers } })

@@ -62,7 +62,8 @@ export interface RunningServer {
 
 /** Puts the house together: store, calls, protocols, HTTP. Everything opened here is closed by `close`. */
 export async function startServer(settings: Settings, options: StartOptions = {}): Promise<RunningServer> {
-  const warnings = checkExposure(settings, options.allowAnonymous ?? false)
+  const allowAnonymous = options.allowAnonymous ?? false
+  checkExposure(settings, allowAnonymous)
   const graceMs = options.graceMs ?? GRACE_MS
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel)
@@ -94,6 +95,9 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: gateway.fetch, log })
     closing.push(authenticator.close)
     await authenticator.refresh()
+    // Asked again, because keys of the store close the server as well as configured ones.
+    const auth = { ...settings.auth, required: authenticator.isConfigured }
+    const warnings = checkExposure({ ...settings, auth }, allowAnonymous)
     await checkPrincipals(settings.auth, store.keys)
     const denials = createDenialLog({ store, clock, log })
     closing.push(denials.close)

@@ -105,7 +105,7 @@ describe('a tool that a principal may not call', () => {
   })
 
   it('OWP-22: takes as long as an unknown one, loosely', async () => {
-    const times = { hidden: [] as number[], unknown: [] as number[] }
+    const times: Record<'hidden' | 'unknown', number[]> = { hidden: [], unknown: [] }
     const body = (id: string) => ({ $schema: 'urn:oxp:1.0', request: { tool_id: id, input: {} } })
     for (let round = 0; round < 300; round += 1) {
       for (const [kind, id] of [

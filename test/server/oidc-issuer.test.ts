@@ -272,18 +272,6 @@ describe('the keys of an issuer', () => {
       'has no keys',
       () => Response.json({ issuer: 'https://idp.test', jwks_uri: 'https://idp.test/jwks', keys: [] }),
     ],
-    [
-      'names another issuer',
-      () => Response.json({ issuer: 'https://evil.test', jwks_uri: 'https://evil.test/jwks' }),
-    ],
-    [
-      'names keys in the clear',
-      () => Response.json({ issuer: 'https://idp.test', jwks_uri: 'http://idp.test/jwks' }),
-    ],
-    [
-      'names keys in a file',
-      () => Response.json({ issuer: 'https://idp.test', jwks_uri: 'file:///etc/passwd' }),
-    ],
   ])('an issuer that %s lets nobody in, and is left alone for a while', async (_title, answer) => {
     idp.answer = answer
     const check = authenticator()
@@ -293,6 +281,30 @@ describe('the keys of an issuer', () => {
     }
     expect(idp.asked.length).toBeLessThanOrEqual(2)
   })
+
+  it.each([
+    [{ issuer: 'https://evil.test' }],
+    [{ issuer: 'https://idp.test/' }],
+    [{ jwks_uri: 'http://idp.test/jwks' }],
+    [{ jwks_uri: 'file:///jwks' }],
+    [{ jwks_uri: ['https://idp.test/jwks'] }],
+    [{ jwks_uri: undefined }],
+  ])('a discovery document with %j is not believed, whatever keys are there', async (discovery) => {
+    idp.discovery = discovery
+    idp.answer = (url) => idp.document(url.endsWith('/jwks') ? `${idp.url}/jwks` : url)
+    await expect(authenticator()(await idp.sign(valid))).rejects.toMatchObject({ code: 'not_ready' })
+    expect(idp.asked).toEqual([`${idp.url}/.well-known/openid-configuration`])
+  })
+
+  it.each([{ use: 'enc' }, { key_ops: ['encrypt'] }, { key_ops: 'verify' }])(
+    'a key with %j checks no signature',
+    async (purpose) => {
+      const rogue = new FakeIssuer()
+      await rogue.addKey('k9')
+      idp.foreignKeys = [{ ...(await rogue.publicKey('k9')), ...purpose }]
+      await expect(authenticator()(await rogue.sign(valid, { kid: 'k9' }))).rejects.toMatchObject(refused)
+    },
+  )
 
   it('never follows a redirect and always has a time limit', async () => {
     let seen: RequestInit | undefined
