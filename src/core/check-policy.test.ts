@@ -33,6 +33,10 @@ describe('policy', () => {
     for (const scopes of ['a', [''], [1], ['mail:read mail:send'], ['a\tb']]) {
       expect(findingsOf({ policy: { scopes } })).toEqual([expect.stringMatching(/^policy\/scopes: /)])
     }
+    for (const cost of [-1, Number.NaN, Number.POSITIVE_INFINITY, '1', 1e10]) {
+      expect(findingsOf({ policy: { cost } })).toEqual([expect.stringMatching(/^policy\/cost: /)])
+    }
+    expect(findingsOf({ policy: { cost: 0.5 } })).toEqual([])
     expect(findingsOf({ policy: 'read' })).toEqual(['policy: Is not an object.'])
   })
 })

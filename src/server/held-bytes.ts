@@ -14,10 +14,6 @@ export class HeldBytes {
     this.#onRefused = onRefused
   }
 
-  get held(): number {
-    return this.#held
-  }
-
   open(): HeldBody {
     return new HeldBody(this)
   }

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { NO_LIMIT } from '#core/limits/spending'
 import type { BudgetWindow, Spending } from '#core/ports/budget-store'
-import type { RefusedCall } from '#core/ports/run-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, eventsOf, placeAt, purgeAll, runThrough } from './contract-steps.ts'
-import { sampleCall } from './sample-call.ts'
+import { sampleCall, sampleRefusal } from './sample-call.ts'
 
 const HOUR_MS = 3_600_000
 const WINDOW: BudgetWindow = { tenant: 'acme', principal: 'key:alice', lengthMs: HOUR_MS, startMs: 0 }
@@ -92,10 +91,10 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       const place = placeAt('run-a')
-      assert.equal(await store.noteRefusal(refusedCall()), false)
+      assert.equal(await store.noteRefusal(sampleRefusal({ place })), false)
       assert.equal(await store.findRun(place), undefined)
       await runThrough(store, sampleCall({ record: 'record-0', place }))
-      assert.equal(await store.noteRefusal(refusedCall()), true)
+      assert.equal(await store.noteRefusal(sampleRefusal({ place })), true)
       const [, , called, returned] = await eventsOf(store, place.run)
       const call = {
         callId: 'call-1',
@@ -116,22 +115,10 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const store = await open()
       const place = placeAt('run-a')
       await runThrough(store, sampleCall({ record: 'record-0', place }))
-      assert.equal(await store.noteRefusal(refusedCall({ place: { ...place, tenant: 'other' } })), false)
+      assert.equal(await store.noteRefusal(sampleRefusal({ place: { ...place, tenant: 'other' } })), false)
       await store.endRun(place, 2_000)
-      assert.equal(await store.noteRefusal(refusedCall({ atMs: 2_001 })), false)
+      assert.equal(await store.noteRefusal(sampleRefusal({ place, atMs: 2_001 })), false)
       assert.equal((await eventsOf(store, place.run)).length, 2)
     },
   },
 ]
-
-function refusedCall(changes: Partial<RefusedCall> = {}): RefusedCall {
-  const { tenant, record, principal, callId, toolId, transport, argsHash, traceId, userId, tool, atMs } =
-    sampleCall()
-  return {
-    ...{ tenant, record, principal, callId, toolId, transport, argsHash, traceId, userId, tool, atMs },
-    place: placeAt('run-a'),
-    sessionId: undefined,
-    code: 'rate_limited',
-    ...changes,
-  }
-}

@@ -1,4 +1,5 @@
 import type { Outcome } from '#core/outcome'
+import type { RefusedCall } from '#core/ports/run-store'
 import type { Attempt, NewCall } from '#core/ports/store'
 
 /** A call as the pipeline would write it, for store tests. */
@@ -22,6 +23,28 @@ export function sampleCall(changes: Partial<NewCall> = {}): NewCall {
     replay: 'non-deterministic',
     rerunUntilMs: 0,
     inputJson: '{"doorbell_id":"doorbell42"}',
+    atMs: 1_000,
+    ...changes,
+  }
+}
+
+/** A call that a limit refused, in a run. */
+export function sampleRefusal(
+  changes: Partial<RefusedCall> & { readonly place: RefusedCall['place'] },
+): RefusedCall {
+  return {
+    tenant: 'default',
+    record: 'record-1',
+    principal: 'key:alice',
+    callId: 'call-1',
+    toolId: 'openwop:Doorbell.Ring',
+    transport: 'native',
+    argsHash: '0'.repeat(64),
+    sessionId: undefined,
+    traceId: 'trace-1',
+    userId: undefined,
+    tool: 'Doorbell.Ring@0.1.0',
+    code: 'rate_limited',
     atMs: 1_000,
     ...changes,
   }

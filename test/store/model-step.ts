@@ -65,6 +65,8 @@ export type Step =
       readonly outcome: SessionOutcome
     }
   | { readonly do: 'endRun'; readonly run: (typeof RUNS)[number]; readonly tenant: string }
+  | { readonly do: 'noteRefusal'; readonly run: (typeof RUNS)[number]; readonly tenant: string }
+  | { readonly do: 'lease' | 'giveBack'; readonly tenant: string; readonly calls: number }
   | { readonly do: 'readRun'; readonly run: string; readonly after: number; readonly limit: number }
   | { readonly do: 'openChallenge'; readonly need: string; readonly lifetimeMs: number }
   | { readonly do: 'completeChallenge'; readonly need: string }
@@ -141,6 +143,7 @@ const runsAndSessions: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('endRun'), run, tenant: ownTenant }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('noteRefusal'), run, tenant: ownTenant }) },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -162,6 +165,10 @@ const others: fc.Arbitrary<Step> = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('completeChallenge'), need }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constantFrom('lease', 'giveBack'), tenant, calls: fc.nat(5) }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -194,5 +201,5 @@ const others: fc.Arbitrary<Step> = fc.oneof(
 export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 23, arbitrary: calls },
   { weight: 10, arbitrary: runsAndSessions },
-  { weight: 9, arbitrary: others },
+  { weight: 10, arbitrary: others },
 )

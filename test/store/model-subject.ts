@@ -1,5 +1,6 @@
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalHead } from '#core/journal/journal-group'
+import type { BudgetWindow, Spending } from '#core/ports/budget-store'
 import type { RunPlace } from '#core/ports/run-store'
 import type {
   Attempt,
@@ -11,8 +12,8 @@ import type {
   Store,
 } from '#core/ports/store'
 import { StoreError } from '#core/store-error'
-import { POLICY, placeAt, sampleSession } from '#testing/contract-steps'
-import { attemptAt, failure, sampleCall } from '#testing/sample-call'
+import { DAY_MS, POLICY, placeAt, sampleSession } from '#testing/contract-steps'
+import { attemptAt, failure, sampleCall, sampleRefusal } from '#testing/sample-call'
 import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
 import { shown, shownEvents } from './model-view.ts'
 
@@ -153,6 +154,18 @@ export class Subject {
       }
       case 'endRun':
         return await store.endRun({ tenant: taken.tenant, run: placeAt(taken.run).run }, atMs)
+      case 'noteRefusal': {
+        const record = 'refused'
+        this.#lives.set(record, [atMs, ...(this.#lives.get(record) ?? [])])
+        const place = { ...placeAt(taken.run), tenant: taken.tenant }
+        return await store.noteRefusal(sampleRefusal({ record, place, atMs }))
+      }
+      case 'lease':
+        return await store.budgets.lease(this.#window(taken.tenant), spending(taken.calls), spending(8))
+      case 'giveBack': {
+        await store.budgets.giveBack(this.#window(taken.tenant), spending(taken.calls))
+        return await store.budgets.read(this.#window(taken.tenant))
+      }
       case 'readRun':
         return await this.#readRun(taken.run, taken.after, taken.limit)
       case 'openChallenge': {
@@ -177,6 +190,17 @@ export class Subject {
         return await store.purge(atMs, POLICY)
       case 'wait':
         return undefined
+    }
+  }
+
+  /** Half a day, so that waits go from one to the next, and purges forget some. */
+  #window(tenant: string): BudgetWindow {
+    const lengthMs = DAY_MS / 2
+    return {
+      tenant,
+      principal: undefined,
+      lengthMs,
+      startMs: Math.floor(this.#clock.nowMs / lengthMs) * lengthMs,
     }
   }
 
@@ -254,6 +278,10 @@ export class Subject {
       .flatMap(({ events }) => events)
       .filter(({ type }) => !type.startsWith('writer.') && !type.startsWith('retention.'))
   }
+}
+
+function spending(calls: number): Spending {
+  return { calls, milliseconds: 10 * calls, cost: 0 }
 }
 
 function challengeOf(

@@ -7,6 +7,7 @@ import { faultyStore } from '#testing/faulty-store'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
 import type { BudgetRule } from './budget-rule.ts'
+import { Budgets } from './budgets.ts'
 import { NO_LIMIT } from './spending.ts'
 
 const HOUR_MS = 3_600_000
@@ -166,6 +167,26 @@ describe('budgets', () => {
     const said = await gists(second.desk, Array<string>(60).fill('Echo.Say'))
     expect(said.filter((one) => one === 'ok {}')).toHaveLength(50)
     await second.desk.drain(0)
+  })
+
+  it('gives back what nobody uses, so that others can have it', async () => {
+    const store = new MemoryStore()
+    const options = { store: store.budgets, rules: [rule('principal', { calls: 100 })], clock: clockAt() }
+    const first = new Budgets({ ...options, onRefused: () => undefined })
+    const tool = sampleTool('Echo.Say@1.0.0', () => 1)
+    const reservation = await first.reserve(ALICE, tool)
+    const window = {
+      tenant: 'default',
+      principal: ALICE.id,
+      lengthMs: HOUR_MS,
+      startMs: options.clock.nowMs(),
+    }
+    expect(store.budgets.read(window).calls).toBe(2)
+    for (let time = 0; time < 3; time += 1) await first.tidy()
+    expect(store.budgets.read(window).calls).toBe(2)
+    reservation.settle(1)
+    await first.tidy()
+    expect([store.budgets.read(window).calls, first.size]).toEqual([1, 0])
   })
 
   it('asks the store once per part, and not at all for calls it has to refuse', async () => {

@@ -67,8 +67,6 @@ const LIMITS = {
 
 export type LimitName = keyof typeof LIMITS
 
-export const LIMIT_NAMES = Object.keys(LIMITS)
-
 export function limitRefusal(name: LimitName, retryAfterMs: number): ToolError {
   const { code, scope, message } = LIMITS[name]
   return fault(code, message, { retryAfterMs: Math.max(1, Math.ceil(retryAfterMs)), scope })
