@@ -20,7 +20,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   },
   {
     zone: 'sql',
-    files: /^src\/store\/(sql|keys)\/|^src\/store\/(challenge-key|settled-outcome)\.ts$/,
+    files: /^src\/store\/(sql|keys)\/|^src\/store\/(challenge-key|settled-outcome|vault-event)\.ts$/,
     may: ['core'],
   },
   { zone: 'store', files: /^src\/store\//, may: ['core', 'sql'] },

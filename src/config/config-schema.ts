@@ -1,46 +1,15 @@
 import { z } from 'zod'
-import { didYouMean } from '#core/nearest-name'
 import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
+import { closed } from './closed-object.ts'
+import { OAUTH } from './oauth-schema.ts'
 import { parseStoreUrl } from './store-url.ts'
 
 /** Longest delay a Node timer can hold. */
 const LONGEST_TIMER_MS = 2_147_483_647
 const MIB = 1024 * 1024
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
-/** Separates the unknown keys of one object, which zod reports as one issue. */
-export const LINE = '\n'
-
-const HOME_OF: ReadonlyMap<string, string> = new Map(
-  [
-    ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins'].map((key) => `server.${key}`),
-    ...['apiKeys', 'jwt'].map((key) => `auth.${key}`),
-    ...['retentionHours', 'defaultTimeoutMs', 'maxResultBytes'].map((key) => `calls.${key}`),
-    'journal.retentionDays',
-    ...['stringIdsAreKeys', 'streaming'].map((key) => `opentool.${key}`),
-    'telemetry.otlpEndpoint',
-  ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
-)
-
-/** An object that refuses keys it does not know, and says which one was probably meant. */
-function closed<Shape extends z.ZodRawShape>(shape: Shape) {
-  const known = Object.keys(shape)
-  return z.strictObject(shape, {
-    error: (issue) => (issue.code === 'unrecognized_keys' ? unknownKeys(issue.keys, known) : undefined),
-  })
-}
-
-function unknownKeys(keys: readonly string[], known: readonly string[]): string {
-  return keys
-    .map((key) => {
-      const home = HOME_OF.get(key)
-      const suggestion = home === undefined ? didYouMean(key, known) : ` Did you mean "${home}"?`
-      return `unknown key "${key}".${suggestion === '' ? ` Known here: ${known.join(', ')}.` : suggestion}`
-    })
-    .join(LINE)
-}
-
 const TEXT = z.string().min(1)
 const WHOLE = z.int()
 
@@ -134,6 +103,7 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
   store: STORE.default('sqlite:.collet/collet.db'),
   auth: closed({ apiKeys: API_KEYS.prefault([]), jwt: JWT.optional() }).prefault({}),
+  oauth: OAUTH.prefault({}),
   calls: closed({
     retentionHours: WHOLE.min(1).default(24),
     defaultTimeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(60_000),

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
+import { LINE } from './closed-object.ts'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
-import { CONFIG_SCHEMA, LINE, type ParsedConfig } from './config-schema.ts'
+import { CONFIG_SCHEMA, type ParsedConfig } from './config-schema.ts'
 
 /** Checks a config and fills in its defaults; throws one `ConfigError` with every problem. */
 export function parseConfig(config: unknown, file: string): ParsedConfig {

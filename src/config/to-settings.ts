@@ -7,6 +7,7 @@ import { LOG_LEVELS } from './config-schema.ts'
 import { decodeMasterKey, type Environment } from './environment.ts'
 import type { LoadedConfig } from './load-config.ts'
 import { locateStore, type StoreLocation } from './locate-store.ts'
+import { toOAuthSettings } from './oauth-settings.ts'
 import type { Settings } from './settings.ts'
 
 /** What the command line may overrule. */
@@ -46,6 +47,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       apiKeys: config.auth.apiKeys,
       jwt: jwt === undefined ? undefined : { ...jwt, tenant: DEFAULT_TENANT },
     },
+    oauth: toOAuthSettings(config.oauth, tools, loaded.file),
     calls: config.calls,
     journal: config.journal,
     openwop: config.openwop,

@@ -36,15 +36,14 @@ import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
 import { MemoryChallenges } from './memory-challenges.ts'
+import { MemoryConsents } from './memory-consents.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
+import { BYTES_PER_CALL, BYTES_PER_SESSION, bytesOf, outcomeBytes } from './memory-size.ts'
+import { MemoryVault } from './memory-vault.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
-/** Rough heap cost of one call with its events, without its result. */
-const BYTES_PER_CALL = 2_048
-/** The same of a session with its two events. */
-const BYTES_PER_SESSION = 2_048
 const PURGE_STEP = 1_000
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -60,6 +59,8 @@ interface Row extends Mutable<CallRecord> {
 export class MemoryStore implements Store {
   readonly writer = `memory-${randomUUID()}`
   readonly #salt = randomBytes(32).toString('base64url')
+  readonly vault = new MemoryVault((event) => this.#append(event))
+  readonly consents = new MemoryConsents()
   readonly #rows = new Map<string, Row>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
@@ -253,8 +254,8 @@ export class MemoryStore implements Store {
     return this.#challenges.find(id)
   }
 
-  completeChallenge(need: ChallengeNeed, atMs: number): void {
-    this.#challenges.complete(need, atMs)
+  endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): void {
+    this.#challenges.end(need, as, atMs)
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
@@ -301,6 +302,7 @@ export class MemoryStore implements Store {
       row.expired = true
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
+    this.consents.purge(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
@@ -384,13 +386,4 @@ export class MemoryStore implements Store {
 function isForgettable(row: Row, nowMs: number, policy: RetentionPolicy): boolean {
   if (row.finishedAtMs === undefined) return false
   return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
-}
-
-/** What a call costs, roughly: enough to refuse before the heap is full. */
-function bytesOf(outcome: Outcome | undefined): number {
-  return BYTES_PER_CALL + outcomeBytes(outcome)
-}
-
-function outcomeBytes(outcome: Outcome | undefined): number {
-  return outcome?.ok === true ? 2 * outcome.valueJson.length : 0
 }

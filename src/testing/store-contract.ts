@@ -296,7 +296,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       )
       const later = { ...CHALLENGE, id: 'challenge-4', atMs: 62_000, expiresAtMs: 122_000 }
       assert.equal((await store.openChallenge(later)).id, 'challenge-4')
-      await store.completeChallenge(CHALLENGE, 63_000)
+      await store.endChallenge(CHALLENGE, 'completed', 63_000)
       assert.equal((await store.findChallenge('challenge-4'))?.status, 'completed')
       assert.equal((await store.openChallenge({ ...later, id: 'challenge-5' })).id, 'challenge-5')
       assert.equal(await store.findChallenge('nobody'), undefined)

@@ -1,5 +1,7 @@
+import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
 import type { Store } from '#core/ports/store'
+import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
 import { Sessions } from '#core/sessions/sessions'
@@ -16,7 +18,9 @@ const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'sessions' | 'feed'>
+type OwnParts = 'running' | 'readiness' | 'keeper' | 'sessions' | 'feed' | 'broker' | 'refresher'
+
+export type CallDeskOptions = Omit<CallServices, OwnParts> & { readonly broker?: TokenBroker }
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
@@ -35,7 +39,18 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const feed = new RunFeed()
   const { newSessionId, hooks } = options
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, newSessionId })
-  const services: CallServices = { ...options, running, readiness, keeper, sessions, feed }
+  const { broker = NO_BROKER } = options
+  const refresher = new TokenRefresher({ store, clock, log, broker })
+  const services: CallServices = {
+    ...options,
+    broker,
+    refresher,
+    running,
+    readiness,
+    keeper,
+    sessions,
+    feed,
+  }
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
 

@@ -55,7 +55,7 @@ async function startCall(
   const tool = resolveTool(services, call, seen)
   const place = await findPlace(services, call, tool)
   const input = await validateInput(tool, call.input)
-  await checkRequirements(services, tool, call)
+  const equipped = await checkRequirements(services, tool, call)
   checkApproval(tool)
-  return await runCall(services, { call, tool, place, input, seen })
+  return await runCall(services, { call: equipped, tool, place, input, seen })
 }

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '#core/errors'
+import type { CredentialKind } from '#core/ports/vault-store'
 import type { SessionOutcome } from '#core/runs/run-event'
 import type { SafetyTier } from '#core/tool'
 
@@ -45,12 +46,33 @@ export interface CallCancelRequested extends CallEventBase {
 }
 
 export interface ChallengeChanged {
-  readonly type: 'challenge.opened' | 'challenge.completed'
+  readonly type: 'challenge.opened' | 'challenge.completed' | 'challenge.failed'
   readonly at: number
   readonly challenge: string
   readonly tenant: string
   readonly principal: string
   readonly provider: string
+}
+
+/** `vault.renewed`: by a refresh. `vault.spent`: the provider refused one, so consent is asked for again (OWP-78). */
+export interface VaultChanged {
+  readonly type: 'vault.set' | 'vault.renewed' | 'vault.spent' | 'vault.removed'
+  readonly at: number
+  /** The reference alone (OWP-79). */
+  readonly ref: string
+  readonly tenant: string
+  readonly principal: string
+  readonly provider: string
+  readonly kind: CredentialKind
+  /** Of a token that was set or renewed. */
+  readonly scopes?: readonly string[]
+}
+
+export interface VaultRotated {
+  readonly type: 'vault.rotated'
+  readonly at: number
+  readonly tenants: number
+  readonly entries: number
 }
 
 export interface SessionChanged {
@@ -101,6 +123,8 @@ export type JournalEvent =
   | CallSettled
   | CallCancelRequested
   | ChallengeChanged
+  | VaultChanged
+  | VaultRotated
   | SessionChanged
   | RunEnded
   | WriterStarted

@@ -2,9 +2,11 @@ import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { CallError, Outcome } from '#core/outcome'
 import type { CallLabel } from '#core/runs/run-event'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
+import type { ConsentStore } from './consent-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
+import type { VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from './maybe-promise.ts'
 
@@ -142,6 +144,8 @@ export interface NewChallenge extends ChallengeNeed {
   readonly tool: string
   readonly atMs: number
   readonly expiresAtMs: number
+  /** Its page can ask a person at the provider; the token then lies in the vault. */
+  readonly consent?: true
 }
 
 export type ChallengeStatus = 'pending' | 'completed' | 'failed'
@@ -174,6 +178,8 @@ export interface RecoveryReport {
 export interface Store extends RunStore, SessionStore {
   /** This process's writer, named in every claim (rule 17). */
   readonly writer: string
+  readonly vault: VaultStore
+  readonly consents: ConsentStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 
@@ -207,8 +213,8 @@ export interface Store extends RunStore, SessionStore {
   /** Gives the open challenge of the same need, or stores this one. */
   openChallenge(challenge: NewChallenge): MaybePromise<ChallengeRecord>
   findChallenge(id: string): MaybePromise<ChallengeRecord | undefined>
-  /** Marks the open challenge of this need, if there is one: its token has arrived (OTC-78). */
-  completeChallenge(need: ChallengeNeed, atMs: number): MaybePromise<void>
+  /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
+  endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): MaybePromise<void>
 
   /** Operators' views; not for protocols. Newest first. */
   list(filter: CallFilter): MaybePromise<readonly CallRecord[]>

@@ -30,6 +30,7 @@ export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forg
   const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
+  database.run('deleteConsents', nowMs)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
   return calls === STEP || tombstones === STEP || challenges === STEP || groups >= STEP || runs >= STEP
 }

@@ -3,6 +3,7 @@ import { realpathSync } from 'node:fs'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
 import type { RunAddress, RunRecord } from '#core/ports/run-store'
+import type { ConsentStore } from '#core/ports/consent-store'
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
@@ -23,6 +24,7 @@ import type {
   SettleResult,
   Store,
 } from '#core/ports/store'
+import type { VaultStore } from '#core/ports/vault-store'
 import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
 import { StoreError } from '#core/store-error'
 import { challengeKey } from '#store/challenge-key'
@@ -32,7 +34,7 @@ import { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
 import { CallRunEvents } from './call-run-events.ts'
-import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
+import { challengeFromRow, endChallenge, openChallenge } from './challenge-changes.ts'
 import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
@@ -42,6 +44,9 @@ import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
+import { SqliteConsents } from './vault-consents.ts'
+import { SqliteVault } from './vault-entries.ts'
+import { VaultSealer } from './vault-sealer.ts'
 import { type Verification, verifyJournal } from './verify-journal.ts'
 import { Writer } from './writer.ts'
 import { lockStateOf, removeLockFile } from './writer-lock.ts'
@@ -67,6 +72,8 @@ export interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export class SqliteStore implements Store {
+  readonly vault: VaultStore
+  readonly consents: ConsentStore
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -113,6 +120,9 @@ export class SqliteStore implements Store {
     this.#sessions = sessions
     this.#changes = new CallChanges({ database, sealed, runs, runEvents, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions })
+    const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
+    this.vault = new SqliteVault(sealing)
+    this.consents = new SqliteConsents(sealing)
   }
 
   get writer(): string {
@@ -245,10 +255,10 @@ export class SqliteStore implements Store {
   }
 
   /** Looks before it writes: most calls that bring a token were never challenged. */
-  async completeChallenge(need: ChallengeNeed, atMs: number): Promise<void> {
+  async endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): Promise<void> {
     const key = challengeKey(need)
     if (this.#read(() => this.#database.get('openChallenge', key)) === undefined) return
-    await this.#queue.submit(key, (group) => completeChallenge(this.#database, group, { key, atMs }))
+    await this.#queue.submit(key, (group) => endChallenge(this.#database, group, { key, as, atMs }))
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
