@@ -6,7 +6,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
   { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
   { zone: 'core', files: /^src\/core\//, may: [] },
-  { zone: 'http-exchange', files: /^src\/protocols\/http-exchange\.ts$/, may: ['core'] },
+  { zone: 'http-exchange', files: /^src\/protocols\/(http-exchange|html-page)\.ts$/, may: ['core'] },
   { zone: 'prepared', files: /^src\/protocols\/prepared-[^/]+\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',
@@ -26,11 +26,12 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'store', files: /^src\/store\//, may: ['core', 'sql'] },
   { zone: 'config', files: /^src\/config\//, may: ['core'] },
   { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config'] },
+  { zone: 'oauth', files: /^src\/oauth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
   {
     zone: 'server',
     files: /^src\/server\//,
-    may: ['core', 'codec', 'http-exchange', 'protocols', 'sql', 'store', 'config', 'auth', 'client'],
+    may: ['core', 'codec', 'http-exchange', 'protocols', 'sql', 'store', 'config', 'auth', 'oauth', 'client'],
   },
   { zone: 'cli', files: /^src\/cli\//, may: ['core', 'config', 'client', 'server', 'codec'] },
   { zone: 'testing', files: /^src\/testing\//, may: ['core', 'store', 'sql'] },

@@ -11,8 +11,12 @@ import { keysGenerate } from '#cli/commands/keys-generate'
 import { opentoolExport } from '#cli/commands/opentool-export'
 import { opentoolStart } from '#cli/commands/opentool-start'
 import { opentoolValidate } from '#cli/commands/opentool-validate'
+import { secretsList } from '#cli/commands/secrets-list'
+import { secretsRemove } from '#cli/commands/secrets-remove'
+import { secretsSet } from '#cli/commands/secrets-set'
 import { serve } from '#cli/commands/serve'
 import { tools } from '#cli/commands/tools'
+import { vaultRotate } from '#cli/commands/vault-rotate'
 import { version } from '#cli/commands/version'
 import type { Command } from './command.ts'
 
@@ -27,6 +31,10 @@ export const COMMANDS: readonly Command[] = [
   journal,
   journalVerify,
   journalHeads,
+  secretsSet,
+  secretsList,
+  secretsRemove,
+  vaultRotate,
   opentoolStart,
   opentoolValidate,
   opentoolExport,

@@ -6,6 +6,8 @@ import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
 import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
+import type { OAuthBroker } from '#oauth/oauth-broker'
+import { createBroker } from './create-broker.ts'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -23,6 +25,7 @@ export interface OpenGatewayOptions {
 
 export interface OpenGateway {
   readonly desk: CallDesk
+  readonly broker: OAuthBroker
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
   close(graceMs: number): Promise<void>
 }
@@ -36,6 +39,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     mode: 'server',
     onCommit: options.onCommit,
   })
+  const broker = createBroker(settings, { fetch, clock, log })
   const desk = openCallDesk({
     registry: new Registry(settings.tools, settings.toolkits),
     store,
@@ -43,6 +47,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     log,
     fetch,
     hooks: settings.hooks,
+    broker,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
@@ -62,6 +67,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
   )
   return {
     desk,
+    broker,
     async close(graceMs) {
       retention.stop()
       await desk.drain(graceMs)

@@ -4,9 +4,12 @@ import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { ConsentDesk } from '#oauth/consent-desk'
+import { consentRoutes } from '#oauth/consent-routes'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminRoutes } from './admin-routes.ts'
+import { createSecretsRoutes } from './admin-secrets.ts'
 import { checkExposure } from './check-exposure.ts'
 import { createHttpApp } from './http-app.ts'
 import { createLog, type ServerLog } from './log.ts'
@@ -59,7 +62,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     publicUrl: () => settings.server.publicUrl ?? url,
     onCommit: metrics.groupCommitted,
   })
-  const { desk } = gateway
+  const { desk, broker } = gateway
   const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
   const close = async (): Promise<void> => {
     await desk.drain(graceMs)
@@ -74,9 +77,22 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     if (spans !== undefined) closing.push(spans.close)
     const observed = observeCalls(desk, { metrics, clock })
     const isClosed = authenticator.isConfigured
+    const consents = new ConsentDesk({
+      store: desk.store,
+      broker,
+      settings: settings.oauth,
+      clock,
+      log,
+      publicUrl: () => settings.server.publicUrl ?? url,
+    })
     const app = createHttpApp({
       routes: [
-        ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
+        ...otcRoutes(observed, {
+          serverVersion: VERSION,
+          ...otcOptions(settings),
+          askForConsent: (challenge, request) => consents.open(challenge, request),
+        }),
+        ...consentRoutes(consents),
         ...openwopRoutes(observed, {
           serverVersion: VERSION,
           capabilities: openwopCapabilities(settings),
@@ -88,6 +104,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           isClosed,
         }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
+        ...createSecretsRoutes({ store: desk.store, broker, startToken, authenticator, clock }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],
       authenticator,

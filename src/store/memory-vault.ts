@@ -60,11 +60,10 @@ export class MemoryVault implements VaultStore {
     return this.#change(seen, 'vault.spent', { value: undefined, isSpent: true, updatedAtMs: atMs })
   }
 
-  remove(address: VaultAddress, atMs: number): boolean {
-    const entry = this.#rows.get(nameOf(address))?.entry
-    if (entry === undefined) return false
-    this.#rows.delete(nameOf(address))
-    this.#append(vaultChanged('vault.removed', { ...address, ref: entry.ref }, atMs))
+  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, atMs: number): boolean {
+    if (this.#rows.get(nameOf(entry))?.entry.ref !== entry.ref) return false
+    this.#rows.delete(nameOf(entry))
+    this.#append(vaultChanged('vault.removed', entry, atMs))
     return true
   }
 

@@ -61,7 +61,8 @@ export interface VaultStore {
   renew(seen: VaultFacts, renewed: RenewedCredential): MaybePromise<boolean>
   /** Forgets the value of this version and keeps its scopes; `false` when the entry changed meanwhile. */
   spend(seen: VaultFacts, atMs: number): MaybePromise<boolean>
-  remove(address: VaultAddress, atMs: number): MaybePromise<boolean>
+  /** Only the entry of this reference; one that was set meanwhile stays. */
+  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, atMs: number): MaybePromise<boolean>
 
   /** Operators' views: facts only, newest first. An absent tenant means all of them. */
   list(filter: { readonly tenant?: string; readonly limit: number }): MaybePromise<readonly VaultFacts[]>

@@ -22,7 +22,7 @@ export const VAULT_QUERIES = {
       updated_at = ? WHERE ${AT} AND ref = ? AND version = ?`,
   spendCredential: `UPDATE vault SET version = version + 1, value = NULL, lease_until = 0, updated_at = ?
     WHERE ${AT} AND ref = ? AND version = ? AND value IS NOT NULL`,
-  deleteCredential: `DELETE FROM vault WHERE ${AT} RETURNING ref`,
+  deleteCredential: `DELETE FROM vault WHERE ${AT} AND ref = ?`,
   credentialsOfTenant: `SELECT v.*, k.wrapped FROM vault v LEFT JOIN vault_keys k ON k.no = v.data_key AND k.tenant = v.tenant
     WHERE v.tenant = ? AND v.value IS NOT NULL`,
   resealCredential: 'UPDATE vault SET data_key = ?, value = ? WHERE no = ?',

@@ -79,11 +79,10 @@ export class SqliteVault implements VaultStore {
     })
   }
 
-  remove(address: VaultAddress, atMs: number): Promise<boolean> {
-    return this.#queue.submit(placeOf(address).join(' '), (group) => {
-      const row = this.#database.get('deleteCredential', ...columnsOf(address))
-      if (row === undefined) return false
-      group.append(vaultChanged('vault.removed', { ...address, ref: text(row, 'ref') }, atMs))
+  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, atMs: number): Promise<boolean> {
+    return this.#queue.submit(entry.ref, (group) => {
+      if (this.#database.run('deleteCredential', ...columnsOf(entry), entry.ref) === 0) return false
+      group.append(vaultChanged('vault.removed', entry, atMs))
       return true
     })
   }
