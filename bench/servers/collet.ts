@@ -91,6 +91,7 @@ const settings: Settings = {
     ],
     jwt: undefined,
   },
+  oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   openwop: { catalog: true, compactView: true, sessions: true },

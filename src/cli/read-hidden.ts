@@ -8,9 +8,13 @@ const ENDS = new Set(['\r', '\n', '\u0004'])
 
 /** A value from stdin, without its last line end; typed on a terminal it is asked for and not shown. */
 export async function readHidden({ stdin, output }: CommandContext, what: string): Promise<string> {
-  const value = stdin.isTTY === true ? await readTyped(stdin, () => output.note(`${what}, not shown; Enter ends it:`)) : await readAll(stdin)
+  const value =
+    stdin.isTTY === true
+      ? await readTyped(stdin, () => output.note(`${what}, not shown; Enter ends it:`))
+      : await readAll(stdin)
   const text = value.replace(/\r?\n$/, '')
-  if (text === '') throw new UsageError('There is no value. Write it to stdin: it is never taken from the command line.')
+  if (text === '')
+    throw new UsageError('There is no value. Write it to stdin: it is never taken from the command line.')
   return text
 }
 

@@ -27,7 +27,19 @@ const CLIENT = {
 }
 
 /** What the flow itself sets, and nobody else may. */
-const RESERVED = ['client_id', 'code_challenge', 'code_challenge_method', 'nonce', 'redirect_uri', 'request', 'request_uri', 'response_mode', 'response_type', 'scope', 'state']
+const RESERVED = [
+  'client_id',
+  'code_challenge',
+  'code_challenge_method',
+  'nonce',
+  'redirect_uri',
+  'request',
+  'request_uri',
+  'response_mode',
+  'response_type',
+  'scope',
+  'state',
+]
 
 const PROVIDER = closed({
   ...CLIENT,
@@ -44,16 +56,24 @@ const PROVIDER = closed({
     )
     .default({}),
 })
-  .refine(({ issuer, authorizationEndpoint, tokenEndpoint }) => {
-    const both = authorizationEndpoint !== undefined && tokenEndpoint !== undefined
-    return both || (issuer !== undefined && authorizationEndpoint === undefined && tokenEndpoint === undefined)
-  }, { error: 'needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`.' })
+  .refine(
+    ({ issuer, authorizationEndpoint, tokenEndpoint }) => {
+      const both = authorizationEndpoint !== undefined && tokenEndpoint !== undefined
+      return (
+        both || (issuer !== undefined && authorizationEndpoint === undefined && tokenEndpoint === undefined)
+      )
+    },
+    { error: 'needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`.' },
+  )
   .refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
 
 const SIGN_IN = closed({
   ...CLIENT,
   issuer: ENDPOINT,
-  scopes: z.array(SCOPE).default(['openid']).transform((scopes) => [...new Set(['openid', ...scopes])]),
+  scopes: z
+    .array(SCOPE)
+    .default(['openid'])
+    .transform((scopes) => [...new Set(['openid', ...scopes])]),
   userClaim: TEXT.default('sub'),
   owners: z.record(TEXT, z.array(TEXT)).default({}),
 }).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })

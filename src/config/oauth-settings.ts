@@ -5,7 +5,9 @@ import type { ParsedOAuth } from './oauth-schema.ts'
 import type { OAuthClientSettings, OAuthSettings } from './settings.ts'
 
 type ParsedClient = Pick<ParsedOAuth['providers'][string], 'clientId' | 'clientSecret' | 'clientAuth'> &
-  Partial<Record<'issuer' | 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint', string | undefined>>
+  Partial<
+    Record<'issuer' | 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint', string | undefined>
+  >
 
 /** Throws when a tool needs what its provider is not set up for (OWP-79). */
 export function toOAuthSettings(parsed: ParsedOAuth, tools: readonly Tool[], file: string): OAuthSettings {
@@ -62,7 +64,8 @@ function findProblems({ providers }: ParsedOAuth, tool: Tool, file: string): rea
       return [{ severity: 'error', file, where, message } as const]
     }
     const allowed = provider?.scopes
-    const strangers = allowed === undefined ? [] : (oauth2?.scopes ?? []).filter((scope) => !allowed.includes(scope))
+    const strangers =
+      allowed === undefined ? [] : (oauth2?.scopes ?? []).filter((scope) => !allowed.includes(scope))
     if (strangers.length === 0) return []
     const message = `oauth_scope_unsupported: oauth.providers.${id}.scopes does not have ${strangers.join(', ')}.`
     return [{ severity: 'error', file, where, message } as const]

@@ -65,6 +65,21 @@ describe('parseConfig', () => {
         streaming: true,
       },
       authoring: { describeParameters: false },
+      oauth: {
+        providers: {
+          github: {
+            authorizationEndpoint: 'https://github.com/login/oauth/authorize',
+            tokenEndpoint: 'https://github.com/login/oauth/access_token',
+            clientId: 'id',
+            clientSecret: 'client-secret',
+            clientAuth: 'post',
+            scopes: ['repo'],
+            parameters: { allow_signup: 'false' },
+          },
+        },
+        signIn: { issuer: 'https://accounts.example.com/', clientId: 'id', owners: { 'key:a': ['u'] } },
+        allowUnboundConsent: true,
+      },
       hooks: { admit: () => undefined, verifyToken: () => true, bindUser: () => true },
       log: { level: 'debug' },
       telemetry: { otlpEndpoint: 'http://127.0.0.1:4318' },

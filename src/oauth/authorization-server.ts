@@ -25,8 +25,13 @@ export interface OAuthPeer {
   readonly options: PeerOptions
 }
 
+/** What the library hands to `fetch`. */
+interface PeerRequest extends Omit<RequestInit, 'body'> {
+  readonly body?: RequestInit['body'] | undefined
+}
+
 export interface PeerOptions {
-  readonly [customFetch]: typeof fetch
+  readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
   readonly [allowInsecureRequests]: boolean
 }
 
@@ -42,7 +47,11 @@ export class PeerFinder {
     this.#clock = parts.clock
     // The config admits plain http only to this machine.
     const first = settings.issuer ?? settings.tokenEndpoint ?? ''
-    this.#options = { [customFetch]: parts.fetch, [allowInsecureRequests]: first.startsWith('http:') }
+    this.#options = {
+      [customFetch]: (url, { body, ...rest }) =>
+        parts.fetch(url, body === undefined ? rest : { ...rest, body }),
+      [allowInsecureRequests]: first.startsWith('http:'),
+    }
   }
 
   async find(): Promise<OAuthPeer> {

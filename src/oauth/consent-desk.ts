@@ -52,7 +52,11 @@ export class ConsentDesk {
     const { broker, settings } = this.#options
     if (broker.signIn === undefined || settings.signIn === undefined) return await this.#showAsking(challenge)
     const parameters: Record<string, string> = request.query.get('as') === 'other' ? { prompt: 'login' } : {}
-    return await this.#depart(challenge, 'sign_in', { client: broker.signIn, scopes: settings.signIn.scopes, parameters })
+    return await this.#depart(challenge, 'sign_in', {
+      client: broker.signIn,
+      scopes: settings.signIn.scopes,
+      parameters,
+    })
   }
 
   /** `GET /challenges/:id/start`, which only a click on our own page reaches. */
@@ -62,7 +66,8 @@ export class ConsentDesk {
     if (challenge === undefined || broker.signIn !== undefined) return unknownReturnPage()
     const site = request.headers['sec-fetch-site']
     const seen = this.#cookies().read(request.headers.cookie, seenName(challenge)) ?? ''
-    const isFromPage = (site === undefined || site === 'same-origin') && isSameText(seen, this.#seenMark(challenge))
+    const isFromPage =
+      (site === undefined || site === 'same-origin') && isSameText(seen, this.#seenMark(challenge))
     return isFromPage ? await this.#departToProvider(challenge) : unknownReturnPage()
   }
 
@@ -73,7 +78,8 @@ export class ConsentDesk {
     if (state === '' || state.length > LONGEST_STATE) return unknownReturnPage()
     const consent = await store.consents.find(this.#stateDigest(state))
     if (consent === undefined || !this.#isSameBrowser(consent, request)) return unknownReturnPage()
-    if (!(await store.consents.take(consent.id)) || consent.expiresAtMs <= clock.nowMs()) return unknownReturnPage()
+    if (!(await store.consents.take(consent.id)) || consent.expiresAtMs <= clock.nowMs())
+      return unknownReturnPage()
     const challenge = await this.#pending(consent.challenge)
     if (challenge === undefined) return unknownReturnPage()
     const departure = this.#departureOf(state, consent)
@@ -89,7 +95,10 @@ export class ConsentDesk {
     return askingPage(challenge, { scopes: await this.#scopesToAsk(challenge), startUrl }, cookie)
   }
 
-  async #finishSignIn(challenge: ChallengeRecord, back: Parameters<OAuthClient['exchange']>[0]): Promise<HttpReply> {
+  async #finishSignIn(
+    challenge: ChallengeRecord,
+    back: Parameters<OAuthClient['exchange']>[0],
+  ): Promise<HttpReply> {
     const { broker, settings, store, log } = this.#options
     const { signIn } = settings
     if (broker.signIn === undefined || signIn === undefined) return unknownReturnPage()
@@ -130,7 +139,8 @@ export class ConsentDesk {
       redirectUri: this.#redirectUri(),
     }
     const location = await to.client.authorizationUrl(departure, to)
-    if (location === undefined) return providerFailedPage(stage === 'sign_in' ? 'The sign-in' : challenge.provider)
+    if (location === undefined)
+      return providerFailedPage(stage === 'sign_in' ? 'The sign-in' : challenge.provider)
     const secret = cookies.newSecret()
     const id = this.#stateDigest(departure.state)
     const consent: Consent = {
@@ -147,7 +157,10 @@ export class ConsentDesk {
     return { status: 302, headers, body: undefined }
   }
 
-  async #finishConsent(challenge: ChallengeRecord, back: Parameters<OAuthClient['exchange']>[0]): Promise<HttpReply> {
+  async #finishConsent(
+    challenge: ChallengeRecord,
+    back: Parameters<OAuthClient['exchange']>[0],
+  ): Promise<HttpReply> {
     const { broker, store, clock, log } = this.#options
     const found = broker.provider(challenge.provider)
     if (found === undefined) return unknownReturnPage()
@@ -181,11 +194,20 @@ export class ConsentDesk {
   }
 
   /** What the tool needs and what was given before: a new consent never takes away from other tools. */
-  async #scopesToAsk({ tenant, principal, user, provider, scopes }: ChallengeRecord): Promise<readonly string[]> {
+  async #scopesToAsk({
+    tenant,
+    principal,
+    user,
+    provider,
+    scopes,
+  }: ChallengeRecord): Promise<readonly string[]> {
     const { broker, store } = this.#options
     const settings = broker.provider(provider)?.settings
-    const before = (await store.vault.find({ tenant, principal, user, provider, kind: 'token' }))?.scopes ?? []
-    const allowed = before.filter((scope) => settings?.scopes === undefined || settings.scopes.includes(scope))
+    const before =
+      (await store.vault.find({ tenant, principal, user, provider, kind: 'token' }))?.scopes ?? []
+    const allowed = before.filter(
+      (scope) => settings?.scopes === undefined || settings.scopes.includes(scope),
+    )
     return [...new Set([...(settings?.alwaysScopes ?? []), ...allowed, ...scopes])]
   }
 

@@ -27,7 +27,12 @@ export function askingPage(
 }
 
 export function completedPage({ provider }: ChallengeRecord, headers: Headers): HttpReply {
-  return textPage(200, `Authorization for ${provider}`, 'This authorization has been given. You can go back to your agent.', headers)
+  return textPage(
+    200,
+    `Authorization for ${provider}`,
+    'This authorization has been given. You can go back to your agent.',
+    headers,
+  )
 }
 
 export function deniedPage({ provider }: ChallengeRecord, headers: Headers): HttpReply {

@@ -18,7 +18,9 @@ export function isConsenter(
   const { iss, sub } = claims
   const isPrincipal =
     typeof iss === 'string' && typeof sub === 'string' && challenge.principal === `jwt:${escaped(iss)}#${sub}`
-  const owners = Object.hasOwn(signIn.owners, challenge.principal) ? signIn.owners[challenge.principal] : undefined
+  const owners = Object.hasOwn(signIn.owners, challenge.principal)
+    ? signIn.owners[challenge.principal]
+    : undefined
   return isPrincipal || (owners?.includes(userId) ?? false)
 }
 

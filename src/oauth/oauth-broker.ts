@@ -57,7 +57,8 @@ export class OAuthBroker implements TokenBroker {
     const found = this.#providers.get(provider)
     if (found === undefined) return { kind: 'unavailable' } as const
     const answer = await found.client.refresh(refreshToken, scopes)
-    if (answer.kind === 'unavailable') this.#log.warn({ provider, reason: answer.reason }, 'a token could not be renewed')
+    if (answer.kind === 'unavailable')
+      this.#log.warn({ provider, reason: answer.reason }, 'a token could not be renewed')
     return answer
   }
 

@@ -33,7 +33,11 @@ export interface Return extends Departure {
 }
 
 export type Exchanged =
-  | { readonly kind: 'tokens'; readonly tokens: TokenSet; readonly claims: Readonly<Record<string, unknown>> | undefined }
+  | {
+      readonly kind: 'tokens'
+      readonly tokens: TokenSet
+      readonly claims: Readonly<Record<string, unknown>> | undefined
+    }
   /** The person said no. */
   | { readonly kind: 'denied' }
   /** `reason` is a code, never a text of the provider's. */
@@ -95,14 +99,22 @@ export class OAuthClient {
         requireIdToken: wanted.identify,
       })
       if (wanted.identify) await validateApplicationLevelSignature(as, response, options)
-      return { kind: 'tokens', tokens: this.#tokensOf(answer, wanted.scopes), claims: getValidatedIdTokenClaims(answer) }
+      return {
+        kind: 'tokens',
+        tokens: this.#tokensOf(answer, wanted.scopes),
+        claims: getValidatedIdTokenClaims(answer),
+      }
     } catch (error) {
-      if (error instanceof AuthorizationResponseError && error.error === 'access_denied') return { kind: 'denied' }
+      if (error instanceof AuthorizationResponseError && error.error === 'access_denied')
+        return { kind: 'denied' }
       return { kind: 'failed', reason: reasonOf(error) }
     }
   }
 
-  async refresh(refreshToken: Secret, scopes: readonly string[]): Promise<RefreshAnswer & { readonly reason?: string }> {
+  async refresh(
+    refreshToken: Secret,
+    scopes: readonly string[],
+  ): Promise<RefreshAnswer & { readonly reason?: string }> {
     try {
       const { as, client, clientAuth, options } = await this.#finder.find()
       const response = await refreshTokenGrantRequest(as, client, clientAuth, refreshToken.reveal(), options)
@@ -119,7 +131,9 @@ export class OAuthClient {
       const peer: OAuthPeer = await this.#finder.find()
       if (peer.as.revocation_endpoint === undefined) return false
       const { as, client, clientAuth, options } = peer
-      await processRevocationResponse(await revocationRequest(as, client, clientAuth, token.reveal(), options))
+      await processRevocationResponse(
+        await revocationRequest(as, client, clientAuth, token.reveal(), options),
+      )
       return true
     } catch {
       return false

@@ -52,7 +52,10 @@ export function createSecretsRoutes(options: SecretsRoutesOptions): readonly Ser
   const remove = async ({ principal, params }: HttpRequest): Promise<HttpReply> => {
     checkScope(principal)
     const tenant = tenantOf(principal)
-    const removed = await removeCredential({ store, broker }, { ref: params.ref ?? '', tenant, atMs: clock.nowMs() })
+    const removed = await removeCredential(
+      { store, broker },
+      { ref: params.ref ?? '', tenant, atMs: clock.nowMs() },
+    )
     if (removed === undefined)
       throw httpFault(404, 'There is no credential with this reference; GET /admin/secrets lists them.')
     return jsonReply(200, { ref: params.ref, revoked: removed.revoked }, NO_STORE)

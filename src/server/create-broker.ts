@@ -10,7 +10,8 @@ export function createBroker(
   parts: { readonly fetch: typeof fetch; readonly clock: Clock; readonly log: Logger },
 ): OAuthBroker {
   const isOwnMachine =
-    isLoopback(server.host) && (server.publicUrl === undefined || isLoopback(new URL(server.publicUrl).hostname))
+    isLoopback(server.host) &&
+    (server.publicUrl === undefined || isLoopback(new URL(server.publicUrl).hostname))
   const canBind = oauth.signIn !== undefined || isOwnMachine || oauth.allowUnboundConsent
   return new OAuthBroker({ settings: oauth, canBind, ...parts })
 }

@@ -15,14 +15,26 @@ export interface SecretToSet {
   readonly value: Secret
 }
 
-const MEMBERS: ReadonlySet<string> = new Set(['kind', 'name', 'principal', 'scopes', 'tenant', 'user_id', 'value'])
+const MEMBERS: ReadonlySet<string> = new Set([
+  'kind',
+  'name',
+  'principal',
+  'scopes',
+  'tenant',
+  'user_id',
+  'value',
+])
 const LONGEST_NAME = 256
 const LONGEST_VALUE = 64 * 1_024
 
 /** Checks what was sent; texts of refusals never repeat it. `ownTenant` is the only one its sender may write to. */
 export function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefined): SecretToSet {
-  if (!isJsonObject(body)) throw wrong('Send a JSON object with `name`, `principal`, `value`, and perhaps `user_id`, `kind`, `scopes` and `tenant`.')
-  if (Object.keys(body).some((name) => !MEMBERS.has(name))) throw wrong(`Only ${[...MEMBERS].join(', ')} may be sent.`)
+  if (!isJsonObject(body))
+    throw wrong(
+      'Send a JSON object with `name`, `principal`, `value`, and perhaps `user_id`, `kind`, `scopes` and `tenant`.',
+    )
+  if (Object.keys(body).some((name) => !MEMBERS.has(name)))
+    throw wrong(`Only ${[...MEMBERS].join(', ')} may be sent.`)
   const { kind = 'secret', scopes = [], value } = body
   const tenant = body.tenant === undefined ? (ownTenant ?? DEFAULT_TENANT) : readName(body.tenant, 'tenant')
   if (ownTenant !== undefined && tenant !== ownTenant)
@@ -38,7 +50,15 @@ export function readSecretToSet(body: JsonValue | undefined, ownTenant: string |
     throw wrong(`\`value\` is a text of 1 to ${LONGEST_VALUE} characters.`)
   const userId = body.user_id === undefined ? undefined : readName(body.user_id, 'user_id')
   const name = readName(body.name, 'name')
-  return { tenant, principal, userId, name, kind, scopes: scopes.filter((scope) => typeof scope === 'string'), value: new Secret(value) }
+  return {
+    tenant,
+    principal,
+    userId,
+    name,
+    kind,
+    scopes: scopes.filter((scope) => typeof scope === 'string'),
+    value: new Secret(value),
+  }
 }
 
 function readName(text: JsonValue | undefined, member: string): string {

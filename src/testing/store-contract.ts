@@ -5,6 +5,7 @@ import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
+import { VAULT_STORE_CONTRACT } from './vault-store-contract.ts'
 
 async function eventTypes(store: Store): Promise<string[]> {
   const groups = await store.readJournal([], 1_000)
@@ -319,4 +320,5 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   },
   ...RUN_STORE_CONTRACT,
   ...SESSION_STORE_CONTRACT,
+  ...VAULT_STORE_CONTRACT,
 ]

@@ -36,6 +36,7 @@ const settings: Settings = {
     apiKeys: [{ id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] }],
     jwt: undefined,
   },
+  oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   openwop: { catalog: true, compactView: true, sessions: true },

@@ -12,7 +12,18 @@ import { isJsonObject, type JsonObject } from '#core/json'
 import { renderFacts } from '#server/render-facts'
 
 const MOST_LISTED = 1_000
-const COLUMNS = ['ref', 'kind', 'name', 'tenant', 'principal', 'user', 'scopes', 'state', 'expires_at', 'updated_at'] as const
+const COLUMNS = [
+  'ref',
+  'kind',
+  'name',
+  'tenant',
+  'principal',
+  'user',
+  'scopes',
+  'state',
+  'expires_at',
+  'updated_at',
+] as const
 
 export const secretsList = defineCommand<SecretsOption>({
   name: 'secrets list',
@@ -25,11 +36,18 @@ export const secretsList = defineCommand<SecretsOption>({
     const { output, json } = context
     const rows =
       args.text('url') === undefined
-        ? await withStore(args, context, async (store) => (await store.vault.list({ limit: MOST_LISTED })).map(renderFacts))
+        ? await withStore(args, context, async (store) =>
+            (await store.vault.list({ limit: MOST_LISTED })).map(renderFacts),
+          )
         : await askServer(args, context)
     if (json) output.json(rows)
     else if (rows.length === 0) output.note('The vault is empty.')
-    else for (const line of renderTable(COLUMNS.map((name) => name.toUpperCase()), rows.map(cellsOf))) output.data(line)
+    else
+      for (const line of renderTable(
+        COLUMNS.map((name) => name.toUpperCase()),
+        rows.map(cellsOf),
+      ))
+        output.data(line)
     return EXIT.ok
   },
 })
@@ -48,7 +66,10 @@ async function askServer(
 ): Promise<readonly JsonObject[]> {
   const { url } = readServerAddress(args, context)
   const credential = await operatorCredential(url, args, context)
-  const { secrets } = await requestJson({ method: 'GET', url: `${url}/admin/secrets`, credential }, context.services.fetch)
+  const { secrets } = await requestJson(
+    { method: 'GET', url: `${url}/admin/secrets`, credential },
+    context.services.fetch,
+  )
   if (Array.isArray(secrets)) return secrets.filter(isJsonObject)
   throw new CommandFailure(EXIT.server, `${url} gave no list. Is it a Collet server of this version?`)
 }

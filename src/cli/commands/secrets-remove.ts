@@ -22,7 +22,9 @@ export const secretsRemove = defineCommand<SecretsOption>({
   async run(args, context) {
     const [ref = ''] = args.positionals
     const revoked =
-      args.text('url') === undefined ? await removeInStore(ref, args, context) : await removeThroughServer(ref, args, context)
+      args.text('url') === undefined
+        ? await removeInStore(ref, args, context)
+        : await removeThroughServer(ref, args, context)
     if (context.json) context.output.json({ ref, revoked })
     else context.output.data(`${ref} is removed${revoked ? ', and revoked at its provider' : ''}.`)
     return EXIT.ok
@@ -40,7 +42,10 @@ async function removeInStore(
     removeCredential({ store, broker }, { ref, tenant: undefined, atMs: context.clock.nowMs() }),
   )
   if (removed !== undefined) return removed.revoked
-  throw new CommandFailure(EXIT.usage, 'There is no credential with this reference. collet secrets list shows them.')
+  throw new CommandFailure(
+    EXIT.usage,
+    'There is no credential with this reference. collet secrets list shows them.',
+  )
 }
 
 async function brokerOf(args: Arguments<SecretsOption>, context: CommandContext): Promise<TokenBroker> {
@@ -49,7 +54,10 @@ async function brokerOf(args: Arguments<SecretsOption>, context: CommandContext)
   const { createBroker } = await import('#server/create-broker')
   const oauth = toOAuthSettings(config.oauth, [], file)
   const server = { ...config.server, publicUrl: config.server.publicUrl }
-  return createBroker({ oauth, server }, { fetch: context.services.fetch, clock: context.clock, log: SILENT_LOGGER })
+  return createBroker(
+    { oauth, server },
+    { fetch: context.services.fetch, clock: context.clock, log: SILENT_LOGGER },
+  )
 }
 
 async function removeThroughServer(

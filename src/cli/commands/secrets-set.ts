@@ -37,7 +37,10 @@ export const secretsSet = defineCommand<SetOption>({
   ],
   async run(args, context) {
     const body = readBody(args, await readHidden(context, 'Value'))
-    const ref = args.text('url') === undefined ? await setInStore(body, args, context) : await setThroughServer(body, args, context)
+    const ref =
+      args.text('url') === undefined
+        ? await setInStore(body, args, context)
+        : await setThroughServer(body, args, context)
     if (context.json) context.output.json({ ref })
     else context.output.data(ref)
     return EXIT.ok
@@ -64,7 +67,11 @@ function readBody(args: Arguments<SetOption>, value: string): JsonObject {
   }
 }
 
-async function setInStore(body: JsonObject, args: Arguments<SetOption>, context: CommandContext): Promise<string> {
+async function setInStore(
+  body: JsonObject,
+  args: Arguments<SetOption>,
+  context: CommandContext,
+): Promise<string> {
   const wanted = checked(() => readSecretToSet(body, undefined))
   const { setCredential } = await import('#server/set-credential')
   return await withStore(args, context, (store) => setCredential(store, wanted, context.clock.nowMs()))

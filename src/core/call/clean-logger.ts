@@ -9,7 +9,11 @@ export function cleanLogger(log: Logger, request: CallRequest): Logger {
     (level: keyof Logger): WriteLine =>
     (said: object | string, message?: string) => {
       if (typeof said === 'string') log[level](redactText(said, request))
-      else log[level](redactLogged(said, request), message === undefined ? undefined : redactText(message, request))
+      else
+        log[level](
+          redactLogged(said, request),
+          message === undefined ? undefined : redactText(message, request),
+        )
     }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }

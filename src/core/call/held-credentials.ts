@@ -25,15 +25,15 @@ export class HeldCredentials {
       tokens: joined(this.#request.tokens, this.tokens),
       secrets: joined(this.#request.secrets, this.secrets),
     }
-    const vaultRefs = new Map([
-      ...refsOf('authorization', this.tokens),
-      ...refsOf('secrets', this.secrets),
-    ])
+    const vaultRefs = new Map([...refsOf('authorization', this.tokens), ...refsOf('secrets', this.secrets)])
     return { ...call, request, vaultRefs }
   }
 }
 
-function joined(sent: ReadonlyMap<string, Secret>, lent: ReadonlyMap<string, Held>): ReadonlyMap<string, Secret> {
+function joined(
+  sent: ReadonlyMap<string, Secret>,
+  lent: ReadonlyMap<string, Held>,
+): ReadonlyMap<string, Secret> {
   return new Map([...sent, ...[...lent].map(([id, { value }]) => [id, value] as const)])
 }
 

@@ -42,7 +42,8 @@ type Clean = (text: string) => string
 
 function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
   if (typeof value === 'string') return clean(value)
-  if (typeof value !== 'object' || value === null) return typeof value === 'symbol' ? clean(String(value)) : value
+  if (typeof value !== 'object' || value === null)
+    return typeof value === 'symbol' ? clean(String(value)) : value
   if (depth >= DEEPEST) return '[deep]'
   if (value instanceof Error) return cleanError(value, clean, depth)
   if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean, depth + 1))
@@ -98,5 +99,13 @@ function spellingsOf(value: string): readonly string[] {
   const bytes = new TextEncoder().encode(value)
   const base64 = btoa(String.fromCharCode(...bytes.subarray(0, 4_096))).replace(/=+$/, '')
   const url = base64.replaceAll('+', '-').replaceAll('/', '_')
-  return [...new Set([value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value.toWellFormed()), base64, url])]
+  return [
+    ...new Set([
+      value,
+      JSON.stringify(value).slice(1, -1),
+      encodeURIComponent(value.toWellFormed()),
+      base64,
+      url,
+    ]),
+  ]
 }

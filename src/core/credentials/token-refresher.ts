@@ -46,7 +46,8 @@ export class TokenRefresher {
     const giveUpMs = clock.nowMs() + LEASE_MS + POLL_MS
     while (clock.nowMs() < giveUpMs) {
       const nowMs = clock.nowMs()
-      if (await store.vault.lease(entry, nowMs, nowMs + LEASE_MS)) return await this.#ask(entry, value.refreshToken)
+      if (await store.vault.lease(entry, nowMs, nowMs + LEASE_MS))
+        return await this.#ask(entry, value.refreshToken)
       const current = await store.vault.find(entry)
       if (current?.value === undefined) return 'refused'
       if (current.version !== entry.version) return current

@@ -3,7 +3,6 @@ import { realpathSync } from 'node:fs'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
 import type { RunAddress, RunRecord } from '#core/ports/run-store'
-import type { ConsentStore } from '#core/ports/consent-store'
 import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
 import type {
   Attempt,
@@ -24,7 +23,6 @@ import type {
   SettleResult,
   Store,
 } from '#core/ports/store'
-import type { VaultStore } from '#core/ports/vault-store'
 import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
 import { StoreError } from '#core/store-error'
 import { challengeKey } from '#store/challenge-key'
@@ -72,8 +70,8 @@ export interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export class SqliteStore implements Store {
-  readonly vault: VaultStore
-  readonly consents: ConsentStore
+  readonly vault: SqliteVault
+  readonly consents: SqliteConsents
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents

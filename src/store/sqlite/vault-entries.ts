@@ -52,7 +52,10 @@ export class SqliteVault implements VaultStore {
   }
 
   lease(seen: VaultFacts, nowMs: number, untilMs: number): Promise<boolean> {
-    return this.#change(seen, () => this.#database.run('leaseCredential', untilMs, ...versionOf(seen), nowMs) > 0)
+    return this.#change(
+      seen,
+      () => this.#database.run('leaseCredential', untilMs, ...versionOf(seen), nowMs) > 0,
+    )
   }
 
   async unlease(seen: VaultFacts): Promise<void> {
@@ -87,7 +90,13 @@ export class SqliteVault implements VaultStore {
     })
   }
 
-  list({ tenant = null, limit }: { readonly tenant?: string | null; readonly limit: number }): readonly VaultFacts[] {
+  list({
+    tenant = null,
+    limit,
+  }: {
+    readonly tenant?: string | null
+    readonly limit: number
+  }): readonly VaultFacts[] {
     return this.#read(() => this.#database.all('listCredentials', tenant, tenant, limit)).map(factsOf)
   }
 
@@ -106,7 +115,12 @@ export class SqliteVault implements VaultStore {
         const key = this.#sealer.makeKey(tenant, atMs)
         for (const row of rows) {
           const plain = this.#open(row)
-          this.#database.run('resealCredential', key.no, this.#sealer.seal(key, plain, placeOf(factsOf(row))), integer(row, 'no'))
+          this.#database.run(
+            'resealCredential',
+            key.no,
+            this.#sealer.seal(key, plain, placeOf(factsOf(row))),
+            integer(row, 'no'),
+          )
         }
         this.#database.run('deleteConsentsOfTenant', tenant)
         this.#database.run('deleteVaultKeys', tenant, key.no)

@@ -22,7 +22,9 @@ export class VaultSealer {
   /** The key new values are sealed under, made with the first one; inside a transaction, so there is one. */
   keyOf(tenant: string, atMs: number): VaultKey {
     const row = this.#database.get('newestVaultKey', tenant)
-    return row === undefined ? this.makeKey(tenant, atMs) : { no: integer(row, 'no'), key: this.#unwrap(row, tenant) }
+    return row === undefined
+      ? this.makeKey(tenant, atMs)
+      : { no: integer(row, 'no'), key: this.#unwrap(row, tenant) }
   }
 
   makeKey(tenant: string, atMs: number): VaultKey {
@@ -37,7 +39,11 @@ export class VaultSealer {
   }
 
   /** `row` holds the sealed column and its key; what does not fit its place is unreadable (rule 14). */
-  unseal(row: Row, column: string, at: { readonly tenant: string; readonly place: readonly string[] }): string {
+  unseal(
+    row: Row,
+    column: string,
+    at: { readonly tenant: string; readonly place: readonly string[] },
+  ): string {
     return unseal(this.#unwrap(row, at.tenant), bytes(row, column), JSON.stringify(at.place)).toString('utf8')
   }
 

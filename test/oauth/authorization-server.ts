@@ -1,0 +1,84 @@
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
+import Provider from 'oidc-provider'
+
+export const CLIENT_SECRET = 'client-secret-of-the-tests-0123456789'
+
+export interface AuthorizationServerOptions {
+  readonly accessTokenSeconds?: number
+  readonly rotate?: boolean
+}
+
+/** A real authorization server on loopback; the last login name is the subject. */
+export interface TestAuthorizationServer extends AsyncDisposable {
+  readonly issuer: string
+  /** `METHOD /path` of every request so far. */
+  readonly requests: readonly string[]
+  /** Runs before each request is answered; `true` = it has answered. */
+  intercept: ((request: IncomingMessage, ...rest: Parameters<RequestListener>) => boolean) | undefined
+  tokenRequests(): number
+}
+
+export async function startAuthorizationServer(
+  options: AuthorizationServerOptions = {},
+): Promise<TestAuthorizationServer> {
+  const requests: string[] = []
+  let callback: RequestListener = (_request, response) => response.destroy()
+  const server = createServer((request, response) => {
+    requests.push(`${request.method} ${(request.url ?? '').split('?')[0]}`)
+    if (made.intercept?.(request, request, response) === true) return
+    callback(request, response)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const issuer = `http://127.0.0.1:${port}`
+  const warn = console.warn
+  const info = console.info
+  console.warn = () => {}
+  console.info = () => {}
+  try {
+    callback = new Provider(issuer, configuration(options)).callback()
+  } finally {
+    console.warn = warn
+    console.info = info
+  }
+  const made: TestAuthorizationServer = {
+    issuer,
+    requests,
+    intercept: undefined,
+    tokenRequests: () => requests.filter((line) => line === 'POST /token').length,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+  return made
+}
+
+function configuration({ accessTokenSeconds = 3_600, rotate = true }: AuthorizationServerOptions): object {
+  return {
+    clients: [
+      {
+        client_id: 'collet',
+        client_secret: CLIENT_SECRET,
+        application_type: 'native',
+        redirect_uris: ['http://127.0.0.1/oauth/callback'],
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+      },
+    ],
+    scopes: ['openid', 'offline_access', 'mail.read', 'mail.send'],
+    features: { devInteractions: { enabled: true }, revocation: { enabled: true } },
+    ttl: {
+      AccessToken: accessTokenSeconds,
+      AuthorizationCode: 60,
+      Grant: 3_600,
+      IdToken: 600,
+      Interaction: 600,
+      RefreshToken: 3_600,
+      Session: 3_600,
+    },
+    rotateRefreshToken: rotate,
+    cookies: { keys: ['cookie-key-of-the-tests'] },
+  }
+}
