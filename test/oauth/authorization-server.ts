@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import Provider from 'oidc-provider'
+import { vi } from 'vitest'
 
 export const CLIENT_SECRET = 'client-secret-of-the-tests-0123456789'
 
@@ -32,16 +33,10 @@ export async function startAuthorizationServer(
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const issuer = `http://127.0.0.1:${port}`
-  const warn = console.warn
-  const info = console.info
-  console.warn = () => {}
-  console.info = () => {}
-  try {
-    callback = new Provider(issuer, configuration(options)).callback()
-  } finally {
-    console.warn = warn
-    console.info = info
-  }
+  // It says at length that it is set up for tests.
+  const said = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'info')].map((spy) => spy.mockImplementation(() => {}))
+  callback = new Provider(issuer, configuration(options)).callback()
+  for (const spy of said) spy.mockRestore()
   const made: TestAuthorizationServer = {
     issuer,
     requests,
@@ -80,5 +75,6 @@ function configuration({ accessTokenSeconds = 3_600, rotate = true }: Authorizat
     },
     rotateRefreshToken: rotate,
     cookies: { keys: ['cookie-key-of-the-tests'] },
+    findAccount: (_context: unknown, sub: string) => ({ accountId: sub, claims: () => ({ sub }) }),
   }
 }

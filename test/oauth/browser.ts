@@ -56,24 +56,20 @@ export class Browser {
       const url = new URL(location, page.url).href
       return person.stopsAt?.(url) === true ? undefined : await this.get(url)
     }
-    const prompt = /name="prompt" value="(\w+)"/.exec(page.text)?.[1]
     const action = /<form[^>]*action="([^"]+)"/.exec(page.text)?.[1]
-    if (prompt !== undefined && action !== undefined)
-      return await this.#submit(page, { prompt, action }, person)
+    if (action !== undefined) return await this.#submit(page, action, person)
     const link = /<a href="([^"]+\/start)"/.exec(page.text)?.[1]
     return link === undefined
       ? undefined
       : await this.get(link, { headers: { 'sec-fetch-site': 'same-origin' } })
   }
 
-  async #submit(
-    page: Page,
-    form: { readonly prompt: string; readonly action: string },
-    person: Person,
-  ): Promise<Page> {
-    const url = new URL(form.action, page.url).href
-    if (form.prompt === 'consent' && person.denies === true) return await this.get(`${url}/abort`)
-    const body = new URLSearchParams({ prompt: form.prompt, login: person.login, password: 'any' })
+  async #submit(page: Page, action: string, person: Person): Promise<Page> {
+    const url = new URL(action, page.url).href
+    const hidden = [...page.text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)]
+    const fields = Object.fromEntries(hidden.map(([, name = '', value = '']) => [name, value]))
+    if (fields.prompt === 'consent' && person.denies === true) return await this.get(`${url}/abort`)
+    const body = new URLSearchParams({ ...fields, login: person.login, password: 'any' })
     return await this.get(url, { method: 'POST', body })
   }
 

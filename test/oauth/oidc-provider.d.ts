@@ -2,6 +2,7 @@
 declare module 'oidc-provider' {
   import type { RequestListener } from 'node:http'
 
+  // biome-ignore lint/style/noDefaultExport: that is how the package exports it
   export default class Provider {
     constructor(issuer: string, configuration: object)
     callback(): RequestListener

@@ -18,7 +18,7 @@ export async function tamperedStore<T>(stage: Stage, change: (hands: Hands) => P
         let before = ''
         for (const facts of await store.vault.list({ limit: 100 })) {
           const entry = await store.vault.find(facts)
-          if (entry?.value === undefined) continue
+          if (entry?.value === undefined || entry.kind !== 'token') continue
           const token = unpackToken(entry.value)
           before = token.refreshToken?.reveal() ?? ''
           const next = refreshToken === undefined ? token.refreshToken : new Secret(refreshToken)

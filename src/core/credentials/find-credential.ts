@@ -9,7 +9,9 @@ import { unpackToken } from './token-value.ts'
 import type { VaultOwner } from './vault-owner.ts'
 
 /** A token that ends sooner than this is renewed first: clocks differ, and the tool needs time to use it. */
-export const EXPIRY_SKEW_MS = 60_000
+const EXPIRY_SKEW_MS = 60_000
+/** Of a token that lives for a short time only, this part of its life. */
+const EXPIRY_SKEW_PART = 0.25
 
 /** Why there is none, in the words of openwop (OWP-76). */
 export type CredentialProblem =
@@ -56,7 +58,7 @@ export async function findToken(
   if (!need.scopes.every((scope) => entry.scopes.includes(scope)))
     return { ok: false, problem: 'credential_scope_unsupported' }
   const nowMs = services.clock.nowMs()
-  if (isGood(entry, nowMs + EXPIRY_SKEW_MS)) return accessOf(entry)
+  if (isGood(entry, nowMs + skewOf(entry))) return accessOf(entry)
   return await renew(services, entry, need.scopes)
 }
 
@@ -74,6 +76,10 @@ async function renew(
   // The provider cannot be asked just now: what is still good is used up.
   if (isGood(entry, clock.nowMs())) return accessOf(entry)
   throw credentialUnavailable(entry.provider)
+}
+
+function skewOf({ expiresAtMs = 0, updatedAtMs }: VaultEntry): number {
+  return Math.min(EXPIRY_SKEW_MS, Math.max(0, (expiresAtMs - updatedAtMs) * EXPIRY_SKEW_PART))
 }
 
 function isGood({ expiresAtMs }: VaultEntry, atMs: number): boolean {

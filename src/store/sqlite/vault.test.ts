@@ -72,14 +72,14 @@ describe('the vault in SQLite', () => {
   })
 
   it.each([
-    ['a changed value', "UPDATE vault SET value = x'00' || substr(value, 2)"],
+    ['a changed value', "UPDATE vault SET value = CAST(x'00' || substr(value, 2) AS BLOB)"],
     [
       'a value moved to another principal',
       "UPDATE vault SET principal = 'key:bob' WHERE ref = 'cred_2'; DELETE FROM vault WHERE ref = 'cred_1'; UPDATE vault SET principal = 'key:alice'",
     ],
     ['a key that is gone', 'DELETE FROM vault_keys'],
     ['a key of another tenant', "UPDATE vault_keys SET tenant = 'other'"],
-    ['a changed key', "UPDATE vault_keys SET wrapped = x'00' || substr(wrapped, 2)"],
+    ['a changed key', "UPDATE vault_keys SET wrapped = CAST(x'00' || substr(wrapped, 2) AS BLOB)"],
   ])('rule 14: %s is an error for the operator, not "not found"', async (_title, sql) => {
     const { open, change } = openFolder()
     const store = open()
