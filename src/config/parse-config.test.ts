@@ -25,6 +25,7 @@ describe('parseConfig', () => {
       server: { host: '127.0.0.1', port: 4100, bodyLimitBytes: 1_048_576, allowedOrigins: [] },
       store: 'sqlite:.collet/collet.db',
       auth: { apiKeys: [] },
+      oauth: { providers: {}, allowUnboundConsent: false },
       calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
       journal: { retentionDays: 90 },
       openwop: { catalog: true, compactView: true, sessions: true },
