@@ -34,7 +34,9 @@ export async function startAuthorizationServer(
   const port = typeof address === 'object' && address !== null ? address.port : 0
   const issuer = `http://127.0.0.1:${port}`
   // It says at length that it is set up for tests.
-  const said = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'info')].map((spy) => spy.mockImplementation(() => {}))
+  const said = [vi.spyOn(console, 'warn'), vi.spyOn(console, 'info')].map((spy) =>
+    spy.mockImplementation(() => {}),
+  )
   callback = new Provider(issuer, configuration(options)).callback()
   for (const spy of said) spy.mockRestore()
   const made: TestAuthorizationServer = {
@@ -63,7 +65,7 @@ function configuration({ accessTokenSeconds = 3_600, rotate = true }: Authorizat
       },
     ],
     scopes: ['openid', 'offline_access', 'mail.read', 'mail.send'],
-    features: { devInteractions: { enabled: true }, revocation: { enabled: true } },
+    features: { devInteractions: { enabled: true }, revocation: { enabled: true, allowedPolicy: () => true } },
     ttl: {
       AccessToken: accessTokenSeconds,
       AuthorizationCode: 60,
