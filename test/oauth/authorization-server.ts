@@ -14,6 +14,8 @@ export interface TestAuthorizationServer extends AsyncDisposable {
   readonly issuer: string
   /** `METHOD /path` of every request so far. */
   readonly requests: readonly string[]
+  /** The headers of every request so far, as JSON. */
+  readonly headers: readonly string[]
   /** Runs before each request is answered; `true` = it has answered. */
   intercept: ((request: IncomingMessage, ...rest: Parameters<RequestListener>) => boolean) | undefined
   tokenRequests(): number
@@ -23,9 +25,11 @@ export async function startAuthorizationServer(
   options: AuthorizationServerOptions = {},
 ): Promise<TestAuthorizationServer> {
   const requests: string[] = []
+  const headers: string[] = []
   let callback: RequestListener = (_request, response) => response.destroy()
   const server = createServer((request, response) => {
     requests.push(`${request.method} ${(request.url ?? '').split('?')[0]}`)
+    headers.push(JSON.stringify([request.url, request.headers]))
     if (made.intercept?.(request, request, response) === true) return
     callback(request, response)
   })
@@ -42,6 +46,7 @@ export async function startAuthorizationServer(
   const made: TestAuthorizationServer = {
     issuer,
     requests,
+    headers,
     intercept: undefined,
     tokenRequests: () => requests.filter((line) => line === 'POST /token').length,
     async [Symbol.asyncDispose]() {
@@ -65,7 +70,10 @@ function configuration({ accessTokenSeconds = 3_600, rotate = true }: Authorizat
       },
     ],
     scopes: ['openid', 'offline_access', 'mail.read', 'mail.send'],
-    features: { devInteractions: { enabled: true }, revocation: { enabled: true, allowedPolicy: () => true } },
+    features: {
+      devInteractions: { enabled: true },
+      revocation: { enabled: true, allowedPolicy: () => true },
+    },
     ttl: {
       AccessToken: accessTokenSeconds,
       AuthorizationCode: 60,

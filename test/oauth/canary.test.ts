@@ -80,7 +80,7 @@ describe('the canary', () => {
     await browser.get(`${stage.url}/oauth/callback?state=guess&code=guess`)
     await new Browser().get(stolen.url)
     for (const tool of ['Mail.Read', 'Mail.Fail', 'Mail.Throw', 'Mail.Send'])
-      keep(await stage.call({ tool, callId: tool }))
+      keep(await stage.call({ tool, callId: tool, run: 'canary' }))
     keep(await stage.call({ tool: 'Mail.Throw', token: 'canary-sent-token-1234567' }))
     answers.push(
       await admin(stage, 'POST', '/admin/secrets', {
@@ -101,8 +101,10 @@ describe('the canary', () => {
     answers.push(await admin(stage, 'GET', '/admin/secrets'))
     const metrics = await admin(stage, 'GET', '/metrics')
 
-    const run = await fetch(`${stage.url}/v1/runs`, { headers: { authorization: `Bearer ${AGENT}` } })
-    answers.push(await run.text())
+    const runs = await fetch(`${stage.url}/v1/runs/canary/events/poll`, {
+      headers: { authorization: `Bearer ${AGENT}` },
+    })
+    const events = await runs.text()
     const { store: url, dataFolder, masterKey } = stage.settings
     const reader = openStore(url, { dataFolder, masterKey, mode: 'operator' })
     const journal = JSON.stringify(await reader.readJournal([], 10_000))
@@ -132,6 +134,7 @@ describe('the canary', () => {
       log: stage.logged.join('\n'),
       metrics,
       journal,
+      events,
       traces: collector.bodies.join('\n'),
       files: folderBytes(dataFolder),
     }
@@ -146,6 +149,10 @@ describe('the canary', () => {
       ),
     )
     expect(leaks).toEqual([])
+    // What callers proved themselves with stays here (OWP-85).
+    const sentOut = stage.provider.headers.join('\n')
+    for (const key of [AGENT, OTHER, ADMIN, PLANTED, 'canary-sent-token-1234567'])
+      expect(sentOut).not.toContain(key)
     rmSync(dataFolder, { recursive: true, force: true })
   })
 })

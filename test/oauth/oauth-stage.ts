@@ -86,17 +86,22 @@ export interface Asked {
   readonly tool?: string
   readonly token?: string
   readonly input?: object
+  readonly run?: string
 }
 
 export async function askOtc(url: string, asked: Asked) {
-  const { key = AGENT, userId, callId, tool: name = 'Mail.Read', token, input = {} } = asked
+  const { key = AGENT, userId, callId, tool: name = 'Mail.Read', token, input = {}, run } = asked
   const context = {
     ...(userId === undefined ? {} : { user_id: userId }),
     ...(token === undefined ? {} : { authorization: [{ id: 'mailer', token }] }),
   }
   const response = await fetch(`${url}/tools/call`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    headers: {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      ...(run === undefined ? {} : { 'collet-run': run }),
+    },
     body: JSON.stringify({
       request: { tool_id: name, input, context, ...(callId === undefined ? {} : { call_id: callId }) },
     }),

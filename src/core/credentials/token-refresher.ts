@@ -6,7 +6,7 @@ import type { VaultEntry } from '#core/ports/vault-store'
 import { packToken, unpackToken } from './token-value.ts'
 
 /** Longer than a provider is ever waited for, so that a lease ends only under a process that died. */
-const LEASE_MS = 20_000
+const LEASE_MS = 12_000
 const POLL_MS = 50
 
 export type Refreshed = VaultEntry | 'refused' | 'unavailable'
