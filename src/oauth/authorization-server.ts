@@ -90,7 +90,12 @@ export class PeerFinder {
   async #discover(issuer: string): Promise<AuthorizationServer> {
     const url = new URL(issuer)
     const response = await discoveryRequest(url, { algorithm: 'oidc', ...this.#options })
-    return await processDiscoveryResponse(url, response)
+    if (response.status !== 404) return await processDiscoveryResponse(url, response)
+    // Not an OpenID provider: the same by RFC 8414.
+    return await processDiscoveryResponse(
+      url,
+      await discoveryRequest(url, { algorithm: 'oauth2', ...this.#options }),
+    )
   }
 }
 

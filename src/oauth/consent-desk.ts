@@ -109,7 +109,8 @@ export class ConsentDesk {
     if (answer.kind !== 'tokens') return providerFailedPage('The sign-in', clear)
     if (isConsenter(store, signIn, { challenge, claims: answer.claims ?? {} }))
       return await this.#departToProvider(challenge)
-    log.warn({ challenge: challenge.id }, 'a consent was opened by somebody it is not for')
+    const { principal, provider } = challenge
+    log.warn({ principal, provider }, 'a consent was opened by somebody it is not for')
     return wrongUserPage(`${this.#options.publicUrl()}/challenges/${challenge.id}?as=other`, clear)
   }
 

@@ -19,6 +19,8 @@ export const PAGE_HEADERS = {
   'content-security-policy': CONTENT_SECURITY_POLICY,
   'cache-control': 'no-store',
   'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
 } as const
 
 /** A whole page for people. `title` is text; `content` is HTML whose texts went through `escapeHtml`. */

@@ -11,6 +11,7 @@ import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminRoutes } from './admin-routes.ts'
 import { createSecretsRoutes } from './admin-secrets.ts'
 import { checkExposure } from './check-exposure.ts'
+import { findConsentWarnings } from './create-broker.ts'
 import { createHttpApp } from './http-app.ts'
 import { createLog, type ServerLog } from './log.ts'
 import { isLoopback } from './loopback.ts'
@@ -49,7 +50,10 @@ export interface RunningServer {
 
 /** Puts the house together: store, calls, protocols, HTTP. Everything opened here is closed by `close`. */
 export async function startServer(settings: Settings, options: StartOptions = {}): Promise<RunningServer> {
-  const warnings = checkExposure(settings, options.allowAnonymous ?? false)
+  const warnings = [
+    ...checkExposure(settings, options.allowAnonymous ?? false),
+    ...findConsentWarnings(settings),
+  ]
   const graceMs = options.graceMs ?? GRACE_MS
   const clock = SYSTEM_CLOCK
   const log = options.log ?? createLog(settings.logLevel)

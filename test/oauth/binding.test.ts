@@ -6,7 +6,7 @@ import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { SILENT_LOGGER } from '#core/ports/logger'
 import { Secret } from '#core/secret'
 import { FlowCookies } from '#oauth/flow-cookie'
-import { createBroker } from '#server/create-broker'
+import { createBroker, findConsentWarnings } from '#server/create-broker'
 import { startAuthorizationServer } from './authorization-server.ts'
 import { Browser } from './browser.ts'
 import { openStage, type Stage } from './oauth-stage.ts'
@@ -126,6 +126,7 @@ describe('beyond loopback', () => {
     }
     const mailer = { ...base, ...endpoints, scopes: ['a'], alwaysScopes: [], parameters: {} }
     const signIn = { ...base, ...endpoints, scopes: ['openid'], userClaim: 'sub', owners: {} }
+    const warnings: string[] = []
     const canAsk = (
       host: string,
       publicUrl: string | undefined,
@@ -133,6 +134,7 @@ describe('beyond loopback', () => {
     ) => {
       const oauth = { providers: { mailer }, signIn: undefined, allowUnboundConsent: false, ...changes }
       const server = { host, publicUrl, port: 1, bodyLimitBytes: 1, allowedOrigins: [] }
+      warnings.push(...findConsentWarnings({ oauth, server }))
       return createBroker({ oauth, server }, { fetch, clock: SYSTEM_CLOCK, log: SILENT_LOGGER }).canAsk(
         'mailer',
         ['a'],
@@ -147,6 +149,11 @@ describe('beyond loopback', () => {
     expect(canAsk('127.0.0.1', undefined, { providers: { mailer: { ...mailer, scopes: ['b'] } } })).toBe(
       false,
     )
+    expect(warnings).toEqual([
+      expect.stringContaining('Nobody can be asked for access to mailer'),
+      expect.stringContaining('Nobody can be asked for access to mailer'),
+      expect.stringContaining('Whoever has the link'),
+    ])
   })
 
   it('rule 25: over https a cookie belongs to this host alone', () => {

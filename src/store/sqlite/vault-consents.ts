@@ -21,9 +21,10 @@ export class SqliteConsents implements ConsentStore {
     this.#sealer = sealer
   }
 
-  begin(consent: Consent, most: number): Promise<void> {
+  async begin(consent: Consent, most: number): Promise<void> {
     const { id, tenant, challenge, stage, browser, held, expiresAtMs } = consent
-    return this.#queue.submit(id, () => {
+    this.#sealer.checkKey(tenant)
+    await this.#queue.submit(id, () => {
       const key = this.#sealer.keyOf(tenant, expiresAtMs)
       const sealed = this.#sealer.seal(key, held.reveal(), placeOf(consent))
       this.#database.run('insertConsent', id, tenant, challenge, stage, browser, key.no, sealed, expiresAtMs)

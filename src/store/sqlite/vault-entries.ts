@@ -35,9 +35,10 @@ export class SqliteVault implements VaultStore {
     this.#sealer = sealer
   }
 
-  put(credential: NewCredential): Promise<void> {
+  async put(credential: NewCredential): Promise<void> {
     const { ref, scopes, expiresAtMs, atMs } = credential
-    return this.#queue.submit(ref, (group) => {
+    this.#read(() => this.#sealer.checkKey(credential.tenant))
+    await this.#queue.submit(ref, (group) => {
       const key = this.#sealer.keyOf(credential.tenant, atMs)
       const sealed = this.#sealer.seal(key, credential.value.reveal(), placeOf(credential))
       const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs, atMs] as const
@@ -62,9 +63,10 @@ export class SqliteVault implements VaultStore {
     await this.#change(seen, () => this.#database.run('unleaseCredential', ...versionOf(seen)))
   }
 
-  renew(seen: VaultFacts, renewed: RenewedCredential): Promise<boolean> {
+  async renew(seen: VaultFacts, renewed: RenewedCredential): Promise<boolean> {
     const { value, scopes, expiresAtMs, atMs } = renewed
-    return this.#queue.submit(seen.ref, (group) => {
+    this.#read(() => this.#sealer.checkKey(seen.tenant))
+    return await this.#queue.submit(seen.ref, (group) => {
       const key = this.#sealer.keyOf(seen.tenant, atMs)
       const sealed = this.#sealer.seal(key, value.reveal(), placeOf(seen))
       const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs] as const

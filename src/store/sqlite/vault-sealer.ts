@@ -27,6 +27,12 @@ export class VaultSealer {
       : { no: integer(row, 'no'), key: this.#unwrap(row, tenant) }
   }
 
+  /** Outside a commit: an unreadable key is the trouble of its own tenant, not of all who are committed together. */
+  checkKey(tenant: string): void {
+    const row = this.#database.get('newestVaultKey', tenant)
+    if (row !== undefined) this.#unwrap(row, tenant)
+  }
+
   makeKey(tenant: string, atMs: number): VaultKey {
     const key = newDataKey()
     const wrapped = sealOnce(this.#wrapKey, key, keyPlace(tenant))
