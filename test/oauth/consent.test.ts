@@ -140,6 +140,25 @@ describe('consent without a sign-in, on loopback', () => {
     expect((await browser.get(again.href)).status).toBe(502)
   })
 
+  it('rule 25: a state is used up by the first return, also by one that failed, and by one of many at once', async () => {
+    await using stage = await openStage()
+    const { url } = await stage.challenge()
+    const browser = new Browser()
+    const back = await untilCallback(browser, url)
+    const cookie = [...browser.cookiesOf(stage.url)].map(([name, value]) => `${name}=${value}`).join('; ')
+    stage.provider.intercept = (request, _same, response) => {
+      if (request.url !== '/token') return false
+      response.writeHead(503).end()
+      return true
+    }
+    const returns = await Promise.all(Array.from({ length: 6 }, () => fetch(back, { headers: { cookie } })))
+    expect(returns.map(({ status }) => status).sort()).toEqual([400, 400, 400, 400, 400, 502])
+    expect((await fetch(back, { headers: { cookie } })).status).toBe(400)
+    expect(stage.provider.tokenRequests()).toBe(1)
+    stage.provider.intercept = undefined
+    expect((await gives(url)).status).toBe(200)
+  })
+
   it('rule 25: a return that arrives in another browser than began stores nothing', async () => {
     await using stage = await openStage()
     const { url, checkUrl } = await stage.challenge()
