@@ -1,5 +1,6 @@
 import {
   AuthorizationResponseError,
+  allowInsecureRequests,
   authorizationCodeGrantRequest,
   calculatePKCECodeChallenge,
   getValidatedIdTokenClaims,
@@ -61,9 +62,8 @@ export class OAuthClient {
     asked: { readonly scopes: readonly string[]; readonly parameters: Readonly<Record<string, string>> },
   ): Promise<string | undefined> {
     const peer = await this.#finder.find().catch(() => undefined)
-    const endpoint = peer?.as.authorization_endpoint
-    if (peer === undefined || endpoint === undefined) return undefined
-    const url = new URL(endpoint)
+    const url = URL.parse(peer?.as.authorization_endpoint ?? '')
+    if (peer === undefined || url === null || !isUsable(url, peer)) return undefined
     for (const [name, value] of Object.entries(asked.parameters)) url.searchParams.set(name, value)
     url.searchParams.set('response_type', 'code')
     url.searchParams.set('client_id', peer.client.client_id)
@@ -151,6 +151,11 @@ export class OAuthClient {
       expiresAtMs: seconds === undefined ? undefined : Math.floor(this.#clock.nowMs() + seconds * 1_000),
     }
   }
+}
+
+/** What was discovered is somebody else's text: nobody is sent to a script, or from https to http. */
+function isUsable({ protocol }: URL, { options }: OAuthPeer): boolean {
+  return protocol === 'https:' || (protocol === 'http:' && options[allowInsecureRequests])
 }
 
 /** A code for the log: messages and causes of these errors quote what the provider sent, tokens too. */

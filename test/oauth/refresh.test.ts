@@ -129,6 +129,36 @@ describe('hostile answers', () => {
     expect([page.status, page.text]).toEqual([502, expect.stringContaining('did not answer')])
   })
 
+  it.each(['javascript:alert(1)', 'data:text/html,x', 'ftp://a.example/', 'nonsense', 7])(
+    'a provider that names %s as its page sends nobody there',
+    async (endpoint) => {
+      await using stage = await openStage()
+      const { url } = await stage.challenge()
+      const { issuer } = stage.provider
+      stage.provider.intercept = (_request, _same, response) => {
+        const metadata = { issuer, authorization_endpoint: endpoint, token_endpoint: `${issuer}/token` }
+        response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(metadata))
+        return true
+      }
+      const page = await new Browser().visit(url, { login: 'ann' })
+      expect([page.status, page.headers.get('location')]).toEqual([502, null])
+    },
+  )
+
+  it('a provider that says it is another is not believed', async () => {
+    await using stage = await openStage()
+    const { url } = await stage.challenge()
+    stage.provider.intercept = (_request, _same, response) => {
+      const metadata = {
+        issuer: 'https://accounts.example.com',
+        authorization_endpoint: 'https://evil.example/',
+      }
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(metadata))
+      return true
+    }
+    expect((await new Browser().visit(url, { login: 'ann' })).status).toBe(502)
+  })
+
   it('a provider that redirects its token endpoint is not followed', async () => {
     await using stage = await openStage()
     const { url } = await stage.challenge()
