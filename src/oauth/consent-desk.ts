@@ -190,6 +190,7 @@ export class ConsentDesk {
       value: packToken(tokens),
       scopes: tokens.scopes,
       expiresAtMs: tokens.expiresAtMs,
+      by: 'consent',
       atMs: this.#options.clock.nowMs(),
     })
   }

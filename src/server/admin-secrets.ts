@@ -45,7 +45,7 @@ export function createSecretsRoutes(options: SecretsRoutesOptions): readonly Ser
   const set = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
     checkScope(principal)
     const wanted = readSecretToSet(body, tenantOf(principal))
-    const ref = await setCredential(store, wanted, clock.nowMs())
+    const ref = await setCredential(store, wanted, principal.id, clock.nowMs())
     return jsonReply(200, { ref }, NO_STORE)
   }
 
@@ -54,7 +54,7 @@ export function createSecretsRoutes(options: SecretsRoutesOptions): readonly Ser
     const tenant = tenantOf(principal)
     const removed = await removeCredential(
       { store, broker },
-      { ref: params.ref ?? '', tenant, atMs: clock.nowMs() },
+      { ref: params.ref ?? '', tenant, by: principal.id, atMs: clock.nowMs() },
     )
     if (removed === undefined)
       throw httpFault(404, 'There is no credential with this reference; GET /admin/secrets lists them.')

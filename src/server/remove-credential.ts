@@ -11,12 +11,17 @@ import { StoreError } from '#core/store-error'
  */
 export async function removeCredential(
   { store, broker }: { readonly store: Pick<Store, 'vault'>; readonly broker: TokenBroker },
-  wanted: { readonly ref: string; readonly tenant: string | undefined; readonly atMs: number },
+  wanted: {
+    readonly ref: string
+    readonly tenant: string | undefined
+    readonly by: string
+    readonly atMs: number
+  },
 ): Promise<{ readonly revoked: boolean } | undefined> {
   const facts = await store.vault.findByRef(wanted.ref)
   if (facts === undefined || (wanted.tenant !== undefined && facts.tenant !== wanted.tenant)) return undefined
   const token = await tokenToRevoke(store, facts)
-  if (!(await store.vault.remove(facts, wanted.atMs))) return undefined
+  if (!(await store.vault.remove(facts, wanted.by, wanted.atMs))) return undefined
   return { revoked: token !== undefined && (await broker.revoke(facts.provider, token)) }
 }
 

@@ -24,7 +24,7 @@ export class MemoryVault implements VaultStore {
   }
 
   put(credential: NewCredential): void {
-    const { atMs, ...given } = credential
+    const { atMs, by: _by, ...given } = credential
     const name = nameOf(credential)
     const version = (this.#rows.get(name)?.entry.version ?? 0) + 1
     this.#rows.delete(name)
@@ -60,10 +60,10 @@ export class MemoryVault implements VaultStore {
     return this.#change(seen, 'vault.spent', { value: undefined, isSpent: true, updatedAtMs: atMs })
   }
 
-  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, atMs: number): boolean {
+  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): boolean {
     if (this.#rows.get(nameOf(entry))?.entry.ref !== entry.ref) return false
     this.#rows.delete(nameOf(entry))
-    this.#append(vaultChanged('vault.removed', entry, atMs))
+    this.#append(vaultChanged('vault.removed', { ...entry, by }, atMs))
     return true
   }
 
@@ -80,10 +80,10 @@ export class MemoryVault implements VaultStore {
     return found === undefined ? undefined : factsOf(found.entry)
   }
 
-  rotate(atMs: number): { readonly tenants: number; readonly entries: number } {
+  rotate(by: string, atMs: number): { readonly tenants: number; readonly entries: number } {
     const kept = [...this.#rows.values()].filter(({ entry }) => !entry.isSpent)
     const tenants = new Set([...this.#rows.values()].map(({ entry }) => entry.tenant)).size
-    this.#append({ type: 'vault.rotated', at: atMs, tenants, entries: kept.length })
+    this.#append({ type: 'vault.rotated', at: atMs, by, tenants, entries: kept.length })
     return { tenants, entries: kept.length }
   }
 

@@ -16,6 +16,7 @@ const TOKEN: NewCredential = {
   value: new Secret('first-value'),
   scopes: ['mail.read'],
   expiresAtMs: 5_000,
+  by: 'cli:ann',
   atMs: 1_000,
 }
 
@@ -136,9 +137,9 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const store = await open()
       await store.vault.put(TOKEN)
       await store.vault.put({ ...TOKEN, ref: 'cred_2' })
-      assert.equal(await store.vault.remove(TOKEN, 2_000), false)
-      assert.equal(await store.vault.remove({ ...TOKEN, ref: 'cred_2' }, 2_000), true)
-      assert.equal(await store.vault.remove({ ...TOKEN, ref: 'cred_2' }, 2_000), false)
+      assert.equal(await store.vault.remove(TOKEN, 'cli:bob', 2_000), false)
+      assert.equal(await store.vault.remove({ ...TOKEN, ref: 'cred_2' }, 'cli:bob', 2_000), true)
+      assert.equal(await store.vault.remove({ ...TOKEN, ref: 'cred_2' }, 'cli:bob', 2_000), false)
       assert.equal(await store.vault.find(TOKEN), undefined)
     },
   },
@@ -172,7 +173,7 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         atMs: 2_000,
       })
       await store.vault.spend(await mustFind(store, { ...TOKEN, user: 'digest of u' }), 3_000)
-      await store.vault.remove(seen, 4_000)
+      await store.vault.remove(seen, 'cli:bob', 4_000)
       const facts = {
         ref: 'cred_1',
         tenant: 'default',
@@ -182,10 +183,10 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       }
       const scopes = ['mail.read']
       assert.deepEqual(await vaultEvents(store), [
-        { type: 'vault.set', at: 1_000, ...facts, scopes },
+        { type: 'vault.set', at: 1_000, ...facts, by: 'cli:ann', scopes },
         { type: 'vault.renewed', at: 2_000, ...facts, scopes },
         { type: 'vault.spent', at: 3_000, ...facts, scopes },
-        { type: 'vault.removed', at: 4_000, ...facts, scopes },
+        { type: 'vault.removed', at: 4_000, ...facts, by: 'cli:bob', scopes },
       ])
     },
   },
@@ -195,8 +196,8 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const store = await open()
       await store.vault.put(TOKEN)
       await store.vault.put({ ...TOKEN, ref: 'cred_2', tenant: 'other', value: new Secret('other-value') })
-      assert.deepEqual(await store.vault.rotate(2_000), { tenants: 2, entries: 2 })
-      assert.deepEqual(await store.vault.rotate(3_000), { tenants: 2, entries: 2 })
+      assert.deepEqual(await store.vault.rotate('cli:ann', 2_000), { tenants: 2, entries: 2 })
+      assert.deepEqual(await store.vault.rotate('cli:ann', 3_000), { tenants: 2, entries: 2 })
       assert.equal((await mustFind(store)).value?.reveal(), 'first-value')
       assert.equal((await mustFind(store, { ...TOKEN, tenant: 'other' })).value?.reveal(), 'other-value')
       assert.equal((await mustFind(store)).ref, 'cred_1')

@@ -127,6 +127,26 @@ describe('the vault over HTTP', () => {
     expect(refused.text).not.toContain(VALUE)
   })
 
+  it('OWP-79: the journal says who changed what, by reference', async () => {
+    await using stage = await openStage()
+    const { json } = await set(stage)
+    await admin(stage, 'DELETE', `/admin/secrets/${json.ref}`)
+    await new Browser().visit((await stage.challenge()).url, { login: 'ann' })
+    const { stdout } = await collet(stage, ['journal', '--json', '--store', stage.settings.store])
+    const changes = stdout.split('\n').flatMap((line) => (line.includes('"vault.') ? [JSON.parse(line)] : []))
+    expect(changes).toMatchObject([
+      { type: 'vault.set', ref: json.ref, by: 'key:admin', provider: 'API_KEY', kind: 'secret' },
+      { type: 'vault.removed', ref: json.ref, by: 'key:admin' },
+      {
+        type: 'vault.set',
+        ref: expect.stringMatching(/^cred_/),
+        by: 'consent',
+        provider: 'mailer',
+        kind: 'token',
+      },
+    ])
+  })
+
   it('a token that is removed is revoked at its provider', async () => {
     await using stage = await openStage()
     await new Browser().visit((await stage.challenge()).url, { login: 'ann' })

@@ -30,7 +30,7 @@ async function play(store: Store, steps: readonly (typeof step extends fc.Arbitr
   for (const each of steps) {
     serial += 1
     if (each.do === 'rotate') {
-      await store.vault.rotate(serial)
+      await store.vault.rotate('cli:ann', serial)
       continue
     }
     const { at } = each
@@ -39,10 +39,16 @@ async function play(store: Store, steps: readonly (typeof step extends fc.Arbitr
     const before = model.get(name)
     const change = { scopes: [], expiresAtMs: undefined, atMs: serial }
     if (each.do === 'put') {
-      await store.vault.put({ ...at, ...change, ref: `cred_${serial}`, value: new Secret(each.value) })
+      await store.vault.put({
+        ...at,
+        ...change,
+        by: 'cli:ann',
+        ref: `cred_${serial}`,
+        value: new Secret(each.value),
+      })
       model.set(name, each.value)
     } else if (found !== undefined && each.do === 'remove') {
-      await store.vault.remove(found, serial)
+      await store.vault.remove(found, 'cli:ann', serial)
       model.delete(name)
     } else if (found !== undefined && each.do === 'spend') {
       await store.vault.spend(found, serial)

@@ -39,7 +39,10 @@ async function removeInStore(
   const { removeCredential } = await import('#server/remove-credential')
   const broker = await brokerOf(args, context)
   const removed = await withStore(args, context, (store) =>
-    removeCredential({ store, broker }, { ref, tenant: undefined, atMs: context.clock.nowMs() }),
+    removeCredential(
+      { store, broker },
+      { ref, tenant: undefined, by: `cli:${context.userName}`, atMs: context.clock.nowMs() },
+    ),
   )
   if (removed !== undefined) return removed.revoked
   throw new CommandFailure(

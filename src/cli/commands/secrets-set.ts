@@ -74,7 +74,9 @@ async function setInStore(
 ): Promise<string> {
   const wanted = checked(() => readSecretToSet(body, undefined))
   const { setCredential } = await import('#server/set-credential')
-  return await withStore(args, context, (store) => setCredential(store, wanted, context.clock.nowMs()))
+  return await withStore(args, context, (store) =>
+    setCredential(store, wanted, `cli:${context.userName}`, context.clock.nowMs()),
+  )
 }
 
 function checked(read: () => SecretToSet): SecretToSet {

@@ -13,8 +13,12 @@ export const vaultRotate = defineCommand<'store' | 'config'>({
   options: STORE_OPTIONS,
   examples: ['collet vault rotate'],
   async run(args, context) {
-    const { output, json, clock } = context
-    const rotated = await withStore(args, context, async (store) => await store.vault.rotate(clock.nowMs()))
+    const { output, json, clock, userName } = context
+    const rotated = await withStore(
+      args,
+      context,
+      async (store) => await store.vault.rotate(`cli:${userName}`, clock.nowMs()),
+    )
     if (json) output.json(rotated)
     else output.data(`Sealed anew: ${rotated.entries} credentials of ${rotated.tenants} tenants.`)
     return EXIT.ok

@@ -85,7 +85,7 @@ describe('requirements and the vault', () => {
 
   function filledStore(scopes: readonly string[] = ['mail.read', 'mail.send']): MemoryStore {
     const store = new MemoryStore()
-    const at = { ...AT, expiresAtMs: undefined, atMs: 0 }
+    const at = { ...AT, expiresAtMs: undefined, by: 'cli:ann', atMs: 0 }
     const value = packToken({ accessToken: new Secret('vault-token'), refreshToken: undefined })
     store.vault.put({ ...at, provider: 'google', kind: 'token', ref: 'r1', value, scopes })
     store.vault.put({

@@ -28,7 +28,7 @@ async function stage(answers: readonly RefreshAnswer[], refreshToken: string | u
     accessToken: new Secret('access-1'),
     refreshToken: refreshToken === undefined ? undefined : new Secret(refreshToken),
   })
-  store.vault.put({ ...AT, ref: 'r', value, scopes: ['s'], expiresAtMs: 1, atMs: 0 })
+  store.vault.put({ ...AT, ref: 'r', value, scopes: ['s'], expiresAtMs: 1, by: 'cli:ann', atMs: 0 })
   const refresher = () => new TokenRefresher({ store, clock, log: SILENT_LOGGER, broker })
   const entry = (): VaultEntry => {
     const found = store.vault.find(AT)
@@ -111,7 +111,7 @@ describe('a refresh', () => {
     expect(refused.entry()).toMatchObject({ isSpent: true, value: undefined, scopes: ['s'] })
     const plain = await stage([], '')
     const value = packToken({ accessToken: new Secret('a'), refreshToken: undefined })
-    plain.store.vault.put({ ...AT, ref: 'r2', value, scopes: [], expiresAtMs: 1, atMs: 0 })
+    plain.store.vault.put({ ...AT, ref: 'r2', value, scopes: [], expiresAtMs: 1, by: 'cli:ann', atMs: 0 })
     expect(await plain.refresher().refresh(plain.entry())).toBe('refused')
     expect(plain.asked).toEqual([])
   })
@@ -120,7 +120,15 @@ describe('a refresh', () => {
     const { refresher, entry, store } = await stage([{ kind: 'refused' }])
     const waiting = refresher().refresh(entry())
     const value = packToken({ accessToken: new Secret('newer'), refreshToken: undefined })
-    store.vault.put({ ...AT, ref: 'r2', value, scopes: ['s'], expiresAtMs: undefined, atMs: 5 })
+    store.vault.put({
+      ...AT,
+      ref: 'r2',
+      value,
+      scopes: ['s'],
+      expiresAtMs: undefined,
+      by: 'cli:ann',
+      atMs: 5,
+    })
     expect(await waiting).toMatchObject({ ref: 'r2' })
     expect(entry()).toMatchObject({ ref: 'r2', isSpent: false })
   })

@@ -64,6 +64,8 @@ export interface VaultChanged {
   readonly principal: string
   readonly provider: string
   readonly kind: CredentialKind
+  /** Who set or removed it; refreshes are the server's own. */
+  readonly by?: string
   /** Of a token that was set or renewed. */
   readonly scopes?: readonly string[]
 }
@@ -71,6 +73,7 @@ export interface VaultChanged {
 export interface VaultRotated {
   readonly type: 'vault.rotated'
   readonly at: number
+  readonly by: string
   readonly tenants: number
   readonly entries: number
 }

@@ -41,6 +41,8 @@ export interface NewCredential extends VaultAddress {
   readonly value: Secret
   readonly scopes: readonly string[]
   readonly expiresAtMs: number | undefined
+  /** Who put it there, for the journal: an operator, or `consent`. */
+  readonly by: string
   readonly atMs: number
 }
 
@@ -62,11 +64,11 @@ export interface VaultStore {
   /** Forgets the value of this version and keeps its scopes; `false` when the entry changed meanwhile. */
   spend(seen: VaultFacts, atMs: number): MaybePromise<boolean>
   /** Only the entry of this reference; one that was set meanwhile stays. */
-  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, atMs: number): MaybePromise<boolean>
+  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): MaybePromise<boolean>
 
   /** Operators' views: facts only, newest first. An absent tenant means all of them. */
   list(filter: { readonly tenant?: string; readonly limit: number }): MaybePromise<readonly VaultFacts[]>
   findByRef(ref: string): MaybePromise<VaultFacts | undefined>
   /** Gives every tenant a new data key and seals everything anew; gives how many entries. */
-  rotate(atMs: number): MaybePromise<{ readonly tenants: number; readonly entries: number }>
+  rotate(by: string, atMs: number): MaybePromise<{ readonly tenants: number; readonly entries: number }>
 }

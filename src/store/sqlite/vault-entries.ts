@@ -84,10 +84,10 @@ export class SqliteVault implements VaultStore {
     })
   }
 
-  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, atMs: number): Promise<boolean> {
+  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): Promise<boolean> {
     return this.#queue.submit(entry.ref, (group) => {
       if (this.#database.run('deleteCredential', ...columnsOf(entry), entry.ref) === 0) return false
-      group.append(vaultChanged('vault.removed', entry, atMs))
+      group.append(vaultChanged('vault.removed', { ...entry, by }, atMs))
       return true
     })
   }
@@ -108,7 +108,7 @@ export class SqliteVault implements VaultStore {
   }
 
   /** All in one transaction: whoever reads sees old keys with old values, or new with new. Consents under way begin again. */
-  rotate(atMs: number): Promise<{ readonly tenants: number; readonly entries: number }> {
+  rotate(by: string, atMs: number): Promise<{ readonly tenants: number; readonly entries: number }> {
     return this.#queue.submit('', (group) => {
       const tenants = this.#database.all('vaultTenants').map((row) => text(row, 'tenant'))
       let entries = 0
@@ -128,7 +128,7 @@ export class SqliteVault implements VaultStore {
         this.#database.run('deleteVaultKeys', tenant, key.no)
         entries += rows.length
       }
-      group.append({ type: 'vault.rotated', at: atMs, tenants: tenants.length, entries })
+      group.append({ type: 'vault.rotated', at: atMs, by, tenants: tenants.length, entries })
       return { tenants: tenants.length, entries }
     })
   }

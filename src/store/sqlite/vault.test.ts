@@ -17,6 +17,7 @@ const ENTRY = {
   value: new Secret(CANARY),
   scopes: [],
   expiresAtMs: undefined,
+  by: 'cli:ann',
   atMs: 1_000,
 } as const
 
@@ -62,7 +63,7 @@ describe('the vault in SQLite', () => {
     )
     expect(bytes()).not.toContain(CANARY)
     expect(bytes()).toContain('cred_1')
-    await store.vault.rotate(2_000)
+    await store.vault.rotate('cli:ann', 2_000)
     expect(store.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
     await store.close()
     expect(bytes()).not.toContain(CANARY)
@@ -98,7 +99,7 @@ describe('the vault in SQLite', () => {
     const { open } = openFolder()
     const [server, cli] = [open(), open()]
     await server.vault.put(ENTRY)
-    await cli.vault.rotate(2_000)
+    await cli.vault.rotate('cli:ann', 2_000)
     expect(server.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
     await server.vault.put({ ...ENTRY, ref: 'cred_2', provider: 'OTHER' })
     expect(cli.vault.find({ ...ENTRY, provider: 'OTHER' })?.value?.reveal()).toBe(CANARY)
@@ -111,7 +112,7 @@ describe('the vault in SQLite', () => {
     const store = open()
     await store.vault.put(ENTRY)
     await store.vault.put({ ...ENTRY, tenant: 'other', ref: 'cred_2' })
-    await store.vault.rotate(2_000)
+    await store.vault.rotate('cli:ann', 2_000)
     const database = new DatabaseSync(path)
     expect(
       database
