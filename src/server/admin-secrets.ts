@@ -45,7 +45,7 @@ export function createSecretsRoutes(options: SecretsRoutesOptions): readonly Ser
   const set = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
     checkScope(principal)
     const wanted = readSecretToSet(body, tenantOf(principal))
-    const ref = await setCredential(store, wanted, principal.id, clock.nowMs())
+    const ref = await setCredential(store, wanted, { by: principal.id, atMs: clock.nowMs() })
     return jsonReply(200, { ref }, NO_STORE)
   }
 

@@ -8,8 +8,7 @@ import type { SecretToSet } from './read-secret.ts'
 export async function setCredential(
   store: Pick<Store, 'vault' | 'digest'>,
   wanted: SecretToSet,
-  by: string,
-  atMs: number,
+  set: { readonly by: string; readonly atMs: number },
 ): Promise<string> {
   const { tenant, principal, userId, name, kind, scopes, value } = wanted
   const ref = newCredentialRef()
@@ -19,8 +18,7 @@ export async function setCredential(
     value: kind === 'token' ? packToken({ accessToken: value, refreshToken: undefined }) : value,
     scopes,
     expiresAtMs: undefined,
-    by,
-    atMs,
+    ...set,
   })
   return ref
 }

@@ -75,7 +75,7 @@ async function setInStore(
   const wanted = checked(() => readSecretToSet(body, undefined))
   const { setCredential } = await import('#server/set-credential')
   return await withStore(args, context, (store) =>
-    setCredential(store, wanted, `cli:${context.userName}`, context.clock.nowMs()),
+    setCredential(store, wanted, { by: `cli:${context.userName}`, atMs: context.clock.nowMs() }),
   )
 }
 
