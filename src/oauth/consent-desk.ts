@@ -47,7 +47,7 @@ export class ConsentDesk {
     this.#options = options
   }
 
-  /** `GET /challenges/:id`: to the sign-in if there is one, else the page that says for whom this is (rule 25). */
+  /** `GET /challenges/:id`: to the sign-in if there is one, then the page that says for whom this is (rule 25). */
   async open(challenge: ChallengeRecord, request: HttpRequest): Promise<HttpReply> {
     const { broker, settings } = this.#options
     if (broker.signIn === undefined || settings.signIn === undefined) return await this.#showAsking(challenge)
@@ -61,9 +61,8 @@ export class ConsentDesk {
 
   /** `GET /challenges/:id/start`, which only a click on our own page reaches. */
   async start(request: HttpRequest): Promise<HttpReply> {
-    const { broker } = this.#options
     const challenge = await this.#pending(request.params.id ?? '')
-    if (challenge === undefined || broker.signIn !== undefined) return unknownReturnPage()
+    if (challenge === undefined) return unknownReturnPage()
     const site = request.headers['sec-fetch-site']
     const seen = this.#cookies().read(request.headers.cookie, seenName(challenge)) ?? ''
     const isFromPage =
@@ -89,6 +88,10 @@ export class ConsentDesk {
       : await this.#finishConsent(challenge, back)
   }
 
+  /**
+   * Providers often let people through without a word, and a link may come from anybody: so a person reads which caller
+   * would get the access, and clicks. The cookie is the proof of that, and of the sign-in before.
+   */
   async #showAsking(challenge: ChallengeRecord): Promise<HttpReply> {
     const cookie = this.#cookies().set(seenName(challenge), this.#seenMark(challenge), 'Strict')
     const startUrl = `${this.#options.publicUrl()}/challenges/${challenge.id}/start`
@@ -108,7 +111,7 @@ export class ConsentDesk {
     // Whoever only has the link can end nothing: the challenge stays open for its user.
     if (answer.kind !== 'tokens') return providerFailedPage('The sign-in', clear)
     if (isConsenter(store, signIn, { challenge, claims: answer.claims ?? {} }))
-      return await this.#departToProvider(challenge)
+      return await this.#showAsking(challenge)
     const { principal, provider } = challenge
     log.warn({ principal, provider }, 'a consent was opened by somebody it is not for')
     return wrongUserPage(`${this.#options.publicUrl()}/challenges/${challenge.id}?as=other`, clear)
@@ -257,7 +260,8 @@ export class ConsentDesk {
   }
 
   #seenMark({ id }: ChallengeRecord): string {
-    return this.#options.store.digest(`consent seen:${id}`)
+    const { store, broker } = this.#options
+    return store.digest(`consent ${broker.signIn === undefined ? 'seen' : 'signed in'}:${id}`)
   }
 }
 

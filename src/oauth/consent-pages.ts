@@ -4,7 +4,7 @@ import type { HttpReply } from '#protocols/http-exchange'
 
 type Headers = Readonly<Record<string, string>>
 
-/** Before an unbound consent: whoever reads it must see for whom the authorization would be (rule 25). */
+/** Before every consent: whoever reads it must see for whom the authorization would be (rule 25). */
 export function askingPage(
   challenge: ChallengeRecord,
   asked: { readonly scopes: readonly string[]; readonly startUrl: string },

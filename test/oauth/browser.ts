@@ -12,6 +12,8 @@ export interface Person {
   readonly login: string
   /** Presses "cancel" where consent is asked for. */
   readonly denies?: boolean
+  /** Whether it follows the one link of our own page. Default: it does. */
+  readonly clicks?: boolean
   /** Looks at an address before the browser goes there; `true` = stays where it is. */
   readonly stopsAt?: (url: string) => boolean
 }
@@ -59,7 +61,7 @@ export class Browser {
     const action = /<form[^>]*action="([^"]+)"/.exec(page.text)?.[1]
     if (action !== undefined) return await this.#submit(page, action, person)
     const link = /<a href="([^"]+\/start)"/.exec(page.text)?.[1]
-    return link === undefined
+    return link === undefined || person.clicks === false
       ? undefined
       : await this.get(link, { headers: { 'sec-fetch-site': 'same-origin' } })
   }

@@ -225,6 +225,21 @@ describe('consent with a sign-in', () => {
     expect((await stage.call({ userId: 'ann' })).value).toBe('mail')
   })
 
+  it('rule 25: after the sign-in a page names the caller, and nothing goes on without a click in that browser', async () => {
+    await using stage = await openStage({ signIn: true })
+    const { id, url } = await stage.challenge({ userId: 'ann' })
+    const browser = new Browser()
+    const start = `${stage.url}/challenges/${id}/start`
+    expect((await browser.get(start)).status).toBe(400)
+    const page = await browser.visit(url, { login: 'ann', clicks: false })
+    for (const text of ['key:agent', 'default', 'Mail.Read@1.0.0']) expect(page.text).toContain(text)
+    expect(page.headers.get('set-cookie')).toMatch(/; HttpOnly; SameSite=Strict$/)
+    expect(stage.provider.tokenRequests()).toBe(0)
+    expect((await new Browser().get(start)).status).toBe(400)
+    expect((await browser.get(start, { headers: { 'sec-fetch-site': 'cross-site' } })).status).toBe(400)
+    expect((await browser.get(start)).status).toBe(302)
+  })
+
   it('rule 25: a stolen ticket opens for nobody else', async () => {
     await using stage = await openStage({ signIn: true })
     const { url, checkUrl, id } = await stage.challenge({ userId: 'ann' })
