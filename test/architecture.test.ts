@@ -6,7 +6,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
   { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
   { zone: 'core', files: /^src\/core\//, may: [] },
-  { zone: 'http-exchange', files: /^src\/protocols\/http-exchange\.ts$/, may: ['core'] },
+  { zone: 'http-exchange', files: /^src\/protocols\/(http-exchange|html-page)\.ts$/, may: ['core'] },
   { zone: 'prepared', files: /^src\/protocols\/prepared-[^/]+\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',
@@ -20,13 +20,14 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   },
   {
     zone: 'sql',
-    files: /^src\/store\/(sql|keys)\/|^src\/store\/(challenge-key|settled-outcome)\.ts$/,
+    files: /^src\/store\/(sql|keys)\/|^src\/store\/(challenge-key|settled-outcome|vault-event)\.ts$/,
     may: ['core'],
   },
   { zone: 'store', files: /^src\/store\//, may: ['core', 'sql'] },
   { zone: 'egress', files: /^src\/egress\//, may: ['core'] },
   { zone: 'config', files: /^src\/config\//, may: ['core', 'egress'] },
   { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config'] },
+  { zone: 'oauth', files: /^src\/oauth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
   {
     zone: 'server',
@@ -40,6 +41,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       'store',
       'config',
       'auth',
+      'oauth',
       'client',
       'egress',
     ],
@@ -178,7 +180,7 @@ function reachesOut({ path, text }: SourceFile): boolean {
   if (path.startsWith('src/client/')) return false
   const code = text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*$/gm, '').replaceAll(HARMLESS_IMPORT, '')
   const usesGlobal =
-    /(?<![.\w$#'"`])(?<!typeof )fetch(?![\w'"`-]|\??:)|globalThis\.fetch|new (?:WebSocket|EventSource)\b/.test(
+    /(?<![.\w$#'"`-])(?<!typeof )fetch(?![\w'"`-]|\??:)|globalThis\.fetch|new (?:WebSocket|EventSource)\b/.test(
       code,
     )
   return usesGlobal || importsOf(code).some((specifier) => WAYS_OUT.test(specifier))

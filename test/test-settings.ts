@@ -21,6 +21,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
     dataFolder: mkdtempSync(join(tmpdir(), 'collet-test-')),
     masterKey: undefined,
     auth: { apiKeys: [], jwt: undefined },
+    oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
     journal: { retentionDays: 90 },
     egress: egressTo(),

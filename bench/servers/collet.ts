@@ -164,6 +164,7 @@ const settings: Settings = {
   dataFolder,
   masterKey: undefined,
   auth: authOf(values.auth),
+  oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },

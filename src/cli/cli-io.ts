@@ -15,7 +15,11 @@ export interface ServerProcess {
 
 /** Everything a command may touch outside itself, handed in so that tests can replace it. */
 export interface CliIo {
-  readonly stdin: AsyncIterable<string | Uint8Array> & { readonly isTTY?: boolean | undefined }
+  readonly stdin: AsyncIterable<string | Uint8Array> & {
+    readonly isTTY?: boolean | undefined
+    /** Of a terminal: what is typed comes key by key and is not shown. */
+    setRawMode?(on: boolean): unknown
+  }
   readonly stdout: TextStream
   readonly stderr: TextStream
   readonly environment: Environment

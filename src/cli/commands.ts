@@ -15,8 +15,12 @@ import { keysRotate } from '#cli/commands/keys-rotate'
 import { opentoolExport } from '#cli/commands/opentool-export'
 import { opentoolStart } from '#cli/commands/opentool-start'
 import { opentoolValidate } from '#cli/commands/opentool-validate'
+import { secretsList } from '#cli/commands/secrets-list'
+import { secretsRemove } from '#cli/commands/secrets-remove'
+import { secretsSet } from '#cli/commands/secrets-set'
 import { serve } from '#cli/commands/serve'
 import { tools } from '#cli/commands/tools'
+import { vaultRotate } from '#cli/commands/vault-rotate'
 import { version } from '#cli/commands/version'
 import type { Command } from './command.ts'
 
@@ -31,6 +35,10 @@ export const COMMANDS: readonly Command[] = [
   journal,
   journalVerify,
   journalHeads,
+  secretsSet,
+  secretsList,
+  secretsRemove,
+  vaultRotate,
   opentoolStart,
   opentoolValidate,
   opentoolExport,

@@ -15,6 +15,7 @@ const HOME_OF: ReadonlyMap<string, string> = new Map(
     ...['allow', 'maxResponseBytes', 'maxRedirects'].map((key) => `egress.${key}`),
     ...['stringIdsAreKeys', 'streaming'].map((key) => `opentool.${key}`),
     ...['perPrincipal', 'perTool', 'byPrincipal', 'byTool'].map((key) => `limits.${key}`),
+    ...['providers', 'signIn', 'allowUnboundConsent'].map((key) => `oauth.${key}`),
     'telemetry.otlpEndpoint',
   ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
 )

@@ -55,6 +55,40 @@ export interface JwtConfig {
   readonly maxLifetimeSeconds?: number
 }
 
+/** A client of one authorization server: where it is, who we are there. */
+interface OAuthClientConfig {
+  readonly clientId: string
+  /** Absent for public clients. */
+  readonly clientSecret?: string
+  /** How the secret is sent to the token endpoint. Default `basic`, or `none` without a secret. */
+  readonly clientAuth?: 'basic' | 'post' | 'none'
+}
+
+export interface OAuthProviderConfig extends OAuthClientConfig {
+  /** Endpoints are discovered there, unless they are given. */
+  readonly issuer?: string
+  readonly authorizationEndpoint?: string
+  readonly tokenEndpoint?: string
+  readonly revocationEndpoint?: string
+  /** All that may be asked for; a tool that needs another scope is refused at the start. Default: any. */
+  readonly scopes?: readonly string[]
+  /** Asked for every time, such as `offline_access`. */
+  readonly alwaysScopes?: readonly string[]
+  /** More parameters of the authorization request, such as `access_type: 'offline'`. */
+  readonly parameters?: { readonly [name: string]: string }
+}
+
+export interface SignInConfig extends OAuthClientConfig {
+  /** OpenID Connect issuer where users sign in. */
+  readonly issuer: string
+  /** Default `['openid']`. */
+  readonly scopes?: readonly string[]
+  /** The claim that is the user id of calls. Default `sub`. */
+  readonly userClaim?: string
+  /** Who may consent for a principal itself, by principal: user ids. */
+  readonly owners?: { readonly [principal: string]: readonly string[] }
+}
+
 /** Everything `collet.config.{ts,js,mjs,json}` may say. All keys are optional. */
 export interface ColletConfig {
   /**
@@ -93,6 +127,15 @@ export interface ColletConfig {
     readonly roles?: { readonly [role: string]: readonly string[] }
     /** Refuse callers without a credential, also before `collet keys create` made the first key. Default false. */
     readonly required?: boolean
+  }
+  /** Authorization servers whose tokens this server keeps for its callers. */
+  readonly oauth?: {
+    /** By the id that tools name in `requirements.authorization`. */
+    readonly providers?: { readonly [id: string]: OAuthProviderConfig }
+    /** How users prove who they are before they consent. Without it consent works on loopback only. */
+    readonly signIn?: SignInConfig
+    /** Let whoever has the link consent, without a sign-in and beyond loopback. Default false. */
+    readonly allowUnboundConsent?: boolean
   }
   readonly calls?: {
     /** How long results are kept. Default 24. */

@@ -7,6 +7,7 @@ import { parseAllowEntry } from '#egress/allow-entry'
 import { EGRESS_LIMITS } from '#egress/egress-policy'
 import { closed } from './closed-object.ts'
 import { BUDGETS, LIMITS } from './limits-schema.ts'
+import { OAUTH } from './oauth-schema.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 import { parseStoreUrl } from './store-url.ts'
 
@@ -190,6 +191,7 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
   store: STORE.default('sqlite:.collet/collet.db'),
   auth: AUTH.prefault({}),
+  oauth: OAUTH.prefault({}),
   calls: closed({
     retentionHours: WHOLE.min(1).default(24),
     defaultTimeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(60_000),

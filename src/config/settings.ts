@@ -67,6 +67,36 @@ export interface JwtSettings {
   readonly tenant: string
 }
 
+export interface OAuthClientSettings {
+  readonly clientId: string
+  readonly clientSecret: Secret | undefined
+  readonly clientAuth: 'basic' | 'post' | 'none'
+  readonly issuer: string | undefined
+  readonly authorizationEndpoint: string | undefined
+  readonly tokenEndpoint: string | undefined
+  readonly revocationEndpoint: string | undefined
+}
+
+export interface OAuthProviderSettings extends OAuthClientSettings {
+  /** All that may be asked for; `undefined` = any. */
+  readonly scopes: readonly string[] | undefined
+  readonly alwaysScopes: readonly string[]
+  readonly parameters: Readonly<Record<string, string>>
+}
+
+export interface SignInSettings extends OAuthClientSettings {
+  readonly scopes: readonly string[]
+  readonly userClaim: string
+  /** User ids that may consent for a principal itself. */
+  readonly owners: Readonly<Record<string, readonly string[]>>
+}
+
+export interface OAuthSettings {
+  readonly providers: Readonly<Record<string, OAuthProviderSettings>>
+  readonly signIn: SignInSettings | undefined
+  readonly allowUnboundConsent: boolean
+}
+
 /** Everything the server needs, checked and with every default filled in. Nothing below this reads a file or the environment. */
 export interface Settings {
   readonly tools: readonly Tool[]
@@ -102,6 +132,7 @@ export interface Settings {
     /** Nobody without a credential, also before there is any. */
     readonly required?: boolean
   }
+  readonly oauth: OAuthSettings
   readonly calls: {
     readonly retentionHours: number
     readonly defaultTimeoutMs: number

@@ -8,6 +8,7 @@ import { decodeMasterKey, type Environment } from './environment.ts'
 import { checkLimits, toLimitSettings } from './limit-settings.ts'
 import type { LoadedConfig } from './load-config.ts'
 import { locateStore, type StoreLocation } from './locate-store.ts'
+import { toOAuthSettings } from './oauth-settings.ts'
 import type { Settings } from './settings.ts'
 
 /** What the command line may overrule. */
@@ -53,6 +54,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       roles: new Map(Object.entries(config.auth.roles)),
       required: config.auth.required,
     },
+    oauth: toOAuthSettings(config.oauth, tools, loaded.file),
     calls: config.calls,
     journal: config.journal,
     egress: config.egress,

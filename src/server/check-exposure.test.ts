@@ -41,6 +41,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
     dataFolder,
     masterKey: undefined,
     auth,
+    oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
     calls: { retentionHours: 24, defaultTimeoutMs: 1_000, maxResultBytes: 1_000 },
     journal: { retentionDays: 90 },
     egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },

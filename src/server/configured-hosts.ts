@@ -1,11 +1,18 @@
 import type { Settings } from '#config/settings'
 
 /** Hosts that the configuration names, as entries of an egress allow-list. */
-export function configuredHosts({ auth }: Settings): readonly string[] {
-  const urls = (auth.issuers ?? []).flatMap(({ issuer, jwksUri }) =>
-    jwksUri === undefined ? [issuer] : [issuer, jwksUri],
-  )
-  return [...new Set(urls.flatMap(hostOf))]
+export function configuredHosts({ auth, oauth }: Pick<Settings, 'auth' | 'oauth'>): readonly string[] {
+  const { providers, signIn } = oauth
+  const clients = [...Object.values(providers), ...(signIn === undefined ? [] : [signIn])]
+  const urls = [
+    ...(auth.issuers ?? []).flatMap(({ issuer, jwksUri }) => [issuer, jwksUri]),
+    ...clients.flatMap(({ issuer, tokenEndpoint, revocationEndpoint }) => [
+      issuer,
+      tokenEndpoint,
+      revocationEndpoint,
+    ]),
+  ]
+  return [...new Set(urls.flatMap((url) => (url === undefined ? [] : hostOf(url))))]
 }
 
 function hostOf(text: string): readonly string[] {

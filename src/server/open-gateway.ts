@@ -9,7 +9,9 @@ import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { OAuthBroker } from '#oauth/oauth-broker'
 import { configuredHosts } from './configured-hosts.ts'
+import { createBroker } from './create-broker.ts'
 import { type LoadWatch, startLoadWatch } from './load-watch.ts'
 import { openStore } from './open-store.ts'
 
@@ -33,6 +35,7 @@ export interface OpenGateway {
   readonly desk: CallDesk
   /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
+  readonly broker: OAuthBroker
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
   close(graceMs: number): Promise<void>
 }
@@ -57,6 +60,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     onCommit: options.onCommit,
   })
   const load = startLoadWatch(clock)
+  const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
   const desk = openCallDesk({
     registry: new Registry(settings.tools, settings.toolkits),
     store,
@@ -64,6 +68,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     log,
     fetch: guardedFetch,
     hooks: settings.hooks,
+    broker,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
@@ -88,6 +93,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
   return {
     desk,
     fetch: configuredFetch,
+    broker,
     async close(graceMs) {
       load.stop()
       retention.stop()

@@ -3,12 +3,16 @@ const DEEPEST = 6
 
 /** Field names, lower case without `-` and `_`, that carry credentials or the content of calls. */
 const SENSITIVE: ReadonlySet<string> = new Set([
+  'accesstoken',
   'apikey',
   'authorization',
   'body',
+  'clientsecret',
+  'codeverifier',
   'colletauthorization',
   'colletsecret',
   'cookie',
+  'idtoken',
   'input',
   'inputs',
   'inputjson',
@@ -18,6 +22,7 @@ const SENSITIVE: ReadonlySet<string> = new Set([
   'oxpapikey',
   'password',
   'proxyauthorization',
+  'refreshtoken',
   'secret',
   'secrets',
   'setcookie',

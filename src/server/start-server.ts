@@ -5,15 +5,19 @@ import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
+import { ConsentDesk } from '#oauth/consent-desk'
+import { consentRoutes } from '#oauth/consent-routes'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAuditRoutes } from './admin-audit.ts'
 import { createKeyRoutes } from './admin-keys.ts'
 import { createAdminRoutes } from './admin-routes.ts'
+import { createSecretsRoutes } from './admin-secrets.ts'
 import { auditHidden, auditRead } from './audit-hidden.ts'
 import { checkExposure } from './check-exposure.ts'
 import { checkPrincipals } from './check-principals.ts'
+import { findConsentWarnings } from './create-broker.ts'
 import { createDenialLog } from './denial-log.ts'
 import { createHttpApp } from './http-app.ts'
 import { KeyDesk } from './key-desk.ts'
@@ -83,7 +87,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       onLimitRefused: metrics.limitRefused,
     },
   )
-  const { desk } = gateway
+  const { desk, broker } = gateway
   const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
   const close = async (): Promise<void> => {
     await desk.drain(graceMs)
@@ -97,7 +101,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await authenticator.refresh()
     // Asked again, because keys of the store close the server as well as configured ones.
     const auth = { ...settings.auth, required: authenticator.isConfigured }
-    const warnings = checkExposure({ ...settings, auth }, allowAnonymous)
+    const warnings = [
+      ...checkExposure({ ...settings, auth }, allowAnonymous),
+      ...findConsentWarnings(settings),
+    ]
     await checkPrincipals(settings.auth, store.keys)
     const denials = createDenialLog({ store, clock, log })
     closing.push(denials.close)
@@ -118,9 +125,22 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const isClosed = authenticator.isConfigured
+    const consents = new ConsentDesk({
+      store: desk.store,
+      broker,
+      settings: settings.oauth,
+      clock,
+      log,
+      publicUrl: () => settings.server.publicUrl ?? url,
+    })
     const app = createHttpApp({
       routes: [
-        ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
+        ...otcRoutes(observed, {
+          serverVersion: VERSION,
+          ...otcOptions(settings),
+          askForConsent: (challenge, request) => consents.open(challenge, request),
+        }),
+        ...consentRoutes(consents),
         ...openwopRoutes(observed, {
           serverVersion: VERSION,
           capabilities: openwopCapabilities(settings),
@@ -134,6 +154,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         }),
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
         ...createKeyRoutes(keyDesk, access),
+        ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
         ...createAuditRoutes(store.audit, access),
         ...(metadata?.routes ?? []),
         createMetricsRoute({

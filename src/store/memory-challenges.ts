@@ -33,12 +33,12 @@ export class MemoryChallenges {
     return found === undefined ? undefined : { ...found }
   }
 
-  complete(need: ChallengeNeed, atMs: number): void {
+  end(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): void {
     const found = this.#byId.get(this.#openByNeed.get(challengeKey(need)) ?? '')
     if (found?.status !== 'pending') return
-    found.status = 'completed'
+    found.status = as
     const { id, tenant, principal, provider } = found
-    this.#append({ type: 'challenge.completed', at: atMs, challenge: id, tenant, principal, provider })
+    this.#append({ type: `challenge.${as}`, at: atMs, challenge: id, tenant, principal, provider })
   }
 
   forget(beforeMs: number): void {

@@ -38,16 +38,17 @@ import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
 import { MemoryAudit } from './memory-audit.ts'
 import { MemoryBudgets } from './memory-budgets.ts'
-import { BYTES_PER_CALL, bytesOf, isForgettable, outcomeBytes, type Row } from './memory-call-row.ts'
+import { isForgettable, type Row } from './memory-call-row.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
+import { MemoryConsents } from './memory-consents.ts'
 import { MemoryKeys } from './memory-keys.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
+import { BYTES_PER_CALL, BYTES_PER_SESSION, bytesOf, outcomeBytes } from './memory-size.ts'
+import { MemoryVault } from './memory-vault.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
-/** The same of a session with its two events. */
-const BYTES_PER_SESSION = 2_048
 const PURGE_STEP = 1_000
 
 /**
@@ -60,6 +61,8 @@ export class MemoryStore implements Store {
   readonly audit = new MemoryAudit((event) => this.#append(event))
   readonly budgets = new MemoryBudgets()
   readonly #salt = randomBytes(32).toString('base64url')
+  readonly vault = new MemoryVault((event) => this.#append(event))
+  readonly consents = new MemoryConsents()
   readonly #rows = new Map<string, Row>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
@@ -264,8 +267,8 @@ export class MemoryStore implements Store {
     return this.#challenges.find(id)
   }
 
-  completeChallenge(need: ChallengeNeed, atMs: number): void {
-    this.#challenges.complete(need, atMs)
+  endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): void {
+    this.#challenges.end(need, as, atMs)
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
@@ -314,6 +317,7 @@ export class MemoryStore implements Store {
     this.#challenges.forget(nowMs - policy.resultsMs)
     this.audit.forget(nowMs - policy.journalMs)
     this.budgets.forget(nowMs)
+    this.consents.purge(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)

@@ -7,6 +7,7 @@ import { LIMIT_STORE_CONTRACT } from './limit-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
+import { VAULT_STORE_CONTRACT } from './vault-store-contract.ts'
 
 async function eventTypes(store: Store): Promise<string[]> {
   const groups = await store.readJournal([], 1_000)
@@ -298,7 +299,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       )
       const later = { ...CHALLENGE, id: 'challenge-4', atMs: 62_000, expiresAtMs: 122_000 }
       assert.equal((await store.openChallenge(later)).id, 'challenge-4')
-      await store.completeChallenge(CHALLENGE, 63_000)
+      await store.endChallenge(CHALLENGE, 'completed', 63_000)
       assert.equal((await store.findChallenge('challenge-4'))?.status, 'completed')
       assert.equal((await store.openChallenge({ ...later, id: 'challenge-5' })).id, 'challenge-5')
       assert.equal(await store.findChallenge('nobody'), undefined)
@@ -323,4 +324,5 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...SESSION_STORE_CONTRACT,
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,
+  ...VAULT_STORE_CONTRACT,
 ]

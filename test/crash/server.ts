@@ -38,6 +38,7 @@ const settings: Settings = {
     apiKeys: [{ id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] }],
     jwt: undefined,
   },
+  oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
   journal: { retentionDays: 90 },
   egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },

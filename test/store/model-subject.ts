@@ -174,7 +174,7 @@ export class Subject {
         return await store.openChallenge(challengeOf(id, taken, atMs))
       }
       case 'completeChallenge':
-        return await store.completeChallenge(challengeOf('', { ...taken, lifetimeMs: 0 }, atMs), atMs)
+        return await store.endChallenge(challengeOf('', { ...taken, lifetimeMs: 0 }, atMs), 'completed', atMs)
       case 'list': {
         const { state, tenant, limit } = taken
         return await store.list({

@@ -1,3 +1,4 @@
+import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
 import type { BudgetRule } from '#core/limits/budget-rule'
 import { Budgets } from '#core/limits/budgets'
@@ -6,6 +7,7 @@ import type { LimitName } from '#core/limits/limit-refusal'
 import { type LimitSettings, NO_LIMITS } from '#core/limits/limit-settings'
 import { RefusalTeller } from '#core/limits/refusal-teller'
 import type { Store } from '#core/ports/store'
+import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
 import { Sessions } from '#core/sessions/sessions'
@@ -35,8 +37,11 @@ type Made =
   | 'limits'
   | 'budgets'
   | 'refusals'
+  | 'broker'
+  | 'refresher'
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
+  readonly broker?: TokenBroker
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
@@ -76,6 +81,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const refusals = new RefusalTeller({ store, clock, log, feed })
   const { newSessionId, hooks } = options
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
+  const { broker = NO_BROKER } = options
+  const refresher = new TokenRefresher({ store, clock, log, broker })
   const services: CallServices = {
     ...options,
     ...{
@@ -88,6 +95,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       limits,
       budgets,
       refusals,
+      broker,
+      refresher,
     },
   }
   const timers = new Set<NodeJS.Timeout>()

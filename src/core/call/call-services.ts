@@ -1,3 +1,4 @@
+import type { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Budgets } from '#core/limits/budgets'
 import type { CallLimits } from '#core/limits/call-limits'
 import type { RefusalTeller } from '#core/limits/refusal-teller'
@@ -5,6 +6,7 @@ import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
+import type { TokenBroker } from '#core/ports/token-broker'
 import type { Registry } from '#core/registry'
 import type { RunFeed } from '#core/runs/run-feed'
 import type { Sessions } from '#core/sessions/sessions'
@@ -21,6 +23,9 @@ export interface CallServices {
   readonly log: Logger
   readonly fetch: typeof fetch
   readonly hooks: Hooks
+  /** Who renews the tokens of the vault, and can ask people for more. */
+  readonly broker: TokenBroker
+  readonly refresher: TokenRefresher
   /** UUID v4 (T-24). */
   newCallId(): string
   /** Unguessable, URL-safe. */

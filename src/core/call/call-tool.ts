@@ -90,9 +90,9 @@ async function startCall(
     services.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(call, tool)
     const input = await validateInput(tool, adapted.input)
-    await checkRequirements(services, tool, adapted)
+    const equipped = await checkRequirements(services, tool, adapted)
     checkApproval(tool)
-    return await runWithinBudget(services, { call: adapted, tool, place, input, seen })
+    return await runWithinBudget(services, { call: equipped, tool, place, input, seen })
   } catch (error) {
     if (seen === undefined && isFirst) await services.refusals.tell({ call, tool, place }, error)
     throw error

@@ -1,68 +1,125 @@
+import { type CredentialProblem, findSecret, findToken } from '#core/credentials/find-credential'
+import { userDigest, type VaultOwner, vaultOwner } from '#core/credentials/vault-owner'
 import { type Challenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
 import type { ChallengeNeed } from '#core/ports/store'
+import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
 import { checkUser } from './check-user.ts'
+import { HeldCredentials } from './held-credentials.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
 
-/** OTC-73, OTC-74, OTC-79. A missing requirement stores a challenge, not a call (rule 20). */
+/** A call and the tool it is for. */
+interface Wanted {
+  readonly tool: Tool
+  readonly call: IdentifiedCall
+  /** Whose part of the vault it may use. */
+  readonly owner: VaultOwner | undefined
+}
+
+interface Unmet {
+  readonly need: AuthorizationRequirement
+  readonly problem: CredentialProblem
+}
+
+/**
+ * OTC-73, OTC-74, OTC-79. What the caller sends wins and is never stored; else the vault is asked; else a challenge is
+ * stored, and not a call (rule 20). Gives the call with every credential its tool has declared.
+ */
 export async function checkRequirements(
   services: CallServices,
   tool: Tool,
   call: IdentifiedCall,
-): Promise<void> {
+): Promise<IdentifiedCall> {
   const { requirements } = tool
   const { request } = call
   await checkUser(services.hooks, call.principal, request.userId)
-  if (requirements === undefined) return
-  const needed = requirements.authorization ?? []
-  const unauthorized: AuthorizationRequirement[] = []
-  for (const need of needed) if (!(await hasToken(services, need, { tool, call }))) unauthorized.push(need)
-  const secrets = (requirements.secrets ?? []).filter(({ id }) => !isGiven(request.secrets.get(id)?.reveal()))
-  const userId = requirements.userId === true && !isGiven(request.userId)
-  for (const need of needed) {
-    if (!unauthorized.includes(need)) await completeChallenges(services, need, call)
+  if (requirements === undefined) return call
+  const owner = vaultOwner(services.store, call.principal, request.userId)
+  const wanted: Wanted = { tool, call, owner }
+  const held = new HeldCredentials(request)
+  const unauthorized: Unmet[] = []
+  for (const need of requirements.authorization ?? []) {
+    const problem = await holdToken(services, need, wanted, held)
+    if (problem === undefined) await completeChallenges(services, need, call)
+    else unauthorized.push({ need, problem })
   }
-  if (unauthorized.length === 0 && secrets.length === 0 && !userId) return
+  const secrets: string[] = []
+  for (const { id } of requirements.secrets ?? []) {
+    if (!(await holdSecret(services, id, wanted, held))) secrets.push(id)
+  }
+  const userId = requirements.userId === true && !isGiven(request.userId)
+  if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.equip(call)
   const authorization: Challenge[] = []
-  for (const need of unauthorized) authorization.push(await openChallenge(services, need, { tool, call }))
+  for (const { need } of unauthorized) authorization.push(await openChallenge(services, need, wanted))
   throw requirementMissing(tool, unauthorized, {
     ...(authorization.length === 0 ? {} : { authorization }),
-    ...(secrets.length === 0 ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
+    ...(secrets.length === 0 ? {} : { secrets: secrets.map((id) => ({ id })) }),
     ...(userId ? { userId: true } : {}),
   })
 }
 
-/** T-17: present, not empty, and not known to be bad. */
-async function hasToken(
+/** Why there is no token, or nothing: then it is held. A token that was sent and is no good is not replaced by another. */
+async function holdToken(
   services: CallServices,
   need: AuthorizationRequirement,
-  wanted: { readonly tool: Tool; readonly call: IdentifiedCall },
+  wanted: Wanted,
+  held: HeldCredentials,
+): Promise<CredentialProblem | undefined> {
+  const sent = wanted.call.request.tokens.get(need.id)
+  if (sent !== undefined && isGiven(sent.reveal())) {
+    return (await isUsable(services, need, wanted, sent)) ? undefined : 'credential_required'
+  }
+  const found = await findToken(services, wanted.owner, { provider: need.id, scopes: scopesOf(need) })
+  if (!found.ok) return found.problem
+  if (!(await isUsable(services, need, wanted, found.value))) return 'credential_required'
+  held.tokens.set(need.id, found)
+  return undefined
+}
+
+async function holdSecret(
+  services: CallServices,
+  id: string,
+  { call, owner }: Wanted,
+  held: HeldCredentials,
 ): Promise<boolean> {
-  const { principal, request } = wanted.call
-  const token = request.tokens.get(need.id)
-  if (token === undefined || !isGiven(token.reveal())) return false
-  const { verifyToken } = services.hooks
-  if (verifyToken === undefined) return true
+  if (isGiven(call.request.secrets.get(id)?.reveal())) return true
+  const found = await findSecret(services, owner, id)
+  if (found.ok) held.secrets.set(id, found)
+  return found.ok
+}
+
+/** T-17: not known to be bad. */
+async function isUsable(
+  { hooks }: CallServices,
+  need: AuthorizationRequirement,
+  { tool, call }: Wanted,
+  token: Secret,
+): Promise<boolean> {
+  if (hooks.verifyToken === undefined) return true
+  const { principal, request } = call
   const { userId } = request
-  return await verifyToken({ provider: need.id, token, tool: wanted.tool.id, principal, userId })
+  return await hooks.verifyToken({ provider: need.id, token, tool: tool.id, principal, userId })
 }
 
 function isGiven(text: string | undefined): boolean {
   return text !== undefined && text !== ''
 }
 
+function scopesOf(need: AuthorizationRequirement): readonly string[] {
+  return need.oauth2?.scopes ?? []
+}
+
 /** One authorization of one caller; a user id is kept as a digest only. */
 function needOf(services: CallServices, need: AuthorizationRequirement, call: IdentifiedCall): ChallengeNeed {
-  const { userId } = call.request
   return {
     tenant: call.tenant,
     principal: call.principal.id,
-    user: userId === undefined ? '' : services.store.digest(`user:${userId}`),
+    user: userDigest(services.store, call.request.userId),
     provider: need.id,
-    scopes: [...(need.oauth2?.scopes ?? [])].sort(),
+    scopes: [...scopesOf(need)].sort(),
   }
 }
 
@@ -74,22 +131,24 @@ async function completeChallenges(
 ): Promise<void> {
   const met = needOf(services, need, call)
   const atMs = services.clock.nowMs()
-  await services.store.completeChallenge(met, atMs)
-  if (met.user !== '') await services.store.completeChallenge({ ...met, user: '' }, atMs)
+  await services.store.endChallenge(met, 'completed', atMs)
+  if (met.user !== '') await services.store.endChallenge({ ...met, user: '' }, 'completed', atMs)
 }
 
 async function openChallenge(
   services: CallServices,
   need: AuthorizationRequirement,
-  wanted: { readonly tool: Tool; readonly call: IdentifiedCall },
+  wanted: Wanted,
 ): Promise<Challenge> {
   const atMs = services.clock.nowMs()
+  const canAsk = wanted.owner !== undefined && services.broker.canAsk(need.id, scopesOf(need))
   const { id } = await services.store.openChallenge({
     id: services.newChallengeId(),
     ...needOf(services, need, wanted.call),
     tool: wanted.tool.id,
     atMs,
     expiresAtMs: atMs + CHALLENGE_LIFETIME_MS,
+    ...(canAsk ? { consent: true } : {}),
   })
   const url = `${services.publicUrl()}/challenges/${id}`
   return { id, url, checkUrl: `${url}/status` }
@@ -97,20 +156,20 @@ async function openChallenge(
 
 function requirementMissing(
   tool: Tool,
-  unauthorized: readonly AuthorizationRequirement[],
+  unauthorized: readonly Unmet[],
   missing: MissingRequirements,
 ): ToolError {
   const wants = [
     ...(unauthorized.length === 0
       ? []
-      : [`authorization from ${unauthorized.map(({ id }) => id).join(', ')}`]),
+      : [`authorization from ${unauthorized.map(({ need }) => need.id).join(', ')}`]),
     ...(missing.secrets === undefined
       ? []
       : [`the secret ${missing.secrets.map(({ id }) => id).join(', ')}`]),
     ...(missing.userId === true ? ['a user id'] : []),
   ]
   const providers = unauthorized.map(
-    ({ id, oauth2 }) => `${id} (scopes: ${(oauth2?.scopes ?? []).join(' ') || 'none'})`,
+    ({ need, problem }) => `${need.id} (scopes: ${scopesOf(need).join(' ') || 'none'}; ${problem})`,
   )
   return fault('requirement_missing', `${tool.name} needs ${wants.join(' and ')}. Nothing was run.`, {
     missing,

@@ -16,6 +16,8 @@ export interface IdentifiedCall extends CallAddress {
   readonly input: JsonValue
   readonly inputJson: string
   readonly request: CallRequest
+  /** Vault references of the credentials it was equipped with, by `authorization:<id>` and `secrets:<id>`; absent = none. */
+  readonly vaultRefs?: ReadonlyMap<string, string>
 }
 
 /** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */

@@ -4,8 +4,9 @@ import type { CallRequest } from './call-request.ts'
 /** Shorter values would cut ordinary words apart, and are no secrets. */
 const SHORTEST_SECRET = 4
 const REDACTED = '[redacted]'
+const DEEPEST = 8
 
-/** A tool's own error text without the credentials of its call (T-20). */
+/** A tool's own error text without the credentials of its call (T-20), whether they were sent or lent by the vault. */
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
   const clean = cleanerOf(request)
   if (clean === undefined) return error
@@ -20,28 +21,91 @@ export function redactSecrets(error: CallError, request: CallRequest): CallError
 }
 
 export function redactText(text: string, request: CallRequest): string {
-  if (request.tokens.size === 0 && request.secrets.size === 0) return text
   return cleanerOf(request)?.(text) ?? text
 }
 
 /** Any thrown value as an error for the log, without the credentials of its call. */
 export function redactThrown(thrown: unknown, request: CallRequest): unknown {
   const clean = cleanerOf(request)
-  if (clean === undefined || !(thrown instanceof Error))
-    return clean === undefined ? thrown : clean(String(thrown))
-  const { name, message, stack, cause } = thrown
-  const copy = new Error(
-    clean(message),
-    cause === undefined ? undefined : { cause: redactThrown(cause, request) },
-  )
-  return Object.assign(copy, { name, stack: clean(stack ?? '') })
+  return clean === undefined ? thrown : cleanValue(thrown, clean, 0)
 }
 
-/** Cuts the call's credentials out of a text; `undefined` when it has none. */
-function cleanerOf(request: CallRequest): ((text: string) => string) | undefined {
+/** What a tool writes to the log, the same way. */
+export function redactLogged(fields: object, request: CallRequest): object {
+  const clean = cleanerOf(request)
+  if (clean === undefined) return fields
+  const cleaned = cleanValue(fields, clean, 0)
+  return typeof cleaned === 'object' && cleaned !== null ? cleaned : {}
+}
+
+type Clean = (text: string) => string
+
+function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null)
+    return typeof value === 'symbol' ? clean(String(value)) : value
+  if (depth >= DEEPEST) return '[deep]'
+  if (value instanceof Error) return cleanError(value, clean, depth)
+  if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean, depth + 1))
+  // Class instances render themselves in ways nobody here knows: what they would say is cleaned as text.
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return clean(rendered(value))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [clean(name), cleanValue(member, clean, depth + 1)]),
+  )
+}
+
+function cleanError(thrown: Error, clean: Clean, depth: number): Error {
+  const { name, message, stack, cause, ...own } = thrown
+  const copy = new Error(
+    clean(message),
+    cause === undefined ? undefined : { cause: cleanValue(cause, clean, depth + 1) },
+  )
+  const members = cleanValue(own, clean, depth + 1)
+  return Object.assign(copy, members, { name: clean(thrown.name), stack: clean(thrown.stack ?? '') })
+}
+
+function rendered(value: object): string {
+  try {
+    return JSON.stringify(value) ?? String(value)
+  } catch {
+    return '[unprintable]'
+  }
+}
+
+/** One per request: an input may have many texts. */
+const cleaners = new WeakMap<CallRequest, { readonly clean: Clean | undefined }>()
+
+function cleanerOf(request: CallRequest): Clean | undefined {
+  if (request.tokens.size === 0 && request.secrets.size === 0) return undefined
+  const known = cleaners.get(request) ?? { clean: makeCleaner(request) }
+  cleaners.set(request, known)
+  return known.clean
+}
+
+/** Cuts the call's credentials out of a text, as they are and as they travel; `undefined` when it has none. */
+function makeCleaner(request: CallRequest): Clean | undefined {
   const values = [...request.tokens.values(), ...request.secrets.values()]
     .map((secret) => secret.reveal())
     .filter((value) => value.length >= SHORTEST_SECRET)
+    .flatMap(spellingsOf)
+    .sort((left, right) => right.length - left.length)
   if (values.length === 0) return undefined
   return (text) => values.reduce((rest, value) => rest.replaceAll(value, REDACTED), text)
+}
+
+/** Plain, inside JSON, in a query, and in base64 on its own. */
+function spellingsOf(value: string): readonly string[] {
+  const bytes = new TextEncoder().encode(value)
+  const base64 = btoa(String.fromCharCode(...bytes.subarray(0, 4_096))).replace(/=+$/, '')
+  const url = base64.replaceAll('+', '-').replaceAll('/', '_')
+  return [
+    ...new Set([
+      value,
+      JSON.stringify(value).slice(1, -1),
+      encodeURIComponent(value.toWellFormed()),
+      base64,
+      url,
+    ]),
+  ]
 }

@@ -18,7 +18,7 @@ export function refusalOutcome(services: CallServices, error: unknown): Failure 
 const UNREADABLE: CallError = {
   code: 'internal',
   message:
-    'The record of this call exists but cannot be read, so nothing was run. An operator has to look at it.',
+    'Something this call needs is stored but cannot be read, so nothing was run. An operator has to look at it.',
   canRetry: false,
 }
 

@@ -5,6 +5,7 @@ import type { Secret } from '#core/secret'
 import type { SessionContext } from '#core/sessions/session-context'
 import { hasEffects, type StatefulContext, type Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
+import { cleanLogger } from './clean-logger.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
 
 /** What one run of a tool gets. The abort controller is made only for tools that look at the signal. */
@@ -42,7 +43,8 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   }
 
   get log(): Logger {
-    return boundLogger(this.#services.log, { tool: this.#running.tool.id, record: this.#running.call.record })
+    const { tool, call } = this.#running
+    return cleanLogger(boundLogger(this.#services.log, { tool: tool.id, record: call.record }), call.request)
   }
 
   get signal(): AbortSignal {

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '#core/errors'
+import type { CredentialKind } from '#core/ports/vault-store'
 import type { SessionOutcome } from '#core/runs/run-event'
 import type { SafetyTier } from '#core/tool'
 
@@ -51,12 +52,36 @@ export interface CallRefused extends CallEventBase {
 }
 
 export interface ChallengeChanged {
-  readonly type: 'challenge.opened' | 'challenge.completed'
+  readonly type: 'challenge.opened' | 'challenge.completed' | 'challenge.failed'
   readonly at: number
   readonly challenge: string
   readonly tenant: string
   readonly principal: string
   readonly provider: string
+}
+
+/** `vault.renewed`: by a refresh. `vault.spent`: the provider refused one, so consent is asked for again (OWP-78). */
+export interface VaultChanged {
+  readonly type: 'vault.set' | 'vault.renewed' | 'vault.spent' | 'vault.removed'
+  readonly at: number
+  /** The reference alone (OWP-79). */
+  readonly ref: string
+  readonly tenant: string
+  readonly principal: string
+  readonly provider: string
+  readonly kind: CredentialKind
+  /** Who set or removed it; refreshes are the server's own. */
+  readonly by?: string
+  /** Of a token that was set or renewed. */
+  readonly scopes?: readonly string[]
+}
+
+export interface VaultRotated {
+  readonly type: 'vault.rotated'
+  readonly at: number
+  readonly by: string
+  readonly tenants: number
+  readonly entries: number
 }
 
 export interface SessionChanged {
@@ -141,6 +166,8 @@ export type JournalEvent =
   | CallCancelRequested
   | CallRefused
   | ChallengeChanged
+  | VaultChanged
+  | VaultRotated
   | SessionChanged
   | KeyChanged
   | PrincipalEnded

@@ -4,10 +4,12 @@ import type { CallLabel } from '#core/runs/run-event'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { AuditStore } from './audit-store.ts'
 import type { BudgetStore } from './budget-store.ts'
+import type { ConsentStore } from './consent-store.ts'
 import type { KeyStore } from './key-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
+import type { VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from './maybe-promise.ts'
 
@@ -145,6 +147,8 @@ export interface NewChallenge extends ChallengeNeed {
   readonly tool: string
   readonly atMs: number
   readonly expiresAtMs: number
+  /** Its page can ask a person at the provider; the token then lies in the vault. */
+  readonly consent?: true
 }
 
 export type ChallengeStatus = 'pending' | 'completed' | 'failed'
@@ -183,6 +187,8 @@ export interface Store extends RunStore, SessionStore {
   readonly budgets: BudgetStore
   /** Changes that wait for their commit. */
   readonly pendingWrites: number
+  readonly vault: VaultStore
+  readonly consents: ConsentStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 
@@ -216,8 +222,8 @@ export interface Store extends RunStore, SessionStore {
   /** Gives the open challenge of the same need, or stores this one. */
   openChallenge(challenge: NewChallenge): MaybePromise<ChallengeRecord>
   findChallenge(id: string): MaybePromise<ChallengeRecord | undefined>
-  /** Marks the open challenge of this need, if there is one: its token has arrived (OTC-78). */
-  completeChallenge(need: ChallengeNeed, atMs: number): MaybePromise<void>
+  /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
+  endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): MaybePromise<void>
 
   /** Operators' views; not for protocols. Newest first. */
   list(filter: CallFilter): MaybePromise<readonly CallRecord[]>

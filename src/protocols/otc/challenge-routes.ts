@@ -1,8 +1,9 @@
 import { fault } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import type { ChallengeRecord } from '#core/ports/store'
+import { PAGE_HEADERS } from '#protocols/html-page'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
-import { challengePage, PAGE_HEADERS, unknownChallengePage } from './challenge-page.ts'
+import { challengePage, unknownChallengePage } from './challenge-page.ts'
 import { unreadForm } from './codec-answer-form.ts'
 import { openGet } from './open-get.ts'
 import type { OtcSettings } from './options.ts'
@@ -12,11 +13,13 @@ import { OXP_VERSION_HEADER, PROTOCOL_VERSION, type WireChallengeStatus } from '
 /** `url` and `check_url` of a challenge. Open: whoever knows the unguessable id may ask how it stands. */
 export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   return [
-    openGet('/challenges/:id', settings, async ({ params }) => {
-      const challenge = await gateway.findChallenge(params.id ?? '')
-      return challenge === undefined
-        ? htmlReply(404, unknownChallengePage())
-        : htmlReply(200, challengePage(challenge, statusOf(challenge, settings)))
+    openGet('/challenges/:id', settings, async (request) => {
+      const challenge = await gateway.findChallenge(request.params.id ?? '')
+      if (challenge === undefined) return htmlReply(404, unknownChallengePage())
+      const status = statusOf(challenge, settings)
+      if (settings.askForConsent !== undefined && challenge.consent === true && status === 'pending')
+        return await settings.askForConsent(challenge, request)
+      return htmlReply(200, challengePage(challenge, status))
     }),
     openGet('/challenges/:id/status', settings, async ({ params, headers }) => {
       const challenge = await gateway.findChallenge(params.id ?? '')

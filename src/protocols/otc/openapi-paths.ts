@@ -178,6 +178,8 @@ export const OPENAPI_PATHS = {
       security: OPEN,
       responses: {
         200: { description: 'What a person reads.', content: { 'text/html': { schema: text } } },
+        302: { description: 'To the sign-in, or to the provider.' },
+        502: { description: 'No usable answer from there.', content: { 'text/html': { schema: text } } },
         404: { description: 'No such challenge.', content: { 'text/html': { schema: text } } },
       },
     },

@@ -1,4 +1,6 @@
 import { type Clock, SYSTEM_CLOCK } from '#core/ports/clock'
+import type { ChallengeRecord } from '#core/ports/store'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 
 /** What an operator may choose about this protocol. */
 export interface OtcOptions {
@@ -11,7 +13,12 @@ export interface OtcOptions {
   /** Leaves one of the two list keys out of answers that would carry both (T-31). */
   readonly omitListKey?: 'tools' | 'items'
   readonly clock?: Clock
+  /** Sends the person behind a challenge's `url` to where it can be met. */
+  readonly askForConsent?: AskForConsent
 }
+
+/** The answer to whoever opens a pending challenge that people can be asked about. */
+export type AskForConsent = (challenge: ChallengeRecord, request: HttpRequest) => Promise<HttpReply>
 
 /** The same with every default filled in. */
 export interface OtcSettings {
@@ -20,6 +27,7 @@ export interface OtcSettings {
   readonly strict: boolean
   readonly omitListKey: 'tools' | 'items' | undefined
   readonly clock: Clock
+  readonly askForConsent: AskForConsent | undefined
 }
 
 export function otcSettings(options: OtcOptions): OtcSettings {
@@ -29,5 +37,6 @@ export function otcSettings(options: OtcOptions): OtcSettings {
     strict: options.strictRequests ?? false,
     omitListKey: options.omitListKey,
     clock: options.clock ?? SYSTEM_CLOCK,
+    askForConsent: options.askForConsent,
   }
 }

@@ -35,6 +35,11 @@ export function unwrapDataKey(wrapKey: Buffer, wrapped: Uint8Array, writer: stri
   return unseal(wrapKey, wrapped, `writer ${writer}`)
 }
 
+/** Under a random nonce: for keys that seal few things. */
+export function sealOnce(key: Buffer, plain: Buffer, place: string): Buffer {
+  return encrypt({ key, nonce: randomBytes(NONCE_BYTES), plain, place })
+}
+
 /** Throws `unreadable` when the bytes, the key or the place do not fit together (rule 14). */
 export function unseal(key: Buffer, sealed: Uint8Array, place: string): Buffer {
   try {

@@ -4,6 +4,8 @@ import { createHmac, createSecretKey, hkdfSync, type KeyObject, timingSafeEqual 
 export interface StoreKeys {
   /** Wraps each writer's random data key (rule 14). */
   readonly wrap: Buffer
+  /** Wraps the data key of each tenant's vault. */
+  readonly vault: Buffer
   /** Links the journal (rule 15). */
   readonly chain: KeyObject
   /** Prefix of keyed digests. */
@@ -15,6 +17,7 @@ export interface StoreKeys {
 export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
   return {
     wrap: derive(masterKey, 'collet/wrap/v1'),
+    vault: derive(masterKey, 'collet/vault-wrap/v1'),
     chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
     check: createHmac('sha256', derive(masterKey, 'collet/key-check/v1'))

@@ -11,6 +11,8 @@ const SCANS: Readonly<Record<string, string>> = {
   listCalls: 'newest first, stopped by its limit',
   listAmbiguousCalls: 'an index of ambiguous calls only',
   listCallsByState: 'for operators, newest first, stopped by its limit',
+  vaultTenants: 'one row per tenant that has a vault',
+  listCredentials: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
   listKeys: 'for operators, newest first, stopped by its limit',
 }

@@ -1,5 +1,6 @@
 import { BUDGET_QUERIES } from './queries-budgets.ts'
 import { KEY_QUERIES } from './queries-keys.ts'
+import { VAULT_QUERIES } from './queries-vault.ts'
 
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
@@ -120,16 +121,17 @@ export const QUERIES = {
   expireChallenge:
     "UPDATE challenges SET status = 'failed' WHERE need = ? AND status = 'pending' AND expires_at <= ?",
   openChallenge: "SELECT * FROM challenges WHERE need = ? AND status = 'pending'",
-  insertChallenge: `INSERT INTO challenges (id, need, tenant, principal, user, provider, scopes, tool, status, created_at, expires_at)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
+  insertChallenge: `INSERT INTO challenges (id, need, tenant, principal, user, provider, scopes, tool, status, created_at, expires_at, consent)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?)`,
   findChallenge: 'SELECT * FROM challenges WHERE id = ?',
-  completeChallenge: "UPDATE challenges SET status = 'completed' WHERE id = ? AND status = 'pending'",
+  endChallenge: "UPDATE challenges SET status = ? WHERE id = ? AND status = 'pending'",
 
   readMeta: 'SELECT value FROM meta WHERE name = ?',
   writeMeta:
     'INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
 
   ...BUDGET_QUERIES,
+  ...VAULT_QUERIES,
 } as const
 
 export type QueryName = keyof typeof QUERIES

@@ -1,5 +1,6 @@
 import { BUDGETS } from './schema-budgets.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
+import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
 export const SCHEMA_VERSION = 3
@@ -150,9 +151,8 @@ CREATE INDEX sessions_open ON sessions (writer) WHERE state <> 'closed';
 CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 `
 
+/** What trust needs, a part each. */
+const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT].join('\n')
+
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
-export const MIGRATIONS: readonly string[] = [
-  CALLS_AND_JOURNAL,
-  RUNS_AND_SESSIONS,
-  [KEYS_AND_AUDIT, BUDGETS].join('\n'),
-]
+export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, TRUST]

@@ -30,21 +30,22 @@ export function openChallenge(
     tool,
     atMs,
     expiresAtMs,
+    challenge.consent === true ? 1 : 0,
   )
   group.append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
   return { ...challenge, status: 'pending' }
 }
 
-export function completeChallenge(
+export function endChallenge(
   database: Database,
   group: OpenGroup,
-  done: { readonly key: string; readonly atMs: number },
+  done: { readonly key: string; readonly as: 'completed' | 'failed'; readonly atMs: number },
 ): void {
   const row = database.get('openChallenge', done.key)
   if (row === undefined) return
   const { id, tenant, principal, provider } = challengeFromRow(row)
-  database.run('completeChallenge', id)
-  group.append({ type: 'challenge.completed', at: done.atMs, challenge: id, tenant, principal, provider })
+  database.run('endChallenge', done.as, id)
+  group.append({ type: `challenge.${done.as}`, at: done.atMs, challenge: id, tenant, principal, provider })
 }
 
 export function challengeFromRow(row: Row): ChallengeRecord {
@@ -60,5 +61,6 @@ export function challengeFromRow(row: Row): ChallengeRecord {
     status: word(row, 'status', STATUSES),
     atMs: integer(row, 'created_at'),
     expiresAtMs: integer(row, 'expires_at'),
+    ...(integer(row, 'consent') === 1 ? { consent: true } : {}),
   }
 }

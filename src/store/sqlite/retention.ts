@@ -33,6 +33,7 @@ export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forg
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   const denials = database.run('deleteDenials', nowMs - policy.journalMs, STEP)
   const budgets = database.run('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
+  database.run('deleteConsents', nowMs)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
   return [calls, tombstones, challenges, budgets, groups, runs, denials].some((removed) => removed >= STEP)
 }

@@ -34,7 +34,7 @@ import { SqliteAudit } from './audit-changes.ts'
 import { SqliteBudgets } from './budget-changes.ts'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
 import { CallRunEvents } from './call-run-events.ts'
-import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
+import { challengeFromRow, endChallenge, openChallenge } from './challenge-changes.ts'
 import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
@@ -45,6 +45,9 @@ import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
+import { SqliteConsents } from './vault-consents.ts'
+import { SqliteVault } from './vault-entries.ts'
+import { VaultSealer } from './vault-sealer.ts'
 import { type Verification, verifyJournal } from './verify-journal.ts'
 import { Writer } from './writer.ts'
 import { lockStateOf, removeLockFile } from './writer-lock.ts'
@@ -73,6 +76,8 @@ export class SqliteStore implements Store {
   readonly keys: SqliteKeys
   readonly audit: SqliteAudit
   readonly budgets: SqliteBudgets
+  readonly vault: SqliteVault
+  readonly consents: SqliteConsents
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -129,6 +134,9 @@ export class SqliteStore implements Store {
     }
     this.keys = new SqliteKeys(ways)
     this.audit = new SqliteAudit(ways)
+    const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
+    this.vault = new SqliteVault(sealing)
+    this.consents = new SqliteConsents(sealing)
   }
 
   get pendingWrites(): number {
@@ -269,10 +277,10 @@ export class SqliteStore implements Store {
   }
 
   /** Looks before it writes: most calls that bring a token were never challenged. */
-  async completeChallenge(need: ChallengeNeed, atMs: number): Promise<void> {
+  async endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): Promise<void> {
     const key = challengeKey(need)
     if (this.#read(() => this.#database.get('openChallenge', key)) === undefined) return
-    await this.#queue.submit(key, (group) => completeChallenge(this.#database, group, { key, atMs }))
+    await this.#queue.submit(key, (group) => endChallenge(this.#database, group, { key, as, atMs }))
   }
 
   list(filter: CallFilter): readonly CallRecord[] {

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { ConfigError } from '#config/config-error'
+import { tool } from '#core/define-tool'
+import { requireTools } from '#core/require-tools'
+import { toOAuthSettings } from './oauth-settings.ts'
+import { parseConfig } from './parse-config.ts'
+
+const FILE = '/p/collet.config.ts'
+const CLIENT = { clientId: 'id', clientSecret: 'client-secret-text' }
+const ENDPOINTS = {
+  authorizationEndpoint: 'https://a.example/authorize',
+  tokenEndpoint: 'https://a.example/token',
+}
+
+function problemsOf(oauth: unknown): readonly string[] {
+  try {
+    parseConfig({ oauth }, FILE)
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.problems.map(({ where, message }) => `${where}: ${message}`)
+  }
+}
+
+const toolFor = (id: string, scopes: string[]) =>
+  requireTools([
+    tool({
+      id: 'Repo.List@1.0.0',
+      description: 'Lists.',
+      input: { type: 'object' },
+      output: { type: 'string' },
+      requirements: { authorization: [{ id, oauth2: { scopes } }] },
+      run: () => 'x',
+    }),
+  ])
+
+describe('oauth in a config', () => {
+  it('takes an issuer as it is written, or endpoints', () => {
+    const { oauth } = parseConfig(
+      {
+        oauth: {
+          providers: { a: { ...CLIENT, issuer: 'https://a.example/' }, b: { clientId: 'id', ...ENDPOINTS } },
+        },
+      },
+      FILE,
+    )
+    const { providers, signIn } = toOAuthSettings(oauth, [], FILE)
+    expect(providers.a).toMatchObject({ issuer: 'https://a.example/', clientAuth: 'basic', alwaysScopes: [] })
+    expect(providers.b).toMatchObject({ clientAuth: 'none', clientSecret: undefined })
+    expect(signIn).toBeUndefined()
+    expect(JSON.stringify(providers)).not.toContain('client-secret-text')
+  })
+
+  it.each([
+    [
+      'nothing to go to',
+      { ...CLIENT },
+      'oauth.providers.x: needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`.',
+    ],
+    [
+      'half the endpoints',
+      { ...CLIENT, tokenEndpoint: 'https://a.example/t' },
+      'oauth.providers.x: needs `issuer`',
+    ],
+    [
+      'plain http',
+      { ...CLIENT, issuer: 'http://a.example' },
+      'oauth.providers.x.issuer: expected an https URL',
+    ],
+    [
+      'a name that only looks like loopback',
+      { ...CLIENT, issuer: 'http://127.0.0.1.evil.example' },
+      'oauth.providers.x.issuer: expected an https URL',
+    ],
+    [
+      'a password in a URL',
+      { ...CLIENT, issuer: 'https://u:p@a.example' },
+      'oauth.providers.x.issuer: expected an https URL',
+    ],
+    [
+      'a script',
+      { ...CLIENT, issuer: 'javascript:alert(1)' },
+      'oauth.providers.x.issuer: expected an https URL',
+    ],
+    [
+      'a secret that is missing',
+      { clientId: 'id', clientAuth: 'post', ...ENDPOINTS },
+      'oauth.providers.x: `clientAuth` needs a `clientSecret`.',
+    ],
+    [
+      'a scope with a space',
+      { ...CLIENT, ...ENDPOINTS, scopes: ['a b'] },
+      'oauth.providers.x.scopes[0]: expected one scope',
+    ],
+    [
+      'a parameter of ours',
+      { ...CLIENT, ...ENDPOINTS, parameters: { redirect_uri: 'https://evil.example' } },
+      'oauth.providers.x.parameters.redirect_uri: ',
+    ],
+    ['an unknown key', { ...CLIENT, ...ENDPOINTS, secret: 's' }, 'oauth.providers.x: unknown key "secret".'],
+  ])('refuses %s', (_title, provider, problem) => {
+    expect(problemsOf({ providers: { x: provider } }).join('\n')).toContain(problem)
+  })
+
+  it('OWP-79: refuses a tool whose provider is nearly there, or whose scope nobody may ask for', () => {
+    const { oauth } = parseConfig(
+      { oauth: { providers: { github: { ...CLIENT, ...ENDPOINTS, scopes: ['repo'] } } } },
+      FILE,
+    )
+    expect(() => toOAuthSettings(oauth, toolFor('gihub', []), FILE)).toThrow(
+      /oauth_provider_unsupported: "gihub"/,
+    )
+    expect(() => toOAuthSettings(oauth, toolFor('github', ['admin']), FILE)).toThrow(
+      /oauth_scope_unsupported: .*admin/,
+    )
+    expect(toOAuthSettings(oauth, toolFor('github', ['repo']), FILE).providers).toHaveProperty('github')
+    expect(toOAuthSettings(oauth, toolFor('salesforce', ['x']), FILE).providers).toHaveProperty('github')
+  })
+})

@@ -1,0 +1,74 @@
+import type { Secret } from '#core/secret'
+import type { MaybePromise } from './maybe-promise.ts'
+
+/** `secret`: set by an operator for `requirements.secrets`. `token`: for `requirements.authorization`. */
+export type CredentialKind = 'secret' | 'token'
+
+/** Whose credential it is, and for what. There is no other key, so nobody's credential stands in for another's (rule 24). */
+export interface VaultAddress {
+  readonly tenant: string
+  readonly principal: string
+  /** Keyed digest of the user id, or `''` for the principal's own. */
+  readonly user: string
+  /** Id of the requirement: an authorization provider or a secret's name. */
+  readonly provider: string
+  readonly kind: CredentialKind
+}
+
+/** What is known of a credential without its value. */
+export interface VaultFacts extends VaultAddress {
+  /** Opaque name of this entry (OWP-74); it says nothing about the value, and changes when the entry is set anew. */
+  readonly ref: string
+  /** Raised with every change; changes are conditional on it. */
+  readonly version: number
+  /** What a token may do; empty for secrets. */
+  readonly scopes: readonly string[]
+  /** `undefined` = does not end by itself. */
+  readonly expiresAtMs: number | undefined
+  /** The provider refused to renew it: its value is gone, its scopes are asked for again (OWP-78). */
+  readonly isSpent: boolean
+  readonly createdAtMs: number
+  readonly updatedAtMs: number
+}
+
+export interface VaultEntry extends VaultFacts {
+  /** `undefined` once spent. */
+  readonly value: Secret | undefined
+}
+
+export interface NewCredential extends VaultAddress {
+  readonly ref: string
+  readonly value: Secret
+  readonly scopes: readonly string[]
+  readonly expiresAtMs: number | undefined
+  /** Who put it there, for the journal: an operator, or `consent`. */
+  readonly by: string
+  readonly atMs: number
+}
+
+/** What a refresh changes. */
+export type RenewedCredential = Pick<NewCredential, 'value' | 'scopes' | 'expiresAtMs' | 'atMs'>
+
+/** Credentials at rest. Stores that outlive the process seal every value under a data key of its tenant. */
+export interface VaultStore {
+  /** Takes the place of what is there. */
+  put(credential: NewCredential): MaybePromise<void>
+  /** Throws `unreadable` when it is there but cannot be decrypted (rule 14). */
+  find(address: VaultAddress): MaybePromise<VaultEntry | undefined>
+  /** Lets one caller of all processes refresh this version until `untilMs`; `false` = somebody else may (rule 26). */
+  lease(seen: VaultFacts, nowMs: number, untilMs: number): MaybePromise<boolean>
+  /** Gives a lease back unused. */
+  unlease(seen: VaultFacts): MaybePromise<void>
+  /** The refreshed value; `false` when the entry changed meanwhile, which then stays as it is. */
+  renew(seen: VaultFacts, renewed: RenewedCredential): MaybePromise<boolean>
+  /** Forgets the value of this version and keeps its scopes; `false` when the entry changed meanwhile. */
+  spend(seen: VaultFacts, atMs: number): MaybePromise<boolean>
+  /** Only the entry of this reference; one that was set meanwhile stays. */
+  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): MaybePromise<boolean>
+
+  /** Operators' views: facts only, newest first. An absent tenant means all of them. */
+  list(filter: { readonly tenant?: string; readonly limit: number }): MaybePromise<readonly VaultFacts[]>
+  findByRef(ref: string): MaybePromise<VaultFacts | undefined>
+  /** Gives every tenant a new data key and seals everything anew; gives how many entries. */
+  rotate(by: string, atMs: number): MaybePromise<{ readonly tenants: number; readonly entries: number }>
+}

@@ -1,0 +1,106 @@
+import {
+  type AuthorizationServer,
+  allowInsecureRequests,
+  type Client,
+  type ClientAuth,
+  ClientSecretBasic,
+  ClientSecretPost,
+  clockTolerance,
+  customFetch,
+  discoveryRequest,
+  None,
+  processDiscoveryResponse,
+} from 'oauth4webapi'
+import type { OAuthClientSettings } from '#config/settings'
+import type { Clock } from '#core/ports/clock'
+
+const METADATA_LIFETIME_MS = 3_600_000
+const SKEW_SECONDS = 60
+
+/** One authorization server, and us as its client. */
+export interface OAuthPeer {
+  readonly as: AuthorizationServer
+  readonly client: Client
+  readonly clientAuth: ClientAuth
+  readonly options: PeerOptions
+}
+
+/** What the library hands to `fetch`. */
+interface PeerRequest extends Omit<RequestInit, 'body'> {
+  readonly body?: RequestInit['body'] | undefined
+}
+
+export interface PeerOptions {
+  readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
+  readonly [allowInsecureRequests]: boolean
+}
+
+/** Finds the endpoints of one provider; what was discovered is kept for an hour, and longer while it cannot be asked. */
+export class PeerFinder {
+  readonly #settings: OAuthClientSettings
+  readonly #clock: Clock
+  readonly #options: PeerOptions
+  #known: { readonly as: AuthorizationServer; readonly untilMs: number } | undefined
+
+  constructor(settings: OAuthClientSettings, parts: { readonly fetch: typeof fetch; readonly clock: Clock }) {
+    this.#settings = settings
+    this.#clock = parts.clock
+    // The config admits plain http only to this machine.
+    const first = settings.issuer ?? settings.tokenEndpoint ?? ''
+    this.#options = {
+      [customFetch]: (url, { body, ...rest }) =>
+        parts.fetch(url, body === undefined ? rest : { ...rest, body }),
+      [allowInsecureRequests]: first.startsWith('http:'),
+    }
+  }
+
+  async find(): Promise<OAuthPeer> {
+    const { clientId } = this.#settings
+    return {
+      as: await this.#server(),
+      client: { client_id: clientId, [clockTolerance]: SKEW_SECONDS },
+      clientAuth: clientAuthOf(this.#settings),
+      options: this.#options,
+    }
+  }
+
+  async #server(): Promise<AuthorizationServer> {
+    const { issuer, authorizationEndpoint, tokenEndpoint, revocationEndpoint } = this.#settings
+    if (authorizationEndpoint !== undefined && tokenEndpoint !== undefined) {
+      return {
+        issuer: issuer ?? new URL(authorizationEndpoint).origin,
+        authorization_endpoint: authorizationEndpoint,
+        token_endpoint: tokenEndpoint,
+        ...(revocationEndpoint === undefined ? {} : { revocation_endpoint: revocationEndpoint }),
+      }
+    }
+    const nowMs = this.#clock.nowMs()
+    if (this.#known !== undefined && nowMs < this.#known.untilMs) return this.#known.as
+    try {
+      const as = await this.#discover(issuer ?? '')
+      const whole = revocationEndpoint === undefined ? as : { ...as, revocation_endpoint: revocationEndpoint }
+      this.#known = { as: whole, untilMs: nowMs + METADATA_LIFETIME_MS }
+      return whole
+    } catch (error) {
+      if (this.#known !== undefined) return this.#known.as
+      throw error
+    }
+  }
+
+  async #discover(issuer: string): Promise<AuthorizationServer> {
+    const url = new URL(issuer)
+    const response = await discoveryRequest(url, { algorithm: 'oidc', ...this.#options })
+    if (response.status !== 404) return await processDiscoveryResponse(url, response)
+    // Not an OpenID provider: the same by RFC 8414.
+    return await processDiscoveryResponse(
+      url,
+      await discoveryRequest(url, { algorithm: 'oauth2', ...this.#options }),
+    )
+  }
+}
+
+function clientAuthOf({ clientAuth, clientSecret }: OAuthClientSettings): ClientAuth {
+  if (clientSecret === undefined || clientAuth === 'none') return None()
+  const text = clientSecret.reveal()
+  return clientAuth === 'post' ? ClientSecretPost(text) : ClientSecretBasic(text)
+}

@@ -1,0 +1,30 @@
+import type { SignInSettings } from '#config/settings'
+import { userDigest } from '#core/credentials/vault-owner'
+import type { ChallengeRecord, Store } from '#core/ports/store'
+
+/**
+ * Rule 25: whether who signed in is the (principal, user id) of the ticket. A ticket for a user is for that user; one
+ * without is for the principal itself, which is the subject of a JWT of the same issuer or whoever the config names.
+ */
+export function isConsenter(
+  store: Pick<Store, 'digest'>,
+  signIn: SignInSettings,
+  opened: { readonly challenge: ChallengeRecord; readonly claims: Readonly<Record<string, unknown>> },
+): boolean {
+  const { challenge, claims } = opened
+  const userId = claims[signIn.userClaim]
+  if (typeof userId !== 'string' || userId === '') return false
+  if (challenge.user !== '') return userDigest(store, userId) === challenge.user
+  const { iss, sub } = claims
+  const isPrincipal =
+    typeof iss === 'string' && typeof sub === 'string' && challenge.principal === `jwt:${escaped(iss)}#${sub}`
+  const owners = Object.hasOwn(signIn.owners, challenge.principal)
+    ? signIn.owners[challenge.principal]
+    : undefined
+  return isPrincipal || (owners?.includes(userId) ?? false)
+}
+
+/** As principals of JWTs are written (rule 3). */
+function escaped(issuer: string): string {
+  return issuer.replaceAll('%', '%25').replaceAll('#', '%23')
+}

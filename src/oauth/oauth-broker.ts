@@ -1,0 +1,68 @@
+import type { OAuthProviderSettings, OAuthSettings } from '#config/settings'
+import type { Clock } from '#core/ports/clock'
+import type { Logger } from '#core/ports/logger'
+import type { TokenBroker } from '#core/ports/token-broker'
+import { boundedFetch } from './bounded-fetch.ts'
+import { OAuthClient } from './oauth-client.ts'
+
+const BOUNDS = { timeoutMs: 10_000, mostBytes: 256 * 1_024 }
+
+export interface OAuthBrokerOptions {
+  readonly settings: OAuthSettings
+  /** Whether people can be sent to a provider from here: somebody signs them in, or this is their own machine (rule 25). */
+  readonly canBind: boolean
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** A provider with what the config says about it. */
+export interface BrokeredProvider {
+  readonly settings: OAuthProviderSettings
+  readonly client: OAuthClient
+}
+
+/** Every authorization server of the config. */
+export class OAuthBroker implements TokenBroker {
+  readonly signIn: OAuthClient | undefined
+  readonly #providers: ReadonlyMap<string, BrokeredProvider>
+  readonly #canBind: boolean
+  readonly #log: Logger
+
+  constructor({ settings, canBind, fetch: send, clock, log }: OAuthBrokerOptions) {
+    const parts = { fetch: boundedFetch(send, BOUNDS), clock }
+    this.#canBind = canBind
+    this.#log = log
+    this.signIn = settings.signIn === undefined ? undefined : new OAuthClient(settings.signIn, parts)
+    this.#providers = new Map(
+      Object.entries(settings.providers).map(([id, each]) => [
+        id,
+        { settings: each, client: new OAuthClient(each, parts) },
+      ]),
+    )
+  }
+
+  provider(id: string): BrokeredProvider | undefined {
+    return this.#providers.get(id)
+  }
+
+  canAsk(provider: string, scopes: readonly string[]): boolean {
+    const found = this.#providers.get(provider)
+    if (found === undefined || !this.#canBind) return false
+    const { scopes: allowed } = found.settings
+    return allowed === undefined || scopes.every((scope) => allowed.includes(scope))
+  }
+
+  async refresh(...[provider, refreshToken, scopes]: Parameters<TokenBroker['refresh']>) {
+    const found = this.#providers.get(provider)
+    if (found === undefined) return { kind: 'unavailable' } as const
+    const answer = await found.client.refresh(refreshToken, scopes)
+    if (answer.kind === 'unavailable')
+      this.#log.warn({ provider, reason: answer.reason }, 'a token could not be renewed')
+    return answer
+  }
+
+  async revoke(...[provider, token]: Parameters<TokenBroker['revoke']>): Promise<boolean> {
+    return (await this.#providers.get(provider)?.client.revoke(token)) ?? false
+  }
+}

@@ -1,0 +1,54 @@
+import { hash } from 'node:crypto'
+import type { HttpReply } from './http-exchange.ts'
+
+const STYLE =
+  'body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}h1{font-size:1.4rem}pre{background:#f3f3f3;padding:1rem;overflow:auto}dt{font-weight:600}@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#9cf}pre{background:#262626}}'
+
+/** Nothing may load, run, frame or submit; only the one style above is applied. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/** Of every page and every redirect between pages: nothing is kept, framed, or told to the next site. */
+export const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'cache-control': 'no-store',
+  'referrer-policy': 'no-referrer',
+  'x-frame-options': 'DENY',
+} as const
+
+/** A whole page for people. `title` is text; `content` is HTML whose texts went through `escapeHtml`. */
+export function renderPage(title: string, content: string): string {
+  const heading = escapeHtml(title)
+  return `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${heading}</title><style>${STYLE}</style></head>
+<body><h1>${heading}</h1>
+${content}
+</body></html>
+`
+}
+
+export function pageReply(
+  status: number,
+  page: { readonly title: string; readonly content: string },
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  return { status, headers: { ...PAGE_HEADERS, ...headers }, body: renderPage(page.title, page.content) }
+}
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+}
+
+export function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? character)
+}

@@ -1,0 +1,24 @@
+import type { Consent, ConsentStore } from '#core/ports/consent-store'
+
+/** The memory store's consents under way. */
+export class MemoryConsents implements ConsentStore {
+  readonly #byId = new Map<string, Consent>()
+
+  begin(consent: Consent, most: number): void {
+    this.#byId.set(consent.id, consent)
+    const same = [...this.#byId.values()].filter(({ challenge }) => challenge === consent.challenge)
+    for (const { id } of same.slice(0, Math.max(0, same.length - most))) this.#byId.delete(id)
+  }
+
+  find(id: string): Consent | undefined {
+    return this.#byId.get(id)
+  }
+
+  take(id: string): boolean {
+    return this.#byId.delete(id)
+  }
+
+  purge(nowMs: number): void {
+    for (const { id, expiresAtMs } of this.#byId.values()) if (expiresAtMs < nowMs) this.#byId.delete(id)
+  }
+}

@@ -1,0 +1,15 @@
+import type { Outcome } from '#core/outcome'
+
+/** Rough heap cost of one call with its events, without its result. */
+export const BYTES_PER_CALL = 2_048
+/** The same of a session with its two events. */
+export const BYTES_PER_SESSION = 2_048
+
+/** What a call costs, roughly: enough to refuse before the heap is full. */
+export function bytesOf(outcome: Outcome | undefined): number {
+  return BYTES_PER_CALL + outcomeBytes(outcome)
+}
+
+export function outcomeBytes(outcome: Outcome | undefined): number {
+  return outcome?.ok === true ? 2 * outcome.valueJson.length : 0
+}

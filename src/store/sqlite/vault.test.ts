@@ -1,0 +1,129 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, describe, expect, it } from 'vitest'
+import { Secret } from '#core/secret'
+import { SqliteStore } from './sqlite-store.ts'
+
+const CANARY = 'canary-value-of-the-vault-5d41402a'
+const ENTRY = {
+  tenant: 'default',
+  principal: 'key:alice',
+  user: '',
+  provider: 'KEY',
+  kind: 'secret',
+  ref: 'cred_1',
+  value: new Secret(CANARY),
+  scopes: [],
+  expiresAtMs: undefined,
+  by: 'cli:ann',
+  atMs: 1_000,
+} as const
+
+const folders: string[] = []
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+})
+
+function openFolder() {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-test-'))
+  folders.push(folder)
+  const path = join(folder, 'collet.db')
+  const open = () => new SqliteStore({ path, masterKey: new Uint8Array(32).fill(7) })
+  const change = (sql: string) => {
+    const database = new DatabaseSync(path)
+    database.exec(sql)
+    database.close()
+  }
+  const bytes = () =>
+    readdirSync(folder)
+      .filter((name) => name.startsWith('collet.db') && !name.endsWith('writers'))
+      .map((name) => readFileSync(join(folder, name), 'latin1'))
+      .join('')
+  return { path, open, change, bytes }
+}
+
+describe('the vault in SQLite', () => {
+  it('OWP-75, rule 14: no value is in the bytes of the database, also after a rotation', async () => {
+    const { open, bytes } = openFolder()
+    const store = open()
+    await store.vault.put(ENTRY)
+    await store.consents.begin(
+      {
+        id: 's',
+        tenant: 'default',
+        challenge: 'c',
+        stage: 'provider',
+        browser: 'b',
+        held: new Secret(CANARY),
+        expiresAtMs: 1e15,
+      },
+      3,
+    )
+    expect(bytes()).not.toContain(CANARY)
+    expect(bytes()).toContain('cred_1')
+    await store.vault.rotate('cli:ann', 2_000)
+    expect(store.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
+    await store.close()
+    expect(bytes()).not.toContain(CANARY)
+    const again = open()
+    expect(again.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
+    await again.close()
+  })
+
+  it.each([
+    ['a changed value', "UPDATE vault SET value = CAST(x'00' || substr(value, 2) AS BLOB)"],
+    [
+      'a value moved to another principal',
+      "UPDATE vault SET principal = 'key:bob' WHERE ref = 'cred_2'; DELETE FROM vault WHERE ref = 'cred_1'; UPDATE vault SET principal = 'key:alice'",
+    ],
+    ['a key that is gone', 'DELETE FROM vault_keys'],
+    ['a key of another tenant', "UPDATE vault_keys SET tenant = 'other'"],
+    ['a changed key', "UPDATE vault_keys SET wrapped = CAST(x'00' || substr(wrapped, 2) AS BLOB)"],
+  ])('rule 14: %s is an error for the operator, not "not found"', async (_title, sql) => {
+    const { open, change } = openFolder()
+    const store = open()
+    await store.vault.put(ENTRY)
+    await store.vault.put({ ...ENTRY, ref: 'cred_2', principal: 'key:carol' })
+    await store.close()
+    change(sql)
+    const again = open()
+    expect(() => again.vault.find(ENTRY)).toThrow(expect.objectContaining({ code: 'unreadable' }))
+    // What cannot be read can still be listed and removed.
+    expect(again.vault.list({ limit: 10 }).length).toBeGreaterThan(0)
+    await again.close()
+  })
+
+  it('a rotation by another process is seen at once', async () => {
+    const { open } = openFolder()
+    const [server, cli] = [open(), open()]
+    await server.vault.put(ENTRY)
+    await cli.vault.rotate('cli:ann', 2_000)
+    expect(server.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
+    await server.vault.put({ ...ENTRY, ref: 'cred_2', provider: 'OTHER' })
+    expect(cli.vault.find({ ...ENTRY, provider: 'OTHER' })?.value?.reveal()).toBe(CANARY)
+    await server.close()
+    await cli.close()
+  })
+
+  it('each tenant has a data key of its own, and a rotation leaves one of each', async () => {
+    const { open, path } = openFolder()
+    const store = open()
+    await store.vault.put(ENTRY)
+    await store.vault.put({ ...ENTRY, tenant: 'other', ref: 'cred_2' })
+    await store.vault.rotate('cli:ann', 2_000)
+    const database = new DatabaseSync(path)
+    expect(
+      database
+        .prepare('SELECT tenant, count(*) AS n FROM vault_keys GROUP BY tenant')
+        .all()
+        .map((row) => ({ ...row })),
+    ).toEqual([
+      { tenant: 'default', n: 1 },
+      { tenant: 'other', n: 1 },
+    ])
+    database.close()
+    await store.close()
+  })
+})

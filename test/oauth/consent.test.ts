@@ -1,0 +1,275 @@
+import { describe, expect, it } from 'vitest'
+import { Browser } from './browser.ts'
+import { AGENT, OTHER, openStage } from './oauth-stage.ts'
+
+const isCallback = (url: string) => url.includes('/oauth/callback')
+
+/** Everything up to the address the provider sends the browser back to. */
+async function untilCallback(browser: Browser, url: string, login = 'ann'): Promise<string> {
+  const seen: string[] = []
+  await browser.visit(url, {
+    login,
+    stopsAt: (next) => {
+      if (isCallback(next)) seen.push(next)
+      return isCallback(next)
+    },
+  })
+  const [back] = seen
+  if (back === undefined) throw new Error('the provider never sent the browser back')
+  return back
+}
+
+async function gives(url: string, login = 'ann') {
+  return await new Browser().visit(url, { login })
+}
+
+describe('consent without a sign-in, on loopback', () => {
+  it('OTC-73, OTC-75…78, rule 20: call, 400, consent, and the same call id runs', async () => {
+    await using stage = await openStage()
+    const refused = await stage.call({ callId: 'c1' })
+    expect(refused.status).toBe(400)
+    const [challenge] = refused.json.missing_requirements.authorization
+    expect(Object.keys(challenge).sort()).toEqual(['check_url', 'id', 'url'])
+    expect(await stage.status(challenge.check_url)).toBe('pending')
+    const page = await gives(challenge.url)
+    expect([page.status, page.text]).toEqual([200, expect.stringContaining('has been given')])
+    expect(await stage.status(challenge.check_url)).toBe('completed')
+    const answer = await stage.call({ callId: 'c1' })
+    expect([answer.status, answer.value]).toEqual([200, 'mail'])
+    expect(stage.given).toHaveLength(1)
+    expect((await stage.call({ callId: 'c2' })).value).toBe('mail')
+  })
+
+  it('OTC-73: the same on OpenTool, with the challenge in error.data', async () => {
+    await using stage = await openStage()
+    const ask = async () => {
+      const response = await fetch(`${stage.url}/opentool/call`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${AGENT}`,
+          'content-type': 'application/json',
+          'idempotency-key': 'o1',
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', method: 'Mail_Read', id: '1' }),
+      })
+      // biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
+      const json: any = await response.json()
+      return json
+    }
+    const refused = await ask()
+    const [challenge] = refused.error.data.missing_requirements.authorization
+    await gives(challenge.url)
+    expect((await ask()).result).toEqual({ result: 'mail' })
+  })
+
+  it('rule 25: the page names caller, tenant and tool, and only a click on it goes on', async () => {
+    await using stage = await openStage()
+    const { id, url } = await stage.challenge()
+    const browser = new Browser()
+    const page = await browser.get(url)
+    for (const text of ['key:agent', 'default', 'Mail.Read@1.0.0', 'mail.read'])
+      expect(page.text).toContain(text)
+    expect(page.text).not.toMatch(/<script|<form/i)
+    expect(page.headers.get('content-security-policy')).toContain("frame-ancestors 'none'")
+    expect(page.headers.get('cache-control')).toBe('no-store')
+    expect(page.headers.get('set-cookie')).toMatch(/; HttpOnly; SameSite=Strict$/)
+    const start = `${stage.url}/challenges/${id}/start`
+    expect((await new Browser().get(start)).status).toBe(400)
+    expect((await browser.get(start, { headers: { 'sec-fetch-site': 'cross-site' } })).status).toBe(400)
+    const gone = await browser.get(start)
+    expect(gone.status).toBe(302)
+    expect(gone.headers.get('set-cookie')).toMatch(/HttpOnly; SameSite=Lax$/)
+    expect(gone.headers.get('referrer-policy')).toBe('no-referrer')
+    const asked = new URL(gone.headers.get('location') ?? '')
+    expect(asked.searchParams.get('code_challenge_method')).toBe('S256')
+    expect(asked.href).not.toContain(id)
+  })
+
+  it('a consent that is denied ends its challenge, and stores nothing', async () => {
+    await using stage = await openStage()
+    const { url, checkUrl, id } = await stage.challenge()
+    const page = await new Browser().visit(url, { login: 'ann', denies: true })
+    expect([page.status, page.text]).toEqual([403, expect.stringContaining('was not given')])
+    expect(await stage.status(checkUrl)).toBe('failed')
+    expect((await stage.challenge()).id).not.toBe(id)
+    expect(stage.given).toEqual([])
+  })
+
+  it.each([
+    ['no state', (url: URL) => url.searchParams.delete('state')],
+    ['a state nobody made', (url: URL) => url.searchParams.set('state', 'x'.repeat(43))],
+    ['an endless state', (url: URL) => url.searchParams.set('state', 'x'.repeat(5_000))],
+    ['another issuer', (url: URL) => url.searchParams.set('iss', 'https://evil.example')],
+    ['another code', (url: URL) => url.searchParams.set('code', 'stolen')],
+    ['no code', (url: URL) => url.searchParams.delete('code')],
+  ])('a return with %s stores nothing', async (_title, change) => {
+    await using stage = await openStage()
+    const { url, checkUrl } = await stage.challenge()
+    const browser = new Browser()
+    const back = new URL(await untilCallback(browser, url))
+    change(back)
+    expect((await browser.get(back.href)).status).toBeGreaterThanOrEqual(400)
+    expect(await stage.status(checkUrl)).toBe('pending')
+    expect((await stage.call()).status).toBe(400)
+    expect((await gives(url)).status).toBe(200)
+  })
+
+  it("a foreign state of the same browser does not carry another ticket's code", async () => {
+    await using stage = await openStage()
+    const browser = new Browser()
+    const first = new URL(await untilCallback(browser, (await stage.challenge({ userId: 'u1' })).url))
+    const second = new URL(await untilCallback(browser, (await stage.challenge({ userId: 'u2' })).url))
+    const mixed = new URL(first)
+    mixed.searchParams.set('state', second.searchParams.get('state') ?? '')
+    expect((await browser.get(mixed.href)).status).toBe(502)
+    expect((await stage.call({ userId: 'u2' })).status).toBe(400)
+  })
+
+  it('a return is taken once: neither it nor its code can be replayed', async () => {
+    await using stage = await openStage()
+    const { url } = await stage.challenge()
+    const browser = new Browser()
+    const back = await untilCallback(browser, url)
+    const before = browser.cookiesOf(stage.url)
+    const kept = [...before]
+    expect((await browser.get(back)).status).toBe(200)
+    const cookie = kept.map(([name, value]) => `${name}=${value}`).join('; ')
+    expect((await fetch(back, { headers: { cookie } })).status).toBe(400)
+    const again = new URL(await untilCallback(browser, (await stage.challenge({ tool: 'Mail.Send' })).url))
+    again.searchParams.set('code', new URL(back).searchParams.get('code') ?? '')
+    expect((await browser.get(again.href)).status).toBe(502)
+  })
+
+  it('rule 25: a state is used up by the first return, also by one that failed, and by one of many at once', async () => {
+    await using stage = await openStage()
+    const { url } = await stage.challenge()
+    const browser = new Browser()
+    const back = await untilCallback(browser, url)
+    const cookie = [...browser.cookiesOf(stage.url)].map(([name, value]) => `${name}=${value}`).join('; ')
+    stage.provider.intercept = (request, _same, response) => {
+      if (request.url !== '/token') return false
+      response.writeHead(503).end()
+      return true
+    }
+    const returns = await Promise.all(Array.from({ length: 6 }, () => fetch(back, { headers: { cookie } })))
+    expect(returns.map(({ status }) => status).sort()).toEqual([400, 400, 400, 400, 400, 502])
+    expect((await fetch(back, { headers: { cookie } })).status).toBe(400)
+    expect(stage.provider.tokenRequests()).toBe(1)
+    stage.provider.intercept = undefined
+    expect((await gives(url)).status).toBe(200)
+  })
+
+  it('rule 25: a return that arrives in another browser than began stores nothing', async () => {
+    await using stage = await openStage()
+    const { url, checkUrl } = await stage.challenge()
+    const browser = new Browser()
+    const back = await untilCallback(browser, url)
+    const stolen = await new Browser().get(back)
+    expect([stolen.status, stolen.text]).toEqual([400, expect.stringContaining('another browser')])
+    expect(await stage.status(checkUrl)).toBe('pending')
+    expect((await browser.get(back)).status).toBe(200)
+  })
+
+  it('two at once in one browser each get their own', async () => {
+    await using stage = await openStage()
+    const browser = new Browser()
+    const [one, two] = [await stage.challenge({ userId: 'u1' }), await stage.challenge({ userId: 'u2' })]
+    const backs = [await untilCallback(browser, one.url), await untilCallback(browser, two.url)]
+    for (const back of backs.reverse()) expect((await browser.get(back)).status).toBe(200)
+    for (const userId of ['u1', 'u2']) expect((await stage.call({ userId })).value).toBe('mail')
+    expect(new Set(stage.given.map(({ token }) => token)).size).toBe(2)
+  })
+
+  it("rule 24: a user's token is neither the principal's nor another's, in no direction", async () => {
+    await using stage = await openStage()
+    await gives((await stage.challenge({ userId: 'u1' })).url)
+    expect((await stage.call({ userId: 'u1' })).value).toBe('mail')
+    for (const asked of [{}, { userId: 'u2' }, { key: OTHER }, { key: OTHER, userId: 'u1' }])
+      expect((await stage.call(asked)).status, JSON.stringify(asked)).toBe(400)
+    await gives((await stage.challenge()).url)
+    expect((await stage.call()).value).toBe('mail')
+    expect((await stage.call({ userId: 'u2' })).status).toBe(400)
+  })
+
+  it('rule 24: who may not assert users gets a challenge that nobody is asked about', async () => {
+    await using stage = await openStage()
+    const { url } = await stage.challenge({ key: OTHER, userId: 'u1' })
+    expect((await new Browser().get(url)).text).toContain('no sign-in service')
+  })
+
+  it('a token that the caller sends wins and is not stored', async () => {
+    await using stage = await openStage()
+    await gives((await stage.challenge()).url)
+    await stage.call({ token: 'sent-token' })
+    expect(stage.given.at(-1)?.token).toBe('sent-token')
+    await stage.call()
+    expect(stage.given.at(-1)?.token).not.toBe('sent-token')
+  })
+
+  it('incremental scopes: a new consent asks for the union', async () => {
+    await using stage = await openStage()
+    await gives((await stage.challenge()).url)
+    const browser = new Browser()
+    const { url } = await stage.challenge({ tool: 'Mail.Send' })
+    expect((await browser.get(url)).text).toContain('mail.read')
+    await browser.visit(url, { login: 'ann' })
+    for (const tool of ['Mail.Read', 'Mail.Send']) expect((await stage.call({ tool })).value).toBe('mail')
+  })
+})
+
+describe('consent with a sign-in', () => {
+  it('rule 25: the user of the ticket signs in, consents, and the call runs', async () => {
+    await using stage = await openStage({ signIn: true })
+    const page = await gives((await stage.challenge({ userId: 'ann' })).url)
+    expect([page.status, page.text]).toEqual([200, expect.stringContaining('has been given')])
+    expect((await stage.call({ userId: 'ann' })).value).toBe('mail')
+  })
+
+  it('rule 25: after the sign-in a page names the caller, and nothing goes on without a click in that browser', async () => {
+    await using stage = await openStage({ signIn: true })
+    const { id, url } = await stage.challenge({ userId: 'ann' })
+    const browser = new Browser()
+    const start = `${stage.url}/challenges/${id}/start`
+    expect((await browser.get(start)).status).toBe(400)
+    const page = await browser.visit(url, { login: 'ann', clicks: false })
+    for (const text of ['key:agent', 'default', 'Mail.Read@1.0.0']) expect(page.text).toContain(text)
+    expect(page.headers.get('set-cookie')).toMatch(/; HttpOnly; SameSite=Strict$/)
+    expect(stage.provider.tokenRequests()).toBe(0)
+    expect((await new Browser().get(start)).status).toBe(400)
+    expect((await browser.get(start, { headers: { 'sec-fetch-site': 'cross-site' } })).status).toBe(400)
+    expect((await browser.get(start)).status).toBe(302)
+  })
+
+  it('rule 25: a stolen ticket opens for nobody else', async () => {
+    await using stage = await openStage({ signIn: true })
+    const { url, checkUrl, id } = await stage.challenge({ userId: 'ann' })
+    const thief = new Browser()
+    const page = await thief.visit(url, { login: 'mallory' })
+    expect([page.status, page.text]).toEqual([403, expect.stringContaining('signed in as somebody other')])
+    expect(stage.provider.requests).toEqual([])
+    expect(await stage.status(checkUrl)).toBe('pending')
+    expect((await thief.get(`${stage.url}/challenges/${id}/start`)).status).toBe(400)
+    expect((await gives(url)).status).toBe(200)
+  })
+
+  it('two users at once on one browser: each ticket wants its own', async () => {
+    await using stage = await openStage({ signIn: true })
+    const browser = new Browser()
+    const [ann, bob] = [await stage.challenge({ userId: 'ann' }), await stage.challenge({ userId: 'bob' })]
+    expect((await browser.visit(ann.url, { login: 'ann' })).status).toBe(200)
+    const refused = await browser.visit(bob.url, { login: 'bob' })
+    expect(refused.status).toBe(403)
+    const again = /<a href="([^"]+as=other)"/.exec(refused.text)?.[1] ?? ''
+    expect((await browser.visit(again, { login: 'bob' })).text).toContain('has been given')
+    for (const userId of ['ann', 'bob']) expect((await stage.call({ userId })).value).toBe('mail')
+    expect(new Set(stage.given.map(({ token }) => token)).size).toBe(2)
+  })
+
+  it('rule 25: a principal itself is answered for by whom the config names', async () => {
+    await using stage = await openStage({ signIn: true })
+    const { url } = await stage.challenge()
+    expect((await gives(url, 'ann')).status).toBe(403)
+    expect((await gives(url, 'boss')).status).toBe(200)
+    expect((await stage.call()).value).toBe('mail')
+  })
+})

@@ -1,0 +1,34 @@
+import { packToken, unpackToken } from '#core/credentials/token-value'
+import { Secret } from '#core/secret'
+import { openStore } from '#server/open-store'
+import type { Stage } from './oauth-stage.ts'
+
+interface Hands {
+  /** Lets every token end now, with another refresh token if given; gives the refresh token that was there. */
+  expireTokens(refreshToken?: string): Promise<string>
+}
+
+/** The store of a stage, changed behind the server's back. */
+export async function tamperedStore<T>(stage: Stage, change: (hands: Hands) => Promise<T>): Promise<T> {
+  const { store: url, dataFolder, masterKey } = stage.settings
+  const store = openStore(url, { dataFolder, masterKey, mode: 'operator' })
+  try {
+    return await change({
+      async expireTokens(refreshToken) {
+        let before = ''
+        for (const facts of await store.vault.list({ limit: 100 })) {
+          const entry = await store.vault.find(facts)
+          if (entry?.value === undefined || entry.kind !== 'token') continue
+          const token = unpackToken(entry.value)
+          before = token.refreshToken?.reveal() ?? ''
+          const next = refreshToken === undefined ? token.refreshToken : new Secret(refreshToken)
+          const value = packToken({ ...token, refreshToken: next })
+          await store.vault.renew(entry, { value, scopes: entry.scopes, expiresAtMs: 1, atMs: Date.now() })
+        }
+        return before
+      },
+    })
+  } finally {
+    await store.close()
+  }
+}
