@@ -4,7 +4,7 @@ import { type CallLimit, NO_LIMITS, UNLIMITED } from '#core/limits/limit-setting
 import { NO_LIMIT } from '#core/limits/spending'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { KEYS } from './openwop-fixtures.ts'
-import { wholeOf } from './openwop-server.ts'
+import { startOpenwopServer, wholeOf } from './openwop-server.ts'
 import { type RunServer, startRunServer, typesOf } from './run-server.ts'
 
 /** One call, then none for as long as any test takes. */
@@ -143,13 +143,37 @@ describe('the run of a limited call', () => {
     expect((await server.ask('/v1/runs/run-b/events/poll', { key: KEYS.root })).status).toBe(404)
   })
 
-  it('rule 30a: a hidden tool that is limited leaves nothing in a run, like one that is not there', async () => {
-    const server = await start({ limits: PER_TOOL })
-    await server.otc('Echo.Say', {}, { run: 'run-a' })
-    const hidden = await server.otc('Nobody.Here', {}, { run: 'run-a', id: 'k' })
-    const again = await server.otc('Nobody.Here', {}, { run: 'run-a', id: 'k' })
-    expect(wholeOf(again)).toEqual(wholeOf(hidden))
-    expect(await server.events('run-a')).toHaveLength(2)
+  it('rules 2 and 30a: a hidden tool that is limited answers, and leaves in a run, what one does that is not there', async () => {
+    const limits = { ...NO_LIMITS, perTool: { ...ONCE, perPrincipal: UNLIMITED } }
+    const server = await startOpenwopServer({ limits })
+    try {
+      const call = (tool: string, key: string, input = {}) =>
+        server.ask('/tools/call', {
+          key,
+          method: 'POST',
+          headers: { 'content-type': 'application/json', 'collet-run': 'run-a' },
+          body: JSON.stringify({ request: { call_id: `of ${tool}`, tool_id: tool, input } }),
+        })
+      const codes = [
+        await call('Mail.Send', KEYS.root, { to: 'x' }),
+        await call('Mail.Send', KEYS.root, { to: 'x' }),
+        await call('Calculator.Add', KEYS.narrow, { a: 1, b: 2 }),
+      ].map(({ headers }) => headers['collet-error-code'])
+      expect(codes).toEqual(['requirement_missing', 'rate_limited', undefined])
+      for (let time = 0; time < 3; time += 1) {
+        const answers = [await call('Mail.Send', KEYS.narrow), await call('Mail.Sent', KEYS.narrow)]
+        const [hidden, unknown] = answers.map((answer) => ({
+          ...wholeOf(answer),
+          headers: { ...answer.headers, date: '', traceparent: '', 'collet-call-id': '' },
+          text: answer.text.replaceAll(/Mail\.Sen[dt]/g, 'X'),
+        }))
+        expect(hidden).toEqual(unknown)
+      }
+      const { json } = await server.ask('/v1/runs/run-a/events/poll', { key: KEYS.narrow })
+      expect(json.events).toHaveLength(2)
+    } finally {
+      await server.close()
+    }
   })
 })
 
