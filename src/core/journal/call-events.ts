@@ -1,6 +1,15 @@
 import type { Outcome } from '#core/outcome'
 import type { CallRecord, NewCall, Settlement } from '#core/ports/store'
-import type { CallCancelRequested, CallClaimed, CallCut, CallEnded, CallSettled } from './journal-event.ts'
+import type { ApprovalRecord } from '#core/ports/approval-store'
+import type {
+  ApprovalChanged,
+  CallCancelRequested,
+  CallClaimed,
+  CallCut,
+  CallEnded,
+  CallParked,
+  CallSettled,
+} from './journal-event.ts'
 
 type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
 
@@ -48,6 +57,33 @@ export function settledEvent(call: Subject, settlement: Settlement): CallSettled
 
 export function cancelRequestedEvent(call: Subject, by: string, atMs: number): CallCancelRequested {
   return { type: 'call.cancel_requested', ...subject(call, call.attempt, atMs), by }
+}
+
+export function parkedEvent(
+  call: Omit<Subject, 'attempt'>,
+  approval: Pick<ApprovalRecord, 'id' | 'attempt'>,
+  atMs: number,
+): CallParked {
+  return { type: 'call.parked', ...subject(call, approval.attempt, atMs), approval: approval.id }
+}
+
+export function approvalEvent(
+  approval: Pick<ApprovalRecord, 'id' | 'tenant' | 'record' | 'attempt' | 'tool'>,
+  changed: Pick<ApprovalChanged, 'type' | 'at' | 'by' | 'reason'>,
+): ApprovalChanged {
+  const { id, tenant, record, attempt, tool } = approval
+  const { type, at, by, reason } = changed
+  return {
+    type,
+    at,
+    approval: id,
+    tenant,
+    record,
+    attempt,
+    tool,
+    ...(by === undefined ? {} : { by }),
+    ...(reason === undefined ? {} : { reason }),
+  }
 }
 
 function subject(call: Omit<Subject, 'attempt'>, attempt: number, atMs: number) {

@@ -44,6 +44,30 @@ export interface CallCancelRequested extends CallEventBase {
   readonly by: string
 }
 
+export interface CallParked extends CallEventBase {
+  readonly type: 'call.parked'
+  readonly approval: string
+}
+
+/** Who said what about a parked call, or that nobody did in time: the audit trail of approvals. */
+export interface ApprovalChanged {
+  readonly type:
+    | 'approval.granted'
+    | 'approval.rejected'
+    | 'approval.overridden'
+    | 'approval.expired'
+    | 'approval.cancelled'
+    | 'approval.used'
+  readonly at: number
+  readonly approval: string
+  readonly tenant: string
+  readonly record: string
+  readonly attempt: number
+  readonly tool: string
+  readonly by?: string
+  readonly reason?: string
+}
+
 export interface ChallengeChanged {
   readonly type: 'challenge.opened' | 'challenge.completed'
   readonly at: number
@@ -100,6 +124,8 @@ export type JournalEvent =
   | CallCut
   | CallSettled
   | CallCancelRequested
+  | CallParked
+  | ApprovalChanged
   | ChallengeChanged
   | SessionChanged
   | RunEnded

@@ -2,6 +2,7 @@ import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { CallError, Outcome } from '#core/outcome'
 import type { CallLabel } from '#core/runs/run-event'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
+import type { ApprovalStore } from './approval-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
@@ -174,6 +175,8 @@ export interface RecoveryReport {
 export interface Store extends RunStore, SessionStore {
   /** This process's writer, named in every claim (rule 17). */
   readonly writer: string
+  /** Calls that wait for a yes (rules 20 to 23). */
+  readonly approvals: ApprovalStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 
