@@ -1,5 +1,7 @@
+import { APPROVALS } from './schema-approvals.ts'
+
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 2
+export const SCHEMA_VERSION = 3
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -148,4 +150,4 @@ CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 `
 
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
-export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS]
+export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, [APPROVALS].join('\n')]

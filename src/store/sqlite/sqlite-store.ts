@@ -30,6 +30,7 @@ import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
+import { ApprovalChanges } from './approval-changes.ts'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
 import { CallRunEvents } from './call-run-events.ts'
 import { challengeFromRow, completeChallenge, openChallenge } from './challenge-changes.ts'
@@ -37,10 +38,12 @@ import { Checkpointer } from './checkpointer.ts'
 import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
+import { ParkedEnds } from './parked-ends.ts'
 import { type DeadWriter, Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
+import { SqliteApprovals } from './sqlite-approvals.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { type Verification, verifyJournal } from './verify-journal.ts'
 import { Writer } from './writer.ts'
@@ -67,6 +70,7 @@ export interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export class SqliteStore implements Store {
+  readonly approvals: SqliteApprovals
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -76,6 +80,7 @@ export class SqliteStore implements Store {
   readonly #changes: CallChanges
   readonly #runs: RunChanges
   readonly #sessions: SessionChanges
+  readonly #parkedEnds: ParkedEnds
   readonly #recovery: Recovery
   readonly #lockFolder: string
   readonly #nowMs: () => number
@@ -111,8 +116,16 @@ export class SqliteStore implements Store {
     const runEvents = new CallRunEvents({ database, runs, sessions })
     this.#runs = runs
     this.#sessions = sessions
-    this.#changes = new CallChanges({ database, sealed, runs, runEvents, writerNo })
-    this.#recovery = new Recovery({ database, runEvents, sessions })
+    const calls = new CallChanges({ database, sealed, runs, runEvents, writerNo })
+    const ends = new ParkedEnds({ database, runs, runEvents })
+    const changes = new ApprovalChanges({ database, calls, runs, ends, writerNo })
+    this.#changes = calls
+    this.#parkedEnds = ends
+    this.approvals = new SqliteApprovals({
+      ...{ database, sealed, calls, changes, ends },
+      ...{ queue: this.#queue, key: this.#keys.approvals },
+    })
+    this.#recovery = new Recovery({ database, runEvents, sessions, ends })
   }
 
   get writer(): string {
@@ -230,9 +243,10 @@ export class SqliteStore implements Store {
   }
 
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): Promise<boolean> {
-    return this.#queue.submit(`${CLOSE_KEY}${address.sessionId}`, (group) =>
-      this.#sessions.close(group, address, outcome, atMs),
-    )
+    return this.#queue.submit(`${CLOSE_KEY}${address.sessionId}`, (group) => {
+      this.#parkedEnds.endIn(group, address, { why: 'session', atMs })
+      return this.#sessions.close(group, address, outcome, atMs)
+    })
   }
 
   openChallenge(challenge: NewChallenge): Promise<ChallengeRecord> {
