@@ -96,6 +96,8 @@ export interface MissingRequirements {
   readonly authorization?: readonly Challenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly userId?: true
+  /** Where somebody can say yes, or see that nobody has yet. */
+  readonly approval?: Challenge
 }
 
 /** Facts that ride along with some codes; protocols render them, models may act on them. */

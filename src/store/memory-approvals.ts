@@ -35,7 +35,6 @@ import type { MemoryRuns } from './memory-runs.ts'
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 interface Question extends Mutable<ApprovalRecord> {
-  readonly run: string
   readonly ownSession: string | undefined
 }
 
@@ -312,6 +311,6 @@ const STATES = {
   session: 'cancelled',
 } as const satisfies Record<ParkedEnd, ApprovalRecord['state']>
 
-function shown({ run: _run, ownSession: _session, ...approval }: Question): ApprovalRecord {
+function shown({ ownSession: _session, ...approval }: Question): ApprovalRecord {
   return approval
 }

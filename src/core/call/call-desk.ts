@@ -1,3 +1,5 @@
+import { ApprovalDesk } from '#core/approvals/approval-desk'
+import { ApprovalWaits } from '#core/approvals/approval-waits'
 import type { Gateway } from '#core/gateway'
 import type { Store } from '#core/ports/store'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
@@ -6,6 +8,7 @@ import { Sessions } from '#core/sessions/sessions'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
 import { checkReady } from './check-ready.ts'
+import { noteEnded } from './note-ended.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
@@ -14,9 +17,10 @@ import { StoreWatch } from './store-watch.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
+const EXPIRY_POLL_MS = 1_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'sessions' | 'feed'>
+export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'sessions' | 'feed' | 'waits'>
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
@@ -33,9 +37,15 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
   const feed = new RunFeed()
+  const waits = new ApprovalWaits()
   const { newSessionId, hooks } = options
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, newSessionId })
-  const services: CallServices = { ...options, running, readiness, keeper, sessions, feed }
+  const services: CallServices = { ...options, running, readiness, keeper, sessions, feed, waits }
+  const approvals = new ApprovalDesk({
+    store,
+    clock,
+    onChange: ({ record, run }) => noteEnded(services, [{ record, run }]),
+  })
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
 
@@ -54,10 +64,14 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     const { ambiguous } = await store.recover(clock.nowMs())
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
+  every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
+    noteEnded(services, await store.approvals.expire(clock.nowMs()))
+  })
 
   return {
     store,
     running,
+    approvals,
     toolkits: registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
     call: (principal, request) => callTool(services, principal, request),
@@ -80,6 +94,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
 
   async function drain(graceMs: number): Promise<void> {
     readiness.drain()
+    // Whoever waits for a decision is told to come again.
+    waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
       running.interruptAll('shutdown')
       await running.waitUntilIdle(CANCEL_WAIT_MS)

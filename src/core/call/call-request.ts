@@ -22,6 +22,10 @@ export interface CallRequest {
   readonly runId?: string
   /** The session whose state to use. */
   readonly sessionId?: string
+  /** The id to give a call without a key, when its head has to leave before it is recorded. */
+  readonly freshId?: string
+  /** How long to wait for the decision about a call that needs a yes. */
+  readonly waitMs?: number
   readonly onProgress?: (progress: Progress) => void
 }
 

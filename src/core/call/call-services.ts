@@ -1,3 +1,5 @@
+import type { ApprovalRules } from '#core/approvals/approval-rules'
+import type { ApprovalWaits } from '#core/approvals/approval-waits'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
@@ -17,6 +19,7 @@ export interface CallServices {
   readonly log: Logger
   readonly fetch: typeof fetch
   readonly hooks: Hooks
+  readonly approvalRules: ApprovalRules
   /** UUID v4 (T-24). */
   newCallId(): string
   /** Unguessable, URL-safe. */
@@ -28,6 +31,7 @@ export interface CallServices {
   readonly running: RunningCalls
   readonly sessions: Sessions
   readonly feed: RunFeed
+  readonly waits: ApprovalWaits
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
   readonly maxResultBytes: number

@@ -53,6 +53,8 @@ export interface ApproverDecision {
 export interface ApprovalRecord extends Omit<NewApproval, 'notices'>, CallAddress {
   /** Which attempt it is for. */
   readonly attempt: number
+  /** The run that has its events. */
+  readonly run: string
   readonly principal: string
   readonly tool: string
   readonly toolId: string

@@ -1,4 +1,6 @@
+import { opaquePrincipal } from '#core/approvals/opaque-principal'
 import type { CallServices } from '#core/call/call-services'
+import { noteEnded } from '#core/call/note-ended'
 import type { RunPlace } from '#core/ports/run-store'
 import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
@@ -34,7 +36,9 @@ export async function endOwnRun(
 ): Promise<boolean> {
   const run = await locate(services, principal, runId)
   if (run === undefined) return false
-  await services.store.endRun({ tenant: principal.tenant, run }, services.clock.nowMs())
+  const { tenant, id } = principal
+  await services.store.endRun({ tenant, run }, services.clock.nowMs())
+  noteEnded(services, await services.store.approvals.cancel({ tenant, run }, id, services.clock.nowMs()))
   await services.sessions.closeRun(run)
   services.feed.notify(run)
   return true
@@ -62,7 +66,7 @@ async function readPage(
   { run, after }: { readonly run: string; readonly after: number },
 ): Promise<RunPage | undefined> {
   const { tenant } = principal
-  const names = { key: run, principal: opaque(store, principal) }
+  const names = { key: run, principal: opaquePrincipal(store, tenant, principal.id) }
   const call = await store.find({ tenant, record: run })
   const found = await store.findRun({ tenant, run })
   if (found === undefined) {
@@ -80,9 +84,4 @@ async function readPage(
       : found.open === 0 && call.state !== 'running' && call.state !== 'parked'
   const events = await store.readRun({ tenant, run }, after, PAGE)
   return { ...names, events, isComplete: isOver && events.length < PAGE }
-}
-
-/** A subject may be a mail address; readers of a run get a name that only tells principals apart. */
-function opaque(store: Store, { tenant, id }: Principal): string {
-  return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`
 }

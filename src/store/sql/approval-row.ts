@@ -40,6 +40,7 @@ export function approvalFromRow(row: Row, decisions: readonly Row[], subject = N
     toolId: text(row, 'tool_id'),
     tier: word(row, 'tier', TIERS),
     definitionHash: text(row, 'definition'),
+    run: text(row, 'run'),
     subject,
     binding: text(row, 'binding'),
     quorum: integer(row, 'quorum'),
