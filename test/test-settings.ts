@@ -2,6 +2,7 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 
 /** Settings of a server on a free loopback port with a data folder of its own; the caller removes the folder. */
 export function testSettings(changes: Partial<Settings> = {}): Settings {
@@ -30,6 +31,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
       stringIdsAreKeys: false,
       streaming: false,
     },
+    approvals: DEFAULT_APPROVAL_RULES,
     hooks: {},
     logLevel: 'silent',
     otlpEndpoint: undefined,

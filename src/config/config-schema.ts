@@ -3,6 +3,7 @@ import { didYouMean } from '#core/nearest-name'
 import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
+import { approvalsSchema } from './approvals-schema.ts'
 import { parseStoreUrl } from './store-url.ts'
 
 /** Longest delay a Node timer can hold. */
@@ -58,6 +59,11 @@ const HTTP_URL = TEXT.transform((text, context) => {
     'expected an absolute http or https URL without query, for example "https://tools.example.com".',
   )
   return z.NEVER
+})
+
+/** May have a query: chat services put their own key there. */
+const WEBHOOK_URL = TEXT.refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), {
+  error: 'expected an http or https URL.',
 })
 
 const ORIGIN = TEXT.refine((text) => URL.parse(text)?.origin === text, {
@@ -157,6 +163,8 @@ export const CONFIG_SCHEMA = closed({
     stringIdsAreKeys: z.boolean().default(false),
     streaming: z.boolean().default(false),
   }).prefault({}),
+  approvals: approvalsSchema({ closed, url: WEBHOOK_URL, scope: SCOPE, name: NAME }),
+  acknowledgeLaxerVersions: z.array(TEXT).default([]),
   authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),
   hooks: closed({
     admit: hook<'admit'>(),

@@ -43,6 +43,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     log,
     fetch,
     hooks: settings.hooks,
+    approvalRules: settings.approvals,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),

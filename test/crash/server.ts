@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
@@ -47,6 +48,7 @@ const settings: Settings = {
     stringIdsAreKeys: false,
     streaming: false,
   },
+  approvals: DEFAULT_APPROVAL_RULES,
   hooks: {},
   logLevel: 'error',
   otlpEndpoint: undefined,

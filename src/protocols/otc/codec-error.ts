@@ -85,5 +85,8 @@ function toMissingRequirements(missing: MissingRequirements): WireMissingRequire
         }),
     ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
     ...(userId === undefined ? {} : { user_id: userId }),
+    ...(approval === undefined
+      ? {}
+      : { approval: { id: approval.id, url: approval.url, check_url: approval.checkUrl } }),
   }
 }
