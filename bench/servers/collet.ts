@@ -104,6 +104,7 @@ const settings: Settings = {
   },
   hooks: {},
   logLevel: 'warn',
+  approvals: DEFAULT_APPROVAL_RULES,
   otlpEndpoint: undefined,
 }
 

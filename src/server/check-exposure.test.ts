@@ -1,3 +1,4 @@
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -45,6 +46,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
       streaming: false,
     },
     hooks: {},
+    approvals: DEFAULT_APPROVAL_RULES,
     logLevel: 'silent',
     otlpEndpoint: undefined,
   }

@@ -6,6 +6,7 @@ import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
 import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
+import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -61,10 +62,19 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     },
     { clock, log },
   )
+  const webhooks = startApprovalWebhooks({
+    approvals: store.approvals,
+    rules: settings.approvals,
+    fetch,
+    clock,
+    log,
+    publicUrl: options.publicUrl,
+  })
   return {
     desk,
     async close(graceMs) {
       retention.stop()
+      await webhooks.stop()
       await desk.drain(graceMs)
       await store.close()
     },

@@ -6,7 +6,10 @@ import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
+import { createAdminApprovals } from './admin-approvals.ts'
 import { createAdminRoutes } from './admin-routes.ts'
+import { createApprovalLinks } from './approval-link-routes.ts'
+import { openToOperators } from './approver-access.ts'
 import { checkExposure } from './check-exposure.ts'
 import { createHttpApp } from './http-app.ts'
 import { createLog, type ServerLog } from './log.ts'
@@ -53,10 +56,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const metrics = createMetrics()
   const authenticator = createAuthenticator(settings.auth, clock)
   let url = ''
+  const publicUrl = (): string => settings.server.publicUrl ?? url
   const gateway = await openGateway(settings, {
     clock,
     log,
-    publicUrl: () => settings.server.publicUrl ?? url,
+    publicUrl,
     onCommit: metrics.groupCommitted,
   })
   const { desk } = gateway
@@ -77,17 +81,25 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, { serverVersion: VERSION, ...otcOptions(settings) }),
-        ...openwopRoutes(observed, {
-          serverVersion: VERSION,
-          capabilities: openwopCapabilities(settings),
-          testSeams: options.testSeams ?? false,
-        }),
+        ...openToOperators(
+          openwopRoutes(observed, {
+            serverVersion: VERSION,
+            capabilities: openwopCapabilities(settings),
+            testSeams: options.testSeams ?? false,
+          }),
+          { startToken, authenticator },
+        ),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
           log,
           isClosed,
         }),
         ...createAdminRoutes({ calls: desk.store, startToken, authenticator, clock }),
+        ...createAdminApprovals({ approvals: desk.approvals, startToken, authenticator, clock, publicUrl }),
+        ...createApprovalLinks({
+          ...{ approvals: desk.approvals, clock, publicUrl },
+          sign: (purpose, text) => desk.store.approvals.sign(purpose, text),
+        }),
         createMetricsRoute({ metrics, authenticator, isLoopback: isLoopback(settings.server.host) }),
       ],
       authenticator,

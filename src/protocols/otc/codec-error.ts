@@ -76,7 +76,7 @@ function toParameterErrors(issues: readonly InputIssue[]): Record<string, string
 }
 
 function toMissingRequirements(missing: MissingRequirements): WireMissingRequirements {
-  const { authorization, secrets, userId } = missing
+  const { authorization, secrets, userId, approval } = missing
   return {
     ...(authorization === undefined
       ? {}
