@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { NewChallenge, Store } from '#core/ports/store'
+import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
@@ -318,5 +319,6 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   ...RUN_STORE_CONTRACT,
+  ...APPROVAL_STORE_CONTRACT,
   ...SESSION_STORE_CONTRACT,
 ]
