@@ -1,5 +1,6 @@
 import { ApprovalDesk, type Approver } from '#core/approvals/approval-desk'
 import { isToolError } from '#core/errors'
+import type { JsonObject } from '#core/json'
 import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
@@ -8,7 +9,6 @@ import { requestJson } from './http-json.ts'
 import { operatorCredential } from './operator-credential.ts'
 import { STORE_OPTIONS, withStore } from './operator-store.ts'
 import { readServerAddress } from './server-address.ts'
-import type { JsonObject } from '#core/json'
 
 /** How commands about approvals are told where: the store itself, or a server. */
 export const APPROVAL_OPTIONS = {
@@ -50,7 +50,10 @@ export async function askAboutApprovals(
   const { url } = readServerAddress(args, context)
   const credential = await operatorCredential(url, args, context)
   const { path, ...rest } = request
-  return await requestJson({ ...rest, url: `${url}/admin/approvals${path}`, credential }, context.services.fetch)
+  return await requestJson(
+    { ...rest, url: `${url}/admin/approvals${path}`, credential },
+    context.services.fetch,
+  )
 }
 
 export function noCollet(args: Arguments<'url'>): CommandFailure {

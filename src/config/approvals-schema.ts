@@ -1,7 +1,11 @@
 import { z } from 'zod'
-import { type ApprovalFacts, type ApprovalRules, DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
-import { shortHash } from '#core/short-hash'
+import {
+  type ApprovalFacts,
+  type ApprovalRules,
+  DEFAULT_APPROVAL_RULES,
+} from '#core/approvals/approval-rules'
 import { Secret } from '#core/secret'
+import { shortHash } from '#core/short-hash'
 
 /** The longest a question may stay open: 30 days. */
 const LONGEST_MS = 30 * 24 * 3_600_000

@@ -1,5 +1,5 @@
-import type { DefinedTool } from '#core/define-tool'
 import type { ApprovalFacts } from '#core/approvals/approval-rules'
+import type { DefinedTool } from '#core/define-tool'
 import type { Hooks } from '#core/ports/hooks'
 
 export interface ApiKeyConfig {

@@ -9,7 +9,9 @@ const TIERS = { pure: 0, read: 1, write: 2, exec: 3 } as const satisfies Record<
 export function checkLaxerVersions(tools: readonly Tool[], acknowledged: readonly string[]): Finding[] {
   const findings: Finding[] = []
   for (const versions of Map.groupBy(tools, ({ parts }) => parts.base).values()) {
-    const inOrder = versions.toSorted((left, right) => compareVersions(left.parts.version, right.parts.version))
+    const inOrder = versions.toSorted((left, right) =>
+      compareVersions(left.parts.version, right.parts.version),
+    )
     for (const [index, older] of inOrder.entries()) {
       if (acknowledged.includes(older.id)) continue
       const newer = inOrder.slice(index + 1).find((candidate) => laxities(older, candidate).length > 0)

@@ -1,4 +1,9 @@
-import { type ApprovalDesk, type Decision, type DecisionResult, mayDecideByLink } from '#core/approvals/approval-desk'
+import {
+  type ApprovalDesk,
+  type Decision,
+  type DecisionResult,
+  mayDecideByLink,
+} from '#core/approvals/approval-desk'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
@@ -31,18 +36,24 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     const approver = allowed(approvals, principal)
     const found = await approvals.list(approver, readFilter(query))
-    return jsonReply(200, { approvals: found.map((approval) => renderApproval(approval, clock.nowMs())) }, FRESH)
+    return jsonReply(
+      200,
+      { approvals: found.map((approval) => renderApproval(approval, clock.nowMs())) },
+      FRESH,
+    )
   }
   const show = async (request: HttpRequest): Promise<HttpReply> => {
     const found = await findApproval(approvals, request)
     return jsonReply(200, { approval: renderApproval(found, clock.nowMs()) }, FRESH)
   }
-  const decide = (verb: 'approve' | 'reject') => async (request: HttpRequest): Promise<HttpReply> => {
-    const decision = readDecision(verb, request.body)
-    const found = await findApproval(approvals, request)
-    const result = await approvals.decide(approverOf(request.principal), found, decision)
-    return jsonReply(200, { approval: renderApproval(decided(result), clock.nowMs()) }, FRESH)
-  }
+  const decide =
+    (verb: 'approve' | 'reject') =>
+    async (request: HttpRequest): Promise<HttpReply> => {
+      const decision = readDecision(verb, request.body)
+      const found = await findApproval(approvals, request)
+      const result = await approvals.decide(approverOf(request.principal), found, decision)
+      return jsonReply(200, { approval: renderApproval(decided(result), clock.nowMs()) }, FRESH)
+    }
   const link = async (request: HttpRequest): Promise<HttpReply> => {
     const approver = readApprover(request.body)
     const found = await findApproval(approvals, request)

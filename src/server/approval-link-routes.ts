@@ -9,9 +9,9 @@ import {
 import { isSame } from '#core/approvals/approval-link'
 import type { ApprovalStore } from '#core/ports/approval-store'
 import type { Clock } from '#core/ports/clock'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { howToDecide, STATE_TEXT } from '#protocols/otc/approval-page'
 import { escapeHtml, FORM_PAGE_HEADERS, htmlPage, PAGE_HEADERS } from '#protocols/otc/html-page'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { refuseWithMessage, type ServerRoute } from './server-route.ts'
 
 export interface ApprovalLinkOptions {
@@ -57,8 +57,11 @@ async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): 
   if (state !== 'pending') return plainPage(409, 'Approval', STATE_TEXT[state])
   const isForm = view.link.power === 'decide' && mayDecideByLink(view.approval)
   if (!isForm) {
-    return page(200, `${describe(view)}<p>This link only shows the call. Deciding needs a credential.</p>
-${howToDecide(view.approval.id)}`)
+    return page(
+      200,
+      `${describe(view)}<p>This link only shows the call. Deciding needs a credential.</p>
+${howToDecide(view.approval.id)}`,
+    )
   }
   const nonce = randomBytes(NONCE_BYTES).toString('base64url')
   const csrf = options.sign('csrf', JSON.stringify([token, nonce]))

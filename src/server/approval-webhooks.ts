@@ -96,7 +96,10 @@ async function send(
   try {
     const response = await options.fetch(webhook.url, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', ...signatureOf(webhook, notice.id, body, clock.nowMs()) },
+      headers: {
+        'content-type': 'application/json',
+        ...signatureOf(webhook, notice.id, body, clock.nowMs()),
+      },
       body,
       redirect: 'error',
       signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_LIMIT_MS)]),
@@ -145,5 +148,7 @@ export function signatureOf(
 
 /** `whsec_` secrets are base64, any other is its own text. */
 function keyOf(secret: string): Buffer {
-  return secret.startsWith('whsec_') ? Buffer.from(secret.slice('whsec_'.length), 'base64') : Buffer.from(secret)
+  return secret.startsWith('whsec_')
+    ? Buffer.from(secret.slice('whsec_'.length), 'base64')
+    : Buffer.from(secret)
 }

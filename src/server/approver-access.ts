@@ -34,7 +34,10 @@ export function approverOf(principal: Principal): Approver {
 }
 
 /** Lets the start token open interrupts too; what needs no credential stays as it is. */
-export function openToOperators(routes: readonly HttpRoute[], access: ApproverAccess): readonly ServerRoute[] {
+export function openToOperators(
+  routes: readonly HttpRoute[],
+  access: ApproverAccess,
+): readonly ServerRoute[] {
   return routes.map((route) =>
     route.access === 'authenticated' && route.path.includes('/interrupts/')
       ? { ...route, authenticate: (headers: RequestHeaders) => findApprover(access, headers) }

@@ -1,6 +1,6 @@
-import type { ApprovalRecord } from '#core/ports/approval-store'
-import type { JsonObject, JsonValue } from '#core/json'
 import { stateOf } from '#core/approvals/approval-desk'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { ApprovalRecord } from '#core/ports/approval-store'
 
 /** A question as operators and webhooks see it: ids, and the input without secrets. */
 export function renderApproval(approval: ApprovalRecord, nowMs: number): JsonObject {

@@ -13,8 +13,8 @@ import type {
   DueNotice,
   EndedParked,
   NewDecision,
-  Parking,
   ParkedScope,
+  Parking,
   ParkResult,
   Resumption,
 } from '#core/ports/approval-store'
@@ -72,7 +72,9 @@ export class MemoryApprovals implements ApprovalStore {
   }
 
   sign(purpose: string, text: string): string {
-    return createHmac('sha256', this.#key).update(JSON.stringify([purpose, text])).digest('base64url')
+    return createHmac('sha256', this.#key)
+      .update(JSON.stringify([purpose, text]))
+      .digest('base64url')
   }
 
   park(call: NewCall, parking: Parking): ParkResult {
@@ -149,7 +151,8 @@ export class MemoryApprovals implements ApprovalStore {
     const { runs, append } = this.#parts
     const { granted } = judged
     runs.append(question.run, decidedFact(question, { action, opaque, reason, granted }), atMs)
-    const type = `approval.${({ grant: 'granted', reject: 'rejected', override: 'overridden' } as const)[action]}` as const
+    const type =
+      `approval.${({ grant: 'granted', reject: 'rejected', override: 'overridden' } as const)[action]}` as const
     append(approvalEvent(question, { type, at: atMs, by, ...(reason === undefined ? {} : { reason }) }))
     if (judged.kind === 'counted') return { kind: 'counted', approval: shown(question) }
     const told = action === 'reject' ? ('reject' as const) : ('accept' as const)

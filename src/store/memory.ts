@@ -97,7 +97,12 @@ export class MemoryStore implements Store {
     if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) {
       return this.#nextTurn({ kind: 'run_ended' })
     }
-    const inserted = this.#insert(call, { state: 'running', outcome: undefined, finishedAtMs: undefined, run })
+    const inserted = this.#insert(call, {
+      state: 'running',
+      outcome: undefined,
+      finishedAtMs: undefined,
+      run,
+    })
     this.#append({ ...claimedEvent(call, 1, atMs), ...this.#runEvents.begin(inserted, session, atMs) })
     return this.#nextTurn({ kind: 'claimed', attempt: 1 })
   }

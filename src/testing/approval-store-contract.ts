@@ -3,7 +3,7 @@ import { LEAST_USE_MS } from '#core/approvals/judge-decision'
 import type { NewDecision, Resumption } from '#core/ports/approval-store'
 import type { CallRecord, Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
-import { gistOfRun, mustFind, placeAt, POLICY, purgeAll, sampleSession } from './contract-steps.ts'
+import { gistOfRun, mustFind, POLICY, placeAt, purgeAll, sampleSession } from './contract-steps.ts'
 import { sampleApproval, sampleParking, yesOf } from './sample-approval.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 
@@ -11,10 +11,16 @@ const GRANT: Resumption = {
   ...{ approvalId: 'approval-1', binding: 'binding-1', rerunUntilMs: 0, session: undefined, atMs: 3_000 },
 }
 
-async function park(store: Store, changes: Parameters<typeof sampleParking>[0] = {}): Promise<CallRecord> {
-  const parked = await store.approvals.park(sampleCall(), sampleParking(changes))
+/** Parks call `n` with question `n`. */
+async function park(
+  store: Store,
+  changes: Parameters<typeof sampleParking>[0] = {},
+  n = 1,
+): Promise<CallRecord> {
+  const call = sampleCall({ record: `record-${n}`, callId: `call-${n}` })
+  const parked = await store.approvals.park(call, sampleParking({ id: `approval-${n}`, ...changes }))
   assert.equal(parked.kind, 'parked')
-  return await mustFind(store)
+  return await mustFind(store, call.record)
 }
 
 async function decide(store: Store, by: string, changes: Partial<NewDecision> = {}): Promise<string> {
@@ -120,14 +126,13 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
   {
     name: 'OWP-70: an override needs no quorum only where the gate says so',
     async run(open) {
-      const strict = await open()
-      await park(strict, { quorum: 3 })
+      const store = await open()
+      await park(store, { quorum: 3 })
       const override = { action: 'override', reason: 'fire' } as const
-      assert.equal(await decide(strict, 'key:bob', override), 'counted')
-      const lax = await open()
-      await park(lax, { quorum: 3, overrideBypassesQuorum: true })
-      assert.equal(await decide(lax, 'key:bob', override), 'decided')
-      assert.equal(await stateOf(lax), 'granted')
+      assert.equal(await decide(store, 'key:bob', override), 'counted')
+      await park(store, { quorum: 3, overrideBypassesQuorum: true }, 2)
+      assert.equal(await decide(store, 'key:bob', { ...override, id: 'approval-2' }), 'decided')
+      assert.equal(await stateOf(store, 'approval-2'), 'granted')
     },
   },
   {
@@ -162,16 +167,14 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         'resolved record-1 reject timeout',
         'returned record-1 1 approval_rejected',
       ])
-      const unused = await open()
-      await park(unused)
-      await decide(unused, 'key:bob')
-      assert.deepEqual(await unused.approvals.expire(2_000 + LEAST_USE_MS - 1), [])
-      assert.equal((await unused.approvals.expire(2_000 + LEAST_USE_MS)).length, 1)
-      assert.equal((await mustFind(unused)).state, 'failed')
-      const late = await open()
-      await park(late)
-      assert.equal(await decide(late, 'key:bob', { atMs: 10_000 }), 'closed')
-      assert.equal((await mustFind(late)).state, 'failed')
+      await park(store, {}, 2)
+      await decide(store, 'key:bob', { id: 'approval-2' })
+      assert.deepEqual(await store.approvals.expire(2_000 + LEAST_USE_MS - 1), [])
+      assert.equal((await store.approvals.expire(2_000 + LEAST_USE_MS)).length, 1)
+      assert.equal((await mustFind(store, 'record-2')).state, 'failed')
+      await park(store, {}, 3)
+      assert.equal(await decide(store, 'key:bob', { id: 'approval-3', atMs: 10_000 }), 'closed')
+      assert.equal((await mustFind(store, 'record-3')).state, 'failed')
     },
   },
   {
@@ -191,7 +194,11 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual([parked.state, parked.attempt], ['parked', 2])
       assert.equal((await store.approvals.resume(parked, GRANT)).kind, 'found')
       await decide(store, 'key:bob', { id: 'approval-2', atMs: 5_500 })
-      const resumed = await store.approvals.resume(parked, { ...GRANT, approvalId: 'approval-2', atMs: 6_000 })
+      const resumed = await store.approvals.resume(parked, {
+        ...GRANT,
+        approvalId: 'approval-2',
+        atMs: 6_000,
+      })
       assert.deepEqual(resumed, { kind: 'claimed', attempt: 2 })
     },
   },
@@ -255,7 +262,11 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const store = await open()
       const seen = await park(store)
       assert.deepEqual(await store.approvals.cancel({ tenant: 'other', record: 'record-1' }, 'x', 2_000), [])
-      const ended = await store.approvals.cancel({ tenant: 'default', record: 'record-1' }, 'key:alice', 2_000)
+      const ended = await store.approvals.cancel(
+        { tenant: 'default', record: 'record-1' },
+        'key:alice',
+        2_000,
+      )
       assert.equal(ended.length, 1)
       assert.equal(await decide(store, 'key:bob'), 'closed')
       assert.equal(await stateOf(store), 'cancelled')
@@ -298,12 +309,10 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const run = { ...attemptAt(sampleCall({ session }), 1), run: seen.record }
       await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
       const told = await gistOfRun(store, seen.record)
-      assert.deepEqual([told[0], told[1], told.at(-2), told.at(-1)], [
-        'opened ses_own',
-        'called record-1 1',
-        'returned record-1 1 ok',
-        'closed ses_own completed',
-      ])
+      assert.deepEqual(
+        [told[0], told[1], told.at(-2), told.at(-1)],
+        ['opened ses_own', 'called record-1 1', 'returned record-1 1 ok', 'closed ses_own completed'],
+      )
     },
   },
   {

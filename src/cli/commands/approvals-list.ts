@@ -22,7 +22,10 @@ export const approvalsList = defineCommand({
   details: ['Reads the store itself, also while a server uses it. With --url it asks the server.'],
   positionals: [],
   options: {
-    state: { value: 'S', help: `Only such as are: ${STATE_NAMES.join(', ')}. Default pending; "all" for all.` },
+    state: {
+      value: 'S',
+      help: `Only such as are: ${STATE_NAMES.join(', ')}. Default pending; "all" for all.`,
+    },
     limit: { value: 'N', help: `At most so many. Default ${DEFAULT_LIMIT}.` },
     ...APPROVAL_OPTIONS,
   },

@@ -1,10 +1,5 @@
+import type { ApprovalFilter, ApprovalRecord, DecideResult, DecisionAction } from '#core/ports/approval-store'
 import type { Clock } from '#core/ports/clock'
-import type {
-  ApprovalFilter,
-  ApprovalRecord,
-  DecideResult,
-  DecisionAction,
-} from '#core/ports/approval-store'
 import type { Store } from '#core/ports/store'
 import { coversScope } from '#core/scopes'
 import { type ApprovalLink, mintLink, readLink } from './approval-link.ts'

@@ -13,10 +13,7 @@ type Asked = Pick<
 >
 
 /** A question as its run tells it, in two facts (OWP-64). */
-export function requestedFacts(
-  asked: Asked,
-  call: CallLabel,
-): readonly [InterruptRequested, NodeSuspended] {
+export function requestedFacts(asked: Asked, call: CallLabel): readonly [InterruptRequested, NodeSuspended] {
   const { id, record, attempt, requiredScope, quorum, tier, createdAtMs, expiresAtMs } = asked
   const timeoutMs = expiresAtMs - createdAtMs
   return [

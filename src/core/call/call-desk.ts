@@ -20,7 +20,10 @@ const RECOVERY_POLL_MS = 5_000
 const EXPIRY_POLL_MS = 1_000
 const CANCEL_WAIT_MS = 5_000
 
-export type CallDeskOptions = Omit<CallServices, 'running' | 'readiness' | 'keeper' | 'sessions' | 'feed' | 'waits'>
+export type CallDeskOptions = Omit<
+  CallServices,
+  'running' | 'readiness' | 'keeper' | 'sessions' | 'feed' | 'waits'
+>
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {

@@ -45,7 +45,10 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
       userId: call.request.userId,
       input: summary,
     })
-    const isNeeded = await needsApproval(policy.approval, services.approvalRules, { facts, log: services.log })
+    const isNeeded = await needsApproval(policy.approval, services.approvalRules, {
+      facts,
+      log: services.log,
+    })
     if (!isNeeded) return { kind: 'free' }
   }
   const { approvals } = services.store

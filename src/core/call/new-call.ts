@@ -45,7 +45,9 @@ export function recordedPlace(
   if (runId !== undefined) return { ...place, place: placeOf(store, call.principal, runId) }
   // One that was parked has a run with events of its own, from its first attempt on.
   const own =
-    run === record && seen.state === 'parked' ? { tenant, principal, runId: ownRunId(record), run } : undefined
+    run === record && seen.state === 'parked'
+      ? { tenant, principal, runId: ownRunId(record), run }
+      : undefined
   return { ...place, place: own }
 }
 

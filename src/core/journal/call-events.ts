@@ -1,6 +1,6 @@
 import type { Outcome } from '#core/outcome'
-import type { CallRecord, NewCall, Settlement } from '#core/ports/store'
 import type { ApprovalRecord } from '#core/ports/approval-store'
+import type { CallRecord, NewCall, Settlement } from '#core/ports/store'
 import type {
   ApprovalChanged,
   CallCancelRequested,

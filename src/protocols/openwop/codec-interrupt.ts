@@ -46,7 +46,8 @@ export function encodeInterrupt(
 
 /** The same for an approver, who sees what the call is about: a summary without secrets. */
 export function encodeInterruptFor(approval: ApprovalRecord, state: string): JsonObject {
-  const { id, record, attempt, subject, requiredScope, quorum, tier, toolId, createdAtMs, expiresAtMs } = approval
+  const { id, record, attempt, subject, requiredScope, quorum, tier, toolId, createdAtMs, expiresAtMs } =
+    approval
   const { callId, argsHash, runId } = subject
   const label = { callId, toolId, argsHash, transport: 'native' } as const
   const asked = { record, attempt, approval: id, call: label, requiredScope, quorum, tier }

@@ -1,5 +1,5 @@
-import type { JsonObject } from '#core/json'
 import type { ErrorCode } from '#core/errors'
+import type { JsonObject } from '#core/json'
 import type { ApprovalDecided, InterruptResolved, RunEvent, ToolReturned } from '#core/runs/run-event'
 import type { RunPage } from '#core/runs/run-view'
 import { encodeInterrupt, interruptKey } from './codec-interrupt.ts'

@@ -5,7 +5,6 @@ import type { WireRunEvent } from './wire.ts'
 const text = { type: 'string' } as const
 const id = { ...text, minLength: 1, maxLength: 128 } as const
 
-
 const session = { sessionId: text, toolId: text } as const
 const call = { agentId: text, toolName: text, callId: text } as const
 

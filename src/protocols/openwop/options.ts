@@ -28,7 +28,11 @@ export interface OpenwopSettings {
   readonly clock: Clock
 }
 
-export function openwopSettings({ serverVersion, capabilities = {}, clock }: OpenwopOptions): OpenwopSettings {
+export function openwopSettings({
+  serverVersion,
+  capabilities = {},
+  clock,
+}: OpenwopOptions): OpenwopSettings {
   return {
     serverVersion,
     clock: clock ?? SYSTEM_CLOCK,

@@ -26,7 +26,10 @@ ${status === 'pending' ? howToPass(provider, escapeHtml(example)) : ''}`,
 }
 
 export function unknownChallengePage(): string {
-  return htmlPage('Unknown request', '<p>There is no such authorization request, or it has been forgotten.</p>')
+  return htmlPage(
+    'Unknown request',
+    '<p>There is no such authorization request, or it has been forgotten.</p>',
+  )
 }
 
 function howToPass(provider: string, example: string): string {

@@ -34,7 +34,8 @@ export const APPROVAL_QUERIES = {
 
   insertNotice: 'INSERT INTO approval_notices (id, approval, target, tries, next_at) VALUES (?, ?, ?, 0, ?)',
   dueNotices: 'SELECT * FROM approval_notices WHERE next_at <= ? ORDER BY next_at LIMIT ?',
-  takeNotice: 'UPDATE approval_notices SET tries = tries + 1, next_at = ? WHERE id = ? AND tries = ? AND next_at <= ?',
+  takeNotice:
+    'UPDATE approval_notices SET tries = tries + 1, next_at = ? WHERE id = ? AND tries = ? AND next_at <= ?',
   putOffNotice: 'UPDATE approval_notices SET next_at = ? WHERE id = ?',
   dropNotice: 'DELETE FROM approval_notices WHERE id = ?',
 } as const

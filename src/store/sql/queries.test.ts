@@ -11,6 +11,7 @@ const SCANS: Readonly<Record<string, string>> = {
   listCalls: 'newest first, stopped by its limit',
   listAmbiguousCalls: 'an index of ambiguous calls only',
   listCallsByState: 'for operators, newest first, stopped by its limit',
+  listApprovals: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
 }
 

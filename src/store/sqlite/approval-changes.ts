@@ -8,7 +8,7 @@ import { labelOf } from '#core/runs/run-facts'
 import { approvalFromRow, subjectToText } from '#store/sql/approval-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { integer, optionalText, type Row, text } from '#store/sql/row'
-import { type CallChanges, type Parked, RUN_ENDED, TAKEN } from './call-changes.ts'
+import { type CallChanges, type Parked, type RUN_ENDED, TAKEN } from './call-changes.ts'
 import type { Database } from './database.ts'
 import type { ParkedEnds } from './parked-ends.ts'
 import type { RunChanges } from './run-changes.ts'
@@ -138,8 +138,17 @@ export class ApprovalChanges {
     if (ownSession !== undefined) this.#database.run('setSessionWriter', NO_WRITER, ownSession)
     const subject = group.addCaller(subjectToText(call.record, approval.subject))
     this.#insert(call, { approval, parked, ownSession, subject, atMs })
-    group.append({ ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs), ...parked.position })
-    const told = { ...approval, record: call.record, attempt: parked.attempt, tier: call.tier, createdAtMs: atMs }
+    group.append({
+      ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs),
+      ...parked.position,
+    })
+    const told = {
+      ...approval,
+      record: call.record,
+      attempt: parked.attempt,
+      tier: call.tier,
+      createdAtMs: atMs,
+    }
     for (const fact of requestedFacts(told, labelOf(call))) {
       this.#runs.append(parked.run, { fact, caller: parked.caller, atMs })
     }
@@ -195,4 +204,3 @@ function journaled(action: NewDecision['action'], reason: string | undefined) {
   const type = ({ grant: 'granted', reject: 'rejected', override: 'overridden' } as const)[action]
   return { type: `approval.${type}` as const, ...(reason === undefined ? {} : { reason }) }
 }
-

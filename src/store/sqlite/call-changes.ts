@@ -147,11 +147,7 @@ export class CallChanges {
   }
 
   /** The same for its next attempt. */
-  parkAgain(
-    group: OpenGroup,
-    seen: CallRecord,
-    next: NextAttempt,
-  ): Parked | typeof RUN_ENDED | typeof TAKEN {
+  parkAgain(group: OpenGroup, seen: CallRecord, next: NextAttempt): Parked | typeof RUN_ENDED | typeof TAKEN {
     const begun = this.#beginNext(group, seen, next, 'parked')
     if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
     return { kind: 'parked', ...begun }

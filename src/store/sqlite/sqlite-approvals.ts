@@ -8,8 +8,8 @@ import type {
   DueNotice,
   EndedParked,
   NewDecision,
-  Parking,
   ParkedScope,
+  Parking,
   ParkResult,
   Resumption,
 } from '#core/ports/approval-store'
