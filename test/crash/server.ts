@@ -6,6 +6,7 @@ import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
+import { approverKeyOf } from './approver-key.ts'
 import { makeEffectTools } from './effect-tools.ts'
 import { seededRandom } from './seeded-random.ts'
 
@@ -34,7 +35,13 @@ const settings: Settings = {
   dataFolder: values.folder,
   masterKey: Buffer.from(COLLET_KEY, 'base64'),
   auth: {
-    apiKeys: [{ id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] }],
+    apiKeys: [
+      { id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] },
+      {
+        ...{ id: 'approver', tenant: DEFAULT_TENANT, scopes: ['approvals:*'] },
+        key: new Secret(approverKeyOf(CRASH_API_KEY)),
+      },
+    ],
     jwt: undefined,
   },
   calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
@@ -48,7 +55,7 @@ const settings: Settings = {
     stringIdsAreKeys: false,
     streaming: false,
   },
-  approvals: DEFAULT_APPROVAL_RULES,
+  approvals: { ...DEFAULT_APPROVAL_RULES, mostParkedPerPrincipal: 100_000 },
   hooks: {},
   logLevel: 'error',
   otlpEndpoint: undefined,
