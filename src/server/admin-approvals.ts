@@ -1,9 +1,4 @@
-import {
-  type ApprovalDesk,
-  type Decision,
-  type DecisionResult,
-  mayDecideByLink,
-} from '#core/approvals/approval-desk'
+import type { ApprovalDesk, Decision, DecisionResult } from '#core/approvals/approval-desk'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
@@ -55,12 +50,13 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
       return jsonReply(200, { approval: renderApproval(decided(result), clock.nowMs()) }, FRESH)
     }
   const link = async (request: HttpRequest): Promise<HttpReply> => {
-    const approver = readApprover(request.body)
+    const asked = readLinkRequest(request.body)
     const found = await findApproval(approvals, request)
-    if (found.state !== 'pending') throw refusalOf('resolved')
-    if (!mayDecideByLink(found)) throw refusalOf('link_only_shows')
-    const token = approvals.mint(found, { approver, power: 'decide' })
-    return jsonReply(200, { url: `${options.publicUrl()}/approve/${token}`, token, approver }, FRESH)
+    const made = approvals.mint(approverOf(request.principal), found, asked)
+    if (made.kind === 'forbidden') throw lacksScope(made.scope)
+    if (made.kind !== 'minted') throw refusalOf(made.kind)
+    const { token } = made
+    return jsonReply(200, { url: `${options.publicUrl()}/approve/${token}`, token, ...asked }, FRESH)
   }
   const path = '/admin/approvals/:id'
   return [
@@ -119,10 +115,14 @@ export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undef
   return { action: 'override', reason: why }
 }
 
-function readApprover(body: JsonValue | undefined): string {
-  const approver = isJsonObject(body) ? body.approver : undefined
-  if (typeof approver === 'string' && APPROVER_NAME.test(approver)) return approver
-  throw wrong('`approver` names whom the link is for, such as "alice@example.com".')
+/** `{ approver, power? }`: for whom, and whether it may decide or only shows. */
+function readLinkRequest(body: JsonValue | undefined) {
+  const { approver, power = 'decide' } = isJsonObject(body) ? body : {}
+  if (typeof approver !== 'string' || !APPROVER_NAME.test(approver)) {
+    throw wrong('`approver` names whom the link is for, such as "alice@example.com".')
+  }
+  if (power !== 'decide' && power !== 'inspect') throw wrong('`power` is "decide" or "inspect".')
+  return { approver, power } as const
 }
 
 /** The approval after a decision that counts; everything else is a refusal in words. */

@@ -35,6 +35,8 @@ export type DecisionResult =
   /** This link shows only, or this question needs more than a link (rule 23). */
   | { readonly kind: 'link_only_shows' }
 
+type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbidden' | 'own' }>
+
 export interface ApprovalDeskOptions {
   readonly store: Pick<Store, 'approvals' | 'digest'>
   readonly clock: Clock
@@ -92,19 +94,44 @@ export class ApprovalDesk {
     approval: ApprovalRecord | undefined,
     decision: Decision,
   ): Promise<DecisionResult> {
-    const lacks = this.lacks(approver)
+    const lacks = this.#lacksFor(approver, approval, decision)
     if (lacks !== undefined) return lacks
     if (approval === undefined) return { kind: 'not_found' }
-    const needed = [approval.requiredScope, ...(decision.action === 'override' ? [OVERRIDE_SCOPE] : [])]
-    const missing = needed.find((scope) => !coversScope(approver.scopes, scope))
-    if (missing !== undefined) return { kind: 'forbidden', scope: missing }
-    if (isOwn(approver, approval) && decision.action !== 'reject') return { kind: 'own' }
     return await this.#write(approver.id, approval, decision)
   }
 
-  /** A token for one approver (rule 23). */
-  mint(approval: ApprovalRecord, asked: Pick<ApprovalLink, 'approver' | 'power'>): string {
-    return mintLink(this.#options.store.approvals, approval, asked)
+  /** Why this approver may not decide so; fail closed (OWP-69). */
+  #lacksFor(
+    approver: Approver,
+    approval: ApprovalRecord | undefined,
+    { action }: Decision,
+  ): Lack | undefined {
+    const lacks = this.lacks(approver)
+    if (lacks !== undefined || approval === undefined) return lacks
+    const needed = [approval.requiredScope, ...(action === 'override' ? [OVERRIDE_SCOPE] : [])]
+    const missing = needed.find((scope) => !coversScope(approver.scopes, scope))
+    if (missing !== undefined) return { kind: 'forbidden', scope: missing }
+    return isOwn(approver, approval) && action !== 'reject' ? { kind: 'own' } : undefined
+  }
+
+  /**
+   * A token for one approver (rule 23), made by another who may decide: the caller of a tool could otherwise approve its
+   * own call under somebody else's name.
+   */
+  mint(
+    maker: Approver,
+    approval: ApprovalRecord | undefined,
+    asked: Pick<ApprovalLink, 'approver' | 'power'>,
+  ):
+    | { readonly kind: 'minted'; readonly token: string }
+    | Exclude<DecisionResult, { kind: 'decided' | 'counted' }> {
+    const lacks = this.#lacksFor(maker, approval, { action: 'grant', reason: undefined })
+    if (lacks !== undefined) return lacks
+    if (approval === undefined) return { kind: 'not_found' }
+    const nowMs = this.#options.clock.nowMs()
+    if (stateOf(approval, nowMs) !== 'pending') return closed(approval, nowMs)
+    if (asked.power === 'decide' && !mayDecideByLink(approval)) return { kind: 'link_only_shows' }
+    return { kind: 'minted', token: mintLink(this.#options.store.approvals, approval, asked) }
   }
 
   /** What a link is about; `expired` when its time is over. */
@@ -158,7 +185,10 @@ export function stateOf(
   return isOver ? 'expired' : state
 }
 
-function closed(approval: ApprovalRecord, nowMs: number): DecisionResult {
+function closed(
+  approval: ApprovalRecord,
+  nowMs: number,
+): Extract<DecisionResult, { readonly kind: 'expired' | 'cancelled' | 'resolved' }> {
   const state = stateOf(approval, nowMs)
   if (state === 'expired' || state === 'cancelled') return { kind: state, approval }
   return { kind: 'resolved', approval }
