@@ -28,7 +28,6 @@ const comingWithTrust: Readonly<Record<string, string>> = {
   'OWP-85': 'the server sends no request of its own before there is a guarded fetch',
   'OWP-103': 'the seam drives scopes and rate limits of runs',
   'OWP-104': 'the seam drives the guarded fetch',
-  'OWP-105': 'the seam drives approval gates',
   'OWP-106': 'the seam drives roles',
 }
 
