@@ -56,8 +56,13 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
   const binding = bindCall(approvals, { call, tool, input: checked.input, credentials })
   if (seen?.state === 'parked') return await judgeParked(services, checked, binding)
   const terms = termsFor(services.approvalRules, tool)
-  const approval = newApproval(services, checked, { binding, terms, summaryJson: canonicalJson(summary) })
-  return await park(services, checked, approval)
+  return await park(services, checked, { binding, terms, summaryJson: canonicalJson(summary) })
+}
+
+interface Question {
+  readonly binding: string
+  readonly terms: ApprovalTerms
+  readonly summaryJson: string
 }
 
 async function judgeParked(
@@ -90,9 +95,8 @@ function otherThanAsked() {
 function newApproval(
   services: CallServices,
   { call, place }: CheckedCall,
-  asked: { readonly binding: string; readonly terms: ApprovalTerms; readonly summaryJson: string },
+  { binding, terms, summaryJson, atMs }: Question & { readonly atMs: number },
 ): NewApproval {
-  const { binding, terms, summaryJson } = asked
   const { expiresAfterMs, ...rest } = terms
   return {
     tenant: call.tenant,
@@ -106,7 +110,7 @@ function newApproval(
     },
     binding,
     ...rest,
-    expiresAtMs: services.clock.nowMs() + expiresAfterMs,
+    expiresAtMs: atMs + expiresAfterMs,
     notices: services.approvalRules.webhooks.map(({ target }) => ({ id: `msg_${randomUUID()}`, target })),
   }
 }
@@ -114,14 +118,15 @@ function newApproval(
 async function park(
   services: CallServices,
   checked: CheckedCall,
-  approval: NewApproval,
+  question: Question,
 ): Promise<ApprovalCheck> {
   const { call, seen } = checked
   const { mostParkedPerPrincipal: mostParked } = services.approvalRules
-  const parking: Parking = { approval, mostParked, keyed: call.keyed }
   const place = recordedPlace(services.store, checked)
   const newCall = toNewCall(services.clock, { ...checked, place })
   const { session, atMs } = newCall
+  const approval = newApproval(services, checked, { ...question, atMs })
+  const parking: Parking = { approval, mostParked, keyed: call.keyed }
   const result =
     seen === undefined
       ? await services.store.approvals.park(newCall, parking)
