@@ -6,7 +6,6 @@ import type { IdentifiedCall } from './identified-call.ts'
  * unused, is that call: clients that cannot send keys can still resume.
  */
 export async function adoptCall(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
-  if (call.keyed) return call
   const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
   if (tool === undefined || tool.policy.approval === 'never') return call
   const { tenant, principal, fingerprint } = call

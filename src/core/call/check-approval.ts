@@ -35,7 +35,6 @@ export type ApprovalCheck =
 export async function checkApproval(services: CallServices, checked: CheckedCall): Promise<ApprovalCheck> {
   const { tool, call, seen } = checked
   const { policy } = tool
-  if (policy.approval === 'never' && seen?.state !== 'parked') return { kind: 'free' }
   const summary = summarizeInput(call.input, (text) => redactText(text, call.request))
   if (seen?.state !== 'parked') {
     const facts = () => ({
