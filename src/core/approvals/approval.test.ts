@@ -235,6 +235,31 @@ describe('a call that needs a yes', () => {
   })
 })
 
+describe('what is kept of a question', () => {
+  it('holds no credential of the call, whatever the input repeats of it', async () => {
+    const canary = 'canary-9f2c41'
+    const requirements = { requirements: { secrets: [{ id: 'pin' }], authorization: [{ id: 'bank' }] } }
+    const { ring, decide, desk, store } = stage({ requirements })
+    const credentials = {
+      secrets: new Map([['pin', new Secret(canary)]]),
+      tokens: new Map([['bank', new Secret(`${canary}-token`)]]),
+    }
+    const input = { note: `my pin is ${canary}`, [canary]: { password: 'x', deep: [`${canary}-token`] } }
+    const parked = await ring({ input, ...credentials })
+    await decide(BOB, YES)
+    const { runId = '' } = parked
+    const kept = JSON.stringify([
+      parked,
+      await store.approvals.list({ limit: 10 }),
+      await desk.readRun(ALICE, { runId, after: -1, waitMs: 0 }),
+      store.readJournal([], 100),
+    ])
+    expect(kept).toContain('[redacted]')
+    expect(kept).not.toContain(canary)
+    expect(gist(await ring({ input, ...credentials }))).toBe('ok 1')
+  })
+})
+
 describe('who may say yes', () => {
   it('OWP-69, rule 3: holds the scopes, is not anonymous, and is not the caller', async () => {
     const { ring, decide, desk, newest } = stage({ rules: { requiredScope: 'bell:approve' } })
