@@ -1,5 +1,6 @@
 export type { ColletConfig } from '#config/collet-config'
 export { defineConfig } from '#config/collet-config'
+export type { ApprovalFacts } from '#core/approvals/approval-rules'
 export type { DefinedTool } from '#core/define-tool'
 export { tool } from '#core/define-tool'
 export type { ErrorCode, ToolErrorOptions } from '#core/errors'

@@ -2,6 +2,7 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { NO_LIMITS } from '#core/limits/limit-settings'
 
 /** Settings of a server on a free loopback port with a data folder of its own; the caller removes the folder. */
@@ -36,6 +37,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
       stringIdsAreKeys: false,
       streaming: false,
     },
+    approvals: DEFAULT_APPROVAL_RULES,
     hooks: {},
     logLevel: 'silent',
     otlpEndpoint: undefined,

@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { SignJWT } from 'jose'
 import { z } from 'zod'
 import type { ApiKeySettings, Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { tool } from '#core/define-tool'
 import { type CallLimit, NO_LIMITS } from '#core/limits/limit-settings'
 import type { Spending } from '#core/ports/budget-store'
@@ -180,6 +181,7 @@ const settings: Settings = {
   },
   hooks: {},
   logLevel: 'warn',
+  approvals: DEFAULT_APPROVAL_RULES,
   otlpEndpoint: undefined,
 }
 

@@ -1,3 +1,8 @@
+import { approvalsApprove } from '#cli/commands/approvals-approve'
+import { approvalsLink } from '#cli/commands/approvals-link'
+import { approvalsList } from '#cli/commands/approvals-list'
+import { approvalsReject } from '#cli/commands/approvals-reject'
+import { approvalsShow } from '#cli/commands/approvals-show'
 import { backup } from '#cli/commands/backup'
 import { call } from '#cli/commands/call'
 import { calls } from '#cli/commands/calls'
@@ -32,6 +37,11 @@ export const COMMANDS: readonly Command[] = [
   calls,
   callsSettle,
   callsCancel,
+  approvalsList,
+  approvalsShow,
+  approvalsApprove,
+  approvalsReject,
+  approvalsLink,
   journal,
   journalVerify,
   journalHeads,

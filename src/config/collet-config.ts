@@ -1,3 +1,4 @@
+import type { ApprovalFacts } from '#core/approvals/approval-rules'
 import type { DefinedTool } from '#core/define-tool'
 import type { Hooks } from '#core/ports/hooks'
 import type { BudgetConfig, LimitsConfig } from './limits-config.ts'
@@ -87,6 +88,39 @@ export interface SignInConfig extends OAuthClientConfig {
   readonly userClaim?: string
   /** Who may consent for a principal itself, by principal: user ids. */
   readonly owners?: { readonly [principal: string]: readonly string[] }
+}
+
+/** What a yes takes. */
+export interface ApprovalTermsConfig {
+  /** How long a question stays open. Default 1 800 000, half an hour. */
+  readonly expiresAfterMs?: number
+  /** How many distinct approvers must say yes. Default 1. */
+  readonly quorum?: number
+  /** What approvers must hold besides `approvals:respond`. Default nothing more. */
+  readonly requiredScope?: string
+  /** Let a caller approve its own call. Default false. */
+  readonly selfApproval?: boolean
+  /** Let one override, with the scope `approvals:override` and a reason, be enough whatever the quorum. Default false. */
+  readonly overrideBypassesQuorum?: boolean
+}
+
+export interface ApprovalsConfig extends ApprovalTermsConfig {
+  /**
+   * For tools with `policy.approval: 'conditional'`: only `false` lets a call run without a yes. Without it, and when
+   * it throws, they always need one. Not in a JSON config.
+   */
+  readonly when?: (facts: ApprovalFacts) => boolean | Promise<boolean>
+  /** By `Toolkit.Name` or `Toolkit.Name@x.y.z`. */
+  readonly perTool?: { readonly [tool: string]: ApprovalTermsConfig }
+  /** Told of every new question; messages are signed with the secret. */
+  readonly webhooks?: readonly {
+    readonly url: string
+    readonly secret: string
+    /** Whom the one-time link in the message is for. Absent = no link. */
+    readonly approver?: string
+  }[]
+  /** How many calls of one principal may wait. Default 100. */
+  readonly mostParkedPerPrincipal?: number
 }
 
 /** Everything `collet.config.{ts,js,mjs,json}` may say. All keys are optional. */
@@ -191,6 +225,9 @@ export interface ColletConfig {
     /** Serve `/opentool/streamCall` too. Default false. */
     readonly streaming?: boolean
   }
+  readonly approvals?: ApprovalsConfig
+  /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
+  readonly acknowledgeLaxerVersions?: readonly string[]
   readonly authoring?: {
     /** Whether every parameter needs a description. Default true. */
     readonly describeParameters?: boolean

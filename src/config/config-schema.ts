@@ -5,6 +5,7 @@ import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
 import { parseAllowEntry } from '#egress/allow-entry'
 import { EGRESS_LIMITS } from '#egress/egress-policy'
+import { approvalsSchema } from './approvals-schema.ts'
 import { closed } from './closed-object.ts'
 import { BUDGETS, LIMITS } from './limits-schema.ts'
 import { OAUTH } from './oauth-schema.ts'
@@ -33,6 +34,11 @@ const HTTP_URL = TEXT.transform((text, context) => {
     'expected an absolute http or https URL without query, for example "https://tools.example.com".',
   )
   return z.NEVER
+})
+
+/** May have a query: chat services put their own key there. */
+const WEBHOOK_URL = TEXT.refine((text) => /^https?:$/.test(URL.parse(text)?.protocol ?? ''), {
+  error: 'expected an http or https URL.',
 })
 
 const ORIGIN = TEXT.refine((text) => URL.parse(text)?.origin === text, {
@@ -223,6 +229,8 @@ export const CONFIG_SCHEMA = closed({
     stringIdsAreKeys: z.boolean().default(false),
     streaming: z.boolean().default(false),
   }).prefault({}),
+  approvals: approvalsSchema({ closed, url: WEBHOOK_URL, scope: SCOPE, name: NAME }),
+  acknowledgeLaxerVersions: z.array(TEXT).default([]),
   authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),
   hooks: closed({
     admit: hook<'admit'>(),

@@ -34,6 +34,31 @@ describe('loadTools', () => {
     return { ids: found.map(({ id }) => id), problems: problems.map(describeProblem) }
   }
 
+  it('rule 21: the hash of a definition covers the file that it is in', async () => {
+    const hashesOf = async (entry: string) => {
+      const file = join(folder, 'collet.config.ts')
+      const config = parseConfig({ tools: [entry] }, file)
+      return (await loadTools({ file, folder, config })).tools.map(({ definitionHash }) => definitionHash)
+    }
+    write('one.ts', `export default ${source('A.One@1.0.0')}`)
+    write('two.ts', `export default ${source('A.One@1.0.0')} // does something else`)
+    write('three.ts', `export default ${source('A.One@1.0.0')}`)
+    const [one, two, three] = [await hashesOf('one.ts'), await hashesOf('two.ts'), await hashesOf('three.ts')]
+    expect(one).toEqual(three)
+    expect(one).not.toEqual(two)
+  })
+
+  it('rule 21: refuses an old version that is laxer than a newer one, unless that is acknowledged', async () => {
+    const strict = source('A.One@2.0.0').replace('run:', "policy: { approval: 'always' }, run:")
+    write('tools.ts', `export default [${source('A.One@1.0.0')}, ${strict}]`)
+    const { ids, problems } = await load('./tools.ts')
+    expect(ids).toEqual([])
+    expect(problems).toEqual([expect.stringContaining('Is laxer than A.One@2.0.0')])
+    const file = join(folder, 'collet.config.ts')
+    const config = parseConfig({ tools: ['./tools.ts'], acknowledgeLaxerVersions: ['A.One@1.0.0'] }, file)
+    expect((await loadTools({ file, folder, config })).tools).toHaveLength(2)
+  })
+
   it('keeps the order of the config and of lists, and sorts files and exports by name', async () => {
     write('tools/b.ts', `export const z = ${source('B.Z@1.0.0')}; export const a = ${source('B.A@1.0.0')}`)
     write('tools/a.ts', `export default [${source('A.One@1.0.0')}, ${source('A.Two@1.0.0')}]`)

@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
 import { type DefinedTool, isDefinedTool } from '#core/define-tool'
 import type { Finding } from '#core/finding'
 import { prepareTools } from '#core/prepare-tools'
@@ -29,7 +31,13 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
     else if (isDefinedTool(entry)) add(entry, loaded.file)
     else problems.push({ severity: 'error', file: loaded.file, where, message: notATool(entry) })
   }
-  const prepared = prepareTools([...found.values()], {
+  const hashes = await hashFiles([...found.values()].map(({ file }) => file))
+  const definitions = [...found.values()].map((one) => {
+    const moduleHash = hashes.get(one.file)
+    return moduleHash === undefined ? one : { ...one, moduleHash }
+  })
+  const prepared = prepareTools(definitions, {
+    acknowledgeLaxerVersions: loaded.config.acknowledgeLaxerVersions,
     defaultTimeoutMs: loaded.config.calls.defaultTimeoutMs,
     describeParameters: loaded.config.authoring.describeParameters,
   })
@@ -74,6 +82,16 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
       problems.push({ severity: 'warning', file, message: 'exports no tool. Export what tool({ … }) gives.' })
     }
   }
+}
+
+/** By file; a config made in code has none. What a module imports is not covered. */
+async function hashFiles(files: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const hashes = new Map<string, string>()
+  for (const file of new Set(files)) {
+    const text = await readFile(file).catch(() => undefined)
+    if (text !== undefined) hashes.set(file, hash('sha256', text, 'base64url'))
+  }
+  return hashes
 }
 
 const NOT_MADE_BY_TOOL = 'looks like a tool, but was not made by tool(). Write tool({ … }) around it.'

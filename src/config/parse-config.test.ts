@@ -46,6 +46,8 @@ describe('parseConfig', () => {
       openwop: { catalog: true, compactView: true, sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
+      approvals: { perTool: {}, webhooks: [], mostParkedPerPrincipal: 100 },
+      acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
       hooks: {},
       log: { level: 'info' },
@@ -127,6 +129,20 @@ describe('parseConfig', () => {
         stringIdsAreKeys: true,
         streaming: true,
       },
+      approvals: {
+        when: () => false,
+        expiresAfterMs: 60_000,
+        quorum: 2,
+        requiredScope: 'mail:approve',
+        selfApproval: true,
+        overrideBypassesQuorum: true,
+        perTool: { 'Mail.Send': { quorum: 3 } },
+        webhooks: [
+          { url: 'https://chat.example/hook?k=1', secret: 'w-0123456789abcdef', approver: 'ops@x.y' },
+        ],
+        mostParkedPerPrincipal: 5,
+      },
+      acknowledgeLaxerVersions: ['Mail.Send@1.0.0'],
       authoring: { describeParameters: false },
       oauth: {
         providers: {
@@ -153,6 +169,8 @@ describe('parseConfig', () => {
     expect(parsed.auth.jwt?.secret.reveal()).toBe('shared')
     expect(parsed.auth.apiKeys[0]?.key.reveal()).toBe('k-alice')
     expect(JSON.stringify(parsed)).not.toContain('k-alice')
+    expect(parsed.approvals.webhooks[0]?.secret.reveal()).toBe('w-0123456789abcdef')
+    expect(JSON.stringify(parsed)).not.toContain('w-0123456789abcdef')
   })
 
   it('names unknown keys with their path and a suggestion', () => {

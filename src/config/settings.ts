@@ -1,3 +1,4 @@
+import type { ApprovalRules } from '#core/approvals/approval-rules'
 import type { BudgetRule } from '#core/limits/budget-rule'
 import type { LimitSettings } from '#core/limits/limit-settings'
 import type { Hooks } from '#core/ports/hooks'
@@ -175,6 +176,7 @@ export interface Settings {
     /** Serve `/opentool/streamCall` (OTS-50). */
     readonly streaming: boolean
   }
+  readonly approvals: ApprovalRules
   readonly hooks: Hooks
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** OTLP/HTTP endpoint for traces, e.g. `http://127.0.0.1:4318`; `undefined` = no export. */

@@ -2,6 +2,7 @@ import { didYouMean } from '#core/nearest-name'
 import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Tool } from '#core/tool'
+import { toApprovalRules } from './approvals-schema.ts'
 import { ConfigError } from './config-error.ts'
 import { LOG_LEVELS } from './config-schema.ts'
 import { decodeMasterKey, type Environment } from './environment.ts'
@@ -67,6 +68,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       version: config.opentool.version,
       description: config.opentool.description,
     },
+    approvals: toApprovalRules(config.approvals),
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,

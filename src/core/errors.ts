@@ -96,6 +96,8 @@ export interface MissingRequirements {
   readonly authorization?: readonly Challenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly userId?: true
+  /** Where somebody can say yes, or see that nobody has yet. */
+  readonly approval?: Challenge
 }
 
 /** What a limit is about: the caller's own calls, its tenant's, one tool's, or everybody's (C6). */

@@ -1,3 +1,4 @@
+import type { ApprovalDesk } from './approvals/approval-desk.ts'
 import type { CallReply, CallRequest } from './call/call-request.ts'
 import type { CallView } from './call/call-view.ts'
 import type { Catalog } from './catalog.ts'
@@ -26,6 +27,8 @@ export interface Gateway {
   openSession(principal: Principal, request: SessionRequest): Promise<OpenedSession>
   /** Ends what runs in it and closes it; `false` when the principal has no such session. */
   closeSession(principal: Principal, sessionId: string): Promise<boolean>
+  /** Questions for a yes: look at them, and answer them. */
+  readonly approvals: ApprovalDesk
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
   /** Whether new calls are taken: false while starting, draining, or after a store write error. */
   isReady(): boolean

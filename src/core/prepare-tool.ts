@@ -26,6 +26,8 @@ import type { ToolDefinition } from './tool-definition.ts'
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
   readonly file?: string
+  /** Digest of that file: what `run` does is part of what a yes is for (rule 21). */
+  readonly moduleHash?: string
   /** Limit for tools that set none; 60 s unless told. */
   readonly defaultTimeoutMs?: number
   /** `node-pack`, a tool written as code, unless told. */
@@ -113,7 +115,7 @@ function readIdentity(
 function readTool(
   written: Written,
   identity: ToolIdentity | undefined,
-  { source = 'node-pack', defaultTimeoutMs = 60_000, describeParameters = true }: PrepareOptions,
+  { source = 'node-pack', defaultTimeoutMs = 60_000, describeParameters = true, moduleHash }: PrepareOptions,
   report: Report,
 ): Tool | undefined {
   const title = checkTitle(written.title, report)
@@ -147,6 +149,7 @@ function readTool(
       ...(requirements === undefined ? {} : { requirements: requirements.json }),
       policy: promised,
       ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
+      ...(moduleHash === undefined ? {} : { module: moduleHash }),
     }),
     ...(session === undefined ? {} : { session }),
     checkInput: createInputCheck(input.schema),

@@ -1,3 +1,4 @@
+import { checkLaxerVersions } from './check-laxer-versions.ts'
 import type { Finding } from './finding.ts'
 import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
 import type { Tool } from './tool.ts'
@@ -7,11 +8,17 @@ import { compareVersions } from './tool-id.ts'
 export interface LoadedDefinition {
   readonly definition: unknown
   readonly file?: string
+  readonly moduleHash?: string
 }
 
 export type PreparedTools =
   | { readonly ok: true; readonly tools: readonly Tool[] }
   | { readonly ok: false; readonly findings: readonly Finding[] }
+
+export interface LaxerOptions {
+  /** Ids of older versions that may be laxer than a newer one (rule 21). */
+  readonly acknowledgeLaxerVersions?: readonly string[]
+}
 
 interface Placed {
   readonly identity: ToolIdentity
@@ -21,18 +28,20 @@ interface Placed {
 /** All tools of a server in the order given, or every finding of every tool. */
 export function prepareTools(
   definitions: readonly LoadedDefinition[],
-  options: Omit<PrepareOptions, 'file'> = {},
+  options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
 ): PreparedTools {
   const findings: Finding[] = []
   const placed: Placed[] = []
   const tools: Tool[] = []
-  for (const { definition, file } of definitions) {
+  for (const { definition, file, moduleHash } of definitions) {
     const place = file === undefined ? {} : { file }
-    const inspected = inspectTool(definition, { ...options, ...place })
+    const module = moduleHash === undefined ? {} : { moduleHash }
+    const inspected = inspectTool(definition, { ...options, ...place, ...module })
     findings.push(...inspected.findings)
     if (inspected.identity !== undefined) placed.push({ identity: inspected.identity, ...place })
     if (inspected.tool !== undefined) tools.push(inspected.tool)
   }
+  findings.push(...checkLaxerVersions(tools, options.acknowledgeLaxerVersions ?? []))
   findings.push(...checkVersions(placed), ...checkShared(placed, 'name'), ...checkShared(placed, 'catalogId'))
   return findings.length > 0 ? { ok: false, findings } : { ok: true, tools }
 }

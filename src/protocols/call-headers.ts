@@ -10,6 +10,7 @@ export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
 export const RUN_HEADER = 'collet-run'
 export const SESSION_HEADER = 'collet-session'
+export const PREFER_HEADER = 'prefer'
 
 const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
 const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
@@ -44,6 +45,20 @@ function usableKey(key: string | undefined): string | undefined {
     if (error instanceof ToolError) return undefined
     throw error
   }
+}
+
+/** The longest a request may wait for a decision. */
+const LONGEST_WAIT_S = 60
+const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
+
+/** `Prefer: wait=N` (RFC 7240): hold the answer until somebody decides, at most so long. Other preferences are ignored. */
+export function readWait(
+  headers: Readonly<Record<string, string | undefined>>,
+): Pick<CallRequest, 'waitMs'> | undefined {
+  const preferences = headers[PREFER_HEADER]?.split(',') ?? []
+  const seconds = preferences.map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
+  const asked = seconds.find((found) => found !== undefined)
+  return asked === undefined ? undefined : { waitMs: Math.min(Number(asked), LONGEST_WAIT_S) * 1_000 }
 }
 
 /** The run and the session a call names, since no protocol has members for them. */

@@ -2,24 +2,34 @@ import { hash } from 'node:crypto'
 import type { HttpReply } from './http-exchange.ts'
 
 const STYLE =
-  'body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}h1{font-size:1.4rem}pre{background:#f3f3f3;padding:1rem;overflow:auto}dt{font-weight:600}@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#9cf}pre{background:#262626}}'
+  'body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;color:#1c1c1c;background:#fff}h1{font-size:1.4rem}button{font:inherit;padding:.5rem 1.5rem;margin-right:1rem;border:1px solid #888;border-radius:.3rem;background:#fff;color:inherit;cursor:pointer}form{display:inline}pre{background:#f3f3f3;padding:1rem;overflow:auto}dt{font-weight:600}@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#9cf}pre,button{background:#262626}}'
 
-/** Nothing may load, run, frame or submit; only the one style above is applied. */
-const CONTENT_SECURITY_POLICY = [
-  "default-src 'none'",
-  `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+/** Nothing may load, run or frame; only the one style above is applied, and forms go nowhere but here, if anywhere. */
+function contentSecurityPolicy(formAction: "'none'" | "'self'"): string {
+  return [
+    "default-src 'none'",
+    `style-src 'sha256-${hash('sha256', STYLE, 'base64')}'`,
+    "base-uri 'none'",
+    `form-action ${formAction}`,
+    "frame-ancestors 'none'",
+  ].join('; ')
+}
 
 /** Of every page and every redirect between pages: nothing is kept, framed, or told to the next site. */
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
-  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'content-security-policy': contentSecurityPolicy("'none'"),
   'cache-control': 'no-store',
   'referrer-policy': 'no-referrer',
   'x-frame-options': 'DENY',
+} as const
+
+/** With `no-referrer` a browser would send `Origin: null` with the form, which the front door refuses. */
+export const FORM_PAGE_HEADERS = {
+  ...PAGE_HEADERS,
+  'content-security-policy': contentSecurityPolicy("'self'"),
+  'referrer-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
 } as const
 
 /** A whole page for people. `title` is text; `content` is HTML whose texts went through `escapeHtml`. */

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { NO_LIMITS } from '#core/limits/limit-settings'
 import { Secret } from '#core/secret'
 import { sampleTool } from '#testing/sample-tool'
@@ -57,6 +58,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
       streaming: false,
     },
     hooks: {},
+    approvals: DEFAULT_APPROVAL_RULES,
     logLevel: 'silent',
     otlpEndpoint: undefined,
   }

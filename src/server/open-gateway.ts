@@ -10,6 +10,7 @@ import { startRetention } from '#core/retention'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { OAuthBroker } from '#oauth/oauth-broker'
+import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { configuredHosts } from './configured-hosts.ts'
 import { createBroker } from './create-broker.ts'
 import { type LoadWatch, startLoadWatch } from './load-watch.ts'
@@ -69,6 +70,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     fetch: guardedFetch,
     hooks: settings.hooks,
     broker,
+    approvalRules: settings.approvals,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
     newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
@@ -90,6 +92,14 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     },
     { clock, log },
   )
+  const webhooks = startApprovalWebhooks({
+    approvals: store.approvals,
+    rules: settings.approvals,
+    fetch: configuredFetch,
+    clock,
+    log,
+    publicUrl: options.publicUrl,
+  })
   return {
     desk,
     fetch: configuredFetch,
@@ -97,6 +107,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     async close(graceMs) {
       load.stop()
       retention.stop()
+      await webhooks.stop()
       await desk.drain(graceMs)
       await guardedFetch.close()
       await configuredFetch.close()

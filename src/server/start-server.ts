@@ -10,10 +10,13 @@ import { consentRoutes } from '#oauth/consent-routes'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
+import { createAdminApprovals } from './admin-approvals.ts'
 import { createAuditRoutes } from './admin-audit.ts'
 import { createKeyRoutes } from './admin-keys.ts'
 import { createAdminRoutes } from './admin-routes.ts'
 import { createSecretsRoutes } from './admin-secrets.ts'
+import { createApprovalLinks } from './approval-link-routes.ts'
+import { openToOperators } from './approver-access.ts'
 import { auditHidden, auditRead } from './audit-hidden.ts'
 import { checkExposure } from './check-exposure.ts'
 import { checkPrincipals } from './check-principals.ts'
@@ -141,11 +144,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           askForConsent: (challenge, request) => consents.open(challenge, request),
         }),
         ...consentRoutes(consents),
-        ...openwopRoutes(observed, {
-          serverVersion: VERSION,
-          capabilities: openwopCapabilities(settings),
-          testSeams,
-        }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
+        ...openToOperators(
+          openwopRoutes(observed, {
+            serverVersion: VERSION,
+            capabilities: openwopCapabilities(settings),
+            testSeams,
+          }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
+          { startToken, authenticator },
+        ),
         ...(testSeams ? safeFetchRoutes(observed) : []),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
@@ -153,6 +159,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           isClosed,
         }),
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
+        ...createAdminApprovals({ approvals: desk.approvals, startToken, authenticator, clock, publicUrl }),
+        ...createApprovalLinks({
+          ...{ approvals: desk.approvals, clock, publicUrl },
+          sign: (purpose, text) => store.approvals.sign(purpose, text),
+        }),
         ...createKeyRoutes(keyDesk, access),
         ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
         ...createAuditRoutes(store.audit, access),

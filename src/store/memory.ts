@@ -33,15 +33,17 @@ import type {
   Store,
 } from '#core/ports/store'
 import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
-import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
+import { ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
+import { Acknowledger } from './acknowledger.ts'
+import { MemoryApprovals } from './memory-approvals.ts'
 import { MemoryAudit } from './memory-audit.ts'
 import { MemoryBudgets } from './memory-budgets.ts'
-import { isForgettable, type Row } from './memory-call-row.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryConsents } from './memory-consents.ts'
 import { MemoryKeys } from './memory-keys.ts'
+import { isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
@@ -63,13 +65,23 @@ export class MemoryStore implements Store {
   readonly #salt = randomBytes(32).toString('base64url')
   readonly vault = new MemoryVault((event) => this.#append(event))
   readonly consents = new MemoryConsents()
-  readonly #rows = new Map<string, Row>()
+  readonly #rows = new Map<string, MemoryRow>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
   readonly #runs = new MemoryRuns()
   readonly #sessions = new MemorySessions(this.#runs, this.writer)
   readonly #runEvents = new MemoryRunEvents(this.#runs, (own) => this.#openSession(own, 'closing'))
-  readonly #acknowledged: (() => void)[] = []
+  readonly approvals = new MemoryApprovals({
+    rows: this.#rows,
+    runs: this.#runs,
+    runEvents: this.#runEvents,
+    writer: this.writer,
+    append: (event) => this.#append(event),
+    insertParked: (call) => this.#insertParked(call),
+    beginNext: (seen, next, as) => this.#beginNext(seen, next, as),
+    closeSession: (address, outcome, atMs) => this.closeSession(address, outcome, atMs),
+  })
+  readonly #acknowledger = new Acknowledger()
   #lastGroup = -1
   #bytes = 0
   readonly #mostBytes: number
@@ -93,32 +105,49 @@ export class MemoryStore implements Store {
 
   claim(call: NewCall): Promise<ClaimResult> {
     const row = this.#rows.get(call.record)
-    if (row !== undefined) return this.#nextTurn({ kind: 'found', record: { ...row } })
+    if (row !== undefined) return this.#acknowledger.nextTurn({ kind: 'found', record: { ...row } })
     const { place, session, tenant, principal, record, atMs } = call
     const run = place?.run ?? (session === undefined ? undefined : record)
     this.#checkRoom()
     if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) {
-      return this.#nextTurn({ kind: 'run_ended' })
+      return this.#acknowledger.nextTurn({ kind: 'run_ended' })
     }
-    const inserted = this.#insert(call, { state: 'running', outcome: undefined, finishedAtMs: undefined })
+    const inserted = this.#insert(call, {
+      state: 'running',
+      outcome: undefined,
+      finishedAtMs: undefined,
+      run,
+    })
     this.#append({ ...claimedEvent(call, 1, atMs), ...this.#runEvents.begin(inserted, session, atMs) })
-    return this.#nextTurn({ kind: 'claimed', attempt: 1 })
+    return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: 1 })
   }
 
   reclaim(seen: CallRecord, next: NextAttempt): Promise<ClaimResult> {
-    const { session, atMs } = next
+    const row = this.#beginNext(seen, next, 'running')
+    if (row === 'run_ended') return this.#acknowledger.nextTurn({ kind: 'run_ended' })
+    if (!('cancelRequested' in row)) return this.#acknowledger.nextTurn({ kind: 'found', record: row })
+    const position = this.#runEvents.begin(row, next.session, next.atMs)
+    this.#append({ ...claimedEvent(row, row.attempt, next.atMs), ...position })
+    return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: row.attempt })
+  }
+
+  /** The row at its next attempt; a copy of it when somebody else has it. */
+  #beginNext(
+    seen: CallRecord,
+    { session, atMs }: NextAttempt,
+    as: 'running' | 'parked',
+  ): MemoryRow | CallRecord | 'run_ended' {
     const row = this.#rows.get(seen.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to run again is gone')
     const isSame = row.state === seen.state && row.attempt === seen.attempt && row.writer === seen.writer
     const isOpen = (row.state === 'released' && !row.expired) || row.state === 'running'
     if (!isSame || !isOpen) {
-      return this.#nextTurn({ kind: 'found', record: { ...row } })
+      const { cancelRequested: _ours, ...record } = row
+      return record
     }
     const { tenant, principal, record } = row
     const run = row.run ?? record
-    if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) {
-      return this.#nextTurn({ kind: 'run_ended' })
-    }
+    if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) return 'run_ended'
     this.#runEvents.keep(row)
     if (row.state === 'running') {
       this.#append({ ...cutEvent(row, row.writer, atMs), ...this.#runEvents.end(row, 'cut', atMs) })
@@ -127,14 +156,13 @@ export class MemoryStore implements Store {
       }
     }
     row.sessionId = session?.sessionId
-    row.state = 'running'
+    row.state = as
     row.attempt += 1
     row.writer = this.writer
     row.outcome = undefined
     row.finishedAtMs = undefined
     row.cancelRequested = false
-    this.#append({ ...claimedEvent(row, row.attempt, atMs), ...this.#runEvents.begin(row, session, atMs) })
-    return this.#nextTurn({ kind: 'claimed', attempt: row.attempt })
+    return row
   }
 
   finish(finished: FinishedRun): Promise<FinishResult> {
@@ -142,7 +170,7 @@ export class MemoryStore implements Store {
     const row = this.#rows.get(run.record)
     if (row === undefined) throw new StoreError('not_written', 'the call to finish is gone')
     if (row.state !== 'running' || row.attempt !== run.attempt || row.writer !== this.writer) {
-      return this.#nextTurn({ kind: 'found', record: { ...row } })
+      return this.#acknowledger.nextTurn({ kind: 'found', record: { ...row } })
     }
     row.state = state
     row.outcome = outcome
@@ -157,16 +185,17 @@ export class MemoryStore implements Store {
         atMs,
       )
     }
-    return this.#nextTurn({ kind: 'recorded' })
+    return this.#acknowledger.nextTurn({ kind: 'recorded' })
   }
 
   insertFinished(call: NewCall, finished: Omit<FinishedRun, 'run'>): Promise<FinishResult> {
     const row = this.#rows.get(call.record)
-    if (row !== undefined) return this.#nextTurn({ kind: 'found', record: { ...row } })
+    if (row !== undefined) return this.#acknowledger.nextTurn({ kind: 'found', record: { ...row } })
     const { state, outcome, atMs } = finished
-    this.#insert(call, { state, outcome, finishedAtMs: atMs })
+    const run = call.place?.run ?? (call.session === undefined ? undefined : call.record)
+    this.#insert(call, { state, outcome, finishedAtMs: atMs, run })
     this.#append(endedEvent(call, 1, finished))
-    return this.#nextTurn({ kind: 'recorded' })
+    return this.#acknowledger.nextTurn({ kind: 'recorded' })
   }
 
   recordLate(run: Attempt, late: Outcome, atMs: number): void {
@@ -195,6 +224,7 @@ export class MemoryStore implements Store {
     this.#append(settledEvent(row, settlement))
     if (settlement.as === 'not-run') {
       this.#rows.delete(settlement.record)
+      this.approvals.forget(settlement.record)
       this.#runs.remove(settlement.record)
       return 'settled'
     }
@@ -251,6 +281,7 @@ export class MemoryStore implements Store {
   }
 
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
+    this.approvals.endIn(address, { why: 'session', atMs })
     const closed = this.#sessions.close(address, outcome, atMs)
     if (closed === undefined) return false
     this.#append(closed)
@@ -272,15 +303,7 @@ export class MemoryStore implements Store {
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
-    const { state, tenant } = filter
-    const rows = [...this.#rows.values()].filter(
-      (row) =>
-        (state === undefined || row.state === state) && (tenant === undefined || row.tenant === tenant),
-    )
-    return rows
-      .reverse()
-      .slice(0, filter.limit)
-      .map((row) => ({ ...row }))
+    return newestRows([...this.#rows.values()], filter)
   }
 
   findByRecord(record: string): CallRecord | undefined {
@@ -305,14 +328,13 @@ export class MemoryStore implements Store {
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
       if (!keepsKey) {
         this.#rows.delete(row.record)
+        this.approvals.forget(row.record)
         // Whoever takes the key next begins a run anew.
         if (row.run === row.record) this.#runs.remove(row.record)
         this.#bytes -= BYTES_PER_CALL
       }
       this.#bytes -= outcomeBytes(row.outcome)
-      row.outcome = undefined
-      row.late = undefined
-      row.expired = true
+      Object.assign(row, { outcome: undefined, late: undefined, expired: true })
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
     this.audit.forget(nowMs - policy.journalMs)
@@ -336,49 +358,20 @@ export class MemoryStore implements Store {
 
   close(): void {}
 
-  /** Acknowledges like a store that commits in groups: once per turn of the event loop, so that replies leave together. */
-  #nextTurn<T>(result: T): Promise<T> {
-    return new Promise((resolve) => {
-      this.#acknowledged.push(() => resolve(result))
-      if (this.#acknowledged.length === 1) {
-        setImmediate(() => {
-          for (const acknowledge of this.#acknowledged.splice(0)) acknowledge()
-        })
-      }
-    })
-  }
-
-  #insert(call: NewCall, end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs'>): Row {
+  #insert(call: NewCall, end: Omit<Parameters<typeof newRow>[1], 'writer'>): MemoryRow {
     this.#checkRoom()
     this.#bytes += bytesOf(end.outcome)
-    const row: Row = {
-      tenant: call.tenant,
-      record: call.record,
-      principal: call.principal,
-      ...labelOf(call),
-      runId: call.place?.runId,
-      run: call.place?.run ?? (call.session === undefined ? undefined : call.record),
-      sessionId: call.session?.sessionId,
-      traceId: call.traceId,
-      userId: call.userId,
-      fingerprint: call.fingerprint,
-      tool: call.tool,
-      definitionHash: call.definitionHash,
-      tier: call.tier,
-      replay: call.replay,
-      rerunUntilMs: call.rerunUntilMs,
-      state: end.state,
-      attempt: 1,
-      writer: this.writer,
-      createdAtMs: call.atMs,
-      finishedAtMs: end.finishedAtMs,
-      outcome: end.outcome,
-      expired: false,
-      late: undefined,
-      cancelRequested: false,
-    }
+    const row = newRow(call, { ...end, writer: this.writer })
     this.#rows.set(call.record, row)
     return row
+  }
+
+  #insertParked(call: NewCall): MemoryRow | undefined {
+    const { place, tenant, principal, record, atMs } = call
+    const run = place?.run ?? record
+    this.#checkRoom()
+    if (!this.#runs.open({ tenant, run, principal }, atMs)) return undefined
+    return this.#insert(call, { state: 'parked', outcome: undefined, finishedAtMs: undefined, run })
   }
 
   #openSession(session: NewSession, state: 'open' | 'closing'): void {

@@ -73,6 +73,16 @@ export function gistOf(event: RunEvent): string {
       return `opened ${event.sessionId}`
     case 'session.closed':
       return `closed ${event.sessionId} ${event.outcome}`
+    case 'interrupt.requested':
+      return `asked ${event.record} ${event.attempt}`
+    case 'node.suspended':
+      return `suspended ${event.record} ${event.attempt}`
+    case 'interrupt.resolved':
+      return `resolved ${event.record} ${event.action}${event.reason === undefined ? '' : ` ${event.reason}`}`
+    case 'approval.granted':
+    case 'approval.rejected':
+    case 'approval.overridden':
+      return `${event.type} by ${event.by}`
   }
 }
 

@@ -105,7 +105,8 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         'returned b 1 ok',
         'closed ses_1 completed',
       ])
-      for (const event of await eventsOf(store, RUN)) assert.equal(event.sessionId, 'ses_1')
+      for (const event of await eventsOf(store, RUN))
+        assert.equal('sessionId' in event && event.sessionId, 'ses_1')
       assert.equal((await mustFind(store, 'a')).sessionId, 'ses_1')
     },
   },

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { NewChallenge, Store } from '#core/ports/store'
+import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { KEY_STORE_CONTRACT } from './key-store-contract.ts'
@@ -321,6 +322,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   ...RUN_STORE_CONTRACT,
+  ...APPROVAL_STORE_CONTRACT,
   ...SESSION_STORE_CONTRACT,
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { type CallDesk, type CallDeskOptions, openCallDesk } from '#core/call/call-desk'
 import { type CallReply, type CallRequest, NO_SECRETS } from '#core/call/call-request'
 import { type DefinedTool, isDefinedTool } from '#core/define-tool'
@@ -31,6 +32,7 @@ export function openTestDesk(
     log: SILENT_LOGGER,
     fetch,
     hooks: {},
+    approvalRules: DEFAULT_APPROVAL_RULES,
     newCallId: randomUUID,
     newChallengeId: randomUUID,
     newSessionId: randomUUID,

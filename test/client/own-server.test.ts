@@ -23,7 +23,13 @@ describe('the client against our own server', () => {
     const tried = await connect(server.url).tryCall('Bank.Pay', {}, { callId: 'pay-1' })
     expect(tried).toMatchObject({
       ok: false,
-      error: { class: 'approval_required', status: 400, callId: 'pay-1', canRetry: false, challenges: [] },
+      error: {
+        class: 'approval_required',
+        status: 400,
+        callId: 'pay-1',
+        canRetry: false,
+        challenges: [{ url: expect.stringContaining('/approvals/') }],
+      },
     })
   })
 

@@ -150,8 +150,11 @@ function opentoolMessage(code: string, error: JsonObject, functionName: string):
     const more = issues.length > MOST_ISSUES ? ` (and ${issues.length - MOST_ISSUES} more)` : ''
     return `Invalid Arguments: ${issues.slice(0, MOST_ISSUES).join('; ')}${more}`
   }
-  const challenges =
-    isJsonObject(missing) && Array.isArray(missing.authorization) ? missing.authorization : []
+  const { authorization, approval } = isJsonObject(missing) ? missing : {}
+  const challenges = [
+    ...(Array.isArray(authorization) ? authorization : []),
+    ...(approval === undefined ? [] : [approval]),
+  ]
   const urls = challenges.map((challenge) => (isJsonObject(challenge) ? challenge.url : ''))
   return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
 }

@@ -68,7 +68,7 @@ function groupOf(event: JournalEvent, { labels }: Played): string {
 function rowOf(event: JournalEvent, { labels }: Played): object {
   const row: Record<string, unknown> = { ...event }
   for (const name of ['at', 'record', 'principal', 'durationMs']) delete row[name]
-  for (const name of ['run', 'session', 'challenge']) {
+  for (const name of ['run', 'session', 'challenge', 'approval']) {
     const id = row[name]
     if (typeof id === 'string') row[name] = labels.of(id)
   }
@@ -99,9 +99,13 @@ function eventOf(event: RunEvent, labels: Played['labels']): object {
   const { atMs: _at, ...rest } = event
   const named =
     'sessionId' in rest && rest.sessionId !== undefined ? { sessionId: labels.of(rest.sessionId) } : {}
-  if (!('call' in rest)) return { ...rest, ...named }
+  const asked = {
+    ...('approval' in rest ? { approval: labels.of(rest.approval) } : {}),
+    ...('record' in rest ? { record: labels.of(rest.record) } : {}),
+  }
+  if (!('call' in rest)) return { ...rest, ...named, ...asked }
   const { callId } = rest.call
   const call = { ...rest.call, callId: labels.known(callId) ?? callId }
   const { durationMs: _duration, principal: _owner, ...told } = { durationMs: 0, principal: '', ...rest }
-  return { ...told, call, record: labels.of(rest.record), ...named }
+  return { ...told, call, ...named, ...asked }
 }

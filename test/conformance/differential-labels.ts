@@ -1,5 +1,5 @@
-/** Ids that the server makes up: of sessions, of runs, and of challenges inside their addresses. */
-const MADE = /\b(?:ses|run)_[A-Za-z0-9_-]{22,}|(?<=\/challenges\/)[A-Za-z0-9_-]{22,}/g
+/** Ids that the server makes up: of sessions, of runs, and of challenges and approvals inside their addresses. */
+const MADE = /\b(?:ses|run)_[A-Za-z0-9_-]{22,}|(?<=\/(?:challenges|approvals)\/)[A-Za-z0-9_-]{22,}/g
 
 /** Names for made-up ids in the order in which one way first shows them: equal ways have equal names. */
 export class Labels {
@@ -27,9 +27,15 @@ export class Labels {
   /** A copy with every made-up id replaced. */
   in<Value extends object>(value: Value): Value {
     const text = JSON.stringify(value)
-    const named = (text.match(MADE) ?? []).reduce((rest, id) => rest.replaceAll(id, this.of(id)), text)
+    // An answer may have a run and a question, and ways show them in either order.
+    const made = (text.match(MADE) ?? []).toSorted((left, right) => rank(left) - rank(right))
+    const named = made.reduce((rest, id) => rest.replaceAll(id, this.of(id)), text)
     return JSON.parse(named)
   }
+}
+
+function rank(id: string): number {
+  return id.startsWith('run_') ? 0 : 1
 }
 
 /** Where ways were not asked the same, ids cannot be told apart by their order. */

@@ -67,12 +67,15 @@ function byParameter(issues: readonly InputIssue[]): JsonObject | undefined {
   return Object.fromEntries([...named].map(([name, all]) => [`${name}`, all.map(describeIssue).join('; ')]))
 }
 
-function observeMissing({ authorization, secrets, userId }: MissingRequirements): JsonObject {
+function observeMissing({ authorization, secrets, userId, approval }: MissingRequirements): JsonObject {
   return {
     ...(authorization === undefined
       ? {}
       : { authorization: authorization.map(({ id, url, checkUrl }) => ({ id, url, check_url: checkUrl })) }),
     ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
     ...(userId === undefined ? {} : { user_id: userId }),
+    ...(approval === undefined
+      ? {}
+      : { approval: { id: approval.id, url: approval.url, check_url: approval.checkUrl } }),
   }
 }

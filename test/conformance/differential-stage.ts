@@ -86,6 +86,7 @@ function codeGateway({ tools }: Batch, folder: string): Promise<InProcessGateway
       server: { publicUrl: PUBLIC_URL },
       calls: { maxResultBytes: LARGEST_RESULT },
       log: { level: 'silent' },
+      acknowledgeLaxerVersions: tools.map((plan) => definitionOf(plan).id),
     },
     { folder },
   )

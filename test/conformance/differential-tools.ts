@@ -102,5 +102,10 @@ export function definitionOf(plan: ToolPlan): DefinedTool {
 }
 
 export function preparedTools(plans: readonly ToolPlan[], isHost: boolean): readonly Tool[] {
-  return requireTools(plans.map(definitionOf), { source: isHost ? 'host-extension' : 'node-pack' })
+  const definitions = plans.map(definitionOf)
+  return requireTools(definitions, {
+    source: isHost ? 'host-extension' : 'node-pack',
+    // Versions are generated without a thought of one another.
+    acknowledgeLaxerVersions: definitions.map(({ id }) => id),
+  })
 }

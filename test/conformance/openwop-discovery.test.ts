@@ -108,6 +108,8 @@ describe('capabilities', () => {
       '/v1/runs/{runId}/events',
       '/v1/runs/{runId}/events/poll',
       '/v1/runs/{runId}',
+      '/v1/runs/{runId}/interrupts/{nodeId}',
+      '/v1/interrupts/{token}',
     ])
     for (const path of ['/v1/tools', '/v1/tools/openwop:Who.Am', '/v1/tools/none?view=compact']) {
       for (const headers of [{}, { authorization: `Bearer ${KEYS.root}` }]) {

@@ -6,19 +6,8 @@ const LEDGER: Ledger = { prefix: 'OWP', file: 'openwop.md', vectors: 'otc.jsonl'
 
 /** Rows that cannot be met before principals, credentials, approvals and the guarded fetch are there, and why. */
 const comingWithTrust: Readonly<Record<string, string>> = {
-  'OWP-64': 'approvals do not park calls yet',
-  'OWP-65': 'approvals do not park calls yet',
-  'OWP-66': 'there are no interrupts to resolve yet',
-  'OWP-67': 'there are no interrupts to resolve yet',
-  'OWP-68': 'there are no interrupts to resolve yet',
-  'OWP-69': 'there are no gates yet',
-  'OWP-70': 'there are no gates yet',
-  'OWP-71': 'there are no gates yet',
-  'OWP-72': 'there are no gates yet',
-  'OWP-73': 'nobody can reject a call yet',
   'OWP-84': 'only if `egressPolicy` is advertised: no credential is bound to audiences yet',
   'OWP-103': 'the seam drives scopes and rate limits of runs',
-  'OWP-105': 'the seam drives approval gates',
   'OWP-106': 'the seam drives roles',
 }
 

@@ -57,7 +57,18 @@ export interface CallHistory {
   readonly lastLooks: ReadonlyMap<string, readonly LastLook[]>
 }
 
+/** The call waits for a yes, and its caller comes again. */
+export function isParked({ errorCode }: Reply): boolean {
+  return errorCode === 'approval_required'
+}
+
+/** Somebody said no: final, although nothing ran. */
+export function isRejected({ errorCode }: Reply): boolean {
+  return errorCode === 'approval_rejected'
+}
+
 /** Whether the promise "never changes or vanishes" covers this reply: not released, not `outcome_unknown`. */
 export function isFinal(reply: Reply): boolean {
+  if (isRejected(reply)) return true
   return reply.status === 200 && !reply.canRetry && reply.errorCode !== 'outcome_unknown'
 }

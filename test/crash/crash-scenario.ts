@@ -2,10 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { approveCalls } from './approve-calls.ts'
 import { checkJournal, type JournalCheck } from './check-journal.ts'
 import type { CrashStage } from './crash-stage.ts'
 import { readEffects } from './effect-log.ts'
 import type { Finding } from './finding.ts'
+import { type ApprovalVerdict, judgeApprovals, readSteps } from './judge-approvals.ts'
 import { judgeHistory, type Verdict } from './judge-history.ts'
 import { judgeRuns, type RunVerdict } from './judge-runs.ts'
 import { judgeSessions, type SessionVerdict } from './judge-sessions.ts'
@@ -31,11 +33,12 @@ export interface CrashResult {
   readonly verdict: Verdict
   readonly sessions: SessionVerdict
   readonly runs: RunVerdict
+  readonly approvals: ApprovalVerdict
   readonly journal: JournalCheck
 }
 
-export function findingsOf({ verdict, sessions, runs }: CrashResult): readonly Finding[] {
-  return [...verdict.findings, ...sessions.findings, ...runs.findings]
+export function findingsOf({ verdict, sessions, runs, approvals }: CrashResult): readonly Finding[] {
+  return [...verdict.findings, ...sessions.findings, ...runs.findings, ...approvals.findings]
 }
 
 /** Calls, kills, restarts, looks, and judges. Leaves no process and no file behind. */
@@ -43,10 +46,16 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
   const folder = mkdtempSync(join(tmpdir(), 'collet-crash-'))
   const masterKey = randomBytes(32).toString('base64')
   const stage = setStage(options, folder, masterKey)
+  const approving = new AbortController()
   try {
     for (const server of stage.servers) server.start()
+    const approver = approveCalls(stage, approving.signal)
+    // A server that broke is reported by whoever waits for it.
+    approver.catch(() => {})
     await callAndKill(stage, options)
     const lastLooks = await lookLast(stage)
+    approving.abort()
+    await approver
     const polled = await pollRuns(stage, lastLooks)
     const readings = await endReadings(stage, polled)
     await stopAll(stage)
@@ -56,9 +65,11 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
       verdict: judgeHistory({ ...stage, effects, lastLooks }),
       sessions: judgeSessions({ ...stage, effects, polled, stored }),
       runs: judgeRuns({ polled, readings, stored, lastLooks }),
+      approvals: judgeApprovals(readSteps(join(folder, 'collet.db'))),
       journal: await checkJournal(folder, masterKey),
     }
   } finally {
+    approving.abort()
     stage.leave.abort()
     await stopAll(stage)
     rmSync(folder, { recursive: true, force: true })

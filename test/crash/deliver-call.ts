@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { isFinal, type PlannedCall, type Reply } from './call-history.ts'
+import { isFinal, isParked, type PlannedCall, type Reply } from './call-history.ts'
 import { sendCall } from './call-server.ts'
 import { addressOf, type CrashStage, pickServer } from './crash-stage.ts'
 
-const MOST_SENDINGS = 100
+const MOST_SENDINGS = 500
 const COME_AGAIN_MS = 20
 /** As often as the server runs a released call (rule 9). */
 const MOST_RELEASES = 3
@@ -44,5 +44,6 @@ export async function deliverCall(stage: CrashStage, { key, server, stop }: Deli
 
 /** A wrong status ends the delivery too: it is on record, and the judge will name it. */
 function isAnswered(reply: Reply): boolean {
+  if (isParked(reply)) return false
   return isFinal(reply) || (reply.status !== 200 && !reply.comeAgain)
 }

@@ -7,6 +7,7 @@ export const EFFECT_TOOLS = {
   'Effect.Flaky@1.0.0': { repeatable: false, stateful: false },
   'Effect.Look@1.0.0': { repeatable: true, stateful: false },
   'Effect.Counter@1.0.0': { repeatable: false, stateful: true },
+  'Effect.Approved@1.0.0': { repeatable: false, stateful: false },
 } as const
 
 export type EffectTool = keyof typeof EFFECT_TOOLS

@@ -9,6 +9,8 @@ import { between, type Random } from './seeded-random.ts'
 const LONGEST_PAUSE_MS = 20
 const FLAKY_SHARE = 0.3
 const COUNTER_FLAKY_SHARE = 0.1
+const APPROVED_FLAKY_SHARE = 0.1
+const HELD_MS = 60_000
 const COUNTER_IDLE_MS = 3_600_000
 
 /** Tools whose effects can be counted from outside; each gives back the nonce of the effect it had. */
@@ -47,6 +49,29 @@ export function makeEffectTools(effectFile: string, random: Random) {
       run: async ({ key }) => {
         if (random() < FLAKY_SHARE) throw new ToolError('Not now; nothing was done.', { canRetry: true })
         return await act(key)
+      },
+    }),
+    tool({
+      id: 'Effect.Approved@1.0.0',
+      description: 'Has an effect that must not happen twice, nor before somebody said yes.',
+      input,
+      output,
+      policy: { safetyTier: 'write', replay: 'non-deterministic', approval: 'always' },
+      run: async ({ key }) => {
+        if (random() < APPROVED_FLAKY_SHARE) throw new ToolError('Not now.', { canRetry: true })
+        return await act(key)
+      },
+    }),
+    tool({
+      id: 'Effect.Held@1.0.0',
+      description: 'Has an effect that somebody said yes to, and then does not come back.',
+      input,
+      output,
+      policy: { safetyTier: 'write', replay: 'non-deterministic', approval: 'always', timeoutMs: HELD_MS },
+      run: async ({ key }) => {
+        const nonce = await act(key)
+        await wait(HELD_MS)
+        return nonce
       },
     }),
     tool({

@@ -25,6 +25,8 @@ const PROMISES = {
   'poll and store differ': 'polls unlike the store (must be 0)',
   'reader missed events': 'readers that missed events (must be 0)',
   'stream not ended': 'streams not ended (must be 0)',
+  'approval used twice': 'approvals used twice (must be 0)',
+  'run without a grant': 'runs without a grant (must be 0)',
 } as const satisfies Record<Breach, string>
 
 /** One column a scenario. */
@@ -46,6 +48,10 @@ export function formatSummary(results: readonly (readonly [name: string, result:
     ['run events', ({ runs }) => runs.events],
     ['readers', ({ runs }) => runs.readers],
     ['readers resumed', ({ runs }) => runs.resumes],
+    ['approvals asked for', ({ approvals }) => approvals.asked],
+    ['approvals granted', ({ approvals }) => approvals.granted],
+    ['approvals refused', ({ approvals }) => approvals.rejected],
+    ['approvals used', ({ approvals }) => approvals.used],
     ...Object.entries(PROMISES).map(([breach, label]): [string, (result: CrashResult) => number] => [
       label,
       (result) => findingsOf(result).filter((finding) => finding.breach === breach).length,

@@ -1,6 +1,8 @@
 import {
   type CallHistory,
   isFinal,
+  isParked,
+  isRejected,
   type Kill,
   type LastLook,
   type PlannedCall,
@@ -75,6 +77,7 @@ function judgeReplies(story: CallStory, kills: readonly Kill[]): Finding[] {
   const last = story.lastLooks.map(({ reply }) => ({ reply, endedAtMs: LAST_LOOK_MS }))
   return [...story.sendings, ...last].flatMap(({ reply, endedAtMs }) => {
     if (reply === undefined || reply.status === 200 || reply.comeAgain) return []
+    if (story.tool === 'Effect.Approved@1.0.0' && (isParked(reply) || isRejected(reply))) return []
     if (isSessionGone(reply) && hadToEnd(story, kills, endedAtMs)) return []
     return [{ breach: 'unexpected reply', key: story.key, detail: `${reply.status} ${reply.errorCode}` }]
   })

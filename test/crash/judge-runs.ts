@@ -24,6 +24,12 @@ const WIRE_TYPES = {
   returned: 'agent.toolReturned',
   'session.opened': 'tool.session.opened',
   'session.closed': 'tool.session.closed',
+  'interrupt.requested': 'interrupt.requested',
+  'node.suspended': 'node.suspended',
+  'approval.granted': 'approval.granted',
+  'approval.rejected': 'approval.rejected',
+  'approval.overridden': 'approval.overridden',
+  'interrupt.resolved': 'interrupt.resolved',
 } as const satisfies Record<StoredEvent['type'], string>
 
 /** Compares what runs told with what they must tell (rule 16, OWP-48 to OWP-50, OWP-98, OWP-99). */
@@ -58,7 +64,7 @@ function judgeSequence(key: string, events: readonly { readonly sequence: number
 
 /** Every attempt begins once and then ends once. */
 function judgeAttempts(run: string, events: readonly StoredEvent[]): Finding[] {
-  const ofCalls = events.filter(({ record }) => record !== undefined)
+  const ofCalls = events.filter(({ type }) => type === 'called' || type === 'returned')
   const attempts = Map.groupBy(ofCalls, ({ record, attempt }) => `${record} attempt ${attempt}`)
   return [...attempts].flatMap(([attempt, told]) => {
     const types = told.map(({ type }) => type).join(', ')

@@ -1,11 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { LastLook, PlannedCall, Reply } from './call-history.ts'
+import { isParked, type LastLook, type PlannedCall, type Reply } from './call-history.ts'
 import { readState, sendCall } from './call-server.ts'
 import { addressOf, type CrashStage } from './crash-stage.ts'
 import type { Address } from './exchange.ts'
 
 const LOOKERS = 16
-const MOST_TRIES = 50
+const MOST_TRIES = 250
 const COME_AGAIN_MS = 20
 /** As often as the server runs a released call (rule 9). */
 const MOST_RELEASES = 3
@@ -49,7 +49,7 @@ async function sendOnce(address: Address, key: string, call: PlannedCall): Promi
   for (let attempt = 0; attempt < MOST_TRIES; attempt += 1) {
     const reply = await sendCall(address, key, call)
     if (reply === undefined) throw new Error(`The connection broke at the last look at ${key}.`)
-    if (!reply.comeAgain) return reply
+    if (!reply.comeAgain && !isParked(reply)) return reply
     await wait(COME_AGAIN_MS)
   }
   throw new Error(`The server still asks to come again for ${key} after ${MOST_TRIES} tries.`)

@@ -17,6 +17,7 @@ export async function makeCalls(stage: CrashStage, stop: AbortSignal): Promise<v
 
 function pickTool({ random }: CrashStage): EffectTool {
   const dice = random()
+  if (dice < 0.15) return 'Effect.Approved@1.0.0'
   if (dice < 0.35) return 'Effect.Write@1.0.0'
   if (dice < 0.6) return 'Effect.Counter@1.0.0'
   if (dice < 0.7) return 'Effect.Look@1.0.0'

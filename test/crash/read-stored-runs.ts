@@ -3,7 +3,11 @@ import { z } from 'zod'
 import type { StoredEvent, StoredRuns, StoredSession } from './run-history.ts'
 
 const FACT = z.object({
-  type: z.enum(['called', 'returned', 'session.opened', 'session.closed']),
+  type: z.enum([
+    ...(['called', 'returned', 'session.opened', 'session.closed'] as const),
+    ...(['interrupt.requested', 'node.suspended', 'interrupt.resolved'] as const),
+    ...(['approval.granted', 'approval.rejected', 'approval.overridden'] as const),
+  ]),
   record: z.string().optional(),
   attempt: z.int().optional(),
   sessionId: z.string().optional(),

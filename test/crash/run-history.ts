@@ -1,3 +1,5 @@
+import type { RunEvent } from '#core/runs/run-event'
+
 /** An event as a poll or a stream showed it. */
 export interface SeenEvent {
   readonly sequence: number
@@ -22,7 +24,7 @@ export interface Reading {
 export interface StoredEvent {
   readonly run: string
   readonly sequence: number
-  readonly type: 'called' | 'returned' | 'session.opened' | 'session.closed'
+  readonly type: RunEvent['type']
   readonly record: string | undefined
   readonly attempt: number | undefined
   readonly sessionId: string | undefined

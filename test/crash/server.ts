@@ -1,11 +1,13 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { NO_LIMITS } from '#core/limits/limit-settings'
 import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
+import { approverKeyOf } from './approver-key.ts'
 import { makeEffectTools } from './effect-tools.ts'
 import { seededRandom } from './seeded-random.ts'
 
@@ -35,7 +37,13 @@ const settings: Settings = {
   dataFolder: values.folder,
   masterKey: Buffer.from(COLLET_KEY, 'base64'),
   auth: {
-    apiKeys: [{ id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] }],
+    apiKeys: [
+      { id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] },
+      {
+        ...{ id: 'approver', tenant: DEFAULT_TENANT, scopes: ['approvals:*'] },
+        key: new Secret(approverKeyOf(CRASH_API_KEY)),
+      },
+    ],
     jwt: undefined,
   },
   oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
@@ -53,6 +61,7 @@ const settings: Settings = {
     stringIdsAreKeys: false,
     streaming: false,
   },
+  approvals: { ...DEFAULT_APPROVAL_RULES, mostParkedPerPrincipal: 100_000 },
   hooks: {},
   logLevel: 'error',
   otlpEndpoint: undefined,

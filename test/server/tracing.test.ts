@@ -1,5 +1,6 @@
 import { createServer } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
+import { ApprovalDesk } from '#core/approvals/approval-desk'
 import type { CallReply, CallRequest } from '#core/call/call-request'
 import { Catalog } from '#core/catalog'
 import type { Gateway } from '#core/gateway'
@@ -11,6 +12,7 @@ import { jsonReply } from '#server/message-reply'
 import { createMetrics } from '#server/metrics'
 import { observeCalls } from '#server/observe-calls'
 import { createSpanExporter, type SpanExporter } from '#server/tracing'
+import { MemoryStore } from '#store/memory'
 import { refuseWithCode, startApp, stopApps, type TestAppOptions } from './start-app.ts'
 
 const closing: (() => unknown)[] = []
@@ -68,6 +70,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   endRun: async () => false,
   openSession: async () => ({ sessionId: 's', runId: 'r' }),
   closeSession: async () => false,
+  approvals: new ApprovalDesk({ store: new MemoryStore(), clock: SYSTEM_CLOCK }),
   findChallenge: async () => undefined,
   isReady: () => true,
 })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { RunEvent } from '#core/runs/run-event'
+import { opens } from '#core/runs/run-facts'
 import { MemoryStore } from '#store/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { DAY_MS, POLICY } from '#testing/contract-steps'
@@ -89,13 +90,18 @@ it('OWP-41, OWP-50: whatever a writer did before it died, recovery ends each cal
   )
 })
 
+function sessionOf(event: RunEvent): string {
+  return 'sessionId' in event ? (event.sessionId ?? '') : ''
+}
+
 /** Sequences count from 0, and everything that begins in a run ends there once, and after it began. */
 function expectPairs(events: readonly RunEvent[]): void {
   const begun = new Set<string>()
   for (const [index, event] of events.entries()) {
     expect(event.sequence).toBe(index)
-    const name = 'record' in event ? `${event.record} ${event.attempt}` : event.sessionId
-    const begins = event.type === 'called' || event.type === 'session.opened'
+    const begins = opens(event) === 1
+    if (opens(event) === 0) continue
+    const name = 'attempt' in event ? `${event.record} ${event.attempt}` : sessionOf(event)
     expect({ name, begins, isOpen: begun.has(name) }).toEqual({ name, begins, isOpen: !begins })
     if (begins) begun.add(name)
     else begun.delete(name)

@@ -20,9 +20,10 @@ function ambiguous(record: CallRecord): Failure {
 /** Rule 13: the key outlives its result. */
 function expired(record: CallRecord): Failure {
   const at = new Date(record.finishedAtMs ?? record.createdAtMs).toISOString()
-  const how = record.state === 'succeeded' ? 'succeeded' : 'failed'
+  // One that failed may never have begun: somebody said no.
+  const how = record.state === 'succeeded' ? 'ran and succeeded' : 'failed'
   return failure('result_expired', {
-    message: `This call already ran and ${how} at ${at}; its result has expired. It was not run again.`,
+    message: `This call already ${how} at ${at}; its result has expired. It was not run again.`,
   })
 }
 

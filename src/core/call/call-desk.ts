@@ -1,3 +1,5 @@
+import { ApprovalDesk } from '#core/approvals/approval-desk'
+import { ApprovalWaits } from '#core/approvals/approval-waits'
 import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
 import type { BudgetRule } from '#core/limits/budget-rule'
@@ -14,6 +16,7 @@ import { Sessions } from '#core/sessions/sessions'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
 import { checkReady } from './check-ready.ts'
+import { noteEnded } from './note-ended.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
 import { cancelOwnCall, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
@@ -23,6 +26,7 @@ import { StoreWatch } from './store-watch.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
+const EXPIRY_POLL_MS = 1_000
 const CANCEL_WAIT_MS = 5_000
 
 const BUDGET_TIDY_MS = 5_000
@@ -39,6 +43,7 @@ type Made =
   | 'refusals'
   | 'broker'
   | 'refresher'
+  | 'waits'
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
@@ -83,6 +88,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
+  const waits = new ApprovalWaits()
   const services: CallServices = {
     ...options,
     ...{
@@ -97,8 +103,14 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       refusals,
       broker,
       refresher,
+      waits,
     },
   }
+  const approvals = new ApprovalDesk({
+    store,
+    clock,
+    onChange: ({ record, run }) => noteEnded(services, [{ record, run }]),
+  })
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
 
@@ -119,10 +131,14 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
+  every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
+    noteEnded(services, await store.approvals.expire(clock.nowMs()))
+  })
 
   return {
     store,
     running,
+    approvals,
     toolkits: registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
     call: (principal, request) => callTool(services, principal, request),
@@ -146,6 +162,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
 
   async function drain(graceMs: number): Promise<void> {
     readiness.drain()
+    // Whoever waits for a decision is told to come again.
+    waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
       running.interruptAll('shutdown')
       await running.waitUntilIdle(CANCEL_WAIT_MS)

@@ -9,6 +9,7 @@ import { sessionEnded } from '#core/sessions/session-ended'
 import type { Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
+import type { CheckedCall } from './run-call.ts'
 
 /** Where an attempt belongs: its run, if it was told one, and the session it runs in. */
 export interface CallPlace {
@@ -23,14 +24,17 @@ const ALONE: CallPlace = { place: undefined, session: undefined, live: undefined
 /** A stateful tool always runs in a session: the one its caller named, or one of its own (rule 30). */
 export async function findPlace(
   services: CallServices,
-  call: IdentifiedCall,
-  tool: Tool,
+  { call, tool, seen }: Pick<CheckedCall, 'call' | 'tool' | 'seen'>,
 ): Promise<CallPlace> {
   const { runId, sessionId } = call.request
   if (runId === undefined && sessionId === undefined && tool.session === undefined) return ALONE
   if (sessionId !== undefined) return await placeInSession(services, { call, tool, sessionId })
   const place = runId === undefined ? undefined : await namedPlace(services.store, call.principal, runId)
   if (tool.session === undefined) return { ...ALONE, place }
+  // The bracket of an attempt that waits for a yes is open already (OWP-45).
+  if (seen?.state === 'parked' && seen.sessionId !== undefined) {
+    return { place, session: { sessionId: seen.sessionId, isOwn: true }, live: undefined }
+  }
   const session = { sessionId: `ses_${services.sessions.newId()}`, isOwn: true }
   return { place, session, live: undefined }
 }

@@ -27,6 +27,10 @@ export interface CallRequest {
   readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
   /** Whether `tool` may have meant this recorded one, which went away or changed its name since (rule 1). */
   readonly mayMean?: (recordedTool: ToolId) => boolean
+  /** The id to give a call without a key, when its head has to leave before it is recorded. */
+  readonly freshId?: string
+  /** How long to wait for the decision about a call that needs a yes. */
+  readonly waitMs?: number
   readonly onProgress?: (progress: Progress) => void
 }
 

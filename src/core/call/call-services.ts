@@ -1,3 +1,5 @@
+import type { ApprovalRules } from '#core/approvals/approval-rules'
+import type { ApprovalWaits } from '#core/approvals/approval-waits'
 import type { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Budgets } from '#core/limits/budgets'
 import type { CallLimits } from '#core/limits/call-limits'
@@ -26,6 +28,7 @@ export interface CallServices {
   /** Who renews the tokens of the vault, and can ask people for more. */
   readonly broker: TokenBroker
   readonly refresher: TokenRefresher
+  readonly approvalRules: ApprovalRules
   /** UUID v4 (T-24). */
   newCallId(): string
   /** Unguessable, URL-safe. */
@@ -38,6 +41,7 @@ export interface CallServices {
   readonly starting: StartingCalls
   readonly sessions: Sessions
   readonly feed: RunFeed
+  readonly waits: ApprovalWaits
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
   readonly limits: CallLimits

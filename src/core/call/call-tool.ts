@@ -1,9 +1,12 @@
 import { fault, isToolError } from '#core/errors'
 import { type Reservation, UNBUDGETED } from '#core/limits/budgets'
+import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallRecord, MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { adaptInput } from './adapt-input.ts'
-import { findPlace } from './call-place.ts'
+import { adoptCall } from './adopt-call.ts'
+import { approvalRequired } from './approval-required.ts'
+import { findPlace, runIdOf } from './call-place.ts'
 import type { CallReply, CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
 import { checkApproval } from './check-approval.ts'
@@ -13,7 +16,7 @@ import { type IdentifiedCall, identifyCall } from './identified-call.ts'
 import { lookUp } from './look-up.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { resolveTool } from './resolve-tool.ts'
-import { type CheckedCall, type RunResult, runCall } from './run-call.ts'
+import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run-call.ts'
 import { validateInput } from './validate-input.ts'
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
@@ -28,9 +31,11 @@ export async function callTool(
   principal: Principal,
   request: CallRequest,
 ): Promise<CallReply> {
-  const call = identifyCall(services.store, { principal, request, freshId: services.newCallId })
+  const freshId = () => request.freshId ?? services.newCallId()
+  let call = identifyCall(services.store, { principal, request, freshId })
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
+      if (!call.keyed) call = await adoptCall(services, call)
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer')
         return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }
@@ -40,6 +45,10 @@ export async function callTool(
         : startCall(services, { call, seen, isFirst: true }))
       if (run.kind === 'answer') {
         return { callId: call.callId, outcome: run.outcome, runId: run.runId, replayed: run.joined }
+      }
+      if (run.kind === 'parked' && !(await isDecided(services, call, run.approval))) {
+        const outcome = refusalOutcome(services, approvalRequired(run.approval, services.publicUrl()))
+        return { callId: call.callId, outcome, runId: run.runId, replayed: false }
       }
     }
     throw fault('overloaded', 'This call id is being used by several requests at once. Try again shortly.', {
@@ -58,7 +67,7 @@ interface Start {
 }
 
 /** Rule 1 for requests that arrive together: what a limit refuses while the first of them is on its way waits for that one. */
-async function startOrWait(services: CallServices, { call, seen, mayWait }: Start): Promise<RunResult> {
+async function startOrWait(services: CallServices, { call, seen, mayWait }: Start): Promise<Started> {
   const own = services.starting.begin(call.record)
   try {
     return await startCall(services, { call, seen, isFirst: own !== undefined })
@@ -77,47 +86,78 @@ function isLimit(error: unknown): boolean {
   return isToolError(error) && error.details.scope !== undefined
 }
 
+/** How far a call came by itself. */
+type Started = RunResult | Parked
+
+interface Parked {
+  readonly kind: 'parked'
+  readonly approval: ApprovalRecord
+  readonly runId: string
+}
+
 /** Nothing final is recorded under this key: walk the ladder, then run. */
 async function startCall(
   services: CallServices,
   { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
-): Promise<RunResult> {
+): Promise<Started> {
   checkReady(services)
   services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, seen)
-  const place = await findPlace(services, call, tool)
+  const place = await findPlace(services, { call, tool, seen })
   try {
     services.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(call, tool)
     const input = await validateInput(tool, adapted.input)
     const equipped = await checkRequirements(services, tool, adapted)
-    checkApproval(tool)
-    return await runWithinBudget(services, { call: equipped, tool, place, input, seen })
+    return await runIfApproved(services, { call: equipped, tool, place, input, seen })
   } catch (error) {
     if (seen === undefined && isFirst) await services.refusals.tell({ call, tool, place }, error)
     throw error
   }
 }
 
+/** Most tools ask nobody: their calls do not wait here, not even for a turn. */
+async function runIfApproved(services: CallServices, checked: CheckedCall): Promise<Started> {
+  const { call, tool, place, seen } = checked
+  const asksNobody = tool.policy.approval === 'never' && seen?.state !== 'parked'
+  if (asksNobody) return await runWithinBudget(services, { ...checked, grant: undefined })
+  const check = await checkApproval(services, checked)
+  if (check.kind === 'changed') return { kind: 'lost' }
+  if (check.kind === 'parked') return { ...check, runId: seen?.runId ?? runIdOf(call, place) }
+  const grant = check.kind === 'granted' ? check.grant : undefined
+  return await runWithinBudget(services, { ...checked, grant })
+}
+
 /** Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. */
-function runWithinBudget(
-  services: CallServices,
-  checked: Omit<CheckedCall, 'reservation'>,
-): Promise<RunResult> {
-  const reserved = services.budgets.reserve(checked.call.principal, checked.tool)
-  if (reserved === UNBUDGETED) return runCall(services, { ...checked, reservation: UNBUDGETED })
-  return runReserved(services, checked, reserved)
+function runWithinBudget(services: CallServices, granted: GrantedCall): Promise<RunResult> {
+  const reserved = services.budgets.reserve(granted.call.principal, granted.tool)
+  if (reserved === UNBUDGETED) return runCall(services, { ...granted, reservation: UNBUDGETED })
+  return runReserved(services, granted, reserved)
 }
 
 async function runReserved(
   services: CallServices,
-  checked: Omit<CheckedCall, 'reservation'>,
+  granted: GrantedCall,
   reserved: MaybePromise<Reservation>,
 ): Promise<RunResult> {
   const reservation = reserved instanceof Promise ? await reserved : reserved
   try {
-    return await runCall(services, { ...checked, reservation })
+    return await runCall(services, { ...granted, reservation })
   } finally {
     reservation.cancel()
   }
+}
+
+/** Waits for a decision as long as the caller wants to (`Prefer: wait`). */
+async function isDecided(
+  { store, waits }: CallServices,
+  call: IdentifiedCall,
+  { tenant, id }: ApprovalRecord,
+): Promise<boolean> {
+  const { waitMs = 0 } = call.request
+  if (waitMs <= 0) return false
+  return await waits.until(call.record, waitMs, async () => {
+    const now = await store.approvals.find({ tenant, id })
+    return now?.state !== 'pending'
+  })
 }

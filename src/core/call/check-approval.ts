@@ -1,14 +1,152 @@
+import { randomUUID } from 'node:crypto'
+import { type ApprovalTerms, termsFor } from '#core/approvals/approval-rules'
+import { bindCall } from '#core/approvals/bind-call'
+import { credentialTags } from '#core/approvals/credential-tags'
+import { needsApproval } from '#core/approvals/needs-approval'
+import { summarizeInput } from '#core/approvals/summarize-input'
+import { canonicalJson } from '#core/canonical-json'
 import { fault } from '#core/errors'
-import type { Tool } from '#core/tool'
+import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#core/ports/approval-store'
+import { runEnded } from '#core/runs/run-ended'
+import { argsHash } from './args-hash.ts'
+import { runIdOf } from './call-place.ts'
+import type { CallServices } from './call-services.ts'
+import { keyConflict } from './key-conflict.ts'
+import { recordedPlace, toNewCall } from './new-call.ts'
+import { noteEnded } from './note-ended.ts'
+import { redactText } from './redact-secrets.ts'
+import type { CheckedCall } from './run-call.ts'
 
-/** A tool whose author wants a yes does not run without one: until approvals can be given, such calls are refused. */
-export function checkApproval(tool: Tool): void {
-  if (tool.policy.approval === 'never') return
-  throw fault(
-    'approval_required',
-    `${tool.id} needs an approval before it may run, and this server cannot give one.`,
-    {
-      developerMessage: `policy.approval is '${tool.policy.approval}'. Set it to 'never' to let calls run without an approval.`,
+/** A yes that the coming attempt may use, once. */
+export interface Grant {
+  readonly approvalId: string
+  readonly binding: string
+}
+
+export type ApprovalCheck =
+  /** Nobody has to be asked. */
+  | { readonly kind: 'free' }
+  | { readonly kind: 'granted'; readonly grant: Grant }
+  | { readonly kind: 'parked'; readonly approval: ApprovalRecord }
+  /** Something about the call changed meanwhile: look it up again. */
+  | { readonly kind: 'changed' }
+
+/** Whether the call may run: now, on a yes, or only after one. A call that needs one is parked here (rule 20). */
+export async function checkApproval(services: CallServices, checked: CheckedCall): Promise<ApprovalCheck> {
+  const { tool, call, seen } = checked
+  const { policy } = tool
+  const summary = summarizeInput(call.input, (text) => redactText(text, call.request))
+  if (seen?.state !== 'parked') {
+    const facts = () => ({
+      tool: tool.id,
+      tier: policy.safetyTier,
+      principal: call.principal,
+      userId: call.request.userId,
+      input: summary,
+    })
+    const isNeeded = await needsApproval(policy.approval, services.approvalRules, {
+      facts,
+      log: services.log,
+    })
+    if (!isNeeded) return { kind: 'free' }
+  }
+  const { approvals } = services.store
+  const credentials = credentialTags(approvals, tool, call)
+  const binding = bindCall(approvals, { call, tool, input: checked.input, credentials })
+  if (seen?.state === 'parked') return await judgeParked(services, checked, binding)
+  const terms = termsFor(services.approvalRules, tool)
+  return await park(services, checked, { binding, terms, summaryJson: canonicalJson(summary) })
+}
+
+interface Question {
+  readonly binding: string
+  readonly terms: ApprovalTerms
+  readonly summaryJson: string
+}
+
+async function judgeParked(
+  services: CallServices,
+  { call, seen }: CheckedCall,
+  binding: string,
+): Promise<ApprovalCheck> {
+  const { store, clock } = services
+  const approval = await store.approvals.findFor(call)
+  if (approval === undefined || approval.attempt !== seen?.attempt) return { kind: 'changed' }
+  if (approval.expiresAtMs <= clock.nowMs()) {
+    // Timeout is a refusal, also before whoever looks for such calls has come by (OWP-71).
+    noteEnded(services, await store.approvals.expire(clock.nowMs()))
+    return { kind: 'changed' }
+  }
+  if (approval.state !== 'pending' && approval.state !== 'granted') return { kind: 'changed' }
+  // Rule 21: what is sent now is not what a yes is, or would be, for.
+  if (approval.binding !== binding) throw otherThanAsked()
+  if (approval.state === 'pending') return { kind: 'parked', approval }
+  return { kind: 'granted', grant: { approvalId: approval.id, binding } }
+}
+
+function otherThanAsked() {
+  return Object.assign(keyConflict(), {
+    message:
+      'This call waits for an approval with other credentials, or with an input that reads differently each time. Send exactly what was sent first, or use a new call id for a new call.',
+  })
+}
+
+function newApproval(
+  services: CallServices,
+  { call, place }: CheckedCall,
+  { binding, terms, summaryJson, atMs }: Question & { readonly atMs: number },
+): NewApproval {
+  const { expiresAfterMs, ...rest } = terms
+  return {
+    tenant: call.tenant,
+    id: services.newChallengeId(),
+    subject: {
+      callId: call.callId,
+      runId: runIdOf(call, place),
+      argsHash: argsHash(call),
+      userId: call.request.userId,
+      summaryJson,
     },
-  )
+    binding,
+    ...rest,
+    expiresAtMs: atMs + expiresAfterMs,
+    notices: services.approvalRules.webhooks.map(({ target }) => ({ id: `msg_${randomUUID()}`, target })),
+  }
+}
+
+async function park(
+  services: CallServices,
+  checked: CheckedCall,
+  question: Question,
+): Promise<ApprovalCheck> {
+  const { call, seen } = checked
+  const { mostParkedPerPrincipal: mostParked } = services.approvalRules
+  const place = recordedPlace(services.store, checked)
+  const newCall = toNewCall(services.clock, { ...checked, place })
+  const { session, atMs } = newCall
+  const approval = newApproval(services, checked, { ...question, atMs })
+  const parking: Parking = { approval, mostParked, keyed: call.keyed }
+  const result =
+    seen === undefined
+      ? await services.store.approvals.park(newCall, parking)
+      : await services.store.approvals.parkAgain(seen, { session, atMs }, parking)
+  return told(services, checked, result)
+}
+
+function told(services: CallServices, { call, place }: CheckedCall, result: ParkResult): ApprovalCheck {
+  switch (result.kind) {
+    case 'parked':
+      services.feed.notify(place.place?.run ?? call.record)
+      return result
+    case 'found':
+      return { kind: 'changed' }
+    case 'run_ended':
+      throw runEnded(runIdOf(call, place))
+    case 'full':
+      throw fault(
+        'rate_limited',
+        `You have ${result.parked} calls that wait for an approval. Nothing was recorded; try again when some are decided.`,
+        { retryAfterMs: 60_000 },
+      )
+  }
 }

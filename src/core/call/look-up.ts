@@ -84,6 +84,8 @@ async function judge(
 ): Promise<Found | 'look again'> {
   // Rule 13: a tombstone never runs again, whatever its call ended with.
   if (record.state === 'released' && !record.expired) return { kind: 'again', seen: record }
+  // Rule 1: what waits for a yes walks the whole ladder again.
+  if (record.state === 'parked') return { kind: 'again', seen: record }
   if (record.state !== 'running') {
     return { kind: 'answer', outcome: answerRecorded(record), runId: record.runId ?? ownRunId(record.record) }
   }

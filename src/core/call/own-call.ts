@@ -5,6 +5,7 @@ import type { CallServices } from './call-services.ts'
 import type { CallView } from './call-view.ts'
 import { recordOf } from './identified-call.ts'
 import { isHidden } from './is-hidden.ts'
+import { noteEnded } from './note-ended.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */
 const LONGEST_WAIT_MS = 2_000
@@ -47,11 +48,12 @@ export async function cancelOwnCall(
     running.interrupt('cancel')
     await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, LONGEST_WAIT_MS).unref())])
   } else {
-    await services.store.requestCancel(
-      { tenant: principal.tenant, record },
-      principal.id,
-      services.clock.nowMs(),
-    )
+    const address = { tenant: principal.tenant, record }
+    const nowMs = services.clock.nowMs()
+    // What waits for a yes has nobody who runs it: it simply ends.
+    const ended = await services.store.approvals.cancel(address, principal.id, nowMs)
+    noteEnded(services, ended)
+    if (ended.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
   }
   return await readOwnCall(services, principal, callId)
 }

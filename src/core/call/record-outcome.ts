@@ -71,7 +71,7 @@ function loserAnswer(
   winner: CallRecord,
 ): Outcome | typeof LOST {
   if (winner.fingerprint !== running.call.fingerprint) return refusalOutcome(services, keyConflict())
-  return winner.state === 'running' ? LOST : answerRecorded(winner)
+  return winner.state === 'running' || winner.state === 'parked' ? LOST : answerRecorded(winner)
 }
 
 /** Rule 11: not a recorded outcome; the kept one is committed as soon as the store works again. */

@@ -1,18 +1,18 @@
 import type { Reservation } from '#core/limits/budgets'
 import type { Slot } from '#core/limits/running-slots'
 import type { Outcome } from '#core/outcome'
-import type { Attempt, CallRecord, NewCall } from '#core/ports/store'
-import { placeOf } from '#core/runs/own-runs'
+import type { Attempt, CallRecord, ClaimResult, NewCall } from '#core/ports/store'
 import { runEnded } from '#core/runs/run-ended'
 import { sessionEnded } from '#core/sessions/session-ended'
-import { hasEffects, type Tool, transportOf } from '#core/tool'
-import { argsHash } from './args-hash.ts'
+import { hasEffects, type Tool } from '#core/tool'
 import { type CallPlace, runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
+import type { Grant } from './check-approval.ts'
 import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { join } from './look-up.ts'
+import { recordedPlace, toNewCall } from './new-call.ts'
 import { recordOutcome } from './record-outcome.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
@@ -25,7 +25,15 @@ export interface CheckedCall {
   readonly input: unknown
   /** The record whose next attempt this is. */
   readonly seen: CallRecord | undefined
-  /** What it may spend. */
+}
+
+/** The same when nobody has to be asked, or somebody said yes. */
+export interface GrantedCall extends CheckedCall {
+  readonly grant: Grant | undefined
+}
+
+/** The same with what it may spend set aside. */
+export interface FundedCall extends GrantedCall {
   readonly reservation: Reservation
 }
 
@@ -35,7 +43,7 @@ export type RunResult =
   | { readonly kind: 'lost' }
 
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
-export async function runCall(services: CallServices, checked: CheckedCall): Promise<RunResult> {
+export async function runCall(services: CallServices, checked: FundedCall): Promise<RunResult> {
   const joined = join(services, checked.call)
   if (joined !== undefined) {
     const outcome = await joined.done
@@ -44,7 +52,7 @@ export async function runCall(services: CallServices, checked: CheckedCall): Pro
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
-  const place = recordedPlace(services, checked)
+  const place = recordedPlace(services.store, checked)
   if (place.live?.closing !== undefined) throw sessionEnded()
   const slot = services.limits.enter(checked.call.principal, checked.tool)
   const running = services.running.start(checked.call, checked.tool, place)
@@ -61,9 +69,9 @@ export async function runCall(services: CallServices, checked: CheckedCall): Pro
 async function claimAndRun(
   services: CallServices,
   running: RunningCall,
-  checked: CheckedCall & { readonly slot: Slot },
+  checked: FundedCall & { readonly slot: Slot },
 ): Promise<RunResult> {
-  const newCall = toNewCall(services, checked)
+  const newCall = toNewCall(services.clock, checked)
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
   services.feed.notify(checked.place.place?.run ?? checked.call.record)
@@ -74,13 +82,6 @@ async function claimAndRun(
   if (late !== undefined) keepLate(services, checked.slot, { run: attemptOf(running, attempt), late })
   if (outcome === LOST) return { kind: 'lost' }
   return { kind: 'answer', outcome, runId: runIdOf(checked.call, checked.place), joined: false }
-}
-
-/** A call stays in the run it was first recorded in, whatever its next attempt names. */
-function recordedPlace(services: CallServices, { call, place, seen }: CheckedCall): CallPlace {
-  if (seen === undefined) return place
-  const { runId } = seen
-  return { ...place, place: runId === undefined ? undefined : placeOf(services.store, call.principal, runId) }
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
@@ -97,7 +98,7 @@ function keepLate(
 interface Claiming {
   readonly running: RunningCall
   readonly newCall: NewCall
-  readonly checked: CheckedCall
+  readonly checked: GrantedCall
 }
 
 /** The attempt we own, or `undefined` when somebody else has the key. A claim that fails ends the entry: nothing runs. */
@@ -107,10 +108,7 @@ async function claim(
 ): Promise<number | undefined> {
   if (!isClaimed(checked)) return 1
   try {
-    const { seen } = checked
-    const result = await (seen === undefined
-      ? services.store.claim(newCall)
-      : services.store.reclaim(seen, { session: newCall.session, atMs: newCall.atMs }))
+    const result = await takeAttempt(services, newCall, checked)
     if (result.kind === 'claimed') return result.attempt
     if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.place))
   } catch (error) {
@@ -120,6 +118,18 @@ async function claim(
   }
   abandon(services, running, LOST)
   return undefined
+}
+
+/** A new call, the next attempt of one, or the attempt that somebody said yes to (rule 20). */
+async function takeAttempt(
+  { store }: CallServices,
+  newCall: NewCall,
+  { seen, grant }: GrantedCall,
+): Promise<ClaimResult> {
+  if (seen === undefined) return await store.claim(newCall)
+  const { session, atMs, rerunUntilMs } = newCall
+  if (grant === undefined) return await store.reclaim(seen, { session, atMs })
+  return await store.approvals.resume(seen, { ...grant, session, atMs, rerunUntilMs })
 }
 
 /** `pure` and `read` skip the claim of a first attempt (rule 7), unless somebody may be watching the run they are in. */
@@ -132,36 +142,4 @@ function isClaimed({ tool, seen, place }: CheckedCall): boolean {
 function abandon(services: CallServices, running: RunningCall, end: Outcome | typeof LOST): void {
   services.running.end(running)
   running.settle(end)
-}
-
-function toNewCall(services: CallServices, { call, tool, place }: CheckedCall): NewCall {
-  const atMs = services.clock.nowMs()
-  return {
-    tenant: call.tenant,
-    record: call.record,
-    principal: call.principal.id,
-    callId: call.callId,
-    toolId: tool.catalogId,
-    transport: transportOf(tool),
-    argsHash: argsHash(call),
-    place: place.place,
-    session: place.session,
-    traceId: call.request.traceId ?? '',
-    userId: call.request.userId,
-    fingerprint: call.fingerprint,
-    tool: tool.id,
-    definitionHash: tool.definitionHash,
-    tier: tool.policy.safetyTier,
-    replay: tool.policy.replay,
-    // Rule 30: what ran in a session is never run again.
-    rerunUntilMs: place.session === undefined ? rerunUntil(tool, atMs) : 0,
-    inputJson: call.inputJson,
-    atMs,
-  }
-}
-
-/** Rule 8. */
-function rerunUntil(tool: Tool, atMs: number): number {
-  if (!hasEffects(tool.policy)) return Number.MAX_SAFE_INTEGER
-  return tool.policy.replay === 'idempotent' ? atMs + tool.policy.rerunWindowMs : 0
 }

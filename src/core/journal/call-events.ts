@@ -1,11 +1,14 @@
 import type { Outcome } from '#core/outcome'
+import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { RefusedCall } from '#core/ports/run-store'
 import type { CallRecord, NewCall, Settlement } from '#core/ports/store'
 import type {
+  ApprovalChanged,
   CallCancelRequested,
   CallClaimed,
   CallCut,
   CallEnded,
+  CallParked,
   CallRefused,
   CallSettled,
 } from './journal-event.ts'
@@ -60,6 +63,33 @@ export function cancelRequestedEvent(call: Subject, by: string, atMs: number): C
 
 export function refusedEvent(refused: RefusedCall): CallRefused {
   return { type: 'call.refused', ...subject(refused, 1, refused.atMs), code: refused.code }
+}
+
+export function parkedEvent(
+  call: Omit<Subject, 'attempt'>,
+  approval: Pick<ApprovalRecord, 'id' | 'attempt'>,
+  atMs: number,
+): CallParked {
+  return { type: 'call.parked', ...subject(call, approval.attempt, atMs), approval: approval.id }
+}
+
+export function approvalEvent(
+  approval: Pick<ApprovalRecord, 'id' | 'tenant' | 'record' | 'attempt' | 'tool'>,
+  changed: Pick<ApprovalChanged, 'type' | 'at' | 'by' | 'reason'>,
+): ApprovalChanged {
+  const { id, tenant, record, attempt, tool } = approval
+  const { type, at, by, reason } = changed
+  return {
+    type,
+    at,
+    approval: id,
+    tenant,
+    record,
+    attempt,
+    tool,
+    ...(by === undefined ? {} : { by }),
+    ...(reason === undefined ? {} : { reason }),
+  }
 }
 
 function subject(call: Omit<Subject, 'attempt'>, attempt: number, atMs: number) {

@@ -51,6 +51,30 @@ export interface CallRefused extends CallEventBase {
   readonly code: ErrorCode
 }
 
+export interface CallParked extends CallEventBase {
+  readonly type: 'call.parked'
+  readonly approval: string
+}
+
+/** Who said what about a parked call, or that nobody did in time: the audit trail of approvals. */
+export interface ApprovalChanged {
+  readonly type:
+    | 'approval.granted'
+    | 'approval.rejected'
+    | 'approval.overridden'
+    | 'approval.expired'
+    | 'approval.cancelled'
+    | 'approval.used'
+  readonly at: number
+  readonly approval: string
+  readonly tenant: string
+  readonly record: string
+  readonly attempt: number
+  readonly tool: string
+  readonly by?: string
+  readonly reason?: string
+}
+
 export interface ChallengeChanged {
   readonly type: 'challenge.opened' | 'challenge.completed' | 'challenge.failed'
   readonly at: number
@@ -165,6 +189,8 @@ export type JournalEvent =
   | CallSettled
   | CallCancelRequested
   | CallRefused
+  | CallParked
+  | ApprovalChanged
   | ChallengeChanged
   | VaultChanged
   | VaultRotated

@@ -2,6 +2,7 @@ import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { CallError, Outcome } from '#core/outcome'
 import type { CallLabel } from '#core/runs/run-event'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
+import type { ApprovalStore } from './approval-store.ts'
 import type { AuditStore } from './audit-store.ts'
 import type { BudgetStore } from './budget-store.ts'
 import type { ConsentStore } from './consent-store.ts'
@@ -189,6 +190,8 @@ export interface Store extends RunStore, SessionStore {
   readonly pendingWrites: number
   readonly vault: VaultStore
   readonly consents: ConsentStore
+  /** Calls that wait for a yes (rules 20 to 23). */
+  readonly approvals: ApprovalStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

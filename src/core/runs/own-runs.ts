@@ -1,4 +1,5 @@
 import type { CallServices } from '#core/call/call-services'
+import { noteEnded } from '#core/call/note-ended'
 import { opaquePrincipal } from '#core/opaque-principal'
 import type { RunPlace } from '#core/ports/run-store'
 import type { Store } from '#core/ports/store'
@@ -35,7 +36,9 @@ export async function endOwnRun(
 ): Promise<boolean> {
   const run = await locate(services, principal, runId)
   if (run === undefined) return false
-  await services.store.endRun({ tenant: principal.tenant, run }, services.clock.nowMs())
+  const { tenant, id } = principal
+  await services.store.endRun({ tenant, run }, services.clock.nowMs())
+  noteEnded(services, await services.store.approvals.cancel({ tenant, run }, id, services.clock.nowMs()))
   await services.sessions.closeRun(run)
   services.feed.notify(run)
   return true

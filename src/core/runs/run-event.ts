@@ -1,4 +1,5 @@
 import type { ErrorCode } from '#core/errors'
+import type { SafetyTier } from '#core/tool'
 
 /** How the host reaches the tool behind a call (OWP-51). */
 export type Transport = 'mcp' | 'http' | 'native'
@@ -50,8 +51,60 @@ export interface SessionClosed {
   readonly outcome: SessionOutcome
 }
 
+/** A call waits for a yes (OWP-64). */
+export interface InterruptRequested {
+  readonly type: 'interrupt.requested'
+  readonly record: string
+  readonly attempt: number
+  readonly approval: string
+  readonly call: CallLabel
+  readonly requiredScope: string
+  readonly quorum: number
+  readonly tier: SafetyTier
+  readonly timeoutMs: number
+}
+
+export interface NodeSuspended {
+  readonly type: 'node.suspended'
+  readonly record: string
+  readonly attempt: number
+  readonly approval: string
+}
+
+/** One approver's word (OWP-70). */
+export interface ApprovalDecided {
+  readonly type: 'approval.granted' | 'approval.rejected' | 'approval.overridden'
+  readonly record: string
+  readonly approval: string
+  /** Opaque (OWP-72). */
+  readonly by: string
+  readonly reason?: string
+  /** Only of a grant: how many of how many. */
+  readonly granted?: number
+  readonly required?: number
+}
+
+export interface InterruptResolved {
+  readonly type: 'interrupt.resolved'
+  readonly record: string
+  readonly attempt: number
+  readonly approval: string
+  readonly action: 'accept' | 'reject' | 'cancel'
+  /** Opaque; absent when time ran out. */
+  readonly by?: string
+  readonly reason?: string
+}
+
 /** What a run tells about itself: ids and ends, never an argument or a result. */
-export type RunFact = ToolCalled | ToolReturned | SessionOpened | SessionClosed
+export type RunFact =
+  | ToolCalled
+  | ToolReturned
+  | SessionOpened
+  | SessionClosed
+  | InterruptRequested
+  | NodeSuspended
+  | ApprovalDecided
+  | InterruptResolved
 
 /** A fact at its place in its run: sequences count from 0 without gaps (rule 16). */
 export type RunEvent = RunFact & { readonly sequence: number; readonly atMs: number }

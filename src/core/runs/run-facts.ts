@@ -34,9 +34,22 @@ export function refusedFacts(refused: RefusedCall, call: CallLabel): readonly [T
 }
 
 /** How much a fact changes the number of things that are open in its run. */
-export function opens({ type }: RunFact): 1 | -1 {
-  return type === 'called' || type === 'session.opened' ? 1 : -1
+export function opens({ type }: RunFact): 1 | 0 | -1 {
+  return OPENS[type]
 }
+
+const OPENS = {
+  called: 1,
+  returned: -1,
+  'session.opened': 1,
+  'session.closed': -1,
+  'interrupt.requested': 0,
+  'node.suspended': 0,
+  'approval.granted': 0,
+  'approval.rejected': 0,
+  'approval.overridden': 0,
+  'interrupt.resolved': 0,
+} as const satisfies Record<RunFact['type'], 1 | 0 | -1>
 
 /** How the session of a single attempt ends (OWP-44, C2). */
 export function ownSessionOutcome(outcome: Outcome): SessionOutcome {

@@ -75,7 +75,7 @@ export class Sessions {
       tool,
       place,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
-      onOver: (why) => this.#closeInBackground(session, why),
+      onOver: (why) => (why === 'idle' ? this.#idle(session) : this.#closeInBackground(session, why)),
     })
     this.#live.set(sessionId, session)
     try {
@@ -188,6 +188,17 @@ export class Sessions {
       throw this.#isClosed ? shuttingDown() : sessionEnded()
     }
     session.begin(state, LONGEST_MS)
+  }
+
+  /** Rule 30: a call that waits for a yes keeps its session, as long as any session may live. */
+  #idle(session: LiveSession): void {
+    const { store, log } = this.#options
+    const look = async (): Promise<void> => {
+      const { sessionId, principal } = session
+      if (await store.approvals.isParkedIn({ tenant: principal.tenant, sessionId })) session.rest()
+      else if (session.calls.size === 0) await this.#close(session, 'idle')
+    }
+    look().catch((error: unknown) => log.error({ err: error }, 'an idle session could not be closed'))
   }
 
   #closeInBackground(session: LiveSession, reason: Reason): void {

@@ -3,7 +3,7 @@ import type { CallReply, CallRequest } from '#core/call/call-request'
 import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import { LATEST } from '#core/tool-id'
-import { readCallPlace, readKeyHeader, unreadCallHeaders } from '#protocols/call-headers'
+import { readCallPlace, readKeyHeader, readWait, unreadCallHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { encodeError, encodeValue, openAnswer } from './codec-answer.ts'
@@ -53,6 +53,7 @@ export function readFunctionCall(
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       ...decodeRequirements(request.headers),
       ...readCallPlace(request.headers),
+      ...readWait(request.headers),
     }
     return { request: asked, served, call }
   } catch (error) {

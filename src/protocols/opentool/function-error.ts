@@ -45,7 +45,8 @@ function messageOf({ code, message, details = {} }: ShownError, method: string):
       return 'This Idempotency-Key was already used for a different request. Use a new key for a new call.'
     default: {
       // SDK clients show nothing but the message, so the address has to stand in it.
-      const urls = (details.missing?.authorization ?? []).map(({ url }) => url)
+      const { authorization = [], approval } = details.missing ?? {}
+      const urls = [...authorization, ...(approval === undefined ? [] : [approval])].map(({ url }) => url)
       return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
     }
   }
@@ -91,12 +92,15 @@ function toParameterErrors(issues: readonly InputIssue[]): Readonly<Record<strin
   return texts.size === 0 ? undefined : Object.fromEntries(texts)
 }
 
-function toMissing({ authorization, secrets, userId }: MissingRequirements): WireMissing {
+function toMissing({ authorization, secrets, userId, approval }: MissingRequirements): WireMissing {
   return {
     ...(authorization === undefined
       ? {}
       : { authorization: authorization.map(({ id, url, checkUrl }) => ({ id, url, check_url: checkUrl })) }),
     ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
     ...(userId === undefined ? {} : { user_id: userId }),
+    ...(approval === undefined
+      ? {}
+      : { approval: { id: approval.id, url: approval.url, check_url: approval.checkUrl } }),
   }
 }

@@ -26,7 +26,8 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
   const read = readFunctionCall(request, parts)
   if ('status' in read) return read
   // The head leaves before the call is recorded, and it names the call (rule 6).
-  const key = read.call.key ?? randomUUID()
+  const freshId = randomUUID()
+  const key = read.call.key ?? freshId
   const waiting = new WaitingFrames()
   const { id } = read.request
   const onProgress = (progress: Progress): void => {
@@ -35,7 +36,7 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
   }
   // A reader that leaves detaches; the call goes on (rule 10).
   const answer = parts.gateway
-    .call(request.principal, { ...read.call, key, onProgress })
+    .call(request.principal, { ...read.call, freshId, onProgress })
     .finally(() => waiting.end())
   answer.catch(() => undefined)
   return {

@@ -58,4 +58,5 @@ export interface WireMissing {
   }[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly user_id?: true
+  readonly approval?: { readonly id: string; readonly url: string; readonly check_url: string }
 }

@@ -1,11 +1,9 @@
+import { closed } from './openapi-closed.ts'
+import { INTERRUPT_PAYLOADS, INTERRUPT_SCHEMAS } from './openapi-interrupt-schemas.ts'
 import type { WireRunEvent } from './wire.ts'
 
 const text = { type: 'string' } as const
 const id = { ...text, minLength: 1, maxLength: 128 } as const
-
-function closed(required: readonly string[], properties: object) {
-  return { type: 'object', additionalProperties: false, required, properties } as const
-}
 
 const session = { sessionId: text, toolId: text } as const
 const call = { agentId: text, toolName: text, callId: text } as const
@@ -21,7 +19,7 @@ const PAYLOADS = {
   }),
   'agent.toolReturned': closed(['agentId', 'toolName', 'callId', 'status'], {
     ...call,
-    status: { enum: ['ok', 'error', 'rate_limited'] },
+    status: { enum: ['ok', 'error', 'forbidden', 'rate_limited'] },
     durationMs: { type: 'integer', minimum: 0 },
     error: closed(['code', 'message'], { code: text, message: text }),
     sessionId: text,
@@ -31,6 +29,7 @@ const PAYLOADS = {
     ...session,
     outcome: { enum: ['completed', 'failed', 'cancelled'] },
   }),
+  ...INTERRUPT_PAYLOADS,
 } as const satisfies Record<WireRunEvent['type'], object>
 
 function eventOf([type, payload]: readonly [string, object]) {
@@ -46,6 +45,7 @@ function eventOf([type, payload]: readonly [string, object]) {
 }
 
 export const RUN_SCHEMAS = {
+  ...INTERRUPT_SCHEMAS,
   RunEvent: { oneOf: Object.entries(PAYLOADS).map(eventOf) },
   RunEvents: closed(['events', 'isComplete'], {
     events: { type: 'array', items: { $ref: '#/components/schemas/RunEvent' } },

@@ -2,6 +2,7 @@ import { API_KEY_HEADERS, type HttpRoute } from '#protocols/http-exchange'
 import { PreparedBytes, replyPrepared } from '#protocols/prepared-bytes'
 import { PUBLIC_HEADERS } from './discovery.ts'
 import { openGet } from './open-get.ts'
+import { INTERRUPT_PATHS } from './openapi-interrupt-paths.ts'
 import { catalogPaths, DOCUMENT_PATHS } from './openapi-paths.ts'
 import { RUN_PATHS } from './openapi-run-paths.ts'
 import { OPENAPI_SCHEMAS } from './openapi-schemas.ts'
@@ -26,6 +27,7 @@ export function openwopOpenApi(settings: OpenwopSettings) {
     paths: {
       ...DOCUMENT_PATHS,
       ...RUN_PATHS,
+      ...INTERRUPT_PATHS,
       ...(toolCatalog && sessionLifecycle ? SESSION_PATHS : {}),
       ...(toolCatalog ? catalogPaths(settings) : {}),
     },

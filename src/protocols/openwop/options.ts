@@ -1,4 +1,5 @@
 import type { JsonObject } from '#core/json'
+import { type Clock, SYSTEM_CLOCK } from '#core/ports/clock'
 
 /** What is really served; the discovery document says this and nothing else (OWP-05). */
 export interface OpenwopCapabilities {
@@ -17,17 +18,24 @@ export interface OpenwopOptions {
   readonly capabilities?: OpenwopCapabilities
   /** Serve what the public conformance suite drives (OWP-100 to OWP-102). Never in production. */
   readonly testSeams?: boolean
+  readonly clock?: Clock
 }
 
 /** The same with every default filled in. */
 export interface OpenwopSettings {
   readonly serverVersion: string
   readonly capabilities: Required<OpenwopCapabilities>
+  readonly clock: Clock
 }
 
-export function openwopSettings({ serverVersion, capabilities = {} }: OpenwopOptions): OpenwopSettings {
+export function openwopSettings({
+  serverVersion,
+  capabilities = {},
+  clock,
+}: OpenwopOptions): OpenwopSettings {
   return {
     serverVersion,
+    clock: clock ?? SYSTEM_CLOCK,
     capabilities: {
       toolCatalog: capabilities.toolCatalog ?? true,
       compactView: capabilities.compactView ?? true,

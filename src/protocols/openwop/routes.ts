@@ -2,6 +2,7 @@ import type { Gateway } from '#core/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { catalogRoutes } from './catalog-routes.ts'
 import { discoveryRoute } from './discovery.ts'
+import { interruptRoutes } from './interrupt-routes.ts'
 import { openApiRoute } from './openapi.ts'
 import { type OpenwopOptions, openwopSettings } from './options.ts'
 import { runRoutes } from './run-routes.ts'
@@ -17,6 +18,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     discoveryRoute(gateway, settings),
     { ...openApiRoute(settings), owns: API_ROOT },
     ...runRoutes(gateway),
+    ...interruptRoutes(gateway, settings.clock),
     ...(options.testSeams === true ? seamRoutes(gateway, toolCatalog && sessionLifecycle) : []),
     // Without them the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),

@@ -7,6 +7,7 @@ import type { Tool } from '#core/tool'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { encodeRunEvents } from './codec-run-event.ts'
 import { sampleInput } from './codec-sample-input.ts'
+import { APPROVAL_GATE_PATH, driveApprovalGate } from './governance-seam.ts'
 import { refuse } from './refuse.ts'
 import { jsonReply, noContent } from './reply.ts'
 import type { WireRunEvent } from './wire.ts'
@@ -36,6 +37,13 @@ export function seamRoutes(gateway: Gateway, hasSessions: boolean): readonly Htt
       path: EVENT_LOG_PATH,
       body: 'never',
       handle: (request) => readEventLog(request, gateway),
+    },
+    {
+      ...common,
+      method: 'POST',
+      path: APPROVAL_GATE_PATH,
+      body: 'json',
+      handle: (request) => driveApprovalGate(request, gateway),
     },
     // Nothing is kept for tests alone, so there is nothing to reset.
     { ...common, method: 'POST', path: RESET_PATH, body: 'never', handle: () => noContent() },

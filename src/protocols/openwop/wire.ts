@@ -12,6 +12,8 @@ export const TOOL_PATH = '/v1/tools/:toolId'
 export const RUN_PATH = '/v1/runs/:runId'
 export const RUN_EVENTS_PATH = '/v1/runs/:runId/events'
 export const RUN_POLL_PATH = '/v1/runs/:runId/events/poll'
+export const INTERRUPT_PATH = '/v1/runs/:runId/interrupts/:nodeId'
+export const INTERRUPT_TOKEN_PATH = '/v1/interrupts/:token'
 export const SESSIONS_PATH = '/v1/sessions'
 export const SESSION_PATH = '/v1/sessions/:sessionId'
 
@@ -61,7 +63,17 @@ export interface WireCompactToolDescriptor {
 export interface WireRunEvent {
   readonly eventId: string
   readonly runId: string
-  readonly type: 'agent.toolCalled' | 'agent.toolReturned' | 'tool.session.opened' | 'tool.session.closed'
+  readonly type:
+    | 'agent.toolCalled'
+    | 'agent.toolReturned'
+    | 'tool.session.opened'
+    | 'tool.session.closed'
+    | 'interrupt.requested'
+    | 'node.suspended'
+    | 'approval.granted'
+    | 'approval.rejected'
+    | 'approval.overridden'
+    | 'interrupt.resolved'
   readonly sequence: number
   readonly timestamp: string
   /** Record of the call. */

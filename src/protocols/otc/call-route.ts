@@ -2,7 +2,7 @@ import type { CallReply, CallRequest } from '#core/call/call-request'
 import { fault, ToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import type { Principal } from '#core/principal'
-import { callReplyHeaders } from '#protocols/call-headers'
+import { callIdToHeader, callReplyHeaders, RUN_HEADER, readWait } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { refusedForm, unreadCallForm } from './codec-answer-form.ts'
 import { type DecodedCall, decodeCall } from './codec-request.ts'
@@ -35,7 +35,7 @@ async function handleCall(
   let call: CallRequest
   try {
     decoded = decodeCall(path, request, settings)
-    call = bindLoneToken(decoded, request.principal, gateway)
+    call = { ...bindLoneToken(decoded, request.principal, gateway), ...readWait(request.headers) }
   } catch (error) {
     if (error instanceof ToolError) return refusalReply(refusedForm(path, request), error, settings)
     throw error
@@ -44,7 +44,11 @@ async function handleCall(
   const { outcome } = reply
   if (!outcome.ok && OTC_ANSWERS[outcome.error.code].status !== 200) {
     const schemaId = decoded.dialect === 'oxp-header' ? undefined : decoded.schemaId
-    return refusalReply({ schemaId, callId: reply.callId }, outcome.error, settings)
+    const { runId } = reply
+    return refusalReply({ schemaId, callId: reply.callId }, outcome.error, {
+      ...settings,
+      ...(runId === undefined ? {} : { headers: { [RUN_HEADER]: callIdToHeader(runId) } }),
+    })
   }
   const finishedAtMs =
     decoded.dialect === 'proto' ? await endOf(reply, request.principal, gateway, settings) : 0

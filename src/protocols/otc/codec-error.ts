@@ -76,7 +76,7 @@ function toParameterErrors(issues: readonly InputIssue[]): Record<string, string
 }
 
 function toMissingRequirements(missing: MissingRequirements): WireMissingRequirements {
-  const { authorization, secrets, userId } = missing
+  const { authorization, secrets, userId, approval } = missing
   return {
     ...(authorization === undefined
       ? {}
@@ -85,5 +85,8 @@ function toMissingRequirements(missing: MissingRequirements): WireMissingRequire
         }),
     ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
     ...(userId === undefined ? {} : { user_id: userId }),
+    ...(approval === undefined
+      ? {}
+      : { approval: { id: approval.id, url: approval.url, check_url: approval.checkUrl } }),
   }
 }

@@ -15,6 +15,7 @@ export const ERROR_SCHEMAS = {
           authorization: { type: 'array', items: { $ref: '#/components/schemas/Challenge' } },
           secrets: { type: 'array', items: { ...object, required: ['id'], properties: { id: text } } },
           user_id: { type: 'boolean' },
+          approval: { $ref: '#/components/schemas/Challenge' },
         },
       },
       call_id: callId,

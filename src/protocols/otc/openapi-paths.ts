@@ -195,6 +195,28 @@ export const OPENAPI_PATHS = {
       },
     },
   },
+  '/approvals/{id}': {
+    parameters: [idParameter],
+    get: {
+      operationId: 'showApproval',
+      security: OPEN,
+      responses: {
+        200: { description: 'What a person reads.', content: { 'text/html': { schema: text } } },
+        404: { description: 'No such approval.', content: { 'text/html': { schema: text } } },
+      },
+    },
+  },
+  '/approvals/{id}/status': {
+    parameters: [idParameter],
+    get: {
+      operationId: 'checkApproval',
+      security: OPEN,
+      responses: {
+        200: json('How the approval stands.', schemaRef('ChallengeStatus')),
+        404: serverError('No such approval.'),
+      },
+    },
+  },
   '/uts/health': healthOperation('utsHealth'),
   '/uts/info': {
     get: {

@@ -27,7 +27,10 @@ export function jsonReply(status: number, body: string, headers: Record<string, 
 export function refusalReply(
   form: AnswerForm,
   error: ShownError,
-  options: EncodeOptions & { readonly suggested?: number },
+  options: EncodeOptions & {
+    readonly suggested?: number
+    readonly headers?: Readonly<Record<string, string>>
+  },
 ): HttpReply {
   const { status, retry } = OTC_ANSWERS[error.code]
   const isHttpLevel = options.suggested !== undefined && HTTP_STATUSES.has(options.suggested)
@@ -39,6 +42,7 @@ export function refusalReply(
       [ERROR_CODE_HEADER]: error.code,
       ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
       ...(retry ? retryHeaders(error.retryAfterMs) : {}),
+      ...options.headers,
     },
   )
 }

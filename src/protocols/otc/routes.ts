@@ -1,5 +1,6 @@
 import type { Gateway } from '#core/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
+import { approvalRoutes } from './approval-routes.ts'
 import { callRoute } from './call-route.ts'
 import { callsRoutes } from './calls-routes.ts'
 import { challengeRoutes } from './challenge-routes.ts'
@@ -21,6 +22,7 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
     ...CALL_PATHS.map((path) => callRoute(path, gateway, settings)),
     ...callsRoutes(gateway, settings),
     ...challengeRoutes(gateway, settings),
+    ...approvalRoutes(gateway, settings),
     openGet('/openapi.json', settings, () => jsonReply(200, openApiJson, { 'cache-control': 'no-cache' })),
   ]
 }

@@ -109,11 +109,13 @@ export interface WireChallenge {
   readonly check_url?: string
 }
 
-/** `secrets` is ours: the standard asks for the 400 but defines no member for it (C-28). */
+/** `secrets` and `approval` are ours: the standard asks for the 400 but defines no member for it (C-28). */
 export interface WireMissingRequirements {
   readonly authorization?: readonly WireChallenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly user_id?: true
+  /** Ours: somebody has to say yes (rule 6). */
+  readonly approval?: WireChallenge
 }
 
 /** Body of every 400, 401, 404, 405, 413 and 422. */

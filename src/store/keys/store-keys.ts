@@ -10,6 +10,8 @@ export interface StoreKeys {
   readonly chain: KeyObject
   /** Prefix of keyed digests. */
   readonly digest: string
+  /** Signs links and binds grants (rules 21 and 23). */
+  readonly approvals: KeyObject
   /** Kept in the store: a process with another key refuses to start. */
   readonly check: string
 }
@@ -20,6 +22,7 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
     vault: derive(masterKey, 'collet/vault-wrap/v1'),
     chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
+    approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),
     check: createHmac('sha256', derive(masterKey, 'collet/key-check/v1'))
       .update('collet')
       .digest('base64url'),

@@ -8,7 +8,7 @@ import { outcomeFromText, outcomeToText } from './outcome-text.ts'
 import { integer, optionalInteger, optionalText, type Row, text, word } from './row.ts'
 
 export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
-const TIERS = ['pure', 'read', 'write', 'exec'] as const
+export const TIERS = ['pure', 'read', 'write', 'exec'] as const
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
 
 /** Reads sealed text by its place. */
@@ -64,7 +64,7 @@ export function boundText(record: string, plain: string): string {
   return `${record}${BORDER}${plain}`
 }
 
-function ownText(record: string, bound: string): string {
+export function ownText(record: string, bound: string): string {
   if (bound.startsWith(`${record}${BORDER}`)) return bound.slice(record.length + BORDER.length)
   throw new StoreError('unreadable', `what is stored for call ${record} belongs to another one`)
 }

@@ -13,6 +13,7 @@ const SCANS: Readonly<Record<string, string>> = {
   listCallsByState: 'for operators, newest first, stopped by its limit',
   vaultTenants: 'one row per tenant that has a vault',
   listCredentials: 'for operators, newest first, stopped by its limit',
+  listApprovals: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
   listKeys: 'for operators, newest first, stopped by its limit',
 }

@@ -1,3 +1,4 @@
+import { APPROVAL_QUERIES } from './queries-approvals.ts'
 import { BUDGET_QUERIES } from './queries-budgets.ts'
 import { KEY_QUERIES } from './queries-keys.ts'
 import { VAULT_QUERIES } from './queries-vault.ts'
@@ -5,6 +6,7 @@ import { VAULT_QUERIES } from './queries-vault.ts'
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
   ...KEY_QUERIES,
+  ...APPROVAL_QUERIES,
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
@@ -43,7 +45,7 @@ export const QUERIES = {
       state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
       outcome_group, outcome_at, outcome_length, run, session)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
-  reclaimCall: `UPDATE calls SET state = 'running', attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
+  reclaimCall: `UPDATE calls SET state = ?, attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
       AND state IN ('released', 'running') AND expired = 0`,

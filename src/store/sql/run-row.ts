@@ -25,12 +25,13 @@ export function factToText(fact: RunFact): string {
 type StoredFact =
   | Omit<Extract<RunFact, { readonly type: 'called' }>, 'call'>
   | Omit<Extract<RunFact, { readonly type: 'returned' }>, 'call'>
-  | Extract<RunFact, { readonly sessionId: string; readonly toolId: string }>
+  | Omit<Extract<RunFact, { readonly type: 'interrupt.requested' }>, 'call'>
+  | Exclude<RunFact, { readonly call: CallLabel }>
 
 export function runEventFromRow(row: Row, sealed: SealedText): RunEvent {
   const place = { sequence: integer(row, 'sequence'), atMs: integer(row, 'at') }
   const fact: StoredFact = JSON.parse(text(row, 'fact'))
-  if (fact.type === 'called' || fact.type === 'returned') {
+  if (fact.type === 'called' || fact.type === 'returned' || fact.type === 'interrupt.requested') {
     return { ...fact, call: callOf(fact.record, row, sealed), ...place }
   }
   return { ...fact, ...place }

@@ -1,3 +1,4 @@
+import { APPROVALS } from './schema-approvals.ts'
 import { BUDGETS } from './schema-budgets.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
 import { VAULT } from './schema-vault.ts'
@@ -152,7 +153,7 @@ CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 `
 
 /** What trust needs, a part each. */
-const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT].join('\n')
+const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT, APPROVALS].join('\n')
 
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
 export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, TRUST]

@@ -5,6 +5,7 @@ import {
   endedEvent,
   settledEvent,
 } from '#core/journal/call-events'
+import type { RunPosition } from '#core/journal/run-position'
 import type { Outcome } from '#core/outcome'
 import type {
   Attempt,
@@ -48,6 +49,22 @@ type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
 
 const NO_SLICE = { group: null, at: null, length: null } as const
 
+/** An attempt that waits, with its place in its run. */
+export interface Parked {
+  readonly kind: 'parked'
+  readonly attempt: number
+  readonly run: string
+  readonly caller: Slice
+  readonly position: RunPosition
+}
+
+interface InsertedCall {
+  readonly call: NewCall
+  readonly run: string | undefined
+  readonly state: CallRecord['state']
+  readonly finished?: Omit<FinishedRun, 'run'>
+}
+
 /** Every change of a call row, each inside a commit group that the caller opened. Conflicts are results (rule 19). */
 export class CallChanges {
   readonly #database: Database
@@ -88,7 +105,7 @@ export class CallChanges {
       if (this.#database.get('callerOf', call.record) !== undefined) return TAKEN
       if (!this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
     }
-    const caller = this.#insert(group, call, undefined)
+    const caller = this.#insert(group, { call, run, state: 'running' })
     if (caller === undefined) return TAKEN
     const position =
       run === undefined
@@ -103,20 +120,53 @@ export class CallChanges {
     call: NewCall,
     finished: Omit<FinishedRun, 'run'>,
   ): Recorded | typeof TAKEN {
-    if (this.#insert(group, call, finished) === undefined) return TAKEN
+    const { state } = finished
+    if (this.#insert(group, { call, run: runOf(call), state, finished }) === undefined) return TAKEN
     group.append(endedEvent(call, 1, finished))
     return { kind: 'recorded' }
   }
 
   reclaim(group: OpenGroup, seen: CallRecord, next: NextAttempt): Claimed | typeof RUN_ENDED | typeof TAKEN {
+    const begun = this.#beginNext(group, seen, next, 'running')
+    if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
+    const { attempt, position } = begun
+    group.append({ ...claimedEvent(seen, attempt, next.atMs), ...position })
+    return { kind: 'claimed', attempt }
+  }
+
+  /** A call that waits for a yes: its row and the first event of its run, which it always has (rule 20). */
+  park(group: OpenGroup, call: NewCall): Parked | typeof RUN_ENDED | typeof TAKEN {
+    const { tenant, principal, session, atMs } = call
+    const run = runOf(call) ?? call.record
+    if (this.#database.get('callerOf', call.record) !== undefined) return TAKEN
+    if (!this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
+    const caller = this.#insert(group, { call, run, state: 'parked' })
+    if (caller === undefined) return TAKEN
+    const position = this.#runEvents.begin(group, { call, run, attempt: 1, session, caller, atMs })
+    return { kind: 'parked', attempt: 1, run, caller, position }
+  }
+
+  /** The same for its next attempt. */
+  parkAgain(group: OpenGroup, seen: CallRecord, next: NextAttempt): Parked | typeof RUN_ENDED | typeof TAKEN {
+    const begun = this.#beginNext(group, seen, next, 'parked')
+    if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
+    return { kind: 'parked', ...begun }
+  }
+
+  #beginNext(
+    group: OpenGroup,
+    seen: CallRecord,
+    next: NextAttempt,
+    as: 'running' | 'parked',
+  ): Omit<Parked, 'kind'> | { readonly kind: 'taken' | 'run_ended' } {
     const { tenant, principal, record, state, attempt, writer, sessionId } = seen
     const { session, atMs } = next
     const run = seen.run ?? record
     const before = this.#database.get('findCall', record)
-    if (before === undefined || !isStillFree(before, seen)) return TAKEN
+    if (before === undefined || !isStillFree(before, seen)) return { kind: 'taken' }
     if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) return RUN_ENDED
-    const values = [this.#writerNo(), session?.sessionId ?? null, record, state, attempt, writer]
-    if (this.#database.run('reclaimCall', ...values) === 0) return TAKEN
+    const values = [as, this.#writerNo(), session?.sessionId ?? null, record, state, attempt, writer]
+    if (this.#database.run('reclaimCall', ...values) === 0) return { kind: 'taken' }
     this.#dropReplaced(before, 'outcome_group')
     this.#runEvents.keep(before, seen)
     if (state === 'running') {
@@ -129,9 +179,7 @@ export class CallChanges {
     }
     const caller = callerSlice(before)
     const begun = { call: seen, run, attempt: attempt + 1, session, caller, atMs }
-    const position = this.#runEvents.begin(group, begun)
-    group.append({ ...claimedEvent(seen, attempt + 1, atMs), ...position })
-    return { kind: 'claimed', attempt: attempt + 1 }
+    return { attempt: attempt + 1, run, caller, position: this.#runEvents.begin(group, begun) }
   }
 
   finish(group: OpenGroup, finished: FinishedRun): Recorded | typeof TAKEN {
@@ -220,11 +268,7 @@ export class CallChanges {
   }
 
   /** Where the caller text went; `undefined` when the key is taken. */
-  #insert(
-    group: OpenGroup,
-    call: NewCall,
-    finished: Omit<FinishedRun, 'run'> | undefined,
-  ): Slice | undefined {
+  #insert(group: OpenGroup, { call, run, state, finished }: InsertedCall): Slice | undefined {
     const caller = group.addCaller(boundText(call.record, callerToText(call)))
     const input = group.addPayload(boundText(call.record, call.inputJson))
     const outcome =
@@ -242,7 +286,7 @@ export class CallChanges {
       call.replay,
       call.rerunUntilMs,
       call.fingerprint,
-      finished?.state ?? 'running',
+      state,
       this.#writerNo(),
       call.atMs,
       finished?.atMs ?? null,
@@ -254,7 +298,7 @@ export class CallChanges {
       outcome.group,
       outcome.at,
       outcome.length,
-      runOf(call) ?? null,
+      run ?? null,
       call.session?.sessionId ?? null,
     )
     if (inserted === 0) return undefined

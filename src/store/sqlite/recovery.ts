@@ -8,6 +8,7 @@ import { outcomeToText } from '#store/sql/outcome-text'
 import { integer, optionalText, type Row, text } from '#store/sql/row'
 import { type CallRunEvents, toldByRow } from './call-run-events.ts'
 import type { Database } from './database.ts'
+import type { ParkedEnds } from './parked-ends.ts'
 import type { SessionChanges } from './session-changes.ts'
 
 const MOST_AT_ONCE = 500
@@ -32,15 +33,18 @@ export class Recovery {
   readonly #database: Database
   readonly #runEvents: CallRunEvents
   readonly #sessions: SessionChanges
+  readonly #ends: ParkedEnds
 
   constructor(parts: {
     readonly database: Database
     readonly runEvents: CallRunEvents
     readonly sessions: SessionChanges
+    readonly ends: ParkedEnds
   }) {
     this.#database = parts.database
     this.#runEvents = parts.runEvents
     this.#sessions = parts.sessions
+    this.#ends = parts.ends
   }
 
   recoverWriter(group: OpenGroup, dead: DeadWriter, nowMs: number): Recovered {
@@ -99,6 +103,8 @@ export class Recovery {
     const rows = this.#database.all('openSessionsOf', dead.no, MOST_AT_ONCE)
     for (const row of rows) {
       const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
+      // The state that a parked call waits on is gone: a yes could not be used any more.
+      this.#ends.endIn(group, address, { why: 'session', atMs: nowMs })
       this.#sessions.close(group, address, 'failed', nowMs)
     }
     return rows.length === MOST_AT_ONCE

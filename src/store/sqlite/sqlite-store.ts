@@ -30,6 +30,7 @@ import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
+import { ApprovalChanges } from './approval-changes.ts'
 import { SqliteAudit } from './audit-changes.ts'
 import { SqliteBudgets } from './budget-changes.ts'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
@@ -40,25 +41,27 @@ import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
 import { SqliteKeys, type StoreWays } from './key-changes.ts'
+import { listCalls } from './list-calls.ts'
+import { ParkedEnds } from './parked-ends.ts'
 import { type DeadWriter, Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
+import { SqliteApprovals } from './sqlite-approvals.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { SqliteConsents } from './vault-consents.ts'
 import { SqliteVault } from './vault-entries.ts'
 import { VaultSealer } from './vault-sealer.ts'
 import { type Verification, verifyJournal } from './verify-journal.ts'
 import { Writer } from './writer.ts'
-import { lockStateOf, removeLockFile } from './writer-lock.ts'
+import { WriterLiveness } from './writer-liveness.ts'
+import { removeLockFile } from './writer-lock.ts'
 
 const DIGEST_CHARACTERS = 24
 /** Sorts behind every record: a writer's last change comes after all others of its group. */
 const LAST_KEY = '~'
 /** Sorts behind every record too: a session closes after the calls that end in the same group (OWP-41). */
 const CLOSE_KEY = '|'
-/** A living writer puts a removed lock file back well within this time. */
-const MISSING_LOCK_GRACE_MS = 15_000
 
 /** How long a look waits for another process that is writing. */
 const LONGEST_LOCK_MS = 5_000
@@ -78,6 +81,7 @@ export class SqliteStore implements Store {
   readonly budgets: SqliteBudgets
   readonly vault: SqliteVault
   readonly consents: SqliteConsents
+  readonly approvals: SqliteApprovals
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -88,10 +92,11 @@ export class SqliteStore implements Store {
   readonly #runs: RunChanges
   readonly #sessions: SessionChanges
   readonly #runEvents: CallRunEvents
+  readonly #parkedEnds: ParkedEnds
   readonly #recovery: Recovery
   readonly #lockFolder: string
   readonly #nowMs: () => number
-  readonly #missingSinceMs = new Map<string, number>()
+  readonly #liveness: WriterLiveness
   #closing: Promise<void> | undefined
 
   constructor(options: SqliteStoreOptions) {
@@ -100,6 +105,7 @@ export class SqliteStore implements Store {
     this.#database = openDatabase(options.path, this.#keys)
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
+    this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
     this.#contents = new GroupContents(this.#database, this.#keys.wrap)
     this.#checkpointer = new Checkpointer(this.#database)
     this.#writer = new Writer({
@@ -125,8 +131,16 @@ export class SqliteStore implements Store {
     this.#runs = runs
     this.#sessions = sessions
     this.#runEvents = runEvents
-    this.#changes = new CallChanges({ database, sealed, runs, runEvents, writerNo })
-    this.#recovery = new Recovery({ database, runEvents, sessions })
+    const calls = new CallChanges({ database, sealed, runs, runEvents, writerNo })
+    const ends = new ParkedEnds({ database, runs, runEvents })
+    const changes = new ApprovalChanges({ database, calls, runs, ends, writerNo })
+    this.#changes = calls
+    this.#parkedEnds = ends
+    this.approvals = new SqliteApprovals({
+      ...{ database, sealed, calls, changes, ends },
+      ...{ queue: this.#queue, key: this.#keys.approvals },
+    })
+    this.#recovery = new Recovery({ database, runEvents, sessions, ends })
     const ways: StoreWays = {
       database,
       submit: (key, apply) => this.#queue.submit(key, apply),
@@ -216,17 +230,7 @@ export class SqliteStore implements Store {
   }
 
   isWriterAlive(writer: string): boolean {
-    if (writer === this.#writer.id) return true
-    const lock = lockStateOf(this.#lockFolder, writer)
-    if (lock !== 'missing') {
-      this.#missingSinceMs.delete(writer)
-      return lock === 'locked'
-    }
-    const row = this.#read(() => this.#database.get('writerEnd', writer))
-    if (row === undefined || row.ended_at !== null) return false
-    const sinceMs = this.#missingSinceMs.get(writer) ?? performance.now()
-    this.#missingSinceMs.set(writer, sinceMs)
-    return performance.now() - sinceMs < MISSING_LOCK_GRACE_MS
+    return writer === this.#writer.id || this.#read(() => this.#liveness.isAlive(writer))
   }
 
   findRun(address: RunAddress): RunRecord | undefined {
@@ -262,9 +266,10 @@ export class SqliteStore implements Store {
   }
 
   closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): Promise<boolean> {
-    return this.#queue.submit(`${CLOSE_KEY}${address.sessionId}`, (group) =>
-      this.#sessions.close(group, address, outcome, atMs),
-    )
+    return this.#queue.submit(`${CLOSE_KEY}${address.sessionId}`, (group) => {
+      this.#parkedEnds.endIn(group, address, { why: 'session', atMs })
+      return this.#sessions.close(group, address, outcome, atMs)
+    })
   }
 
   openChallenge(challenge: NewChallenge): Promise<ChallengeRecord> {
@@ -284,17 +289,7 @@ export class SqliteStore implements Store {
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
-    const { state, limit } = filter
-    const tenant = filter.tenant ?? null
-    return this.#snapshot(() => {
-      const rows =
-        state === undefined
-          ? this.#database.all('listCalls', tenant, tenant, limit)
-          : state === 'ambiguous'
-            ? this.#database.all('listAmbiguousCalls', tenant, tenant, limit)
-            : this.#database.all('listCallsByState', state, tenant, tenant, limit)
-      return rows.map((row) => this.#showCall(row))
-    })
+    return this.#snapshot(() => listCalls(this.#database, filter).map((row) => this.#showCall(row)))
   }
 
   findByRecord(record: string): CallRecord | undefined {

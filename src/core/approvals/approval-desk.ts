@@ -1,0 +1,199 @@
+import { opaquePrincipal } from '#core/opaque-principal'
+import type { ApprovalFilter, ApprovalRecord, DecideResult, DecisionAction } from '#core/ports/approval-store'
+import type { Clock } from '#core/ports/clock'
+import type { Store } from '#core/ports/store'
+import { coversScope } from '#core/scopes'
+import { type ApprovalLink, mintLink, readLink } from './approval-link.ts'
+import { OVERRIDE_SCOPE, RESPOND_SCOPE } from './approval-rules.ts'
+
+/** Who decides. */
+export interface Approver {
+  readonly id: string
+  /** `undefined` = every tenant: the person at this machine (rule 29). */
+  readonly tenant: string | undefined
+  readonly scopes: readonly string[]
+}
+
+export interface Decision {
+  readonly action: DecisionAction
+  readonly reason: string | undefined
+}
+
+/** How a decision went; each surface has its own words and statuses for it. */
+export type DecisionResult =
+  | Extract<DecideResult, { readonly kind: 'decided' | 'counted' }>
+  /** Decided, used or rejected before (OWP-68). */
+  | { readonly kind: 'resolved'; readonly approval: ApprovalRecord }
+  | { readonly kind: 'expired'; readonly approval: ApprovalRecord }
+  | { readonly kind: 'cancelled'; readonly approval: ApprovalRecord }
+  | { readonly kind: 'not_found' }
+  /** Anonymous callers decide nothing (rules 3 and 29). */
+  | { readonly kind: 'unauthenticated' }
+  | { readonly kind: 'forbidden'; readonly scope: string }
+  /** Its caller may not approve it. */
+  | { readonly kind: 'own' }
+  /** This link shows only, or this question needs more than a link (rule 23). */
+  | { readonly kind: 'link_only_shows' }
+
+type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbidden' | 'own' }>
+
+export interface ApprovalDeskOptions {
+  readonly store: Pick<Store, 'approvals' | 'digest'>
+  readonly clock: Clock
+  /** Told of every change, so that waiting requests and readers look again. */
+  onChange?(changed: ApprovalRecord): void
+}
+
+const ANONYMOUS_ID = 'anonymous'
+
+/** Where questions are looked at and answered. Deciding never executes (rule 20). */
+export class ApprovalDesk {
+  readonly #options: ApprovalDeskOptions
+
+  constructor(options: ApprovalDeskOptions) {
+    this.#options = options
+  }
+
+  /** For whoever knows the unguessable id; what is shown of it is for each surface to choose. */
+  async look(id: string): Promise<ApprovalRecord | undefined> {
+    return await this.#options.store.approvals.findById(id)
+  }
+
+  /** What an approver of its own tenant may see; `undefined` for every other. */
+  async find(approver: Approver, id: string): Promise<ApprovalRecord | undefined> {
+    const { approvals } = this.#options.store
+    const { tenant } = approver
+    return tenant === undefined ? await approvals.findById(id) : await approvals.find({ tenant, id })
+  }
+
+  /** The newest question of a call, by what openwop calls its run and its node. */
+  async findInRun(
+    approver: Approver,
+    { runId, nodeId }: { readonly runId: string; readonly nodeId: string },
+  ): Promise<ApprovalRecord | undefined> {
+    const { tenant } = approver
+    if (tenant === undefined) return undefined
+    const found = await this.#options.store.approvals.findFor({ tenant, record: nodeId })
+    return found?.subject.runId === runId ? found : undefined
+  }
+
+  async list(approver: Approver, filter: Omit<ApprovalFilter, 'tenant'>): Promise<readonly ApprovalRecord[]> {
+    const { tenant } = approver
+    return await this.#options.store.approvals.list(tenant === undefined ? filter : { ...filter, tenant })
+  }
+
+  /** What an approver lacks to look at questions at all. */
+  lacks(approver: Approver): Extract<DecisionResult, { kind: 'unauthenticated' | 'forbidden' }> | undefined {
+    if (approver.id === ANONYMOUS_ID) return { kind: 'unauthenticated' }
+    if (coversScope(approver.scopes, RESPOND_SCOPE)) return undefined
+    return { kind: 'forbidden', scope: RESPOND_SCOPE }
+  }
+
+  async decide(
+    approver: Approver,
+    approval: ApprovalRecord | undefined,
+    decision: Decision,
+  ): Promise<DecisionResult> {
+    const lacks = this.#lacksFor(approver, approval, decision)
+    if (lacks !== undefined) return lacks
+    if (approval === undefined) return { kind: 'not_found' }
+    return await this.#write(approver.id, approval, decision)
+  }
+
+  /** Why this approver may not decide so; fail closed (OWP-69). */
+  #lacksFor(
+    approver: Approver,
+    approval: ApprovalRecord | undefined,
+    { action }: Decision,
+  ): Lack | undefined {
+    const lacks = this.lacks(approver)
+    if (lacks !== undefined || approval === undefined) return lacks
+    const needed = [approval.requiredScope, ...(action === 'override' ? [OVERRIDE_SCOPE] : [])]
+    const missing = needed.find((scope) => !coversScope(approver.scopes, scope))
+    if (missing !== undefined) return { kind: 'forbidden', scope: missing }
+    return isOwn(approver, approval) && action !== 'reject' ? { kind: 'own' } : undefined
+  }
+
+  /**
+   * A token for one approver (rule 23), made by another who may decide: the caller of a tool could otherwise approve its
+   * own call under somebody else's name.
+   */
+  mint(
+    maker: Approver,
+    approval: ApprovalRecord | undefined,
+    asked: Pick<ApprovalLink, 'approver' | 'power'>,
+  ):
+    | { readonly kind: 'minted'; readonly token: string }
+    | Exclude<DecisionResult, { kind: 'decided' | 'counted' }> {
+    const lacks = this.#lacksFor(maker, approval, { action: 'grant', reason: undefined })
+    if (lacks !== undefined) return lacks
+    if (approval === undefined) return { kind: 'not_found' }
+    const nowMs = this.#options.clock.nowMs()
+    if (stateOf(approval, nowMs) !== 'pending') return closed(approval, nowMs)
+    if (asked.power === 'decide' && !mayDecideByLink(approval)) return { kind: 'link_only_shows' }
+    return { kind: 'minted', token: mintLink(this.#options.store.approvals, approval, asked) }
+  }
+
+  /** What a link is about; `expired` when its time is over. */
+  async readLink(token: string): Promise<LinkView | undefined> {
+    const { store, clock } = this.#options
+    const link = readLink(store.approvals, token)
+    if (link === undefined) return undefined
+    const approval = await store.approvals.find(link)
+    if (approval === undefined) return undefined
+    const isOver = link.expiresAtMs <= clock.nowMs() || stateOf(approval, clock.nowMs()) === 'expired'
+    return { link, approval, isOver }
+  }
+
+  /** Rule 23: a quorum of more than one, and commands, need more than a link. */
+  async decideByLink({ link, approval, isOver }: LinkView, decision: Decision): Promise<DecisionResult> {
+    if (isOver && approval.state === 'pending') return { kind: 'expired', approval }
+    if (approval.state !== 'pending') return closed(approval, this.#options.clock.nowMs())
+    if (link.power !== 'decide' || !mayDecideByLink(approval)) return { kind: 'link_only_shows' }
+    const by = `link:${link.approver}`
+    if (by === approval.principal && !approval.selfApproval) return { kind: 'own' }
+    return await this.#write(by, approval, decision)
+  }
+
+  async #write(by: string, { tenant, id }: ApprovalRecord, decision: Decision): Promise<DecisionResult> {
+    const { store, clock, onChange } = this.#options
+    const opaque = opaquePrincipal(store, { tenant, id: by })
+    const atMs = clock.nowMs()
+    const result = await store.approvals.decide({ tenant, id, by, ...decision, atMs, opaque })
+    if (result.kind === 'not_found') return result
+    onChange?.(result.approval)
+    return result.kind === 'closed' ? closed(result.approval, atMs) : result
+  }
+}
+
+export interface LinkView {
+  readonly link: ApprovalLink
+  readonly approval: ApprovalRecord
+  readonly isOver: boolean
+}
+
+export function mayDecideByLink({ quorum, tier }: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
+  return quorum === 1 && tier !== 'exec'
+}
+
+/** The state as it is now, also before whoever ends expired ones has come by. */
+export function stateOf(
+  { state, expiresAtMs }: Pick<ApprovalRecord, 'state' | 'expiresAtMs'>,
+  nowMs: number,
+): ApprovalRecord['state'] {
+  const isOver = (state === 'pending' || state === 'granted') && expiresAtMs <= nowMs
+  return isOver ? 'expired' : state
+}
+
+function closed(
+  approval: ApprovalRecord,
+  nowMs: number,
+): Extract<DecisionResult, { readonly kind: 'expired' | 'cancelled' | 'resolved' }> {
+  const state = stateOf(approval, nowMs)
+  if (state === 'expired' || state === 'cancelled') return { kind: state, approval }
+  return { kind: 'resolved', approval }
+}
+
+function isOwn({ id, tenant }: Approver, { principal, tenant: home, selfApproval }: ApprovalRecord): boolean {
+  return !selfApproval && id === principal && (tenant === undefined || tenant === home)
+}

@@ -1,0 +1,43 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+
+const LONGEST_TEXT = 200
+const MOST_MEMBERS = 30
+const DEEPEST = 4
+const REDACTED = '[redacted]'
+
+/** Member names whose values nobody is shown. */
+const SECRET_NAME =
+  /pass(word|wd|phrase)?$|secret|token|api[-_]?key|private[-_]?key|credential|authorization|cookie|bearer|\bpin\b|\bcvv\b|otp$/i
+
+/** An input as approvers, predicates and webhooks see it: short, and without what looks like a secret (§6.5). */
+export function summarizeInput(input: JsonValue, clean: (text: string) => string): JsonObject {
+  const summary = summarize(input, clean, 0)
+  return isJsonObject(summary) ? summary : { input: summary }
+}
+
+function summarize(value: JsonValue, clean: (text: string) => string, depth: number): JsonValue {
+  if (typeof value === 'string') return shorten(clean(value))
+  if (typeof value !== 'object' || value === null) return value
+  if (!isJsonObject(value)) {
+    if (depth >= DEEPEST) return `[${value.length} items]`
+    const shown = value.slice(0, MOST_MEMBERS).map((member) => summarize(member, clean, depth + 1))
+    return value.length > shown.length ? [...shown, `… ${value.length - shown.length} more`] : shown
+  }
+  const members = Object.entries(value)
+  if (depth >= DEEPEST) return `{${members.length} members}`
+  const shown = members
+    .slice(0, MOST_MEMBERS)
+    .map(([name, member]): [string, JsonValue] => [
+      shorten(clean(name)),
+      SECRET_NAME.test(name) ? REDACTED : summarize(member, clean, depth + 1),
+    ])
+  const more = members.length - shown.length
+  return Object.fromEntries(more > 0 ? [...shown, ['…', `${more} more`]] : shown)
+}
+
+/** By whole characters, and it says how much is missing. */
+function shorten(text: string): string {
+  if (text.length <= LONGEST_TEXT) return text
+  const kept = text.slice(0, LONGEST_TEXT).toWellFormed()
+  return `${kept}… (${text.length} characters)`
+}

@@ -1,0 +1,17 @@
+import type { CallServices } from './call-services.ts'
+import type { IdentifiedCall } from './identified-call.ts'
+
+/**
+ * Rule 6: a request without a key that equals one of its principal's calls which waits for a yes, or has one that is
+ * unused, is that call: clients that cannot send keys can still resume.
+ */
+export async function adoptCall(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
+  const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
+  if (tool === undefined || tool.policy.approval === 'never') return call
+  const { tenant, principal, fingerprint } = call
+  const { definitionHash } = tool
+  const like = { tenant, principal: principal.id, fingerprint, definitionHash }
+  const found = await services.store.approvals.findParked(like)
+  if (found === undefined) return call
+  return { ...call, record: found.record, callId: found.callId, keyed: true }
+}

@@ -1,0 +1,140 @@
+import type { Decision, DecisionResult } from '#core/approvals/approval-desk'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { ApprovalRecord } from '#core/ports/approval-store'
+import type { InterruptRequested } from '#core/runs/run-event'
+
+/** Deterministic, so the same attempt never prompts twice (OWP-65). */
+export function interruptKey(runId: string, record: string, attempt: number): string {
+  return `${runId}:${record}:${attempt - 1}`
+}
+
+/** What approvers can do; arguments cannot be edited, because a yes is for exactly these (rule 21). */
+export const ACTIONS = ['accept', 'reject'] as const
+
+type Asked = Pick<
+  InterruptRequested,
+  'record' | 'attempt' | 'approval' | 'call' | 'requiredScope' | 'quorum' | 'tier' | 'timeoutMs'
+>
+
+/** §6.5: ids and an opaque hash of the input; what the input says is for approvers only. */
+export function encodeInterrupt(
+  asked: Asked,
+  at: { readonly runId: string; readonly atMs: number },
+): JsonObject {
+  const { record, attempt, approval, call, requiredScope, quorum, tier, timeoutMs } = asked
+  const { toolId, callId, argsHash } = call
+  return {
+    runId: at.runId,
+    nodeId: record,
+    interruptId: `int_${approval}`,
+    kind: 'approval',
+    key: interruptKey(at.runId, record, attempt),
+    timeoutMs,
+    requestedAt: new Date(at.atMs).toISOString(),
+    data: {
+      gateId: `gate_${approval}`,
+      requiredScope,
+      quorum,
+      artifactId: `call:${callId}`,
+      artifactType: 'tool-call',
+      title: `Run ${toolId}`,
+      artifactData: { toolId, argsHash, safetyTier: tier },
+      actions: [...ACTIONS],
+    },
+  }
+}
+
+/** The same for an approver, who sees what the call is about: a summary without secrets. */
+export function encodeInterruptFor(approval: ApprovalRecord, state: string): JsonObject {
+  const { id, record, attempt, subject, requiredScope, quorum, tier, toolId, createdAtMs, expiresAtMs } =
+    approval
+  const { callId, argsHash, runId } = subject
+  const label = { callId, toolId, argsHash, transport: 'native' } as const
+  const asked = { record, attempt, approval: id, call: label, requiredScope, quorum, tier }
+  const shown = encodeInterrupt(
+    { ...asked, timeoutMs: Math.max(0, expiresAtMs - createdAtMs) },
+    { runId, atMs: createdAtMs },
+  )
+  const summary: JsonValue = JSON.parse(subject.summaryJson)
+  const data = isJsonObject(shown.data) ? shown.data : {}
+  const artifactData = { toolId, argsHash, safetyTier: tier, input: summary }
+  const expiresAt = new Date(expiresAtMs).toISOString()
+  return { ...shown, status: state, expiresAt, data: { ...data, artifactData } }
+}
+
+const LONGEST_REASON = 1_000
+
+/** What a resume says, in each of the three vocabularies (C8). */
+const WORDS: Readonly<Record<string, Decision['action']>> = {
+  accept: 'grant',
+  granted: 'grant',
+  approved: 'grant',
+  reject: 'reject',
+  rejected: 'reject',
+  override: 'override',
+  overridden: 'override',
+}
+
+/** A text says what is wrong (C7). Who decides and when is never taken from the body (OWP-72). */
+export function decodeResume(body: JsonValue | undefined): Decision | string {
+  const resume = isJsonObject(body) ? body.resumeValue : undefined
+  if (!isJsonObject(resume)) return 'The body must be { "resumeValue": { "action": "accept" } }.'
+  const { action, decision, reason } = resume
+  if (action !== undefined && decision !== undefined && wordOf(action) !== wordOf(decision)) {
+    return '"action" and "decision" say different things.'
+  }
+  const word = wordOf(action ?? decision)
+  if (word === undefined) {
+    return '"action" must be "accept" or "reject". Arguments cannot be changed: that takes a new call.'
+  }
+  if (reason !== undefined && (typeof reason !== 'string' || reason.length > LONGEST_REASON)) {
+    return `"reason" must be a text of at most ${LONGEST_REASON} characters.`
+  }
+  const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
+  if (word === 'override' && why === undefined) return 'An override needs a "reason".'
+  return { action: word, reason: why }
+}
+
+function wordOf(value: JsonValue | undefined): Decision['action'] | undefined {
+  return typeof value === 'string' && Object.hasOwn(WORDS, value) ? WORDS[value] : undefined
+}
+
+interface InterruptAnswer {
+  readonly status: 200 | 401 | 403 | 404 | 409 | 410 | 422
+  readonly error: string
+  readonly message: string
+}
+
+/** How each result looks on this wire (OWP-66 to OWP-68). */
+export const INTERRUPT_ANSWERS = {
+  decided: { status: 200, error: '', message: '' },
+  counted: { status: 200, error: '', message: '' },
+  not_found: {
+    status: 404,
+    error: 'interrupt_not_found',
+    message: 'There is no such interrupt in your tenant.',
+  },
+  unauthenticated: {
+    status: 401,
+    error: 'unauthenticated',
+    message: 'Deciding needs a credential, on loopback too.',
+  },
+  forbidden: { status: 403, error: 'forbidden', message: 'This credential may not decide that.' },
+  own: { status: 403, error: 'forbidden', message: 'The caller of a tool cannot approve its own call.' },
+  link_only_shows: {
+    status: 403,
+    error: 'forbidden',
+    message: 'This link only shows the question. Decide with a credential.',
+  },
+  resolved: {
+    status: 409,
+    error: 'interrupt_already_resolved',
+    message: 'Somebody decided this before.',
+  },
+  expired: { status: 410, error: 'interrupt_expired', message: 'The time for this decision is over.' },
+  cancelled: {
+    status: 422,
+    error: 'interrupt_cancelled',
+    message: 'The call was cancelled, so there is nothing to decide.',
+  },
+} as const satisfies Record<DecisionResult['kind'], InterruptAnswer>

@@ -1,0 +1,160 @@
+import type { ApprovalDesk, Decision, DecisionResult } from '#core/approvals/approval-desk'
+import { fault, type ToolError } from '#core/errors'
+import { isJsonObject, type JsonValue } from '#core/json'
+import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
+import type { Clock } from '#core/ports/clock'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { type ApproverAccess, approverOf, findApprover } from './approver-access.ts'
+import { httpFault } from './http-fault.ts'
+import { jsonReply } from './message-reply.ts'
+import { renderApproval } from './render-approval.ts'
+import { refuseWithMessage, type ServerRoute } from './server-route.ts'
+
+export interface AdminApprovalsOptions extends ApproverAccess {
+  readonly approvals: ApprovalDesk
+  readonly clock: Clock
+  publicUrl(): string
+}
+
+const LONGEST_REASON = 1_000
+const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$/
+
+/** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
+export function createAdminApprovals(options: AdminApprovalsOptions): readonly ServerRoute[] {
+  const { approvals, clock } = options
+  const shared = {
+    access: 'authenticated',
+    authenticate: (headers: Parameters<typeof findApprover>[1]) => findApprover(options, headers),
+    refuse: refuseWithMessage,
+  } as const
+
+  const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
+    const approver = allowed(approvals, principal)
+    const found = await approvals.list(approver, readFilter(query))
+    return jsonReply(
+      200,
+      { approvals: found.map((approval) => renderApproval(approval, clock.nowMs())) },
+      FRESH,
+    )
+  }
+  const show = async (request: HttpRequest): Promise<HttpReply> => {
+    const found = await findApproval(approvals, request)
+    return jsonReply(200, { approval: renderApproval(found, clock.nowMs()) }, FRESH)
+  }
+  const decide =
+    (verb: 'approve' | 'reject') =>
+    async (request: HttpRequest): Promise<HttpReply> => {
+      const decision = readDecision(verb, request.body)
+      const found = await findApproval(approvals, request)
+      const result = await approvals.decide(approverOf(request.principal), found, decision)
+      return jsonReply(200, { approval: renderApproval(decided(result), clock.nowMs()) }, FRESH)
+    }
+  const link = async (request: HttpRequest): Promise<HttpReply> => {
+    const asked = readLinkRequest(request.body)
+    const found = await findApproval(approvals, request)
+    const made = approvals.mint(approverOf(request.principal), found, asked)
+    if (made.kind === 'forbidden') throw lacksScope(made.scope)
+    if (made.kind !== 'minted') throw refusalOf(made.kind)
+    const { token } = made
+    return jsonReply(200, { url: `${options.publicUrl()}/approve/${token}`, token, ...asked }, FRESH)
+  }
+  const path = '/admin/approvals/:id'
+  return [
+    { ...shared, method: 'GET', path: '/admin/approvals', body: 'never', handle: list },
+    { ...shared, method: 'GET', path, body: 'never', handle: show },
+    { ...shared, method: 'POST', path: `${path}/approve`, body: 'json', handle: decide('approve') },
+    { ...shared, method: 'POST', path: `${path}/reject`, body: 'json', handle: decide('reject') },
+    { ...shared, method: 'POST', path: `${path}/link`, body: 'json', handle: link },
+  ]
+}
+
+const FRESH = { 'cache-control': 'no-store' } as const
+
+function allowed(approvals: ApprovalDesk, principal: HttpRequest['principal']) {
+  const approver = approverOf(principal)
+  const lacks = approvals.lacks(approver)
+  if (lacks?.kind === 'forbidden') throw lacksScope(lacks.scope)
+  if (lacks !== undefined) throw refusalOf(lacks.kind)
+  return approver
+}
+
+async function findApproval(approvals: ApprovalDesk, request: HttpRequest): Promise<ApprovalRecord> {
+  const found = await approvals.find(allowed(approvals, request.principal), request.params.id ?? '')
+  if (found === undefined) throw refusalOf('not_found')
+  return found
+}
+
+const STATES: readonly ApprovalState[] = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled']
+
+function readFilter(query: URLSearchParams): Omit<ApprovalFilter, 'tenant'> {
+  const limit = Number(query.get('limit') ?? 100)
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
+    throw fault('request_invalid', '`limit` is a whole number from 1 to 1000.')
+  }
+  const asked = query.get('state')
+  const state = STATES.find((known) => known === asked)
+  if (asked !== null && state === undefined) {
+    throw fault('request_invalid', `\`state\` is one of ${STATES.join(', ')}.`)
+  }
+  return { limit, ...(state === undefined ? {} : { state }) }
+}
+
+/** `{ reason?, override? }`; no body at all is a plain yes or no. */
+export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undefined): Decision {
+  if (body !== undefined && !isJsonObject(body)) throw wrong('Send a JSON object with perhaps `reason`.')
+  const { reason, override, ...rest } = body ?? {}
+  if (Object.keys(rest).length > 0) throw wrong('Only `reason` and `override` may be sent.')
+  if (reason !== undefined && (typeof reason !== 'string' || reason.length > LONGEST_REASON)) {
+    throw wrong(`\`reason\` is a text of at most ${LONGEST_REASON} characters.`)
+  }
+  if (override !== undefined && typeof override !== 'boolean') throw wrong('`override` is true or false.')
+  const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
+  if (override !== true) return { action: verb === 'approve' ? 'grant' : 'reject', reason: why }
+  if (verb === 'reject') throw wrong('`override` goes only with an approval.')
+  if (why === undefined) throw wrong('An override needs a `reason`.')
+  return { action: 'override', reason: why }
+}
+
+/** `{ approver, power? }`: for whom, and whether it may decide or only shows. */
+function readLinkRequest(body: JsonValue | undefined) {
+  const { approver, power = 'decide' } = isJsonObject(body) ? body : {}
+  if (typeof approver !== 'string' || !APPROVER_NAME.test(approver)) {
+    throw wrong('`approver` names whom the link is for, such as "alice@example.com".')
+  }
+  if (power !== 'decide' && power !== 'inspect') throw wrong('`power` is "decide" or "inspect".')
+  return { approver, power } as const
+}
+
+/** The approval after a decision that counts; everything else is a refusal in words. */
+export function decided(result: DecisionResult): ApprovalRecord {
+  if (result.kind === 'decided' || result.kind === 'counted') return result.approval
+  if (result.kind === 'forbidden') throw lacksScope(result.scope)
+  throw refusalOf(result.kind)
+}
+
+function lacksScope(scope: string): ToolError {
+  return fault('not_authorized', `This needs a credential with the scope ${scope}.`)
+}
+
+function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' | 'forbidden'>): ToolError {
+  switch (kind) {
+    case 'unauthenticated':
+      return fault('unauthenticated', 'Deciding about calls needs a credential, on loopback too.')
+    case 'not_found':
+      return httpFault(404, 'There is no such approval; GET /admin/approvals lists them.')
+    case 'own':
+      return fault('not_authorized', 'The caller of a tool cannot approve its own call.')
+    case 'link_only_shows':
+      return httpFault(403, 'This call needs a credential to be decided, not a link.')
+    case 'resolved':
+      return httpFault(409, 'Somebody decided this before.')
+    case 'expired':
+      return httpFault(410, 'The time for this decision is over.')
+    case 'cancelled':
+      return httpFault(422, 'The call was cancelled, so there is nothing to decide.')
+  }
+}
+
+function wrong(message: string): ToolError {
+  return fault('request_invalid', message)
+}

@@ -1,0 +1,121 @@
+import { createHmac } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { readLink } from '#core/approvals/approval-link'
+import { SILENT_LOGGER } from '#core/ports/logger'
+import { Secret } from '#core/secret'
+import { MemoryStore } from '#store/memory'
+import { FakeClock } from '#testing/fake-clock'
+import { sampleParking, yesOf } from '#testing/sample-approval'
+import { sampleCall } from '#testing/sample-call'
+import { startApprovalWebhooks } from './approval-webhooks.ts'
+
+const SECRET = 'a-secret-of-the-webhook'
+const OPS = {
+  target: 'ops',
+  url: 'https://chat.example/hook?k=1',
+  secret: new Secret(SECRET),
+  approver: undefined as string | undefined,
+}
+
+interface Sent {
+  readonly url: string
+  readonly headers: Headers
+  readonly body: string
+}
+
+/** A store with one parked call to tell of, and a receiver that answers as told. */
+async function stage(answers: readonly (number | Error)[], webhook = OPS) {
+  const clock = new FakeClock(2_000)
+  const store = new MemoryStore()
+  const notices = [{ id: 'msg-1', target: 'ops' }]
+  await store.approvals.park(sampleCall(), sampleParking({ notices, expiresAtMs: 3_600_000 }))
+  const sent: Sent[] = []
+  const fetchLike: typeof fetch = async (url, init) => {
+    sent.push({ url: String(url), headers: new Headers(init?.headers), body: String(init?.body) })
+    const answer = answers[sent.length - 1] ?? 204
+    if (answer instanceof Error) throw answer
+    return new Response(null, { status: answer })
+  }
+  const open = () =>
+    startApprovalWebhooks({
+      approvals: store.approvals,
+      rules: { webhooks: [webhook] },
+      fetch: fetchLike,
+      clock,
+      log: SILENT_LOGGER,
+      publicUrl: () => 'https://tools.example',
+    })
+  return { clock, store, sent, open, webhooks: open() }
+}
+
+describe('webhooks of approvals', () => {
+  it('tell of a question once, signed over id, time and body, without anything secret', async () => {
+    const { sent, webhooks, clock } = await stage([204])
+    expect(await webhooks.deliver()).toBe(1)
+    expect(await webhooks.deliver()).toBe(0)
+    const [{ url, headers, body } = expect.fail('nothing was sent')] = sent
+    expect(url).toBe(OPS.url)
+    const timestamp = String(Math.floor(clock.nowMs() / 1_000))
+    expect([headers.get('webhook-id'), headers.get('webhook-timestamp')]).toEqual(['msg-1', timestamp])
+    const expected = createHmac('sha256', SECRET).update(`msg-1.${timestamp}.${body}`).digest('base64')
+    expect(headers.get('webhook-signature')).toBe(`v1,${expected}`)
+    expect(JSON.parse(body)).toMatchObject({
+      type: 'approval.requested',
+      data: { id: 'approval-1', state: 'pending', input: { doorbell_id: 'doorbell42' } },
+    })
+    expect(body).not.toContain(SECRET)
+    expect(JSON.parse(body).data).not.toHaveProperty('link')
+    await webhooks.stop()
+  })
+
+  it('try again after a refusal and a broken connection, later each time', async () => {
+    const { sent, webhooks, clock } = await stage([500, new Error('reset'), 200])
+    await webhooks.deliver()
+    expect(await webhooks.deliver()).toBe(0)
+    clock.advance(2_000)
+    await webhooks.deliver()
+    clock.advance(2_000)
+    expect(await webhooks.deliver()).toBe(0)
+    clock.advance(2_000)
+    await webhooks.deliver()
+    clock.advance(3_000_000)
+    expect(await webhooks.deliver()).toBe(0)
+    expect(sent.map(({ headers }) => headers.get('webhook-id'))).toEqual(['msg-1', 'msg-1', 'msg-1'])
+    await webhooks.stop()
+  })
+
+  it('go on after a restart', async () => {
+    const { sent, webhooks, clock, open } = await stage([503])
+    await webhooks.deliver()
+    await webhooks.stop()
+    clock.advance(2_000)
+    const next = open()
+    expect(await next.deliver()).toBe(1)
+    expect(sent).toHaveLength(2)
+    await next.stop()
+  })
+
+  it('stop when the question is answered or out of time', async () => {
+    const answered = await stage([500])
+    await answered.webhooks.deliver()
+    await answered.store.approvals.decide(yesOf('key:bob', { atMs: 2_500 }))
+    answered.clock.advance(10_000)
+    await answered.webhooks.deliver()
+    expect(answered.sent).toHaveLength(1)
+    const late = await stage([])
+    late.clock.advance(4_000_000)
+    await late.webhooks.deliver()
+    expect(late.sent).toHaveLength(0)
+    for (const { webhooks } of [answered, late]) await webhooks.stop()
+  })
+
+  it('rule 23: carry a link only for the approver they are for, and none that could not decide', async () => {
+    const webhook = { ...OPS, approver: 'carol@example.com' }
+    const { sent, store, webhooks } = await stage([204], webhook)
+    await webhooks.deliver()
+    const { link } = JSON.parse(sent[0]?.body ?? '{}').data
+    const token = link.replace('https://tools.example/approve/', '')
+    expect(readLink(store.approvals, token)).toMatchObject({ approver: 'carol@example.com', power: 'decide' })
+    await webhooks.stop()
+  })
+})

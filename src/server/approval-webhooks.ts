@@ -1,0 +1,154 @@
+import { createHmac } from 'node:crypto'
+import { mayDecideByLink } from '#core/approvals/approval-desk'
+import { mintLink } from '#core/approvals/approval-link'
+import type { ApprovalRules, ApprovalWebhook } from '#core/approvals/approval-rules'
+import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
+import type { Clock } from '#core/ports/clock'
+import type { Logger } from '#core/ports/logger'
+import { renderApproval } from './render-approval.ts'
+
+const LOOK_EVERY_MS = 1_000
+const ANSWER_LIMIT_MS = 10_000
+/** Longer than one try can take: another process leaves it alone that long. */
+const LEASE_MS = 30_000
+const MOST_AT_ONCE = 20
+const FIRST_PAUSE_MS = 2_000
+const LONGEST_PAUSE_MS = 5 * 60_000
+
+export interface ApprovalWebhooksOptions {
+  readonly approvals: ApprovalStore
+  readonly rules: Pick<ApprovalRules, 'webhooks'>
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly log: Logger
+  publicUrl(): string
+}
+
+export interface ApprovalWebhooks {
+  /** One round over what is due; gives how many messages were tried. */
+  deliver(): Promise<number>
+  stop(): Promise<void>
+}
+
+/**
+ * Delivers what the store says is to be told, at least once, as long as the question is open. Calls never wait for it,
+ * and a restart loses nothing: what is not delivered stays in the store.
+ */
+export function startApprovalWebhooks(options: ApprovalWebhooksOptions): ApprovalWebhooks {
+  const { approvals, rules, clock, log } = options
+  const byTarget = new Map(rules.webhooks.map((webhook) => [webhook.target, webhook]))
+  const stopped = new AbortController()
+  let round: Promise<number> | undefined
+
+  const deliverAll = async (): Promise<number> => {
+    const due = await approvals.takeNotices(clock.nowMs(), LEASE_MS, MOST_AT_ONCE)
+    await Promise.all(due.map((notice) => deliverOne(notice)))
+    return due.length
+  }
+
+  const deliverOne = async (notice: DueNotice): Promise<void> => {
+    const webhook = byTarget.get(notice.target)
+    const isOver = notice.approval.state !== 'pending' || notice.approval.expiresAtMs <= clock.nowMs()
+    // Nobody has to be told any more, or is there to be told.
+    const isDone = webhook === undefined || isOver || (await send(options, webhook, notice, stopped.signal))
+    const nextAtMs = isDone ? undefined : clock.nowMs() + pauseMs(notice.tries)
+    if (stopped.signal.aborted && !isDone) return
+    await approvals.settleNotice(notice.id, nextAtMs)
+  }
+
+  const deliver = (): Promise<number> => {
+    round ??= deliverAll().finally(() => {
+      round = undefined
+    })
+    return round
+  }
+
+  const timer =
+    byTarget.size === 0
+      ? undefined
+      : setInterval(() => {
+          deliver().catch((err: unknown) => log.error({ err }, 'webhooks could not be looked after'))
+        }, LOOK_EVERY_MS).unref()
+
+  return {
+    deliver,
+    async stop() {
+      clearInterval(timer)
+      stopped.abort()
+      await round?.catch(() => undefined)
+    },
+  }
+}
+
+function pauseMs(tries: number): number {
+  return Math.min(FIRST_PAUSE_MS * 2 ** (tries - 1), LONGEST_PAUSE_MS)
+}
+
+/** Whether it was taken. What a receiver answers is nobody's business but its status. */
+async function send(
+  options: ApprovalWebhooksOptions,
+  webhook: ApprovalWebhook,
+  notice: DueNotice,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { log, clock } = options
+  const body = messageOf(options, webhook, notice)
+  try {
+    const response = await options.fetch(webhook.url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        ...signatureOf(webhook, notice.id, body, clock.nowMs()),
+      },
+      body,
+      redirect: 'error',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_LIMIT_MS)]),
+    })
+    await response.body?.cancel()
+    if (response.ok) return true
+    log.warn({ status: response.status, tries: notice.tries }, 'a webhook did not take its message')
+  } catch (error) {
+    const name = error instanceof Error ? error.name : 'unknown'
+    log.warn({ name, tries: notice.tries }, 'a webhook could not be reached')
+  }
+  return false
+}
+
+/** Ids and the summary, and a link if it is for somebody. */
+function messageOf(
+  { approvals, clock, publicUrl }: ApprovalWebhooksOptions,
+  { approver }: ApprovalWebhook,
+  { approval }: DueNotice,
+): string {
+  const url = publicUrl()
+  const link =
+    approver === undefined || !mayDecideByLink(approval)
+      ? {}
+      : { approver, link: `${url}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}` }
+  return JSON.stringify({
+    type: 'approval.requested',
+    timestamp: new Date(approval.createdAtMs).toISOString(),
+    data: { ...renderApproval(approval, clock.nowMs()), url: `${url}/approvals/${approval.id}`, ...link },
+  })
+}
+
+/** As Standard Webhooks has it: HMAC-SHA256 over id, time and body. */
+export function signatureOf(
+  { secret }: Pick<ApprovalWebhook, 'secret'>,
+  id: string,
+  body: string,
+  nowMs: number,
+): Record<string, string> {
+  const timestamp = String(Math.floor(nowMs / 1_000))
+  const signature = createHmac('sha256', keyOf(secret.reveal()))
+    .update(`${id}.${timestamp}.${body}`)
+    .digest('base64')
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
+}
+
+/** `whsec_` secrets are base64, any other is its own text. */
+function keyOf(secret: string): Buffer {
+  return secret.startsWith('whsec_')
+    ? Buffer.from(secret.slice('whsec_'.length), 'base64')
+    : Buffer.from(secret)
+}

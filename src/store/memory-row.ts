@@ -1,0 +1,53 @@
+import type { CallFilter, CallRecord, NewCall, RetentionPolicy } from '#core/ports/store'
+import { labelOf } from '#core/runs/run-facts'
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** A call as the memory store holds it. */
+export interface MemoryRow extends Mutable<CallRecord> {
+  cancelRequested: boolean
+}
+
+export function newRow(
+  call: NewCall,
+  end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs' | 'run' | 'writer'>,
+): MemoryRow {
+  return {
+    tenant: call.tenant,
+    record: call.record,
+    principal: call.principal,
+    ...labelOf(call),
+    runId: call.place?.runId,
+    sessionId: call.session?.sessionId,
+    traceId: call.traceId,
+    userId: call.userId,
+    fingerprint: call.fingerprint,
+    tool: call.tool,
+    definitionHash: call.definitionHash,
+    tier: call.tier,
+    replay: call.replay,
+    rerunUntilMs: call.rerunUntilMs,
+    attempt: 1,
+    createdAtMs: call.atMs,
+    expired: false,
+    late: undefined,
+    cancelRequested: false,
+    ...end,
+  }
+}
+
+export function isForgettable(row: MemoryRow, nowMs: number, policy: RetentionPolicy): boolean {
+  if (row.finishedAtMs === undefined) return false
+  return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+}
+
+/** Operators' view, as copies. */
+export function newestRows(rows: readonly MemoryRow[], filter: CallFilter): readonly CallRecord[] {
+  const { state, tenant, limit } = filter
+  return rows
+    .filter((row) => state === undefined || row.state === state)
+    .filter((row) => tenant === undefined || row.tenant === tenant)
+    .reverse()
+    .slice(0, limit)
+    .map((row) => ({ ...row }))
+}

@@ -1,0 +1,96 @@
+import type {
+  ApprovalRecord,
+  ApprovalState,
+  ApprovalSubject,
+  ApproverDecision,
+  DecisionAction,
+} from '#core/ports/approval-store'
+import { StoreError } from '#core/store-error'
+import { boundText, ownText, type SealedText, TIERS } from './call-row.ts'
+import { integer, optionalInteger, optionalText, type Row, text, word } from './row.ts'
+
+export const APPROVAL_STATES = [
+  'pending',
+  'granted',
+  'used',
+  'rejected',
+  'expired',
+  'cancelled',
+] as const satisfies readonly ApprovalState[]
+const ACTIONS = ['grant', 'reject', 'override'] as const satisfies readonly DecisionAction[]
+
+/** What stands in for a subject that is not needed, or whose text is gone with its journal group. */
+const NO_SUBJECT: ApprovalSubject = {
+  callId: '',
+  runId: '',
+  argsHash: '',
+  userId: undefined,
+  summaryJson: '{}',
+}
+
+/** Without its subject, which is sealed. */
+export function approvalFromRow(row: Row, decisions: readonly Row[], subject = NO_SUBJECT): ApprovalRecord {
+  return {
+    tenant: text(row, 'tenant'),
+    id: text(row, 'id'),
+    record: text(row, 'record'),
+    attempt: integer(row, 'attempt'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    toolId: text(row, 'tool_id'),
+    tier: word(row, 'tier', TIERS),
+    definitionHash: text(row, 'definition'),
+    run: text(row, 'run'),
+    subject,
+    binding: text(row, 'binding'),
+    quorum: integer(row, 'quorum'),
+    requiredScope: text(row, 'required_scope'),
+    selfApproval: integer(row, 'self_approval') === 1,
+    overrideBypassesQuorum: integer(row, 'bypass') === 1,
+    state: word(row, 'state', APPROVAL_STATES),
+    createdAtMs: integer(row, 'created_at'),
+    expiresAtMs: integer(row, 'expires_at'),
+    decidedAtMs: optionalInteger(row, 'decided_at'),
+    decisions: decisions.map(decisionFromRow),
+  }
+}
+
+function decisionFromRow(row: Row): ApproverDecision {
+  return {
+    by: text(row, 'principal'),
+    action: word(row, 'action', ACTIONS),
+    reason: optionalText(row, 'reason'),
+    atMs: integer(row, 'at'),
+  }
+}
+
+/** A subject as it is sealed: it holds caller text (rule 15). */
+export function subjectToText(record: string, subject: ApprovalSubject): string {
+  const { callId, runId, argsHash, userId, summaryJson } = subject
+  return boundText(record, JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson]))
+}
+
+export function subjectOf(row: Row, sealed: SealedText): ApprovalSubject {
+  const slice = {
+    group: integer(row, 'subject_group'),
+    at: integer(row, 'subject_at'),
+    length: integer(row, 'subject_length'),
+  }
+  try {
+    const bound = sealed.read('callers', slice)
+    const parts: readonly (string | null)[] = JSON.parse(ownText(text(row, 'record'), bound))
+    const [callId, runId, argsHash, userId, summaryJson] = parts
+    return {
+      callId: callId ?? '',
+      runId: runId ?? '',
+      argsHash: argsHash ?? '',
+      userId: userId ?? undefined,
+      summaryJson: summaryJson ?? '{}',
+    }
+  } catch (error) {
+    // A decided one may outlive the group its text was in; an open one keeps that group alive.
+    if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)
+      return NO_SUBJECT
+    throw error
+  }
+}

@@ -1,0 +1,90 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/real-services'
+import { readEnvironment } from '#config/environment'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { sampleParking } from '#testing/sample-approval'
+import { sampleCall } from '#testing/sample-call'
+import { KEYS, startApprovalServer } from '../server/approval-stage.ts'
+import { FakeIo } from './fake-io.ts'
+
+const masterKey = Buffer.alloc(32, 9)
+const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
+const YEAR_MS = 365 * 86_400_000
+
+describe('collet approvals on a real store', () => {
+  let folder = ''
+  let store: SqliteStore
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'collet-approvals-cli-'))
+    store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+    const expiresAtMs = Date.UTC(2026, 0, 1) + YEAR_MS
+    await store.approvals.park(sampleCall(), sampleParking({ expiresAtMs, quorum: 1 }))
+  })
+  afterEach(async () => {
+    await store.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  async function run(...argv: string[]) {
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    const code = await io.run('approvals', ...argv, '--store', 'sqlite:collet.db')
+    return { code, out: io.stdout, err: io.stderr }
+  }
+
+  it('lists what waits, and shows what it is about', async () => {
+    const { code, out } = await run('list')
+    expect([code, out.includes('approval-1'), out.includes('Doorbell.Ring@0.1.0')]).toEqual([0, true, true])
+    const shown = await run('show', 'approval-1')
+    expect(shown.out).toContain('key:alice')
+    expect(shown.out).toContain('doorbell42')
+    expect(JSON.parse((await run('show', 'approval-1', '--json')).out)).toMatchObject({ state: 'pending' })
+    expect((await run('show', 'nobody')).code).toBe(2)
+  })
+
+  it('OWP-72: says yes as the person at the machine, once', async () => {
+    const { code, out } = await run('approve', 'approval-1', '--reason', 'asked the customer')
+    expect([code, out]).toEqual([0, 'approval-1 is approved. It runs when its caller repeats the call.\n'])
+    expect(store.approvals.findById('approval-1')).toMatchObject({
+      state: 'granted',
+      decisions: [{ by: 'cli:tester', action: 'grant', reason: 'asked the customer' }],
+    })
+    const again = await run('approve', 'approval-1')
+    expect([again.code, again.err]).toEqual([2, expect.stringContaining('decided this before')])
+    expect((await run('list')).err).toContain('no such approvals')
+  })
+
+  it('says no, and refuses what is wrong', async () => {
+    expect((await run('approve', 'approval-1', '--override')).code).toBe(2)
+    expect((await run('approve', 'nobody')).code).toBe(2)
+    expect((await run('reject', 'approval-1', '--reason', 'no')).out).toBe('approval-1 is rejected.\n')
+    expect(store.approvals.findById('approval-1')?.state).toBe('rejected')
+    expect((await run('list', '--state', 'rejected', '--json')).out).toContain('"reason":"no"')
+  })
+})
+
+describe('collet approvals through a server', () => {
+  it('lists, shows, links and decides with a key, and not without the scope', async () => {
+    const server = await startApprovalServer()
+    try {
+      const { id } = await server.park('cli')
+      const run = async (key: string, ...argv: string[]) => {
+        const io = new FakeIo({ fetch }, {})
+        const code = await io.run('approvals', ...argv, '--url', server.url, '--key', key)
+        return { code, out: io.stdout, err: io.stderr }
+      }
+      expect((await run(KEYS.bob, 'list')).out).toContain(id)
+      expect((await run(KEYS.bob, 'show', id)).out).toContain('amount')
+      expect((await run(KEYS.bob, 'link', id, '--for', 'carol')).out).toContain(`${server.url}/approve/`)
+      expect((await run(KEYS.mallory, 'approve', id)).code).toBe(3)
+      expect((await run(KEYS.stranger, 'approve', id)).code).toBe(2)
+      expect((await run(KEYS.bob, 'approve', id)).code).toBe(0)
+      expect((await server.pay('cli')).json.result.success).toBe(true)
+    } finally {
+      await server.close()
+    }
+  })
+})

@@ -1,0 +1,37 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { z } from 'zod'
+import { approverKeyOf } from './approver-key.ts'
+import { addressOf, type CrashStage, pickServer } from './crash-stage.ts'
+import { exchange } from './exchange.ts'
+
+const LOOK_EVERY_MS = 10
+const REJECTED_SHARE = 0.1
+/** Said twice at once, to whichever servers there are: one of them wins. */
+const TWICE_SHARE = 0.2
+
+const LIST = z.object({ approvals: z.array(z.object({ id: z.string() })) })
+
+/** Says yes, and sometimes no, to whatever waits, through whichever server listens, until told to stop. */
+export async function approveCalls(stage: CrashStage, stop: AbortSignal): Promise<void> {
+  while (!stop.aborted) {
+    const server = pickServer(stage, Math.floor(stage.random() * stage.servers.length))
+    const asked = await ask(stage, server, '?state=pending&limit=200')
+    const { approvals } = asked?.status === 200 ? LIST.parse(JSON.parse(asked.text)) : { approvals: [] }
+    await Promise.all(approvals.map(({ id }) => decide(stage, id)))
+    await wait(LOOK_EVERY_MS)
+  }
+}
+
+async function decide(stage: CrashStage, id: string): Promise<void> {
+  const verb = stage.random() < REJECTED_SHARE ? 'reject' : 'approve'
+  const times = stage.random() < TWICE_SHARE ? 2 : 1
+  const targets = Array.from({ length: times }, (_, place) => pickServer(stage, place % stage.servers.length))
+  await Promise.all(targets.map((server) => ask(stage, server, `/${id}/${verb}`, '{}')))
+}
+
+async function ask(stage: CrashStage, server: number, path: string, body?: string) {
+  const { url } = await addressOf(stage, server)
+  const address = { url, apiKey: approverKeyOf(stage.apiKey) }
+  const question = body === undefined ? ({ method: 'GET' } as const) : ({ method: 'POST', body } as const)
+  return await exchange(address, `/admin/approvals${path}`, question)
+}

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
+import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
+
+const ACCEPT = { resumeValue: { action: 'accept' } }
+
+describe('links for approvers', () => {
+  let server: ApprovalServer
+  beforeAll(async () => {
+    const perTool = new Map([['Bank.Pay@9.9.9', { quorum: 2 }]])
+    server = await startApprovalServer({ approvals: { ...DEFAULT_APPROVAL_RULES, perTool } })
+  })
+  afterAll(() => server.close())
+
+  async function linkFor(callId: string, approver = 'carol@example.com') {
+    const { id, runId } = await server.park(callId)
+    const { json } = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver } })
+    return { id, runId, url: json.url as string, token: json.token as string }
+  }
+
+  /** What a browser does: opens the page, keeps its cookie, presses a button. */
+  async function open(url: string) {
+    const page = await server.ask(url)
+    const cookie = page.headers.get('set-cookie')?.split(';', 1)[0] ?? ''
+    const actions = [...page.text.matchAll(/action="([^"]+)"/g)].map(([, action = '']) =>
+      action.replaceAll('&amp;', '&'),
+    )
+    const press = (action: string | undefined, headers: Record<string, string> = {}) =>
+      server.ask(action ?? '', {
+        method: 'POST',
+        headers: { cookie, origin: server.url, 'sec-fetch-site': 'same-origin', ...headers },
+      })
+    return { page, cookie, actions, press }
+  }
+
+  it('rule 23: opening one shows the call and decides nothing; a button on the page does, as its approver', async () => {
+    const { id, url, runId } = await linkFor('link-1')
+    for (let time = 0; time < 3; time += 1) expect((await server.ask(url)).status).toBe(200)
+    expect((await server.ask(url, { method: 'HEAD' })).status).toBeLessThan(500)
+    expect((await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval.state).toBe('pending')
+    const { page, actions, press } = await open(url)
+    expect(page.text).toContain('&quot;amount&quot;: 5')
+    expect((await press(actions[0])).status).toBe(200)
+    const { approval } = (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json
+    expect(approval).toMatchObject({ state: 'granted', decisions: [{ by: 'link:carol@example.com' }] })
+    expect((await server.pay('link-1')).json.result.success).toBe(true)
+    expect((await press(actions[0])).status).toBe(409)
+    expect((await server.ask(url)).status).toBe(409)
+    expect((await server.events(runId)).length).toBe(6)
+  })
+
+  it('cannot be framed, leaks no address, runs no script', async () => {
+    const { page, cookie } = await open((await linkFor('link-2')).url)
+    const policy = page.headers.get('content-security-policy') ?? ''
+    expect(policy).toContain("default-src 'none'")
+    expect(policy).toContain("frame-ancestors 'none'")
+    expect(policy).toContain("form-action 'self'")
+    expect(policy).not.toContain('script-src')
+    expect(page.headers.get('x-frame-options')).toBe('DENY')
+    expect(page.headers.get('referrer-policy')).toBe('same-origin')
+    expect(page.headers.get('cache-control')).toBe('no-store')
+    expect(page.headers.get('set-cookie')).toMatch(/HttpOnly; SameSite=Strict/)
+    expect(cookie).not.toBe('')
+  })
+
+  it('refuses a form of another site, another browser, and without the token of the page', async () => {
+    const { id, url, token } = await linkFor('link-3')
+    const { actions, press } = await open(url)
+    const other = await open(url)
+    const tries = [
+      await press(actions[0], { cookie: '' }),
+      await press(actions[0], { cookie: other.cookie }),
+      await press(actions[0], { cookie: 'collet_approver=guess' }),
+      await press(actions[0], { 'sec-fetch-site': 'cross-site' }),
+      await press(actions[0], { 'sec-fetch-site': 'same-site' }),
+      await press(actions[0], { origin: 'https://evil.example' }),
+      await press(actions[0], { origin: 'null' }),
+      await press(`/approve/${token}/approve`),
+      await press(`/approve/${token}/approve?csrf=x`),
+      await press(other.actions[0]?.replace(/csrf=.*/, 'csrf=')),
+    ]
+    expect(tries.map(({ status }) => status)).toEqual(Array(tries.length).fill(403))
+    expect((await press(`/approve/${token}/delete`)).status).toBe(404)
+    expect((await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval.state).toBe('pending')
+  })
+
+  it('shows caller text as text', async () => {
+    const { id } = await server.park('link-4', { note: '<script>alert(1)</script>' })
+    const body = { approver: 'carol' }
+    const { json } = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body })
+    const { text } = await server.ask(json.url)
+    expect(text).not.toContain('<script>')
+    expect(text).toContain('&lt;script&gt;')
+  })
+
+  it('OWP-67: a token decides once over /v1/interrupts; forged, changed and used ones do not', async () => {
+    const { token } = await linkFor('link-5')
+    const [payload = '', signature = ''] = token.split('.')
+    const changed = Buffer.from(
+      Buffer.from(payload, 'base64url').toString().replace('carol', 'admin'),
+    ).toString('base64url')
+    const forged = [
+      ...['x', '.', `${payload}.`, `${payload}.${signature}x`, `${changed}.${signature}`, `.${signature}`],
+      ...[`${payload}.${signature}.${signature}`, `${payload}${signature}`, 'a'.repeat(5_000)],
+    ]
+    for (const token of forged) {
+      const path = `/v1/interrupts/${token}`
+      expect((await server.ask(path)).status).toBe(404)
+      expect((await server.ask(path, { body: ACCEPT })).status).toBe(404)
+    }
+    const path = `/v1/interrupts/${token}`
+    expect((await server.ask(path)).json.data.artifactData.input).toEqual({ amount: 5 })
+    const override = { resumeValue: { action: 'override', reason: 'x' } }
+    expect((await server.ask(path, { body: override })).status).toBe(403)
+    expect((await server.ask(path, { body: ACCEPT })).json.status).toBe('resumed')
+    const again = await server.ask(path, { body: ACCEPT })
+    expect([again.status, again.json.error]).toEqual([409, 'interrupt_already_resolved'])
+  })
+
+  it('rule 23: nobody decides about a command, or for a quorum, by link', async () => {
+    const body = { request: { tool_id: 'Host.Shell@1.0.0', call_id: 'sh', input: {} } }
+    const { json } = await server.ask('/tools/call', { as: 'alice', body })
+    const { id } = json.missing_requirements.approval
+    const made = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver: 'carol' } })
+    expect(made.status).toBe(403)
+  })
+
+  it('are made by approvers only, and for somebody', async () => {
+    const { id } = await server.park('link-6')
+    const path = `/admin/approvals/${id}/link`
+    expect((await server.ask(path, { as: 'alice', body: { approver: 'alice' } })).status).toBe(403)
+    expect((await server.ask(path, { body: { approver: 'alice' } })).status).toBe(401)
+    expect((await server.ask(path, { as: 'bob', body: {} })).status).toBe(400)
+    expect((await server.ask(path, { as: 'bob', body: { approver: '<b>' } })).status).toBe(400)
+  })
+})

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openwopOpenApi } from '#protocols/openwop/openapi'
+import { openwopSettings } from '#protocols/openwop/options'
+import { DocumentCheck } from '../conformance/openapi-check.ts'
+import { sqliteSettings } from '../test-settings.ts'
+import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
+
+const ACCEPT = { resumeValue: { action: 'accept' } }
+const openApi = new DocumentCheck(openwopOpenApi(openwopSettings({ serverVersion: '0.0.0-test' })))
+
+describe.each([
+  ['memory', undefined],
+  ['SQLite', sqliteSettings],
+] as const)('approvals over HTTP, on %s', (_name, settingsOf) => {
+  let server: ApprovalServer
+  beforeAll(async () => {
+    server = await startApprovalServer({}, settingsOf)
+  })
+  afterAll(() => server.close())
+
+  const resolve = (place: { runId: string; node: string }, as: 'bob' | 'eve', body: unknown = ACCEPT) =>
+    server.ask(`/v1/runs/${place.runId}/interrupts/${place.node}`, { as, body })
+
+  async function parkIn(callId: string) {
+    const parked = await server.park(callId)
+    const requested = (await server.events(parked.runId))[1]
+    return { ...parked, node: requested.nodeId as string, requested }
+  }
+
+  it('rule 6: OTC answers 400 with where to look and the call id, then runs once after a yes', async () => {
+    const before = server.ran.length
+    const first = await server.pay('otc-1')
+    expect([first.status, first.headers.get('collet-error-code')]).toEqual([400, 'approval_required'])
+    const { id, url, check_url: check } = first.json.missing_requirements.approval
+    expect(first.json.call_id).toBe('otc-1')
+    expect([url, check]).toEqual([`${server.url}/approvals/${id}`, `${server.url}/approvals/${id}/status`])
+    expect((await server.ask(check)).json).toEqual({ status: 'pending' })
+    expect((await server.ask(url)).text).toContain('waits for an approval')
+    expect((await server.pay('otc-1', { amount: 6 })).headers.get('collet-error-code')).toBe('key_conflict')
+    const decided = await server.ask(`/admin/approvals/${id}/approve`, { as: 'bob', body: {} })
+    expect(decided.json.approval).toMatchObject({ state: 'granted', input: { amount: 5 } })
+    expect(server.ran.length).toBe(before)
+    expect((await server.ask(check)).json).toEqual({ status: 'completed' })
+    expect((await server.pay('otc-1')).json.result).toMatchObject({ success: true })
+    expect((await server.pay('otc-1')).json.result).toMatchObject({ success: true })
+    expect(server.ran.length).toBe(before + 1)
+  })
+
+  it('OpenTool gives the same data, without a key too, and runs after a yes', async () => {
+    const call = () =>
+      server.ask('/opentool/call', {
+        as: 'alice',
+        body: { jsonrpc: '2.0', method: 'Bank_Pay', params: { amount: 7 }, id: '1' },
+      })
+    const first = await call()
+    const { data, message } = first.json.error
+    expect(data).toMatchObject({ code: 'approval_required', missing_requirements: { approval: {} } })
+    expect(message).toContain(data.missing_requirements.approval.url)
+    const again = await call()
+    expect(again.json.error.data.call_id).toBe(data.call_id)
+    const { id } = data.missing_requirements.approval
+    await server.ask(`/admin/approvals/${id}/approve`, { as: 'bob', body: {} })
+    const done = await call()
+    expect([done.json.error, done.headers.get('collet-call-id')]).toEqual([null, data.call_id])
+  })
+
+  it('OWP-64, OWP-65, OWP-72: openwop tells the question, the words and the end, content-free', async () => {
+    const { runId, node, requested } = await parkIn('wop-1')
+    expect(requested).toMatchObject({
+      type: 'interrupt.requested',
+      payload: {
+        kind: 'approval',
+        key: `${runId}:${node}:0`,
+        data: { quorum: 1, actions: ['accept', 'reject'] },
+      },
+    })
+    expect(JSON.stringify(requested)).not.toContain('amount')
+    await server.pay('wop-1')
+    const answered = await resolve({ runId, node }, 'bob')
+    expect([answered.status, answered.json]).toEqual([
+      200,
+      { runId, nodeId: node, status: 'resumed', quorumProgress: { granted: 1, required: 1 } },
+    ])
+    await server.pay('wop-1')
+    const events = await server.events(runId)
+    expect(events.map(({ type }: { type: string }) => type)).toEqual([
+      'agent.toolCalled',
+      'interrupt.requested',
+      'node.suspended',
+      'approval.granted',
+      'interrupt.resolved',
+      'agent.toolReturned',
+    ])
+    expect(events[4].payload).toMatchObject({
+      resolvedBy: expect.stringMatching(/^prn_/),
+      outcome: 'granted',
+    })
+    expect(JSON.stringify(events)).not.toContain('key:bob')
+    const path = '/v1/runs/{runId}/events/poll'
+    const answer = { status: 200, headers: { 'content-type': 'application/json' } }
+    const text = JSON.stringify({ events, isComplete: true })
+    expect(openApi.findings({ method: 'GET', path, ...answer, text })).toEqual([])
+  })
+
+  it('OWP-66, OWP-69: only a credential with the scope, of the same tenant, decides; the run stays suspended', async () => {
+    const { runId, node, id } = await parkIn('wop-2')
+    const path = `/v1/runs/${runId}/interrupts/${node}`
+    const statuses = []
+    for (const as of [undefined, 'mallory', 'alice', 'stranger'] as const) {
+      statuses.push((await server.ask(path, { as, body: ACCEPT })).status)
+      statuses.push((await server.ask(path, { as })).status)
+    }
+    expect(statuses).toEqual([401, 401, 403, 403, 403, 403, 404, 404])
+    for (const as of ['mallory', 'stranger'] as const) {
+      const { status } = await server.ask(`/admin/approvals/${id}/approve`, { as, body: {} })
+      expect(status).toBe(as === 'mallory' ? 403 : 404)
+    }
+    expect((await resolve({ runId: 'run_other', node }, 'bob')).status).toBe(404)
+    const shown = await server.ask(path, { as: 'bob' })
+    expect(shown.json.data.artifactData).toMatchObject({ input: { amount: 5 }, safetyTier: 'write' })
+    expect(shown.json.status).toBe('pending')
+    expect(
+      openApi.findings({ method: 'GET', path: '/v1/runs/{runId}/interrupts/{nodeId}', ...plain(shown) }),
+    ).toEqual([])
+  })
+
+  it('C7, C8: takes all three vocabularies, and refuses everything else with INVALID_RESUME_VALUE', async () => {
+    const words = [{ action: 'accept' }, { decision: 'granted' }, { decision: 'approved' }]
+    for (const [index, resumeValue] of words.entries()) {
+      const { runId, node } = await parkIn(`yes-${index}`)
+      expect((await resolve({ runId, node }, 'bob', { resumeValue })).json.status).toBe('resumed')
+    }
+    for (const [index, resumeValue] of [{ action: 'reject' }, { decision: 'rejected' }].entries()) {
+      const { runId, node } = await parkIn(`no-${index}`)
+      expect((await resolve({ runId, node }, 'bob', { resumeValue })).json.status).toBe('rejected')
+      expect((await server.pay(`no-${index}`)).headers.get('collet-error-code')).toBe('approval_rejected')
+      const last = (await server.events(runId)).at(-1)
+      expect(last.payload).toMatchObject({ status: 'forbidden', error: { code: 'approval_rejected' } })
+      expect(last.payload).not.toHaveProperty('durationMs')
+    }
+    const { runId, node } = await parkIn('odd')
+    const odd: unknown[] = [
+      ...[
+        {},
+        [],
+        'accept',
+        { resumeValue: 'accept' },
+        { resumeValue: {} },
+        { resumeValue: { action: 'refine' } },
+      ],
+      ...[
+        { resumeValue: { action: 'edit-accept', editedValue: {} } },
+        { resumeValue: { action: 'toString' } },
+      ],
+      ...[
+        { resumeValue: { action: 'accept', decision: 'rejected' } },
+        { resumeValue: { action: 'override' } },
+      ],
+      { resumeValue: { action: 'reject', reason: 'x'.repeat(1_001) } },
+    ]
+    for (const body of odd) {
+      const { status, json } = await resolve({ runId, node }, 'eve', body)
+      expect([status, json.error, json.details.code]).toEqual([
+        400,
+        'INVALID_RESUME_VALUE',
+        'validation_error',
+      ])
+    }
+  })
+
+  it('OWP-68: exactly one of two decisions at once wins, the other is 409; after a cancel it is 422', async () => {
+    const { runId, node } = await parkIn('race')
+    const both = await Promise.all([resolve({ runId, node }, 'bob'), resolve({ runId, node }, 'eve')])
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 409])
+    expect(both.find(({ status }) => status === 409)?.json.error).toBe('interrupt_already_resolved')
+    const gone = await parkIn('gone')
+    await server.ask('/calls/gone', { as: 'alice', method: 'DELETE' })
+    const late = await resolve(gone, 'bob')
+    expect([late.status, late.json.error]).toEqual([422, 'interrupt_cancelled'])
+  })
+
+  it('OWP-70: an override needs its own scope and a reason, and is told and journaled', async () => {
+    const { runId, node } = await parkIn('override')
+    const resumeValue = { action: 'override', reason: 'the house burns' }
+    const refused = await resolve({ runId, node }, 'bob', { resumeValue })
+    expect([refused.status, refused.json.details.scopeRequired]).toEqual([403, 'approvals:override'])
+    expect((await resolve({ runId, node }, 'eve', { resumeValue })).status).toBe(200)
+    const told = (await server.events(runId)).find(
+      ({ type }: { type: string }) => type === 'approval.overridden',
+    )
+    expect(told.payload).toMatchObject({ gateId: expect.any(String), reason: 'the house burns' })
+  })
+
+  it('holds a request with Prefer: wait until somebody decides', async () => {
+    const before = server.ran.length
+    const { id } = await server.park('waits')
+    const waiting = server.pay('waits', undefined, { headers: { prefer: 'respond-async, wait=30' } })
+    await server.ask(`/admin/approvals/${id}/approve`, { as: 'bob', body: {} })
+    expect((await waiting).json.result.success).toBe(true)
+    const startedMs = performance.now()
+    const { status } = await server.pay('waits-2', undefined, { headers: { prefer: 'wait=1' } })
+    expect(status).toBe(400)
+    expect(performance.now() - startedMs).toBeGreaterThan(900)
+    expect(server.ran.length).toBe(before + 1)
+  })
+
+  it('rule 2: lists approvals of its own tenant only, newest first', async () => {
+    const { id } = await server.park('listed')
+    const mine = await server.ask('/admin/approvals?state=pending&limit=1', { as: 'bob' })
+    expect(mine.json.approvals).toMatchObject([{ id, principal: 'key:alice', tenant: 'acme' }])
+    expect((await server.ask('/admin/approvals', { as: 'stranger' })).json.approvals).toEqual([])
+    expect((await server.ask('/admin/approvals', { as: 'mallory' })).status).toBe(403)
+    expect((await server.ask('/admin/approvals')).status).toBe(401)
+    expect((await server.ask('/admin/approvals?state=x', { as: 'bob' })).status).toBe(400)
+    expect((await server.ask(`/admin/approvals/${id}/approve`, { as: 'alice', body: {} })).status).toBe(403)
+  })
+})
+
+function plain({ status, headers, text }: { status: number; headers: Headers; text: string }) {
+  return { status, headers: Object.fromEntries(headers), text }
+}
