@@ -2,6 +2,10 @@
 export class Acknowledger {
   readonly #waiting: (() => void)[] = []
 
+  get size(): number {
+    return this.#waiting.length
+  }
+
   nextTurn<T>(result: T): Promise<T> {
     return new Promise((resolve) => {
       this.#waiting.push(() => resolve(result))

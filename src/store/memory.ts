@@ -91,7 +91,7 @@ export class MemoryStore implements Store {
   }
 
   get pendingWrites(): number {
-    return this.#acknowledged.length
+    return this.#acknowledger.size
   }
 
   digest(text: string): string {
