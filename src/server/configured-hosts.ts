@@ -1,11 +1,16 @@
 import type { Settings } from '#config/settings'
 
 /** Hosts that the configuration names, as entries of an egress allow-list. */
-export function configuredHosts({ auth, oauth }: Pick<Settings, 'auth' | 'oauth'>): readonly string[] {
+export function configuredHosts({
+  auth,
+  oauth,
+  approvals,
+}: Pick<Settings, 'auth' | 'oauth' | 'approvals'>): readonly string[] {
   const { providers, signIn } = oauth
   const clients = [...Object.values(providers), ...(signIn === undefined ? [] : [signIn])]
   const urls = [
     ...(auth.issuers ?? []).flatMap(({ issuer, jwksUri }) => [issuer, jwksUri]),
+    ...approvals.webhooks.map(({ url }) => url),
     ...clients.flatMap(({ issuer, tokenEndpoint, revocationEndpoint }) => [
       issuer,
       tokenEndpoint,
