@@ -10,7 +10,8 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'prepared', files: /^src\/protocols\/prepared-[^/]+\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',
-    files: /^src\/protocols\/((json-rpc|call-headers|header-text)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
+    files:
+      /^src\/protocols\/((json-rpc|call-headers|header-text|error-data)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
     may: ['core', 'http-exchange'],
   },
   {

@@ -19,7 +19,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
       maxConnections: 10_000,
     },
     store: 'memory:',
-    dataFolder: mkdtempSync(join(tmpdir(), 'collet-test-')),
+    dataFolder: changes.dataFolder ?? mkdtempSync(join(tmpdir(), 'collet-test-')),
     masterKey: undefined,
     auth: { apiKeys: [], jwt: undefined },
     oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },

@@ -20,6 +20,8 @@ export class Registry {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for dialects that publish them (C-11). */
   readonly toolkits: ReadonlyMap<string, string>
+  /** Whether a call of any tool may have to wait for a yes. */
+  readonly asksForApproval: boolean
   readonly #index: ToolIndex
   readonly #ids: ReadonlySet<string>
   readonly #catalogs = new Map<string, KnownCatalog>()
@@ -32,6 +34,7 @@ export class Registry {
     this.#index = new ToolIndex(tools)
     this.tools = this.#index.tools
     this.toolkits = toolkits
+    this.asksForApproval = tools.some(({ policy }) => policy.approval !== 'never')
     this.#ids = new Set(tools.map((tool) => tool.id))
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }

@@ -1,12 +1,11 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
-import { NO_LIMITS } from '#core/limits/limit-settings'
 import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
+import { testSettings } from '../test-settings.ts'
 import { approverKeyOf } from './approver-key.ts'
 import { makeEffectTools } from './effect-tools.ts'
 import { seededRandom } from './seeded-random.ts'
@@ -22,9 +21,8 @@ const { values } = parseArgs({
 const { COLLET_KEY = '', CRASH_API_KEY = '' } = process.env
 
 const tools = makeEffectTools(join(values.folder, 'effects.log'), seededRandom(Number(values.seed)))
-const settings: Settings = {
+const settings = testSettings({
   tools: requireTools(tools),
-  toolkits: new Map(),
   server: {
     host: '127.0.0.1',
     port: Number(values.port),
@@ -46,26 +44,9 @@ const settings: Settings = {
     ],
     jwt: undefined,
   },
-  oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
-  calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: 1_048_576 },
-  journal: { retentionDays: 90 },
-  egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
-  limits: NO_LIMITS,
-  budgets: [],
-  openwop: { catalog: true, compactView: true, sessions: true },
-  otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
-  opentool: {
-    title: 'Collet',
-    version: undefined,
-    description: undefined,
-    stringIdsAreKeys: false,
-    streaming: false,
-  },
   approvals: { ...DEFAULT_APPROVAL_RULES, mostParkedPerPrincipal: 100_000 },
-  hooks: {},
   logLevel: 'error',
-  otlpEndpoint: undefined,
-}
+})
 
 const server = await startServer(settings)
 process.once('SIGTERM', async () => {

@@ -35,7 +35,7 @@ export async function callTool(
   let call = identifyCall(services.store, { principal, request, freshId })
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      if (!call.keyed) call = await adoptCall(services, call)
+      if (!call.keyed && services.registry.asksForApproval) call = await adoptCall(services, call)
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer')
         return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }

@@ -1,12 +1,7 @@
-import {
-  describeIssue,
-  type ErrorCode,
-  type ErrorDetails,
-  type InputIssue,
-  type MissingRequirements,
-} from '#core/errors'
+import { describeIssue, type ErrorCode, type ErrorDetails, type InputIssue } from '#core/errors'
+import { toMissing, toParameterErrors } from '#protocols/error-data'
 import { OPENTOOL_CODES } from './errors.ts'
-import type { WireError, WireErrorData, WireMissing } from './wire.ts'
+import type { WireError, WireErrorData } from './wire.ts'
 
 /** The part of a recorded `CallError` or a `ToolError` that this wire shows. Developer texts stay inside. */
 export interface ShownError {
@@ -76,31 +71,5 @@ function toData(error: ShownError, callId: string): WireErrorData {
     ...(retryAfterMs === undefined ? {} : { retry_after_ms: Math.max(0, Math.ceil(retryAfterMs)) }),
     ...(additionalPromptContent === undefined ? {} : { additional_prompt_content: additionalPromptContent }),
     ...(error.effect === undefined ? {} : { effect: error.effect }),
-  }
-}
-
-/** By top-level parameter; absent when the input as a whole is wrong. */
-function toParameterErrors(issues: readonly InputIssue[]): Readonly<Record<string, string>> | undefined {
-  const texts = new Map<string, string>()
-  for (const issue of issues) {
-    const { parameter } = issue
-    if (parameter === undefined) continue
-    const earlier = texts.get(parameter)
-    const text = describeIssue(issue)
-    texts.set(parameter, earlier === undefined ? text : `${earlier}; ${text}`)
-  }
-  return texts.size === 0 ? undefined : Object.fromEntries(texts)
-}
-
-function toMissing({ authorization, secrets, userId, approval }: MissingRequirements): WireMissing {
-  return {
-    ...(authorization === undefined
-      ? {}
-      : { authorization: authorization.map(({ id, url, checkUrl }) => ({ id, url, check_url: checkUrl })) }),
-    ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
-    ...(userId === undefined ? {} : { user_id: userId }),
-    ...(approval === undefined
-      ? {}
-      : { approval: { id: approval.id, url: approval.url, check_url: approval.checkUrl } }),
   }
 }

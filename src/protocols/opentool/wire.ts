@@ -1,4 +1,5 @@
 import type { JsonObject } from '#core/json'
+import type { WireMissing } from '#protocols/error-data'
 import type { JsonRpcId } from '#protocols/json-rpc'
 
 /** OTS-30: everything of this protocol lives below it. */
@@ -48,15 +49,4 @@ export interface WireErrorData {
   readonly additional_prompt_content?: string
   /** A started write was cut short: look before repeating it (rule 10). */
   readonly effect?: 'unknown'
-}
-
-export interface WireMissing {
-  readonly authorization?: readonly {
-    readonly id: string
-    readonly url: string
-    readonly check_url: string
-  }[]
-  readonly secrets?: readonly { readonly id: string }[]
-  readonly user_id?: true
-  readonly approval?: { readonly id: string; readonly url: string; readonly check_url: string }
 }

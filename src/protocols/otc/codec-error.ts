@@ -1,12 +1,7 @@
-import {
-  describeIssue,
-  type ErrorCode,
-  type ErrorDetails,
-  type InputIssue,
-  type MissingRequirements,
-} from '#core/errors'
+import type { ErrorCode, ErrorDetails } from '#core/errors'
+import { toMissing, toParameterErrors } from '#protocols/error-data'
 import type { AnswerForm } from './codec-answer-form.ts'
-import type { WireErrorBody, WireMissingRequirements, WireToolError } from './wire.ts'
+import type { WireErrorBody, WireToolError } from './wire.ts'
 
 /** The part of `ToolError` and of a recorded `CallError` that this wire shows. */
 export interface ShownError {
@@ -33,7 +28,7 @@ export function encodeRefusal(form: AnswerForm, error: ShownError, options: Enco
     message: error.message,
     ...developerMessage(error, options),
     ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
-    ...(missing === undefined ? {} : { missing_requirements: toMissingRequirements(missing) }),
+    ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
     ...(error.code === 'approval_required' && form.callId !== undefined ? { call_id: form.callId } : {}),
   }
   return JSON.stringify(body)
@@ -60,33 +55,4 @@ export function toWholeMs(ms: number): number {
 function developerMessage(error: ShownError, options: EncodeOptions): { developer_message?: string } {
   if (options.hideDeveloperMessages || error.developerMessage === undefined) return {}
   return { developer_message: error.developerMessage }
-}
-
-/** Top-level parameter names to texts (OTC-82); absent when the input as a whole is wrong (T-13). */
-function toParameterErrors(issues: readonly InputIssue[]): Record<string, string> | undefined {
-  const texts = new Map<string, string>()
-  for (const issue of issues) {
-    const { parameter } = issue
-    if (parameter === undefined) continue
-    const earlier = texts.get(parameter)
-    const text = describeIssue(issue)
-    texts.set(parameter, earlier === undefined ? text : `${earlier}; ${text}`)
-  }
-  return texts.size === 0 ? undefined : Object.fromEntries(texts)
-}
-
-function toMissingRequirements(missing: MissingRequirements): WireMissingRequirements {
-  const { authorization, secrets, userId, approval } = missing
-  return {
-    ...(authorization === undefined
-      ? {}
-      : {
-          authorization: authorization.map(({ id, url, checkUrl }) => ({ id, url, check_url: checkUrl })),
-        }),
-    ...(secrets === undefined ? {} : { secrets: secrets.map(({ id }) => ({ id })) }),
-    ...(userId === undefined ? {} : { user_id: userId }),
-    ...(approval === undefined
-      ? {}
-      : { approval: { id: approval.id, url: approval.url, check_url: approval.checkUrl } }),
-  }
 }

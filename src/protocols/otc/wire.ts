@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '#core/json'
+import type { WireMissing } from '#protocols/error-data'
 
 export {
   CALL_ID_HEADER,
@@ -102,29 +103,13 @@ export interface WireCallResult {
   readonly error?: WireToolError
 }
 
-/** `id` names the challenge, not the provider; closed (OTC-76). */
-export interface WireChallenge {
-  readonly id: string
-  readonly url: string
-  readonly check_url?: string
-}
-
-/** `secrets` and `approval` are ours: the standard asks for the 400 but defines no member for it (C-28). */
-export interface WireMissingRequirements {
-  readonly authorization?: readonly WireChallenge[]
-  readonly secrets?: readonly { readonly id: string }[]
-  readonly user_id?: true
-  /** Ours: somebody has to say yes (rule 6). */
-  readonly approval?: WireChallenge
-}
-
 /** Body of every 400, 401, 404, 405, 413 and 422. */
 export interface WireErrorBody {
   readonly $schema?: string
   readonly message: string
   readonly developer_message?: string
   readonly parameter_errors?: Readonly<Record<string, string>>
-  readonly missing_requirements?: WireMissingRequirements
+  readonly missing_requirements?: WireMissing
   /** Only while a call waits for a yes (rule 6). */
   readonly call_id?: string
 }
