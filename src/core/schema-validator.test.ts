@@ -75,6 +75,20 @@ describe('createSchemaValidator', () => {
     ])
   })
 
+  it('checks patterns beside alternatives, and refuses what cannot be checked', () => {
+    const closed = { properties: { a: true }, additionalProperties: false }
+    const pattern = { patternProperties: { '^[ab]$': true } }
+    const entangled = {
+      ...pattern,
+      anyOf: [{ ...pattern, properties: { a: closed }, additionalProperties: true }],
+      not: { required: ['b'] },
+    }
+    expect(messagesOf(entangled, { a: {} })).toEqual([])
+    expect(messagesOf(entangled, { a: { c: null } })).toHaveLength(1)
+    const unevaluated = { ...entangled, unevaluatedProperties: false }
+    expect(messagesOf(unevaluated, { a: { c: null } })).toHaveLength(1)
+  })
+
   it('takes NaN and Infinity for no numbers', () => {
     expect(messagesOf({ type: 'number' }, Number.NaN)).toEqual([' Must be a number'])
     expect(messagesOf({ type: 'number' }, Number.POSITIVE_INFINITY)).toEqual([' Must be a number'])

@@ -8,6 +8,11 @@ import { visitSchemas } from './schema-keywords.ts'
 /** Shared by every successful check. */
 export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
 
+/** Refused, because what nobody could check must not run. */
+const UNCHECKED: readonly InputIssue[] = Object.freeze([
+  { pointer: '', message: 'Cannot be checked: the schema of this tool is too entangled for this value' },
+])
+
 export type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
 
 /** Listing every problem of a larger value would cost more memory than the value itself. */
@@ -26,34 +31,34 @@ export function createSchemaValidator(schema: JsonObject): SchemaValidator {
   return (value) => {
     if (accepts === undefined) {
       accepts = compile(schema, { allErrors: false })
-      tuples = hasTuples(schema)
+      // Ajv 8.20 skips keywords beside `prefixItems` where a list is shorter, unless it collects all errors.
+      tuples = uses(schema, 'prefixItems')
     }
     const fits = verdictOf(accepts, value)
     if (fits === true && !tuples) return NO_ISSUES
     if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
     explain ??= compile(schema, { allErrors: true })
-    return explain(value) ? NO_ISSUES : takeIssues(explain, schema)
+    const verdict = verdictOf(explain, value)
+    if (verdict === undefined) return UNCHECKED
+    return verdict ? NO_ISSUES : takeIssues(explain, schema)
   }
 }
 
-/** `undefined` where the code that Ajv 8.20 made fails: it declares a variable once and uses it in another branch. */
+/** `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another. */
 function verdictOf(accepts: ValidateFunction, value: JsonValue): boolean | undefined {
   try {
     return accepts(value)
   } catch (error) {
-    if (error instanceof ReferenceError) return undefined
+    if (error instanceof ReferenceError || error instanceof TypeError) return undefined
     throw error
   }
 }
 
-/**
- * Ajv 8.20 skips `contains` and `unevaluatedItems` of a list shorter than its `prefixItems`, unless it
- * collects all errors.
- */
-function hasTuples(schema: JsonObject): boolean {
+/** Whether a schema, or one inside it, has one of the keywords. */
+function uses(schema: JsonObject, ...keywords: readonly string[]): boolean {
   let found = false
   visitSchemas(schema, '', (inner) => {
-    found ||= inner.prefixItems !== undefined
+    found ||= keywords.some((keyword) => Object.hasOwn(inner, keyword))
   })
   return found
 }
@@ -72,6 +77,8 @@ function compile(schema: JsonObject, options: { readonly allErrors: boolean }): 
     logger: false,
   })
   addEqualityKeywords(ajv)
+  // Ajv 8.20 makes failing code where it notes what was evaluated; few schemas ask for that.
+  ajv.opts.unevaluated = uses(schema, 'unevaluatedProperties', 'unevaluatedItems')
   // The schema stands alone: an `$id` could only make Ajv refuse or remember it.
   const { $id: _unused, ...standalone } = schema
   return ajv.compile(standalone)

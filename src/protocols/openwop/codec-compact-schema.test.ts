@@ -1,8 +1,8 @@
-import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import { visitSchemas } from '#core/schema-keywords'
+import { createSchemaValidator } from '#core/schema-validator'
 import { compactSchema, FORBIDDEN } from './codec-compact-schema.ts'
 
 const text = { type: 'string' } as const
@@ -128,11 +128,10 @@ describe('compactSchema', () => {
     let accepted = 0
     fc.assert(
       fc.property(schemas(), fc.array(inputs(), { minLength: 60, maxLength: 60 }), (schema, values) => {
-        const ajv = new Ajv2020({ strict: false, validateFormats: false, meta: false, validateSchema: false })
-        const [full, compact] = [ajv.compile(schema), ajv.compile(compactOf(schema))]
-        const fitting = values.filter((value) => accepts(full, value))
+        const [full, compact] = [createSchemaValidator(schema), createSchemaValidator(compactOf(schema))]
+        const fitting = values.filter((value) => full(value).length === 0)
         accepted += fitting.length
-        expect(fitting.filter((value) => !compact(value))).toEqual([])
+        expect(fitting.filter((value) => compact(value).length > 0)).toEqual([])
       }),
       { numRuns: RUNS },
     )
@@ -141,15 +140,6 @@ describe('compactSchema', () => {
 })
 
 const RUNS = 600
-
-/** Ajv 8.20 throws at some values of schemas with patterns beside alternatives; those say nothing. */
-function accepts(validate: ValidateFunction, value: JsonValue): boolean {
-  try {
-    return validate(value)
-  } catch {
-    return false
-  }
-}
 
 function compactOf(schema: JsonObject): JsonObject {
   return compactSchema(schema) ?? {}
