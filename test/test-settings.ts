@@ -10,6 +10,8 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
   return {
     tools: [],
     toolkits: new Map(),
+    sources: new Map(),
+    folder: '.',
     server: {
       host: '127.0.0.1',
       port: 0,

@@ -153,6 +153,8 @@ const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, place) => f
 const settings: Settings = {
   tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),
+  sources: new Map(),
+  folder: '.',
   server: {
     host: '127.0.0.1',
     port: 0,

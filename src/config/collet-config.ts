@@ -1,8 +1,10 @@
+import type { z } from 'zod'
 import type { ApprovalFacts } from '#core/approvals/approval-rules'
 import type { DefinedTool } from '#core/define-tool'
 import type { Hooks } from '#core/ports/hooks'
 import type { BudgetConfig, LimitsConfig } from './limits-config.ts'
 import type { IssuerAlgorithm } from './settings.ts'
+import type { SOURCE_OPTIONS } from './sources-schema.ts'
 
 export interface ApiKeyConfig {
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
@@ -131,6 +133,8 @@ export interface ColletConfig {
    */
   readonly tools?: readonly (DefinedTool | string)[]
   readonly toolkits?: { readonly [name: string]: { readonly description: string } }
+  /** Where further tools come from. The key is the toolkit of the tools: `<key>.<name>`. */
+  readonly sources?: { readonly [key: string]: z.input<typeof SOURCE_OPTIONS> }
   readonly server?: {
     /** Default `127.0.0.1`. Any other than loopback needs `auth`. */
     readonly host?: string

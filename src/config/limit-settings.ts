@@ -53,14 +53,14 @@ function toRate({
 
 /** What only the tools can tell: a limit of a tool that is not there protects nothing, nor does a budget that no call fits in. */
 export function checkLimits(
-  { limits, budgets }: Pick<ParsedConfig, 'limits' | 'budgets'>,
+  { limits, budgets, sources }: Pick<ParsedConfig, 'limits' | 'budgets' | 'sources'>,
   tools: readonly Tool[],
   file: string,
 ): void {
   const bases = [...new Set(tools.map(({ parts }) => parts.base))]
   const problems = [
     ...Object.keys(limits.byTool)
-      .filter((base) => !bases.includes(base))
+      .filter((base) => !bases.includes(base) && !isImported(base, sources))
       .map((base) => [
         `limits.byTool.${base}`,
         `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(base, bases)}`,
@@ -77,4 +77,9 @@ export function checkLimits(
     }),
   ].map(([where = '', message = '']): ConfigProblem => ({ severity: 'error', file, where, message }))
   if (problems.length > 0) throw new ConfigError(problems)
+}
+
+/** What a source offers is not known before it is asked. */
+function isImported(base: string, sources: ParsedConfig['sources']): boolean {
+  return Object.hasOwn(sources, base.slice(0, base.indexOf('.')))
 }

@@ -159,6 +159,14 @@ describe('parseConfig', () => {
         signIn: { issuer: 'https://accounts.example.com/', clientId: 'id', owners: { 'key:a': ['u'] } },
         allowUnboundConsent: true,
       },
+      sources: {
+        Mine: {
+          type: 'custom',
+          open: () => {
+            throw new Error('not opened here')
+          },
+        },
+      },
       hooks: { admit: () => undefined, verifyToken: () => true, bindUser: () => true },
       log: { level: 'debug' },
       telemetry: { otlpEndpoint: 'http://127.0.0.1:4318' },

@@ -5,6 +5,7 @@ import type { Hooks } from '#core/ports/hooks'
 import type { RoleTable } from '#core/roles'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import type { SourceOptions } from './sources-schema.ts'
 
 /** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
 export const ISSUER_ALGORITHMS = [
@@ -103,6 +104,10 @@ export interface Settings {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name. */
   readonly toolkits: ReadonlyMap<string, string>
+  /** Where further tools come from, by key; more may be in the store. */
+  readonly sources: ReadonlyMap<string, SourceOptions>
+  /** What relative paths in the sources' options are relative to. */
+  readonly folder: string
   readonly server: {
     readonly host: string
     readonly port: number

@@ -37,6 +37,8 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
   return {
     tools,
     toolkits: new Map(Object.entries(config.toolkits).map(([name, { description }]) => [name, description])),
+    sources: new Map(Object.entries(config.sources)),
+    folder,
     server: {
       ...config.server,
       host: flags.host ?? config.server.host,

@@ -11,8 +11,10 @@ import type { OpenedSession, SessionRequest } from './sessions/session-request.t
 export interface Gateway {
   /** The frozen snapshot this principal may see; the same object until tools or scopes change. */
   catalogFor(principal: Principal): Catalog
-  /** Toolkit descriptions by name. */
-  readonly toolkits: ReadonlyMap<string, string>
+  /** Toolkit descriptions by name, as of now. */
+  toolkits(): ReadonlyMap<string, string>
+  /** Calls back when tools came, changed or went; gives the way to stop that. */
+  onToolsChanged(listener: () => void): () => void
   /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */
   call(principal: Principal, request: CallRequest): Promise<CallReply>
   /** The principal's own call by its call id; `undefined` for any other. */

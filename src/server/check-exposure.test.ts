@@ -30,6 +30,8 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
   return {
     tools,
     toolkits: new Map(),
+    sources: new Map(),
+    folder: '.',
     server: {
       host,
       port: 0,

@@ -57,7 +57,8 @@ async function startCollector(status = 200) {
 
 const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   catalogFor: () => new Catalog(new ToolIndex([])),
-  toolkits: new Map(),
+  toolkits: () => new Map(),
+  onToolsChanged: () => () => undefined,
   call: async () => ({
     callId: 'c',
     replayed: false,

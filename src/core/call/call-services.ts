@@ -4,12 +4,12 @@ import type { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Budgets } from '#core/limits/budgets'
 import type { CallLimits } from '#core/limits/call-limits'
 import type { RefusalTeller } from '#core/limits/refusal-teller'
+import type { ToolSet } from '#core/live-registry'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { TokenBroker } from '#core/ports/token-broker'
-import type { Registry } from '#core/registry'
 import type { RunFeed } from '#core/runs/run-feed'
 import type { Sessions } from '#core/sessions/sessions'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
@@ -19,7 +19,7 @@ import type { StartingCalls } from './starting-calls.ts'
 
 /** Everything the call pipeline needs from outside, handed in once. */
 export interface CallServices {
-  readonly registry: Registry
+  readonly registry: ToolSet
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger

@@ -1,0 +1,12 @@
+import { z } from 'zod'
+import { CUSTOM_OPTIONS } from '#sources/custom/options'
+
+/** The options of every type of source. */
+export const SOURCE_OPTIONS = z.discriminatedUnion('type', [CUSTOM_OPTIONS])
+
+export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
+
+/** The key is the toolkit of the source's tools. */
+const SOURCE_KEY = z.string().regex(/^[A-Za-z0-9_]{1,64}$/)
+
+export const SOURCES = z.record(SOURCE_KEY, SOURCE_OPTIONS).default({})

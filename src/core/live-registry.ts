@@ -1,0 +1,63 @@
+import type { Catalog } from './catalog.ts'
+import type { Principal } from './principal.ts'
+import { Registry } from './registry.ts'
+import type { Tool } from './tool.ts'
+
+/** What calls ask about tools. */
+export interface ToolSet
+  extends Pick<Registry, 'tools' | 'toolkits' | 'asksForApproval' | 'has' | 'catalogFor'> {
+  /** Calls back after each change; gives the way to stop that. Absent where nothing changes. */
+  onChange?(listener: () => void): () => void
+}
+
+/** The tools of the server while sources come, change and go: each change is one new frozen snapshot. */
+export class LiveRegistry implements ToolSet {
+  #current: Registry
+  readonly #listeners = new Set<() => void>()
+
+  constructor(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>) {
+    this.#current = new Registry(tools, toolkits)
+  }
+
+  get tools(): readonly Tool[] {
+    return this.#current.tools
+  }
+
+  get toolkits(): ReadonlyMap<string, string> {
+    return this.#current.toolkits
+  }
+
+  get asksForApproval(): boolean {
+    return this.#current.asksForApproval
+  }
+
+  has(id: string): boolean {
+    return this.#current.has(id)
+  }
+
+  catalogFor(principal: Principal): Catalog {
+    return this.#current.catalogFor(principal)
+  }
+
+  /** Nothing happens when every definition is what it was: catalogs, and all that is made of them, stay. */
+  replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): void {
+    if (isSame(tools, this.tools) && isSameText(toolkits, this.toolkits)) return
+    this.#current = new Registry(tools, toolkits)
+    for (const listener of this.#listeners) listener()
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}
+
+function isSame(left: readonly Tool[], right: readonly Tool[]): boolean {
+  if (left.length !== right.length) return false
+  const known = new Set(right)
+  return left.every((tool) => known.has(tool))
+}
+
+function isSameText(left: ReadonlyMap<string, string>, right: ReadonlyMap<string, string>): boolean {
+  return left.size === right.size && [...left].every(([name, text]) => right.get(name) === text)
+}
