@@ -24,6 +24,9 @@ import { secretsList } from '#cli/commands/secrets-list'
 import { secretsRemove } from '#cli/commands/secrets-remove'
 import { secretsSet } from '#cli/commands/secrets-set'
 import { serve } from '#cli/commands/serve'
+import { sources } from '#cli/commands/sources'
+import { sourcesRefresh } from '#cli/commands/sources-refresh'
+import { sourcesRemove } from '#cli/commands/sources-remove'
 import { tools } from '#cli/commands/tools'
 import { vaultRotate } from '#cli/commands/vault-rotate'
 import { version } from '#cli/commands/version'
@@ -33,6 +36,9 @@ import type { Command } from './command.ts'
 export const COMMANDS: readonly Command[] = [
   serve,
   tools,
+  sources,
+  sourcesRefresh,
+  sourcesRemove,
   call,
   calls,
   callsSettle,
