@@ -30,7 +30,7 @@ describe('Checkpointer', () => {
     const path = join(folder, 'collet.db')
     const connection = new DatabaseSync(path)
     connection.exec('PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x)')
-    connection.exec('INSERT INTO t VALUES (zeroblob(5000000))')
+    connection.exec('INSERT INTO t VALUES (zeroblob(20000000))')
     const database = new FullDatabase(path, connection)
     const checkpointer = new Checkpointer(database)
     for (let commit = 0; commit < COMMITS; commit += 1) checkpointer.noteCommit()

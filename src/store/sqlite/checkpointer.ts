@@ -1,10 +1,10 @@
-import { statSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import type { Database } from './database.ts'
+import { LogSize } from './log-size.ts'
 
 /** How often the log's size is looked at. */
 const COMMITS_PER_LOOK = 64
-const CHECKPOINT_BYTES = 4 * 1024 * 1024
+const CHECKPOINT_BYTES = 16 * 1024 * 1024
 /** With several writers somebody always reads the log's end: from here on it is cut by force. */
 const TRUNCATE_BYTES = 64 * 1024 * 1024
 const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' : './checkpoint-worker.js'
@@ -15,19 +15,21 @@ const WORKER_FILE = import.meta.url.endsWith('.ts') ? './checkpoint-worker.ts' :
  */
 export class Checkpointer {
   readonly #database: Database
+  readonly #log: LogSize
   #worker: Worker | undefined
   #commits = 0
   #isWorking = false
 
   constructor(database: Database) {
     this.#database = database
+    this.#log = new LogSize(database.path)
   }
 
   noteCommit(): void {
     this.#commits += 1
     if (this.#commits < COMMITS_PER_LOOK || this.#isWorking) return
     this.#commits = 0
-    const bytes = this.#logBytes()
+    const bytes = this.#log.bytes()
     if (bytes < CHECKPOINT_BYTES) return
     this.#isWorking = true
     this.#start().postMessage(bytes < TRUNCATE_BYTES ? 'PASSIVE' : 'TRUNCATE')
@@ -36,11 +38,8 @@ export class Checkpointer {
   async close(): Promise<void> {
     const worker = this.#worker
     this.#worker = undefined
+    this.#log.close()
     await worker?.terminate()
-  }
-
-  #logBytes(): number {
-    return statSync(`${this.#database.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
   }
 
   #start(): Worker {
