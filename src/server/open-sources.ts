@@ -16,6 +16,8 @@ import { createGuardedFetch } from '#egress/guarded-fetch'
 import { createSource, kindOf } from './create-source.ts'
 import { sourceHosts } from './source-hosts.ts'
 
+const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
+
 export interface OpenSourcesOptions {
   readonly registry: LiveRegistry
   readonly store: Pick<Store, 'pins' | 'sources'>
@@ -64,6 +66,8 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
   function open(key: string, source: SourceOptions): Source {
     const guarded = createGuardedFetch({
       ...settings.egress,
+      // Descriptions of large services are larger than what one call may bring back.
+      maxResponseBytes: Math.max(settings.egress.maxResponseBytes, MOST_DESCRIPTION_BYTES),
       allow: [...settings.egress.allow, ...sourceHosts(source)],
       ownListeners: options.ownListeners,
     })
