@@ -33,7 +33,7 @@ export interface Services {
       readonly testSeams?: boolean
       readonly opentool?: OpenToolServing
     },
-  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'close'>>
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>
   /** Rejects when a server could not read or write this store; writes nothing, not even to the journal. */

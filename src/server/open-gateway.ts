@@ -5,7 +5,7 @@ import type { LimitName } from '#core/limits/limit-refusal'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
-import { Registry } from '#core/registry'
+import { LiveRegistry } from '#core/live-registry'
 import { startRetention } from '#core/retention'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
@@ -14,6 +14,7 @@ import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { configuredHosts } from './configured-hosts.ts'
 import { createBroker } from './create-broker.ts'
 import { type LoadWatch, startLoadWatch } from './load-watch.ts'
+import { type OpenSources, openSources } from './open-sources.ts'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -37,6 +38,9 @@ export interface OpenGateway {
   /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
   readonly broker: OAuthBroker
+  /** All tools there are now, of code and of sources. */
+  readonly registry: LiveRegistry
+  readonly sources: OpenSources
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
   close(graceMs: number): Promise<void>
 }
@@ -60,10 +64,11 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     mode: 'server',
     onCommit: options.onCommit,
   })
+  const registry = new LiveRegistry(settings.tools, settings.toolkits)
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
   const desk = openCallDesk({
-    registry: new Registry(settings.tools, settings.toolkits),
+    registry,
     store,
     clock,
     log,
@@ -80,6 +85,10 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     budgets: settings.budgets,
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
+  })
+  const sources = openSources(settings, {
+    ...{ registry, store, clock, log },
+    ownListeners: () => options.ownListeners?.() ?? [],
   })
   const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
   if (ambiguous > 0)
@@ -100,8 +109,9 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     log,
     publicUrl: options.publicUrl,
   })
+  await sources.desk.start()
   return {
-    desk,
+    ...{ desk, registry, sources },
     fetch: configuredFetch,
     broker,
     async close(graceMs) {
@@ -109,6 +119,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
       retention.stop()
       await webhooks.stop()
       await desk.drain(graceMs)
+      await sources.desk.close()
       await guardedFetch.close()
       await configuredFetch.close()
       await store.close()

@@ -15,6 +15,7 @@ import { createAuditRoutes } from './admin-audit.ts'
 import { createKeyRoutes } from './admin-keys.ts'
 import { createAdminRoutes } from './admin-routes.ts'
 import { createSecretsRoutes } from './admin-secrets.ts'
+import { createSourceRoutes } from './admin-sources.ts'
 import { createApprovalLinks } from './approval-link-routes.ts'
 import { openToOperators } from './approver-access.ts'
 import { auditHidden, auditRead } from './audit-hidden.ts'
@@ -60,6 +61,8 @@ export interface RunningServer {
   readonly startTokenFile: string
   /** Weak credentials and the like: fine on loopback, worth a line. */
   readonly warnings: readonly string[]
+  /** How many tools there are now, and where those that were not written as code come from. */
+  counts(): { readonly tools: number; readonly sources: number }
   isReady(): boolean
   /** Answers but takes no new calls, so that a load balancer looks elsewhere; resolves when none runs any more. */
   drain(): Promise<void>
@@ -123,7 +126,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
-      hasTool: (id) => settings.tools.some(({ catalogId }) => catalogId === id),
+      hasTool: (id) => gateway.registry.tools.some(({ catalogId }) => catalogId === id),
     })
     const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
@@ -166,6 +169,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         }),
         ...createKeyRoutes(keyDesk, access),
         ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
+        ...createSourceRoutes(
+          {
+            ...{ desk: gateway.sources.desk, store: store.sources, clock },
+            isConfigured: (key) => settings.sources.has(key),
+          },
+          access,
+        ),
         ...createAuditRoutes(store.audit, access),
         ...(metadata?.routes ?? []),
         createMetricsRoute({
@@ -201,6 +211,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metricsUrl,
       startTokenFile,
       warnings,
+      counts: () => ({
+        tools: gateway.registry.tools.length,
+        sources: gateway.sources.desk.status().length,
+      }),
       isReady: desk.isReady,
       drain: () => desk.drain(graceMs),
       close,
