@@ -15,10 +15,11 @@ import { readSession } from './check-session.ts'
 import { definitionHash } from './definition-hash.ts'
 import { describeValue } from './describe-value.ts'
 import type { Finding, Report } from './finding.ts'
+import { type ImportedSchema, readImportedSchema } from './imported-schema.ts'
 import type { JsonObject } from './json.ts'
 import { checkSchema } from './schema-check.ts'
 import { inlineSchema } from './schema-inline.ts'
-import { readInputSchema, readOutputSchema } from './schema-source.ts'
+import { readInputSchema, readOutputSchema, type SchemaSource } from './schema-source.ts'
 import type { SourceKind, Tool } from './tool.ts'
 import { createInputCheck, createInputParse, createOutputCheck } from './tool-checks.ts'
 import type { ToolDefinition } from './tool-definition.ts'
@@ -34,6 +35,11 @@ export interface PrepareOptions {
   readonly source?: SourceKind
   /** Whether each parameter must have a description; `false` only for tools of others (C-10). */
   readonly describeParameters?: boolean
+  /**
+   * For a definition that somebody else wrote: hears what is odd but usable. Such a schema is cut where it has no end,
+   * enforced as it came, and its patterns run in linear time.
+   */
+  readonly onOddity?: Report
 }
 
 export type PreparedTool =
@@ -115,19 +121,20 @@ function readIdentity(
 function readTool(
   written: Written,
   identity: ToolIdentity | undefined,
-  { source = 'node-pack', defaultTimeoutMs = 60_000, describeParameters = true, moduleHash }: PrepareOptions,
+  options: PrepareOptions,
   report: Report,
 ): Tool | undefined {
+  const { source = 'node-pack', defaultTimeoutMs = 60_000, moduleHash } = options
   const title = checkTitle(written.title, report)
   const description = checkDescription(written.description, report)
-  const input = readInput(written.input, describeParameters, report)
-  const outputSchema = readOutput(written.output, report)
+  const input = readInput(written.input, options, report)
+  const output = readOutput(written.output, options, report)
   const requirements = checkRequirements(written.requirements, 'userId', report)
   const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
   const session = readSession(written.session, report)
   const run = readRun(written, report)
   if (identity === undefined || description === undefined || input === undefined) return undefined
-  if (outputSchema === undefined || run === undefined) return undefined
+  if (output === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
   // What a run costs is the operator's account and no promise: a call goes on under another price.
   const { cost: _cost, ...promised } = policy
@@ -137,8 +144,9 @@ function readTool(
     description,
     source,
     inputSchema: input.schema,
-    outputSchema,
+    outputSchema: output.schema,
   }
+  const untrusted = options.onOddity !== undefined
   return Object.freeze({
     ...published,
     parts,
@@ -152,26 +160,57 @@ function readTool(
       ...(moduleHash === undefined ? {} : { module: moduleHash }),
     }),
     ...(session === undefined ? {} : { session }),
-    checkInput: createInputCheck(input.schema),
+    checkInput: createInputCheck(input.enforced, { untrusted }),
     parseInput: createInputParse(input.validate),
-    checkOutput: createOutputCheck(outputSchema),
+    checkOutput: createOutputCheck(output.enforced, { untrusted }),
     run,
   })
 }
 
-function readInput(written: unknown, describeParameters: boolean, report: Report) {
+interface ReadInput extends ReadSchema<JsonObject> {
+  readonly validate?: SchemaSource['validate']
+}
+
+/** What is published, and what values are held against. */
+interface ReadSchema<Schema> {
+  readonly schema: Schema
+  readonly enforced: Schema
+}
+
+function readInput(written: unknown, options: PrepareOptions, report: Report): ReadInput | undefined {
+  const { describeParameters = true, onOddity } = options
+  const read =
+    onOddity === undefined
+      ? readOwnInput(written, report)
+      : namedParameters(readImportedSchema(written, 'input', report, onOddity))
+  if (read !== undefined) checkParameters(read.schema, 'input', report, { describeParameters })
+  return read
+}
+
+/** Inputs are objects whether a schema says so or not (T-13), so one that says nothing loses nobody a tool. */
+function namedParameters(read: ImportedSchema | undefined): ImportedSchema | undefined {
+  if (read === undefined || 'type' in read.schema || Object.keys(read.schema).length === 0) return read
+  return { ...read, schema: Object.freeze({ type: 'object', ...read.schema }) }
+}
+
+function readOwnInput(written: unknown, report: Report): ReadInput | undefined {
   const source = readInputSchema(written, report)
   const schema = source === undefined ? undefined : publish(source.json, 'input', report)
   if (source === undefined || schema === undefined) return undefined
-  checkParameters(schema, 'input', report, { describeParameters })
-  return { schema, validate: source.validate }
+  return { schema, enforced: schema, ...(source.validate === undefined ? {} : { validate: source.validate }) }
 }
 
 /** `null` = no output (OTC-35). */
-function readOutput(written: unknown, report: Report): JsonObject | null | undefined {
-  if (written === null) return null
+function readOutput(
+  written: unknown,
+  { onOddity }: PrepareOptions,
+  report: Report,
+): ReadSchema<JsonObject | null> | undefined {
+  if (written === null) return { schema: null, enforced: null }
+  if (onOddity !== undefined) return readImportedSchema(written, 'output', report, onOddity)
   const json = readOutputSchema(written, report)
-  return json === undefined ? undefined : publish(json, 'output', report)
+  const schema = json === undefined ? undefined : publish(json, 'output', report)
+  return schema === undefined ? undefined : { schema, enforced: schema }
 }
 
 function publish(json: JsonObject, where: string, report: Report): JsonObject | undefined {

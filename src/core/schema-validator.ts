@@ -1,6 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import { LINEAR_ENGINE } from './linear-pattern.ts'
 import { addEqualityKeywords } from './schema-equality.ts'
 import { schemaIssues } from './schema-issues.ts'
 import { visitSchemas } from './schema-keywords.ts'
@@ -13,6 +14,11 @@ const UNCHECKED: readonly InputIssue[] = Object.freeze([
   { pointer: '', message: 'Cannot be checked: the schema of this tool is too entangled for this value' },
 ])
 
+export interface ValidatorOptions {
+  /** Somebody else wrote the schema: its patterns run in linear time, so that no value can hang us. */
+  readonly untrusted?: boolean
+}
+
 export type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
 
 /** Listing every problem of a larger value would cost more memory than the value itself. */
@@ -23,33 +29,40 @@ const MOST_VALUES_EXPLAINED = 2_000
  * annotation (T-18), and nothing is read from a prototype. Compiled at the first use, because ten thousand
  * tools must start in two seconds.
  */
-export function createSchemaValidator(schema: JsonObject): SchemaValidator {
+export function createSchemaValidator(
+  schema: JsonObject,
+  { untrusted = false }: ValidatorOptions = {},
+): SchemaValidator {
   if (Object.keys(schema).length === 0) return () => NO_ISSUES
   let accepts: ValidateFunction | undefined
   let tuples = false
   let explain: ValidateFunction | undefined
   return (value) => {
     if (accepts === undefined) {
-      accepts = compile(schema, { allErrors: false })
+      accepts = compile(schema, { allErrors: false, untrusted })
       // Ajv 8.20 skips keywords beside `prefixItems` where a list is shorter, unless it collects all errors.
       tuples = uses(schema, 'prefixItems')
     }
     const fits = verdictOf(accepts, value)
     if (fits === true && !tuples) return NO_ISSUES
     if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
-    explain ??= compile(schema, { allErrors: true })
+    explain ??= compile(schema, { allErrors: true, untrusted })
     const verdict = verdictOf(explain, value)
     if (verdict === undefined) return UNCHECKED
     return verdict ? NO_ISSUES : takeIssues(explain, schema)
   }
 }
 
-/** `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another. */
+/**
+ * `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another, and
+ * references that only lead to each other never end.
+ */
 function verdictOf(accepts: ValidateFunction, value: JsonValue): boolean | undefined {
   try {
     return accepts(value)
   } catch (error) {
-    if (error instanceof ReferenceError || error instanceof TypeError) return undefined
+    const isCodeFault = error instanceof ReferenceError || error instanceof TypeError
+    if (isCodeFault || error instanceof RangeError) return undefined
     throw error
   }
 }
@@ -64,9 +77,13 @@ function uses(schema: JsonObject, ...keywords: readonly string[]): boolean {
 }
 
 /** One instance a schema: a shared one would keep every schema it ever compiled. */
-function compile(schema: JsonObject, options: { readonly allErrors: boolean }): ValidateFunction {
+function compile(
+  schema: JsonObject,
+  { allErrors, untrusted }: { readonly allErrors: boolean; readonly untrusted: boolean },
+): ValidateFunction {
   const ajv = new Ajv2020({
-    ...options,
+    allErrors,
+    ...(untrusted ? { code: { regExp: LINEAR_ENGINE } } : {}),
     strict: false,
     // NaN is no number of JSON.
     strictNumbers: true,

@@ -1,14 +1,14 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
-import { createSchemaValidator, NO_ISSUES } from './schema-validator.ts'
+import { createSchemaValidator, NO_ISSUES, type ValidatorOptions } from './schema-validator.ts'
 import { standardIssues } from './standard-issues.ts'
 import type { ParsedInput, Tool } from './tool.ts'
 
 const NOT_AN_OBJECT = Object.freeze([{ pointer: '', message: 'Must be an object' }])
 const NO_PROBLEMS: readonly string[] = Object.freeze([])
 
-export function createInputCheck(schema: JsonObject): Tool['checkInput'] {
-  const validate = createSchemaValidator(schema)
+export function createInputCheck(schema: JsonObject, options: ValidatorOptions = {}): Tool['checkInput'] {
+  const validate = createSchemaValidator(schema, options)
   // Also when the schema is `{}`: parameters have names (T-13).
   return (input) => (isJsonObject(input) ? validate(input) : NOT_AN_OBJECT)
 }
@@ -25,9 +25,12 @@ export function createInputParse(
 }
 
 /** A tool without output has its value dropped, so there is nothing to check (T-14). */
-export function createOutputCheck(schema: JsonObject | null): Tool['checkOutput'] {
+export function createOutputCheck(
+  schema: JsonObject | null,
+  options: ValidatorOptions = {},
+): Tool['checkOutput'] {
   if (schema === null) return () => NO_PROBLEMS
-  const validate = createSchemaValidator(schema)
+  const validate = createSchemaValidator(schema, options)
   return (value) => {
     const issues = validate(value)
     if (issues === NO_ISSUES) return NO_PROBLEMS

@@ -43,6 +43,7 @@ import { MemoryBudgets } from './memory-budgets.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryConsents } from './memory-consents.ts'
 import { MemoryKeys } from './memory-keys.ts'
+import { MemoryPins } from './memory-pins.ts'
 import { isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
@@ -65,6 +66,7 @@ export class MemoryStore implements Store {
   readonly #salt = randomBytes(32).toString('base64url')
   readonly vault = new MemoryVault((event) => this.#append(event))
   readonly consents = new MemoryConsents()
+  readonly pins = new MemoryPins((event) => this.#append(event))
   readonly #rows = new Map<string, MemoryRow>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))

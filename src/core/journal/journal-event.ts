@@ -154,6 +154,26 @@ export interface AuthorizationDecided {
   readonly count: number
 }
 
+/**
+ * What became of an imported definition: let in at first sight, held back, back to what was accepted, or decided by
+ * somebody. Hash and class only, because texts of an upstream belong in no journal.
+ */
+export interface PinChanged {
+  readonly type: 'pin.first_seen' | 'pin.held' | 'pin.returned' | 'pin.accepted' | 'pin.rejected'
+  readonly at: number
+  readonly source: string
+  /** `Toolkit.Name`; absent where one event stands for a whole discovery. */
+  readonly tool?: string
+  /** Of the definition it is about; `removed` when there is none. */
+  readonly hash?: string
+  readonly class?: 'wording' | 'widening' | 'breaking' | 'suspicious'
+  /** Version that is served from now on. */
+  readonly version?: string
+  /** Tools that first sight let in. */
+  readonly count?: number
+  readonly by?: string
+}
+
 export interface RunEnded {
   readonly type: 'run.ended'
   readonly at: number
@@ -198,6 +218,7 @@ export type JournalEvent =
   | KeyChanged
   | PrincipalEnded
   | AuthorizationDecided
+  | PinChanged
   | RunEnded
   | WriterStarted
   | WriterStopped

@@ -8,6 +8,7 @@ import type { BudgetStore } from './budget-store.ts'
 import type { ConsentStore } from './consent-store.ts'
 import type { KeyStore } from './key-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
+import type { PinStore } from './pin-store.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
 import type { VaultStore } from './vault-store.ts'
@@ -192,6 +193,8 @@ export interface Store extends RunStore, SessionStore {
   readonly consents: ConsentStore
   /** Calls that wait for a yes (rules 20 to 23). */
   readonly approvals: ApprovalStore
+  /** Imported definitions that were let in, and those that wait (rule 32). */
+  readonly pins: PinStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

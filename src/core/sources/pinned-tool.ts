@@ -1,12 +1,14 @@
 import type { JsonObject } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
 
-/** A definition that may be put before agents: pinned at first sight or accepted since. */
+/** A definition that an operator, or first sight, let in: what agents see and calls run on (rule 32). */
 export interface PinnedTool {
   readonly offered: OfferedTool
-  /** Who the upstream was when it was pinned. */
+  /** Who the upstream was when it was accepted. */
   readonly identity: JsonObject
   readonly version: string
-  /** Why it does not run until an operator decides (rule 32). */
+  /** Its name in the id, given at first sight and kept; made from the native name where absent. */
+  readonly local?: string
+  /** Why calls are refused until an operator decides; absent for a tool that runs. */
   readonly suspended?: string
 }

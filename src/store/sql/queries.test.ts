@@ -15,6 +15,7 @@ const SCANS: Readonly<Record<string, string>> = {
   listCredentials: 'for operators, newest first, stopped by its limit',
   listApprovals: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
+  pinSources: 'one row per source ever seen',
   listKeys: 'for operators, newest first, stopped by its limit',
 }
 

@@ -43,6 +43,7 @@ import { readJournal } from './journal-reader.ts'
 import { SqliteKeys, type StoreWays } from './key-changes.ts'
 import { listCalls } from './list-calls.ts'
 import { ParkedEnds } from './parked-ends.ts'
+import { SqlitePins } from './pin-changes.ts'
 import { type DeadWriter, Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
@@ -82,6 +83,7 @@ export class SqliteStore implements Store {
   readonly vault: SqliteVault
   readonly consents: SqliteConsents
   readonly approvals: SqliteApprovals
+  readonly pins: SqlitePins
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -148,6 +150,7 @@ export class SqliteStore implements Store {
     }
     this.keys = new SqliteKeys(ways)
     this.audit = new SqliteAudit(ways)
+    this.pins = new SqlitePins(ways)
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
     this.consents = new SqliteConsents(sealing)

@@ -1,0 +1,204 @@
+import { canonicalJson } from '#core/canonical-json'
+import type { PinChanged } from '#core/journal/journal-event'
+import type { JsonObject, JsonValue } from '#core/json'
+import type {
+  AcceptedDefinition,
+  ChangeClass,
+  KeptDefinition,
+  PinnedSource,
+  PinRecord,
+  PinWrite,
+  WaitingChange,
+} from '#core/ports/pin-store'
+import type { OfferedTool, Source } from '#core/ports/source'
+import { giveLocalNames, toolkitOf } from '#core/sources/import-names'
+import type { PolicyDefinition } from '#core/tool-definition'
+import { worstClass } from './change-class.ts'
+import { definitionDiff } from './definition-diff.ts'
+import { pinHash } from './pin-hash.ts'
+import { servedHash } from './served-hash.ts'
+import { suspicionsOf } from './suspicious-text.ts'
+
+export const FIRST_SIGHT = 'first sight'
+export const FIRST_VERSION = '1.0.0'
+
+export interface Sighting {
+  readonly source: Pick<Source, 'policyFor'>
+  readonly identity: JsonObject
+  /** Distinct native names. */
+  readonly tools: readonly OfferedTool[]
+  readonly atMs: number
+}
+
+/**
+ * What a discovery does to the pins of its source. At first sight everything is let in but what is suspicious; from
+ * then on nothing that is offered changes what is served, but for the operator's own policy. `undefined` = nothing new.
+ */
+export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrite | undefined {
+  const rows = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
+  const offered = new Map(sighting.tools.map((tool) => [tool.nativeName, tool]))
+  const names = giveLocalNames(
+    [...offered.keys()],
+    new Map(known.pins.map((pin) => [pin.nativeName, pin.local])),
+  )
+  const gone = known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName))
+  const isFirst = known.revision === 0
+  // A source that offers nothing yet has not been seen.
+  if (isFirst && offered.size === 0) return undefined
+  const next: PinRecord[] = []
+  for (const [nativeName, tool] of offered) {
+    const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }
+    const row = rows.get(nativeName)
+    const before = row ?? {
+      nativeName,
+      local: names.get(nativeName) ?? nativeName,
+      accepted: undefined,
+      isServed: false,
+      waiting: undefined,
+    }
+    next.push(judgeOffered(before, definition, { sighting, gone, isFirst }))
+  }
+  for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
+  const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
+  if (changed.length === 0) return undefined
+  return {
+    source: known.source,
+    seen: known.revision,
+    pins: changed,
+    changesServed: changed.some((pin) => servedHash(pin) !== servedHash(rows.get(pin.nativeName))),
+    events: [
+      ...firstSightEvents(changed, isFirst, known.source, sighting.atMs),
+      ...changed.flatMap((pin) => eventOf(pin, rows.get(pin.nativeName), known.source, sighting.atMs)),
+    ],
+  }
+}
+
+interface Situation {
+  readonly sighting: Sighting
+  /** Served tools that are not offered any more: one of them may have another name now. */
+  readonly gone: readonly PinRecord[]
+  readonly isFirst: boolean
+}
+
+function judgeOffered(row: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
+  const { sighting, isFirst } = situation
+  const { accepted, isServed } = row
+  if (isServed && accepted?.hash === definition.hash) {
+    return withWaiting(withPolicy(row, definition.offered.policy), undefined)
+  }
+  const current = withPolicy(row, policyNow(row, sighting))
+  if (row.waiting?.definition?.hash === definition.hash) return current
+  const suspicions = suspicionsOf(definition.offered)
+  if (isFirst && suspicions.length === 0) {
+    const first = { ...definition, version: FIRST_VERSION, atMs: sighting.atMs, by: FIRST_SIGHT }
+    return { ...row, accepted: first, isServed: true, waiting: undefined }
+  }
+  const waiting =
+    isServed && accepted !== undefined
+      ? changeOf(accepted, definition, sighting.atMs)
+      : additionOf(definition, suspicions, situation)
+  return withWaiting(current, waiting)
+}
+
+function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seenAtMs: number): WaitingChange {
+  const differences = definitionDiff(accepted, definition)
+  const reasons = differences.filter((found) => found.class === 'suspicious').map(({ says }) => says)
+  const found = worstClass(differences.map((difference) => difference.class))
+  return { kind: 'change', definition, class: found, reasons: [...new Set(reasons)], seenAtMs }
+}
+
+function additionOf(
+  definition: KeptDefinition,
+  suspicions: readonly string[],
+  { sighting, gone }: Situation,
+): WaitingChange {
+  const before = gone.find(({ accepted }) => accepted !== undefined && isSameTool(accepted, definition))
+  // Whoever knew it by its old name has to learn the new one.
+  const found: ChangeClass = before === undefined ? 'widening' : 'breaking'
+  return {
+    kind: 'addition',
+    definition,
+    class: suspicions.length > 0 ? 'suspicious' : found,
+    reasons: suspicions,
+    ...(before === undefined ? {} : { renamedFrom: before.nativeName }),
+    seenAtMs: sighting.atMs,
+  }
+}
+
+/** The same schemas and the same text or target: one tool under another name. */
+function isSameTool({ offered: left }: KeptDefinition, { offered: right }: KeptDefinition): boolean {
+  if (!isEqual(left.inputSchema, right.inputSchema) || !isEqual(left.outputSchema, right.outputSchema))
+    return false
+  return left.description === right.description || isEqual(left.binding, right.binding)
+}
+
+function isEqual(left: JsonValue, right: JsonValue): boolean {
+  return canonicalJson(left) === canonicalJson(right)
+}
+
+function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
+  if (!row.isServed) return withWaiting(row, undefined)
+  const current = withPolicy(row, policyNow(row, sighting))
+  if (row.waiting?.kind === 'removal') return current
+  const reasons = ['the upstream no longer offers it']
+  return withWaiting(current, {
+    kind: 'removal',
+    definition: undefined,
+    class: 'breaking',
+    reasons,
+    seenAtMs: sighting.atMs,
+  })
+}
+
+/** The operator's policy for the definition in force; what comes with another definition is not for this one. */
+function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinition | undefined {
+  return accepted === undefined ? undefined : source.policyFor?.(accepted.offered)
+}
+
+function withPolicy(row: PinRecord, policy: PolicyDefinition | undefined): PinRecord {
+  const { accepted } = row
+  if (policy === undefined || accepted === undefined || isSamePolicy(policy, accepted.offered.policy))
+    return row
+  return { ...row, accepted: { ...accepted, offered: { ...accepted.offered, policy } } }
+}
+
+function isSamePolicy(left: PolicyDefinition, right: PolicyDefinition): boolean {
+  return policyText(left) === policyText(right)
+}
+
+function policyText(policy: PolicyDefinition): string {
+  return JSON.stringify(Object.entries(policy).sort(([left], [right]) => (left < right ? -1 : 1)))
+}
+
+function withWaiting(row: PinRecord, waiting: WaitingChange | undefined): PinRecord {
+  return row.waiting === waiting ? row : { ...row, waiting }
+}
+
+/** One for all: thousands of tools may come at once, and each has its row. */
+function firstSightEvents(
+  changed: readonly PinRecord[],
+  isFirst: boolean,
+  source: string,
+  at: number,
+): readonly PinChanged[] {
+  const count = changed.filter((pin) => pin.isServed).length
+  return isFirst ? [{ type: 'pin.first_seen', at, source, count }] : []
+}
+
+function eventOf(
+  pin: PinRecord,
+  before: PinRecord | undefined,
+  source: string,
+  at: number,
+): readonly PinChanged[] {
+  const tool = `${toolkitOf(source)}.${pin.local}`
+  const { waiting, accepted } = pin
+  if (waiting !== undefined && waiting !== before?.waiting) {
+    const hash = waiting.definition?.hash ?? 'removed'
+    return [{ type: 'pin.held', at, source, tool, hash, class: waiting.class }]
+  }
+  if (before?.waiting !== undefined && waiting === undefined) {
+    return [{ type: 'pin.returned', at, source, tool, hash: accepted?.hash ?? 'removed' }]
+  }
+  return []
+}

@@ -1,0 +1,186 @@
+import { describe, expect, it } from 'vitest'
+import { isToolError } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import type { OfferedTool, Source } from '#core/ports/source'
+import type { Tool } from '#core/tool'
+import { sampleOffer, sampleSource } from '#testing/sample-source'
+import { projectTools } from './project-tools.ts'
+
+const IDENTITY = { origin: 'https://tools.example' }
+const LIMITS = { defaultTimeoutMs: 60_000 }
+
+function project(offered: readonly OfferedTool[], source: Source = sampleSource()) {
+  return projectTools(
+    source,
+    offered.map((offer) => ({ offered: offer, identity: IDENTITY, version: '1.0.0' })),
+    LIMITS,
+  )
+}
+
+function only(offered: OfferedTool, source?: Source): Tool {
+  const { tools, findings } = project([offered], source)
+  expect(findings).toEqual([])
+  const [tool] = tools
+  if (tool === undefined) throw new Error('no tool')
+  return tool
+}
+
+function withInput(inputSchema: JsonObject): OfferedTool {
+  return sampleOffer('read', { inputSchema })
+}
+
+describe('projecting accepted definitions', () => {
+  it('gives the ids of openwop §7.1 and the source key as toolkit', () => {
+    const { id, name, catalogId, source } = only(sampleOffer('read file'))
+    expect({ id, name, catalogId, source }).toEqual({
+      id: 'files.read_file@1.0.0',
+      name: 'files_read_file',
+      catalogId: 'mcp:files.read%20file',
+      source: 'mcp',
+    })
+  })
+
+  it('cuts what contains itself to {} and still enforces the original', () => {
+    const node = {
+      type: 'object',
+      properties: { name: { type: 'string' }, children: { type: 'array', items: { $ref: '#/$defs/node' } } },
+      required: ['name'],
+    }
+    const tool = only(
+      withInput({ type: 'object', properties: { root: { $ref: '#/$defs/node' } }, $defs: { node } }),
+    )
+    expect(tool.inputSchema).toEqual({
+      type: 'object',
+      properties: {
+        root: {
+          type: 'object',
+          properties: { name: { type: 'string' }, children: { type: 'array', items: {} } },
+          required: ['name'],
+        },
+      },
+    })
+    const deep = { root: { name: 'a', children: [{ name: 'b', children: [{}] }] } }
+    expect(tool.checkInput(deep).map(({ pointer }) => pointer)).toEqual(['/root/children/0/children/0/name'])
+    expect(tool.checkInput({ root: { name: 'a', children: [{ name: 'b' }] } })).toEqual([])
+  })
+
+  it('OTC-32: a parameter without a description is a warning, not a loss', () => {
+    const { tools, findings, warnings } = project([withInput({ type: 'object', properties: { a: {} } })])
+    expect(tools).toHaveLength(1)
+    expect(findings).toEqual([])
+    expect(warnings.map(({ problem }) => problem)).toEqual([
+      '1 of its parameters have no description: a (OTC-32).',
+    ])
+  })
+
+  it('leaves out the one tool whose schema nobody can check', () => {
+    const { tools, findings } = project([
+      withInput({ type: 'objekt' }),
+      sampleOffer('write', { inputSchema: { type: 'object', properties: { a: { $ref: '#/$defs/none' } } } }),
+      sampleOffer('list'),
+    ])
+    expect(tools.map(({ id }) => id)).toEqual(['files.list@1.0.0'])
+    expect(findings.map(({ toolId, where }) => `${toolId} ${where}`)).toEqual([
+      'files.read@1.0.0 input/type',
+      'files.write@1.0.0 input/properties/a/$ref',
+    ])
+  })
+
+  it('runs untrusted patterns in linear time', () => {
+    const tool = only(
+      withInput({ type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } }),
+    )
+    const started = performance.now()
+    expect(tool.checkInput({ a: `${'a'.repeat(50_000)}!` })).toHaveLength(1)
+    expect(tool.checkInput({ a: 'aaa' })).toEqual([])
+    expect(performance.now() - started).toBeLessThan(2_000)
+  })
+
+  it('keeps a tool whose pattern cannot run in linear time, shows the pattern, and says that it is not enforced', () => {
+    const lookahead = '^(?=.*\\d).+$'
+    const { tools, warnings } = project([
+      withInput({
+        type: 'object',
+        properties: {
+          a: { type: 'string', pattern: lookahead, description: 'x' },
+          b: { not: { pattern: lookahead }, description: 'x' },
+        },
+        patternProperties: { '(?!x)y': { type: 'number' } },
+        additionalProperties: false,
+      }),
+    ])
+    const [tool] = tools
+    expect(tool?.inputSchema).toMatchObject({ properties: { a: { pattern: lookahead } } })
+    expect(tool?.checkInput({ a: 'none', b: '1', y: 'text' })).toEqual([])
+    expect(tool?.checkInput({ a: 1 })).toHaveLength(1)
+    expect(warnings.map(({ where }) => where)).toEqual([
+      'input/properties/a/pattern',
+      'input/properties/b/not/pattern',
+      'input/patternProperties/(?!x)y',
+    ])
+  })
+
+  it('reads what older drafts and OpenAPI write', () => {
+    const tool = only(
+      withInput({
+        $schema: 'http://json-schema.org/draft-07/schema#',
+        $id: 'https://a.example/tool',
+        properties: {
+          pair: { type: 'array', items: [{ type: 'number' }, { type: 'string' }], additionalItems: false },
+          name: { type: 'string', nullable: true },
+          age: { type: 'number', minimum: 0, exclusiveMinimum: true },
+          self: { $ref: 'https://a.example/tool#/definitions/word' },
+        },
+        definitions: { word: { type: 'string', pattern: '^[\\w\\-]+\\-\\@$' } },
+      }),
+    )
+    expect(tool.inputSchema).toMatchObject({ type: 'object' })
+    expect(tool.checkInput({ pair: [1, 'a'], name: null, age: 1, self: 'a-b-@' })).toEqual([])
+    const wrong = tool.checkInput({ pair: [1, 'a', 2], name: 1, age: 0, self: 'a' })
+    expect(wrong.map(({ parameter }) => parameter)).toEqual(['pair', 'name', 'age', 'self'])
+  })
+
+  it('calls the upstream with the pinned binding', async () => {
+    const source = sampleSource()
+    const offered = sampleOffer('read')
+    const tool = only(offered, source)
+    const context = {}
+    await expect(Reflect.apply(tool.run, tool, [{ path: 'a' }, context])).resolves.toEqual({ path: 'a' })
+    expect(source.invoked).toEqual([
+      { nativeName: 'read', binding: offered.binding, input: { path: 'a' }, context },
+    ])
+  })
+
+  it('rule 32: a suspended tool stays listed as accepted, and a call sends nothing', () => {
+    let opened = 0
+    const source = sampleSource({ sessionOf: () => ({ open: () => (opened += 1) }) })
+    const pin = { offered: sampleOffer('write'), identity: IDENTITY, version: '1.0.0' }
+    const { tools } = projectTools(source, [{ ...pin, suspended: 'its definition has changed' }], LIMITS)
+    const [tool] = tools
+    expect(tool?.description).toBe('Does write.')
+    let thrown: unknown
+    try {
+      if (tool !== undefined) Reflect.apply(tool.run, tool, [{ path: 'a' }, {}])
+    } catch (error) {
+      thrown = error
+    }
+    expect(isToolError(thrown) && thrown.code).toBe('upstream_failed')
+    expect(isToolError(thrown) && thrown.message).toContain('An operator must accept the change')
+    expect(isToolError(thrown) && thrown.canRetry).toBe(true)
+    expect([source.invoked, opened, tool?.session]).toEqual([[], 0, undefined])
+  })
+
+  it('rule 21: another binding or upstream is another definition', () => {
+    const hashOf = (offered: OfferedTool, identity: JsonObject = IDENTITY) =>
+      projectTools(sampleSource(), [{ offered, identity, version: '1.0.0' }], LIMITS).tools[0]?.definitionHash
+    const first = hashOf(sampleOffer('read'))
+    expect(hashOf(sampleOffer('read'))).toBe(first)
+    expect(hashOf(sampleOffer('read', { binding: { url: 'https://other.example' } }))).not.toBe(first)
+    expect(hashOf(sampleOffer('read'), { origin: 'https://other.example' })).not.toBe(first)
+  })
+
+  it('OWP-32: takes the policy of the operator over the one that came with the definition', () => {
+    const source = sampleSource({ policyFor: () => ({ safetyTier: 'read', approval: 'always' }) })
+    expect(only(sampleOffer('read'), source).policy).toMatchObject({ safetyTier: 'read', approval: 'always' })
+  })
+})

@@ -1,0 +1,132 @@
+import { fault } from '#core/errors'
+import type { Finding, Report } from '#core/finding'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { pinHash } from '#core/pins/pin-hash'
+import type { OfferedTool, Source } from '#core/ports/source'
+import { inspectTool } from '#core/prepare-tool'
+import type { StatefulContext, Tool } from '#core/tool'
+import { catalogIdOf, functionNameOf, giveLocalNames, toolkitOf } from './import-names.ts'
+import type { PinnedTool } from './pinned-tool.ts'
+
+export interface ProjectedTools {
+  readonly tools: readonly Tool[]
+  /** Why single tools are left out; the others stay. */
+  readonly findings: readonly Finding[]
+  /** What is odd about tools that stay. */
+  readonly warnings: readonly Finding[]
+}
+
+/** Accepted definitions of a source as tools that are listed and called; a call goes upstream with the pinned binding. */
+export function projectTools(
+  source: Source,
+  pinned: readonly PinnedTool[],
+  options: { readonly defaultTimeoutMs: number },
+): ProjectedTools {
+  const tools: Tool[] = []
+  const findings: Finding[] = []
+  const warnings: Finding[] = []
+  const toolkit = toolkitOf(source.key)
+  const given = new Map(
+    pinned.flatMap(({ offered, local }) => (local === undefined ? [] : [[offered.nativeName, local]])),
+  )
+  const names = giveLocalNames(
+    pinned.map(({ offered }) => offered.nativeName),
+    given,
+  )
+  for (const pin of pinned) {
+    const local = names.get(pin.offered.nativeName) ?? ''
+    const definition = toDefinition(source, pin, { toolkit, local })
+    const onOddity: Report = (where, problem, fix) =>
+      warnings.push({ toolId: definition.id, where, problem, fix })
+    const inspected = inspectTool(definition, {
+      source: source.kind,
+      describeParameters: false,
+      defaultTimeoutMs: options.defaultTimeoutMs,
+      moduleHash: pinHash(pin.identity, pin.offered),
+      onOddity,
+    })
+    findings.push(...inspected.findings)
+    if (inspected.tool === undefined) continue
+    tools.push(inspected.tool)
+    tellUndescribed(inspected.tool, onOddity)
+  }
+  return { tools, findings, warnings }
+}
+
+function toDefinition(
+  source: Source,
+  pin: PinnedTool,
+  { toolkit, local }: { readonly toolkit: string; readonly local: string },
+) {
+  const { offered, version, suspended } = pin
+  const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
+  const session = suspended === undefined ? source.sessionOf?.(offered) : undefined
+  return {
+    id: `${toolkit}.${local}@${version}`,
+    name: functionNameOf(toolkit, local),
+    ...(title === undefined || title.trim() === '' ? {} : { title: title.toWellFormed() }),
+    catalogId: catalogIdOf(source.kind, { toolkit, nativeName, local }),
+    description: firstText(description, title, nativeName),
+    input: inputSchema,
+    output: outputSchema,
+    ...(requirements === undefined ? {} : { requirements }),
+    policy: source.policyFor?.(offered) ?? offered.policy,
+    ...(session === undefined ? {} : { session }),
+    run:
+      suspended === undefined
+        ? (input: unknown, context: StatefulContext<unknown>) =>
+            invoke(source, offered, asInput(input), context)
+        : () => {
+            throw refusal(suspended)
+          },
+  }
+}
+
+function invoke(
+  source: Source,
+  { nativeName, binding }: OfferedTool,
+  input: JsonObject,
+  context: StatefulContext<unknown>,
+): Promise<JsonValue | undefined> {
+  return source.invoke({ nativeName, binding, input, context })
+}
+
+/** Nothing was sent, so the same call may run once somebody has decided (rule 9). */
+function refusal(why: string): Error {
+  return fault(
+    'upstream_failed',
+    `This tool is suspended: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`,
+    {
+      canRetry: true,
+      developerMessage: 'See it with `collet pins diff`, let it in with `collet pins accept`.',
+    },
+  )
+}
+
+/** The wire check has let only objects through (T-13). */
+function asInput(input: unknown): JsonObject {
+  return isInput(input) ? input : {}
+}
+
+function isInput(input: unknown): input is JsonObject {
+  return typeof input === 'object' && input !== null && !Array.isArray(input)
+}
+
+/** OTC-26: a description is never empty, whatever the upstream sent. */
+function firstText(...texts: readonly (string | undefined)[]): string {
+  return texts.find((text) => text !== undefined && text.trim() !== '')?.toWellFormed() ?? 'No description.'
+}
+
+/** OTC-32 is no reason to lose a tool of somebody else. */
+function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): void {
+  const missing = Object.entries(isJsonObject(properties) ? properties : {})
+    .filter(([, parameter]) => !isJsonObject(parameter) || typeof parameter.description !== 'string')
+    .map(([name]) => name)
+  if (missing.length === 0) return
+  const names = missing.slice(0, 5).join(', ') + (missing.length > 5 ? ', …' : '')
+  tell(
+    'input',
+    `${missing.length} of its parameters have no description: ${names} (OTC-32).`,
+    'Ask its author; the tool is served as it is.',
+  )
+}
