@@ -48,6 +48,7 @@ import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
 import { BYTES_PER_CALL, BYTES_PER_SESSION, bytesOf, outcomeBytes } from './memory-size.ts'
+import { MemorySources } from './memory-sources.ts'
 import { MemoryVault } from './memory-vault.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
@@ -65,6 +66,7 @@ export class MemoryStore implements Store {
   readonly #salt = randomBytes(32).toString('base64url')
   readonly vault = new MemoryVault((event) => this.#append(event))
   readonly consents = new MemoryConsents()
+  readonly sources = new MemorySources((event) => this.#append(event))
   readonly #rows = new Map<string, MemoryRow>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))

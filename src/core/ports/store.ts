@@ -10,6 +10,7 @@ import type { KeyStore } from './key-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
+import type { SourceStore } from './source-store.ts'
 import type { VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from './maybe-promise.ts'
@@ -192,6 +193,8 @@ export interface Store extends RunStore, SessionStore {
   readonly consents: ConsentStore
   /** Calls that wait for a yes (rules 20 to 23). */
   readonly approvals: ApprovalStore
+  /** Sources beside those of the configuration. */
+  readonly sources: SourceStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

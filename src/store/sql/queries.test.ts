@@ -16,6 +16,7 @@ const SCANS: Readonly<Record<string, string>> = {
   listApprovals: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
   listKeys: 'for operators, newest first, stopped by its limit',
+  listSources: 'one row per source, and all of them are wanted',
 }
 
 describe('the queries', () => {

@@ -47,6 +47,7 @@ import { type DeadWriter, Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
+import { SqliteSources } from './source-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { SqliteConsents } from './vault-consents.ts'
@@ -82,6 +83,7 @@ export class SqliteStore implements Store {
   readonly vault: SqliteVault
   readonly consents: SqliteConsents
   readonly approvals: SqliteApprovals
+  readonly sources: SqliteSources
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -148,6 +150,7 @@ export class SqliteStore implements Store {
     }
     this.keys = new SqliteKeys(ways)
     this.audit = new SqliteAudit(ways)
+    this.sources = new SqliteSources(ways, this.#keys.sources)
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
     this.consents = new SqliteConsents(sealing)
