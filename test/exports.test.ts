@@ -31,8 +31,10 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
   'collet/testing': [
     'ALICE',
     'FakeClock',
+    'SOURCE_CONTRACT',
     'STORE_CONTRACT',
     'callRequest',
+    'contextFor',
     'errorOf',
     'faultyStore',
     'gist',

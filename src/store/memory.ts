@@ -49,6 +49,7 @@ import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
 import { BYTES_PER_CALL, BYTES_PER_SESSION, bytesOf, outcomeBytes } from './memory-size.ts'
+import { MemorySources } from './memory-sources.ts'
 import { MemoryVault } from './memory-vault.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
@@ -67,6 +68,7 @@ export class MemoryStore implements Store {
   readonly vault = new MemoryVault((event) => this.#append(event))
   readonly consents = new MemoryConsents()
   readonly pins = new MemoryPins((event) => this.#append(event))
+  readonly sources = new MemorySources((event) => this.#append(event))
   readonly #rows = new Map<string, MemoryRow>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))

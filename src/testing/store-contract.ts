@@ -8,6 +8,7 @@ import { LIMIT_STORE_CONTRACT } from './limit-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
+import { SOURCE_STORE_CONTRACT } from './source-store-contract.ts'
 import { VAULT_STORE_CONTRACT } from './vault-store-contract.ts'
 
 async function eventTypes(store: Store): Promise<string[]> {
@@ -327,4 +328,5 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,
   ...VAULT_STORE_CONTRACT,
+  ...SOURCE_STORE_CONTRACT,
 ]

@@ -140,6 +140,15 @@ export interface PrincipalEnded {
   readonly by: string
 }
 
+/** A source added or taken away while the server runs; never its options, which may hold secrets. */
+export interface SourceChanged {
+  readonly type: 'source.added' | 'source.replaced' | 'source.removed'
+  readonly at: number
+  readonly source: string
+  readonly sourceType?: string
+  readonly by: string
+}
+
 /** The audit stream (rule 30a, OWP-62). */
 export interface AuthorizationDecided {
   readonly type: 'authorization.decided'
@@ -217,6 +226,7 @@ export type JournalEvent =
   | SessionChanged
   | KeyChanged
   | PrincipalEnded
+  | SourceChanged
   | AuthorizationDecided
   | PinChanged
   | RunEnded

@@ -11,6 +11,7 @@ import type { MaybePromise } from './maybe-promise.ts'
 import type { PinStore } from './pin-store.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
+import type { SourceStore } from './source-store.ts'
 import type { VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from './maybe-promise.ts'
@@ -195,6 +196,8 @@ export interface Store extends RunStore, SessionStore {
   readonly approvals: ApprovalStore
   /** Imported definitions that were let in, and those that wait (rule 32). */
   readonly pins: PinStore
+  /** Sources beside those of the configuration. */
+  readonly sources: SourceStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

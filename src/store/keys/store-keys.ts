@@ -6,6 +6,8 @@ export interface StoreKeys {
   readonly wrap: Buffer
   /** Wraps the data key of each tenant's vault. */
   readonly vault: Buffer
+  /** Seals the options of stored sources. */
+  readonly sources: Buffer
   /** Links the journal (rule 15). */
   readonly chain: KeyObject
   /** Prefix of keyed digests. */
@@ -20,6 +22,7 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
   return {
     wrap: derive(masterKey, 'collet/wrap/v1'),
     vault: derive(masterKey, 'collet/vault-wrap/v1'),
+    sources: derive(masterKey, 'collet/sources/v1'),
     chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
     approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),

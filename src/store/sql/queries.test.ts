@@ -17,6 +17,7 @@ const SCANS: Readonly<Record<string, string>> = {
   deleteChallenges: 'a few rows, and stopped by its limit',
   pinSources: 'one row per source ever seen',
   listKeys: 'for operators, newest first, stopped by its limit',
+  listSources: 'one row per source, and all of them are wanted',
 }
 
 describe('the queries', () => {

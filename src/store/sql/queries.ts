@@ -2,6 +2,7 @@ import { APPROVAL_QUERIES } from './queries-approvals.ts'
 import { BUDGET_QUERIES } from './queries-budgets.ts'
 import { KEY_QUERIES } from './queries-keys.ts'
 import { PIN_QUERIES } from './queries-pins.ts'
+import { SOURCE_QUERIES } from './queries-sources.ts'
 import { VAULT_QUERIES } from './queries-vault.ts'
 
 /** Every statement the SQL stores use, once. Parameters are positional. */
@@ -9,6 +10,7 @@ export const QUERIES = {
   ...KEY_QUERIES,
   ...APPROVAL_QUERIES,
   ...PIN_QUERIES,
+  ...SOURCE_QUERIES,
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?

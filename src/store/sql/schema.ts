@@ -2,6 +2,7 @@ import { APPROVALS } from './schema-approvals.ts'
 import { BUDGETS } from './schema-budgets.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
 import { PINS } from './schema-pins.ts'
+import { SOURCES } from './schema-sources.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
@@ -157,7 +158,7 @@ CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT, APPROVALS].join('\n')
 
 /** What tools of others need, a part each. */
-const IMPORTS = [PINS].join('\n')
+const IMPORTS = [PINS, SOURCES].join('\n')
 
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
 export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, TRUST, IMPORTS]

@@ -27,9 +27,9 @@ import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
 import { StoreError } from '#core/store-error'
 import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
-import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
-import { integer, type Row, text } from '#store/sql/row'
+import { integer, text } from '#store/sql/row'
+import { showCall } from '#store/sql/show-call'
 import { ApprovalChanges } from './approval-changes.ts'
 import { SqliteAudit } from './audit-changes.ts'
 import { SqliteBudgets } from './budget-changes.ts'
@@ -44,10 +44,11 @@ import { SqliteKeys, type StoreWays } from './key-changes.ts'
 import { listCalls } from './list-calls.ts'
 import { ParkedEnds } from './parked-ends.ts'
 import { SqlitePins } from './pin-changes.ts'
-import { type DeadWriter, Recovery } from './recovery.ts'
+import { Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
+import { SqliteSources } from './source-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { SqliteConsents } from './vault-consents.ts'
@@ -84,6 +85,7 @@ export class SqliteStore implements Store {
   readonly consents: SqliteConsents
   readonly approvals: SqliteApprovals
   readonly pins: SqlitePins
+  readonly sources: SqliteSources
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -151,6 +153,7 @@ export class SqliteStore implements Store {
     this.keys = new SqliteKeys(ways)
     this.audit = new SqliteAudit(ways)
     this.pins = new SqlitePins(ways)
+    this.sources = new SqliteSources(ways, this.#keys.sources)
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
     this.consents = new SqliteConsents(sealing)
@@ -228,7 +231,11 @@ export class SqliteStore implements Store {
       .map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
       .filter(({ id }) => !this.isWriterAlive(id))
     let ambiguous = 0
-    for (const writer of dead) ambiguous += await this.#recoverWriter(writer, nowMs)
+    for (const writer of dead) {
+      ambiguous += await this.#recovery.recoverAll(this.#queue, writer, nowMs)
+      const row = this.#read(() => this.#database.get('writerEnd', writer.id))
+      if (row !== undefined && row.ended_at !== null) removeLockFile(this.#lockFolder, writer.id)
+    }
     return { deadWriters: dead.length, ambiguous }
   }
 
@@ -292,12 +299,12 @@ export class SqliteStore implements Store {
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
-    return this.#snapshot(() => listCalls(this.#database, filter).map((row) => this.#showCall(row)))
+    return this.#snapshot(() => listCalls(this.#database, filter).map((row) => showCall(row, this.#contents)))
   }
 
   findByRecord(record: string): CallRecord | undefined {
     const row = this.#read(() => this.#database.get('findCall', record))
-    return row === undefined ? undefined : this.#showCall(row)
+    return row === undefined ? undefined : showCall(row, this.#contents)
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
@@ -348,31 +355,6 @@ export class SqliteStore implements Store {
       await this.#checkpointer.close()
       this.#writer.release()
       this.#database.close()
-    }
-  }
-
-  async #recoverWriter(dead: DeadWriter, nowMs: number): Promise<number> {
-    let ambiguous = 0
-    for (;;) {
-      const recovered = await this.#queue.submit('', (group) =>
-        this.#recovery.recoverWriter(group, dead, nowMs),
-      )
-      ambiguous += recovered.ambiguous
-      if (recovered.hasMore) continue
-      const row = this.#read(() => this.#database.get('writerEnd', dead.id))
-      if (row !== undefined && row.ended_at !== null) removeLockFile(this.#lockFolder, dead.id)
-      return ambiguous
-    }
-  }
-
-  /** For operators: a record whose contents cannot be read is shown without them, not hidden with all others. */
-  #showCall(row: Row): CallRecord {
-    try {
-      return callFromRow(row, this.#contents)
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'unreadable')
-        return callFromRow(row, unreadableText(row))
-      throw error
     }
   }
 
