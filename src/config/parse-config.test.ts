@@ -22,6 +22,7 @@ describe('parseConfig', () => {
     expect(parseConfig({}, FILE)).toEqual({
       tools: [],
       toolkits: {},
+      sources: {},
       server: {
         host: '127.0.0.1',
         port: 4100,

@@ -1,8 +1,9 @@
 import { z } from 'zod'
+import { COMMAND_OPTIONS } from '#sources/command/options'
 import { CUSTOM_OPTIONS } from '#sources/custom/options'
 
 /** The options of every type of source. */
-export const SOURCE_OPTIONS = z.discriminatedUnion('type', [CUSTOM_OPTIONS])
+export const SOURCE_OPTIONS = z.discriminatedUnion('type', [COMMAND_OPTIONS, CUSTOM_OPTIONS])
 
 export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 

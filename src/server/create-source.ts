@@ -2,10 +2,13 @@ import type { SourceOptions } from '#config/sources-schema'
 import type { Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { SourceKind } from '#core/tool'
+import { createCommandSource } from '#sources/command/index'
 
 /** Opens a source of any type. */
 export function createSource(key: string, options: SourceOptions, services: SourceServices): Source {
   switch (options.type) {
+    case 'command':
+      return createCommandSource(key, options, services)
     case 'custom':
       return options.open(key, services)
   }
@@ -14,6 +17,8 @@ export function createSource(key: string, options: SourceOptions, services: Sour
 /** What its tools are catalogued as. */
 export function kindOf(options: SourceOptions): SourceKind {
   switch (options.type) {
+    case 'command':
+      return 'host-extension'
     case 'custom':
       return options.kind
   }
