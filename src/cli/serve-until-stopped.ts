@@ -103,7 +103,7 @@ function announce(
     output.json({ url, store: settings.store, tools, sources, startTokenFile, curl })
     return
   }
-  const origin = sources === 0 ? '' : ` of code and ${counted(sources, 'source')}`
+  const origin = sources === 0 ? '' : ` (${counted(sources, 'source')})`
   const count = `${counted(tools, 'tool')}${origin}`
   output.data(`${output.style('bold', 'Collet')} serves ${count} on ${output.style('cyan', url)}`)
   output.data('')
