@@ -1,4 +1,9 @@
-import type { ApprovalDesk, Decision, DecisionResult } from '#core/approvals/approval-desk'
+import {
+  type ApprovalDesk,
+  type Decision,
+  type DecisionResult,
+  needsSignIn,
+} from '#core/approvals/approval-desk'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
@@ -13,11 +18,13 @@ import { refuseWithMessage, type ServerRoute } from './server-route.ts'
 export interface AdminApprovalsOptions extends ApproverAccess {
   readonly approvals: ApprovalDesk
   readonly clock: Clock
+  /** Whether approvers can sign in, for links that decide only then (rule 23). */
+  readonly canSignIn: boolean
   publicUrl(): string
 }
 
 const LONGEST_REASON = 1_000
-const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$/
+const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
 
 /** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
 export function createAdminApprovals(options: AdminApprovalsOptions): readonly ServerRoute[] {
@@ -52,11 +59,15 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
   const link = async (request: HttpRequest): Promise<HttpReply> => {
     const asked = readLinkRequest(request.body)
     const found = await findApproval(approvals, request)
-    const made = approvals.mint(approverOf(request.principal), found, asked)
+    const isBound = needsSignIn(found)
+    const power = isBound && !options.canSignIn ? 'inspect' : asked.power
+    const made = approvals.mint(approverOf(request.principal), found, { ...asked, power })
     if (made.kind === 'forbidden') throw lacksScope(made.scope)
     if (made.kind !== 'minted') throw refusalOf(made.kind)
     const { token } = made
-    return jsonReply(200, { url: `${options.publicUrl()}/approve/${token}`, token, ...asked }, FRESH)
+    const url = `${options.publicUrl()}/approve/${token}`
+    const needs = { needs_sign_in: isBound && power === 'decide' }
+    return jsonReply(200, { url, token, approver: asked.approver, power, ...needs }, FRESH)
   }
   const path = '/admin/approvals/:id'
   return [
