@@ -1,5 +1,6 @@
 import {
   type ApprovalDesk,
+  type Approver,
   type Decision,
   type DecisionResult,
   needsSignIn,
@@ -81,8 +82,12 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
 
 const FRESH = { 'cache-control': 'no-store' } as const
 
-function allowed(approvals: ApprovalDesk, principal: HttpRequest['principal']) {
-  const approver = approverOf(principal)
+function allowed(approvals: ApprovalDesk, principal: HttpRequest['principal']): Approver {
+  return checkApprover(approvals, approverOf(principal))
+}
+
+/** Throws what an approver lacks to look at questions at all. */
+export function checkApprover(approvals: ApprovalDesk, approver: Approver): Approver {
   const lacks = approvals.lacks(approver)
   if (lacks?.kind === 'forbidden') throw lacksScope(lacks.scope)
   if (lacks !== undefined) throw refusalOf(lacks.kind)
@@ -98,13 +103,21 @@ async function findApproval(approvals: ApprovalDesk, request: HttpRequest): Prom
 const STATES: readonly ApprovalState[] = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled']
 
 function readFilter(query: URLSearchParams): Omit<ApprovalFilter, 'tenant'> {
-  const limit = Number(query.get('limit') ?? 100)
+  return checkFilter({ state: query.get('state') ?? undefined, limit: Number(query.get('limit') ?? 100) })
+}
+
+export function checkFilter({
+  state: asked,
+  limit,
+}: {
+  readonly state: string | undefined
+  readonly limit: number
+}): Omit<ApprovalFilter, 'tenant'> {
   if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
     throw fault('request_invalid', '`limit` is a whole number from 1 to 1000.')
   }
-  const asked = query.get('state')
   const state = STATES.find((known) => known === asked)
-  if (asked !== null && state === undefined) {
+  if (asked !== undefined && state === undefined) {
     throw fault('request_invalid', `\`state\` is one of ${STATES.join(', ')}.`)
   }
   return { limit, ...(state === undefined ? {} : { state }) }
