@@ -10,6 +10,7 @@ import {
   type TestAuthorizationServer,
 } from '../oauth/authorization-server.ts'
 import { Browser } from '../oauth/browser.ts'
+import { sqliteSettings } from '../test-settings.ts'
 import { type ApprovalServer, AUTH, startApprovalServer } from './approval-stage.ts'
 
 const JWT_SECRET = 'shared-secret-of-the-tests-0123456789abc'
@@ -31,7 +32,7 @@ describe('links that need a sign-in (rule 23)', () => {
   let server: ApprovalServer
   beforeAll(async () => {
     issuer = await startAuthorizationServer()
-    server = await startApprovalServer(settingsWith(issuer.issuer))
+    server = await startApprovalServer(settingsWith(issuer.issuer), sqliteSettings)
   })
   afterAll(async () => {
     await server.close()

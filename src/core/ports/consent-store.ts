@@ -2,7 +2,9 @@ import type { Secret } from '#core/secret'
 import type { MaybePromise } from './maybe-promise.ts'
 
 /** `sign_in` and `approver`: prove who sits at the browser, before a consent or a decision. `provider`: asks for the authorization itself. */
-export type ConsentStage = 'sign_in' | 'provider' | 'approver'
+export const CONSENT_STAGES = ['sign_in', 'provider', 'approver'] as const
+
+export type ConsentStage = (typeof CONSENT_STAGES)[number]
 
 /** One way out to a provider that has to come back: what `state` stands for, kept here and not in the browser. */
 export interface Consent {
