@@ -1,5 +1,5 @@
+import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { jwtMinter } from '#client/mint-jwt'
 import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
 import { Secret } from '#core/secret'
@@ -133,10 +133,29 @@ describe('links that need a sign-in (rule 23)', () => {
     expect(await look(id)).toMatchObject({ state: 'pending', decisions: [] })
   })
 
-  it('the caller of a tool does not approve itself through a link and a sign-in, nor count twice', async () => {
-    const signing = { secret: JWT_SECRET, subject: 'erin', issuer: issuer.issuer, scopes: ['approvals:*'] }
-    const token = await jwtMinter(signing, Date.now)()
-    const headers = { authorization: `Bearer ${token}` }
+  /** A token of the same issuer, as its holder sends it elsewhere. */
+  async function credentialOf(subject: string) {
+    const token = await new SignJWT({ scope: 'approvals:respond' })
+      .setProtectedHeader({ alg: 'HS256' })
+      .setIssuer(issuer.issuer)
+      .setSubject(subject)
+      .setIssuedAt()
+      .setExpirationTime('10m')
+      .sign(Buffer.from(JWT_SECRET))
+    return { authorization: `Bearer ${token}` }
+  }
+
+  it('an approver with a token and a link has one vote', async () => {
+    const { id } = await server.park('one-vote')
+    const approve = `/admin/approvals/${id}/approve`
+    expect((await server.ask(approve, { headers: await credentialOf('frank'), body: {} })).status).toBe(200)
+    const frank = await signIn((await linkTo(id, 'frank')).url, 'frank')
+    expect((await frank.press(frank.actions[0])).text).toContain('More approvers are needed')
+    expect(await look(id)).toMatchObject({ state: 'pending', decisions: [{}] })
+  })
+
+  it('the caller of a tool does not approve itself through a link and a sign-in', async () => {
+    const headers = await credentialOf('erin')
     const request = { tool_id: 'Bank.Pay@1.0.0', call_id: 'own', input: { amount: 5 } }
     const { json } = await server.ask('/tools/call', { headers, body: { request } })
     const { id } = json.missing_requirements.approval
