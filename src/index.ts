@@ -8,6 +8,7 @@ export { ToolError } from '#core/errors'
 export { DefinitionError } from '#core/finding'
 export type { JsonObject, JsonValue } from '#core/json'
 export type { CallError, Failure, Outcome, Success } from '#core/outcome'
+export type { ApprovalState, ApproverDecision } from '#core/ports/approval-store'
 export type { Principal } from '#core/principal'
 export type { RunEvent } from '#core/runs/run-event'
 export type { RunPage } from '#core/runs/run-view'
@@ -26,4 +27,10 @@ export type {
   ServeOptions,
 } from '#server/create-gateway'
 export { createGateway, serve } from '#server/create-gateway'
+export type {
+  GatewayApproval,
+  GatewayApprovalFilter,
+  GatewayApprovals,
+  GatewayDecision,
+} from '#server/gateway-approvals'
 export type { RunningServer } from '#server/start-server'

@@ -13,6 +13,7 @@ import type { OAuthBroker } from '#oauth/oauth-broker'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { configuredHosts } from './configured-hosts.ts'
 import { createBroker } from './create-broker.ts'
+import { createDenialLog, type NoteDenial } from './denial-log.ts'
 import { type LoadWatch, startLoadWatch } from './load-watch.ts'
 import { openStore } from './open-store.ts'
 
@@ -37,6 +38,8 @@ export interface OpenGateway {
   /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
   readonly broker: OAuthBroker
+  /** Writes a refusal to the audit stream (rule 30a). */
+  readonly noteDenial: NoteDenial
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
   close(graceMs: number): Promise<void>
 }
@@ -60,6 +63,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     mode: 'server',
     onCommit: options.onCommit,
   })
+  const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
   const desk = openCallDesk({
@@ -80,6 +84,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     budgets: settings.budgets,
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
+    onApproverDenied: denials.note,
   })
   const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
   if (ambiguous > 0)
@@ -98,17 +103,20 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     fetch: configuredFetch,
     clock,
     log,
+    canSignIn: broker.signIn !== undefined,
     publicUrl: options.publicUrl,
   })
   return {
     desk,
     fetch: configuredFetch,
     broker,
+    noteDenial: denials.note,
     async close(graceMs) {
       load.stop()
       retention.stop()
       await webhooks.stop()
       await desk.drain(graceMs)
+      await denials.close()
       await guardedFetch.close()
       await configuredFetch.close()
       await store.close()

@@ -1,4 +1,4 @@
-import { ApprovalDesk } from '#core/approvals/approval-desk'
+import { ApprovalDesk, type ApprovalDeskOptions } from '#core/approvals/approval-desk'
 import { ApprovalWaits } from '#core/approvals/approval-waits'
 import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
@@ -54,6 +54,8 @@ export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly delayMs?: () => number
   /** Told of every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
+  /** Told of approvers who were refused (rule 30a). */
+  readonly onApproverDenied?: ApprovalDeskOptions['onDenied']
 }
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
@@ -110,6 +112,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     store,
     clock,
     onChange: ({ record, run }) => noteEnded(services, [{ record, run }]),
+    onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined

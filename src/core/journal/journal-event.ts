@@ -1,4 +1,5 @@
 import type { ErrorCode } from '#core/errors'
+import type { DenialReason } from '#core/ports/audit-store'
 import type { CredentialKind } from '#core/ports/vault-store'
 import type { SessionOutcome } from '#core/runs/run-event'
 import type { SafetyTier } from '#core/tool'
@@ -150,7 +151,7 @@ export interface AuthorizationDecided {
   readonly action: string
   readonly resource: string
   readonly allowed: false
-  readonly reason: 'scope' | 'allowlist'
+  readonly reason: DenialReason
   readonly count: number
 }
 

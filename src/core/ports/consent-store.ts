@@ -1,15 +1,17 @@
 import type { Secret } from '#core/secret'
 import type { MaybePromise } from './maybe-promise.ts'
 
-/** `sign_in`: proves who sits at the browser. `provider`: asks for the authorization itself. */
-export type ConsentStage = 'sign_in' | 'provider'
+/** `sign_in` and `approver`: prove who sits at the browser, before a consent or a decision. `provider`: asks for the authorization itself. */
+export const CONSENT_STAGES = ['sign_in', 'provider', 'approver'] as const
+
+export type ConsentStage = (typeof CONSENT_STAGES)[number]
 
 /** One way out to a provider that has to come back: what `state` stands for, kept here and not in the browser. */
 export interface Consent {
   /** Keyed digest of `state`. */
   readonly id: string
   readonly tenant: string
-  /** The challenge it is for. */
+  /** The challenge it is for, or the digest of an approver's link. */
   readonly challenge: string
   readonly stage: ConsentStage
   /** Keyed digest of the cookie that only the browser which began has (rule 25). */
