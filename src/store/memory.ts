@@ -347,6 +347,11 @@ export class MemoryStore implements Store {
     return false
   }
 
+  /** Nobody else can reach this memory. */
+  changeMark(): number {
+    return 0
+  }
+
   probe(): void {
     this.#checkRoom()
   }

@@ -8,6 +8,7 @@ import { CallLimits } from '#core/limits/call-limits'
 import type { LimitName } from '#core/limits/limit-refusal'
 import { type LimitSettings, NO_LIMITS } from '#core/limits/limit-settings'
 import { RefusalTeller } from '#core/limits/refusal-teller'
+import { WaitingPlaces } from '#core/limits/waiting-places'
 import type { Store } from '#core/ports/store'
 import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
@@ -44,6 +45,7 @@ type Made =
   | 'broker'
   | 'refresher'
   | 'waits'
+  | 'places'
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
@@ -70,7 +72,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
-  const feed = new RunFeed()
+  const feed = new RunFeed(() => store.changeMark())
   const onRefused = options.onLimitRefused ?? (() => undefined)
   const limits = new CallLimits({
     settings: options.limits ?? NO_LIMITS,
@@ -82,6 +84,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     },
     onRefused,
   })
+  const places = new WaitingPlaces({ limit: (options.limits ?? NO_LIMITS).waiting, onRefused })
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
   const refusals = new RefusalTeller({ store, clock, log, feed })
   const { newSessionId, hooks } = options
@@ -104,6 +107,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       broker,
       refresher,
       waits,
+      places,
     },
   }
   const approvals = new ApprovalDesk({
@@ -127,7 +131,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   })
   every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
-    const { ambiguous } = await store.recover(clock.nowMs())
+    const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
+    if (deadWriters > 0) feed.notifyAll()
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
@@ -144,7 +149,9 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     call: (principal, request) => callTool(services, principal, request),
     readCall: (principal, callId) => readOwnCall(services, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
-    readRun: (principal, query) => readOwnRun(services, principal, query),
+    readRun: (principal, query) =>
+      readOwnRun(services, principal, { ...query, waitMs: places.shorten(query.waitMs) }),
+    enterWaiting: (principal) => places.enter(principal),
     endRun: (principal, runId) => endOwnRun(services, principal, runId),
     openSession: (principal, request) => {
       checkReady(services)

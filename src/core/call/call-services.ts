@@ -4,6 +4,7 @@ import type { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Budgets } from '#core/limits/budgets'
 import type { CallLimits } from '#core/limits/call-limits'
 import type { RefusalTeller } from '#core/limits/refusal-teller'
+import type { WaitingPlaces } from '#core/limits/waiting-places'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
@@ -42,6 +43,7 @@ export interface CallServices {
   readonly sessions: Sessions
   readonly feed: RunFeed
   readonly waits: ApprovalWaits
+  readonly places: WaitingPlaces
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
   readonly limits: CallLimits

@@ -148,16 +148,21 @@ async function runReserved(
   }
 }
 
-/** Waits for a decision as long as the caller wants to (`Prefer: wait`). */
+/** Waits for a decision as long as the caller wants to (`Prefer: wait`) and is there, if there is a place to wait. */
 async function isDecided(
-  { store, waits }: CallServices,
-  call: IdentifiedCall,
+  { store, waits, places }: CallServices,
+  { principal, record, request }: IdentifiedCall,
   { tenant, id }: ApprovalRecord,
 ): Promise<boolean> {
-  const { waitMs = 0 } = call.request
-  if (waitMs <= 0) return false
-  return await waits.until(call.record, waitMs, async () => {
-    const now = await store.approvals.find({ tenant, id })
-    return now?.state !== 'pending'
-  })
+  const { waitMs = 0, gone } = request
+  const leave = waitMs > 0 ? places.enterIfFree(principal) : undefined
+  if (leave === undefined) return false
+  try {
+    return await waits.until(record, { waitMs: places.shorten(waitMs), gone }, async () => {
+      const now = await store.approvals.find({ tenant, id })
+      return now?.state !== 'pending'
+    })
+  } finally {
+    leave()
+  }
 }

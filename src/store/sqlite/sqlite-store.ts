@@ -313,6 +313,10 @@ export class SqliteStore implements Store {
     )
   }
 
+  changeMark(): number {
+    return this.#read(() => integer(this.#database.get('changeMark') ?? {}, 'data_version'))
+  }
+
   /** Writes a row for real: an empty transaction would not touch the disk. */
   probe(): Promise<void> {
     return this.#queue.submit('', () => {
