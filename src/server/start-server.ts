@@ -131,6 +131,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const consents = new ConsentDesk({
       store: desk.store,
       broker,
+      runs: desk.consents,
       settings: settings.oauth,
       clock,
       log,

@@ -1,5 +1,6 @@
 import { ApprovalDesk } from '#core/approvals/approval-desk'
 import { ApprovalWaits } from '#core/approvals/approval-waits'
+import { ConsentTeller } from '#core/credentials/consent-teller'
 import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
 import type { BudgetRule } from '#core/limits/budget-rule'
@@ -42,6 +43,7 @@ type Made =
   | 'limits'
   | 'budgets'
   | 'refusals'
+  | 'consents'
   | 'broker'
   | 'refresher'
   | 'waits'
@@ -62,6 +64,8 @@ export interface CallDeskOptions extends Omit<CallServices, Made> {
 export interface CallDesk extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
+  /** For whoever ends consents outside of calls. */
+  readonly consents: Pick<ConsentTeller, 'resolve'>
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
 }
@@ -87,6 +91,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const places = new WaitingPlaces({ limit: (options.limits ?? NO_LIMITS).waiting, onRefused })
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
   const refusals = new RefusalTeller({ store, clock, log, feed })
+  const consents = new ConsentTeller({ store, clock, log, feed })
   const { newSessionId, hooks } = options
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
   const { broker = NO_BROKER } = options
@@ -104,6 +109,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       limits,
       budgets,
       refusals,
+      consents,
       broker,
       refresher,
       waits,
@@ -136,6 +142,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
+  every(EXPIRY_POLL_MS, 'ending consents nobody gave', () => consents.expire())
   every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
     noteEnded(services, await store.approvals.expire(clock.nowMs()))
   })
@@ -143,6 +150,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   return {
     store,
     running,
+    consents,
     approvals,
     toolkits: registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),

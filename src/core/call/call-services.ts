@@ -1,5 +1,6 @@
 import type { ApprovalRules } from '#core/approvals/approval-rules'
 import type { ApprovalWaits } from '#core/approvals/approval-waits'
+import type { ConsentTeller } from '#core/credentials/consent-teller'
 import type { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Budgets } from '#core/limits/budgets'
 import type { CallLimits } from '#core/limits/call-limits'
@@ -49,5 +50,6 @@ export interface CallServices {
   readonly limits: CallLimits
   readonly budgets: Budgets
   readonly refusals: RefusalTeller
+  readonly consents: ConsentTeller
   readonly maxResultBytes: number
 }

@@ -55,7 +55,9 @@ export async function callTool(
       retryAfterMs: 1_000,
     })
   } catch (error) {
-    return { callId: call.callId, outcome: refusalOutcome(services, error), replayed: false }
+    const runId = isToolError(error) ? error.details.runId : undefined
+    const outcome = refusalOutcome(services, error)
+    return { callId: call.callId, outcome, ...(runId === undefined ? {} : { runId }), replayed: false }
   }
 }
 
@@ -108,7 +110,7 @@ async function startCall(
     services.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(call, tool)
     const input = await validateInput(tool, adapted.input)
-    const equipped = await checkRequirements(services, tool, adapted)
+    const equipped = await checkRequirements(services, { tool, call: adapted, place })
     return await runIfApproved(services, { call: equipped, tool, place, input, seen })
   } catch (error) {
     if (seen === undefined && isFirst) await services.refusals.tell({ call, tool, place }, error)

@@ -150,7 +150,7 @@ export class SqliteStore implements Store {
     this.audit = new SqliteAudit(ways)
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
-    this.consents = new SqliteConsents(sealing)
+    this.consents = new SqliteConsents({ ...sealing, runs })
   }
 
   get pendingWrites(): number {
