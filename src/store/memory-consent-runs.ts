@@ -29,12 +29,16 @@ export class MemoryConsentRuns implements ConsentRunStore {
     this.#parts = parts
   }
 
+  isTold(challenge: string, record: string): boolean {
+    return this.#waiting.has(keyOf(challenge, record))
+  }
+
   tell(asked: AskedConsent): boolean {
     const { runs, append } = this.#parts
     const { tenant, record, principal, place, challenge, need, expiresAtMs, atMs } = asked
-    const key = JSON.stringify([challenge, record])
+    const key = keyOf(challenge, record)
     if (this.#waiting.has(key)) return true
-    if (this.#isTold(place.run, record) || !runs.open(place, atMs)) return false
+    if (this.#isRecorded(place.run, record) || !runs.open(place, atMs)) return false
     const { provider } = need
     const { run } = place
     this.#waiting.set(key, {
@@ -68,7 +72,7 @@ export class MemoryConsentRuns implements ConsentRunStore {
       if (!isMeant(waiting)) continue
       this.#waiting.delete(key)
       const found = runs.find(waiting)
-      if (found === undefined || isRunEnded(found, atMs) || this.#isTold(waiting.run, waiting.record))
+      if (found === undefined || isRunEnded(found, atMs) || this.#isRecorded(waiting.run, waiting.record))
         continue
       for (const fact of endedConsentFacts(waiting, end)) runs.append(waiting.run, fact, atMs)
       told.add(waiting.run)
@@ -77,7 +81,11 @@ export class MemoryConsentRuns implements ConsentRunStore {
   }
 
   /** Whether the run is one of a call whose record tells the rest of it: nothing comes between. */
-  #isTold(run: string, record: string): boolean {
+  #isRecorded(run: string, record: string): boolean {
     return run === record && this.#parts.hasCall(record)
   }
+}
+
+function keyOf(challenge: string, record: string): string {
+  return JSON.stringify([challenge, record])
 }

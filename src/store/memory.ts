@@ -84,6 +84,8 @@ export class MemoryStore implements Store {
     beginNext: (seen, next, as) => this.#beginNext(seen, next, as),
     closeSession: (address, outcome, atMs) => this.closeSession(address, outcome, atMs),
   })
+  /** Nobody else can reach this memory. */
+  readonly changeMark = () => 0
   readonly #acknowledger = new Acknowledger()
   #lastGroup = -1
   #bytes = 0
@@ -348,11 +350,6 @@ export class MemoryStore implements Store {
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
     this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
     return false
-  }
-
-  /** Nobody else can reach this memory. */
-  changeMark(): number {
-    return 0
   }
 
   probe(): void {

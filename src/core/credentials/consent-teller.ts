@@ -42,9 +42,11 @@ export class ConsentTeller {
   async ask(lacking: LackingCall): Promise<string | undefined> {
     const { call, tool, challenge, url, hasExpired } = lacking
     const place = placeFor(lacking)
-    if (place === undefined || !this.#rate.mayTell(call.principal)) return undefined
+    if (place === undefined) return undefined
     const { store, clock, log, feed } = this.#services
     try {
+      if (await store.consents.runs.isTold(challenge.id, call.record)) return place.runId
+      if (!this.#rate.mayTell(call.principal)) return undefined
       const isTold = await store.consents.runs.tell({
         ...{ tenant: call.tenant, record: call.record, principal: call.principal.id },
         ...{ callId: call.callId, toolId: tool.catalogId, transport: transportOf(tool) },

@@ -51,6 +51,8 @@ export interface ConsentEnd {
 
 /** What runs tell of consents: each call that waits for one hears its end once. */
 export interface ConsentRunStore {
+  /** Whether a run was told that the call waits for the challenge, and not yet how that ended. */
+  isTold(challenge: string, record: string): MaybePromise<boolean>
   /** Tells once per challenge and call; `false`, and nothing, when its run takes nothing any more. */
   tell(asked: AskedConsent): MaybePromise<boolean>
   /** Tells the end to all that wait for this need; gives the runs that were told. */

@@ -5,7 +5,7 @@ import { KEYS_AND_AUDIT } from './schema-keys.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 3
+export const SCHEMA_VERSION = 4
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,

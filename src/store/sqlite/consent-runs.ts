@@ -33,11 +33,12 @@ export class SqliteConsentRuns implements ConsentRunStore {
     this.#runs = runs
   }
 
-  /** Looks before it writes: callers ask again and again while somebody consents. */
-  async tell(asked: AskedConsent): Promise<boolean> {
-    const { challenge, record } = asked
-    if (this.#read(() => this.#database.get('findConsentRun', challenge, record)) !== undefined) return true
-    return await this.#queue.submit(record, (group) => this.#tell(group, asked))
+  isTold(challenge: string, record: string): boolean {
+    return this.#read(() => this.#database.get('findConsentRun', challenge, record)) !== undefined
+  }
+
+  tell(asked: AskedConsent): Promise<boolean> {
+    return this.#queue.submit(asked.record, (group) => this.#tell(group, asked))
   }
 
   async resolve(need: ChallengeNeed, end: ConsentEnd): Promise<readonly string[]> {
@@ -54,7 +55,7 @@ export class SqliteConsentRuns implements ConsentRunStore {
 
   #tell(group: OpenGroup, asked: AskedConsent): boolean {
     const { tenant, record, principal, place, challenge, need, expiresAtMs, atMs } = asked
-    if (this.#isTold(place.run, record) || !this.#runs.open(place, atMs)) return false
+    if (this.#isRecorded(place.run, record) || !this.#runs.open(place, atMs)) return false
     const { provider } = need
     const row = [challenge, record, challengeKey(need), tenant, place.run, provider, expiresAtMs]
     if (this.#database.run('insertConsentRun', ...row) === 0) return true
@@ -77,7 +78,7 @@ export class SqliteConsentRuns implements ConsentRunStore {
       this.#database.run('deleteConsentRun', waiting.challenge, waiting.record)
       const run = text(row, 'run')
       const found = this.#runs.find({ tenant: text(row, 'tenant'), run })
-      if (found === undefined || isRunEnded(found, atMs) || this.#isTold(run, waiting.record)) continue
+      if (found === undefined || isRunEnded(found, atMs) || this.#isRecorded(run, waiting.record)) continue
       for (const fact of endedConsentFacts(waiting, end))
         this.#runs.append(run, { fact, caller: undefined, atMs })
       told.add(run)
@@ -86,7 +87,7 @@ export class SqliteConsentRuns implements ConsentRunStore {
   }
 
   /** Whether the run is one of a call whose record tells the rest of it: nothing comes between. */
-  #isTold(run: string, record: string): boolean {
+  #isRecorded(run: string, record: string): boolean {
     return run === record && this.#database.get('callerOf', record) !== undefined
   }
 
