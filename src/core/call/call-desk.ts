@@ -14,6 +14,7 @@ import type { Store } from '#core/ports/store'
 import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
+import { StoreChanges } from '#core/runs/store-changes'
 import { Sessions } from '#core/sessions/sessions'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
@@ -76,7 +77,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
-  const feed = new RunFeed(() => store.changeMark())
+  const changes = new StoreChanges(() => store.changeMark())
+  const feed = new RunFeed(changes)
   const onRefused = options.onLimitRefused ?? (() => undefined)
   const limits = new CallLimits({
     settings: options.limits ?? NO_LIMITS,
@@ -96,7 +98,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
-  const waits = new ApprovalWaits()
+  const waits = new ApprovalWaits(changes)
   const services: CallServices = {
     ...options,
     ...{

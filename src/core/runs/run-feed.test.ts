@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { RunEvent } from './run-event.ts'
 import { RunFeed } from './run-feed.ts'
 import type { RunPage } from './run-view.ts'
+import { StoreChanges } from './store-changes.ts'
 
 const RUN = 'run-1'
 const POLL_MS = 500
@@ -12,7 +13,7 @@ let mark = 0
 beforeEach(() => {
   vi.useFakeTimers()
   mark = 0
-  feed = new RunFeed(() => mark)
+  feed = new RunFeed(new StoreChanges(() => mark))
 })
 afterEach(() => {
   feed.close()
@@ -124,7 +125,7 @@ describe('a feed', () => {
 
   it('reads the pages themselves when the store cannot say whether it changed', async () => {
     const run = new FakeRun()
-    feed = new RunFeed(() => Promise.reject(new Error('the disk is gone')))
+    feed = new RunFeed(new StoreChanges(() => Promise.reject(new Error('the disk is gone'))))
     const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read)
     await settle()
     run.add()

@@ -1,11 +1,6 @@
 import { fault } from '#core/errors'
-import type { MaybePromise } from '#core/ports/maybe-promise'
 import type { RunPage, RunQuery } from './run-view.ts'
-
-/** How soon events that another process wrote are seen. */
-const POLL_MS = 500
-/** After so many looks without a change pages are read again all the same: runs also end by the time alone. */
-const MOST_IDLE_LOOKS = 10
+import type { StoreChanges } from './store-changes.ts'
 
 type Page = Promise<RunPage | undefined>
 
@@ -26,15 +21,11 @@ interface Watch {
  */
 export class RunFeed {
   readonly #watched = new Map<string, Watch>()
-  readonly #changeMark: () => MaybePromise<number>
-  #timer: NodeJS.Timeout | undefined
-  #mark: number | undefined
-  #idleLooks = 0
-  #isLooking = false
+  readonly #changes: StoreChanges
   #isClosed = false
 
-  constructor(changeMark: () => MaybePromise<number>) {
-    this.#changeMark = changeMark
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
   }
 
   /** Something was committed in this run. */
@@ -45,7 +36,6 @@ export class RunFeed {
 
   /** Something was committed, and nobody knows where. */
   notifyAll(): void {
-    this.#idleLooks = 0
     for (const watch of this.#watched.values()) renew(watch)
   }
 
@@ -67,7 +57,7 @@ export class RunFeed {
     this.#isClosed = true
     this.notifyAll()
     this.#watched.clear()
-    this.#stopLooking()
+    this.#changes.ignore(this.#look)
   }
 
   async #follow(
@@ -102,37 +92,14 @@ export class RunFeed {
     if (known !== undefined) return known
     const watch: Watch = { wake: new Set(), pages: new Map(), readers: 0 }
     this.#watched.set(run, watch)
-    this.#timer ??= setInterval(() => void this.#look(), POLL_MS).unref()
+    this.#changes.listen(this.#look)
     return watch
   }
 
-  async #look(): Promise<void> {
+  readonly #look = (isChanged: boolean): void => {
     for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
-    if (this.#watched.size === 0) return this.#stopLooking()
-    if (this.#isLooking) return
-    this.#isLooking = true
-    const isChanged = await this.#hasChanged()
-    this.#isLooking = false
-    this.#idleLooks += 1
-    if (isChanged || this.#idleLooks >= MOST_IDLE_LOOKS) this.notifyAll()
-  }
-
-  /** A store that cannot say is asked for the pages themselves: their readers learn what is wrong. */
-  async #hasChanged(): Promise<boolean> {
-    try {
-      const mark = await this.#changeMark()
-      const isSame = mark === this.#mark
-      this.#mark = mark
-      return !isSame
-    } catch {
-      return true
-    }
-  }
-
-  #stopLooking(): void {
-    clearInterval(this.#timer)
-    this.#timer = undefined
-    this.#mark = undefined
+    if (this.#watched.size === 0) this.#changes.ignore(this.#look)
+    else if (isChanged) this.notifyAll()
   }
 }
 
