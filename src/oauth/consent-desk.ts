@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import type { OAuthSettings } from '#config/settings'
 import { packToken } from '#core/credentials/token-value'
 import type { Clock } from '#core/ports/clock'
+import type { ConsentEnd } from '#core/ports/consent-store'
 import type { Logger } from '#core/ports/logger'
-import type { ChallengeRecord, Store } from '#core/ports/store'
+import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
 import type { TokenSet } from '#core/ports/token-broker'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import {
@@ -26,6 +27,8 @@ const COOKIE_NAME_CHARACTERS = 16
 export interface ConsentDeskOptions {
   readonly store: Pick<Store, 'digest' | 'vault' | 'findChallenge' | 'endChallenge'>
   readonly broker: OAuthBroker
+  /** Tells the runs that wait for a consent how it ended. */
+  readonly runs: { resolve(need: ChallengeNeed, end: ConsentEnd): Promise<void> }
   readonly settings: OAuthSettings
   readonly trips: RoundTrips
   readonly clock: Clock
@@ -116,36 +119,48 @@ export class ConsentDesk {
   }
 
   async #finishConsent(challenge: ChallengeRecord, { back, clear }: Arrival): Promise<HttpReply> {
-    const { broker, store, clock, log } = this.#options
+    const { broker, log } = this.#options
     const found = broker.provider(challenge.provider)
     if (found === undefined) return unknownReturnPage()
     const scopes = await this.#scopesToAsk(challenge)
     const answer: Exchanged = await found.client.exchange(back, { scopes, identify: false })
     if (answer.kind === 'denied') {
-      await store.endChallenge(challenge, 'failed', clock.nowMs())
+      await this.#end(challenge, { as: 'failed', reason: 'denied' })
       return deniedPage(challenge, clear)
     }
     if (answer.kind === 'failed') {
       log.warn({ provider: challenge.provider, reason: answer.reason }, 'a consent could not be completed')
       return providerFailedPage(challenge.provider, clear)
     }
-    await this.#keep(challenge, answer.tokens)
-    const covers = challenge.scopes.every((scope) => answer.tokens.scopes.includes(scope))
-    await store.endChallenge(challenge, covers ? 'completed' : 'failed', clock.nowMs())
+    const { scopes: given } = answer.tokens
+    const credential = { ref: await this.#keep(challenge, answer.tokens), scopes: given }
+    const covers = challenge.scopes.every((scope) => given.includes(scope))
+    await this.#end(challenge, covers ? { as: 'completed', credential } : { as: 'failed', reason: 'scopes' })
     return covers ? completedPage(challenge, clear) : tooLittlePage(challenge, clear)
   }
 
-  async #keep(challenge: ChallengeRecord, tokens: TokenSet): Promise<void> {
+  /** Its runs hear first: what a crash cuts off here is told with the next call that finds the token. */
+  async #end(challenge: ChallengeRecord, end: Omit<ConsentEnd, 'atMs'>): Promise<void> {
+    const { store, clock, runs } = this.#options
+    const atMs = clock.nowMs()
+    await runs.resolve(challenge, { ...end, atMs })
+    await store.endChallenge(challenge, end.as, atMs)
+  }
+
+  /** Gives the reference that the credential has from now on. */
+  async #keep(challenge: ChallengeRecord, tokens: TokenSet): Promise<string> {
     const { tenant, principal, user, provider } = challenge
+    const ref = newCredentialRef()
     await this.#options.store.vault.put({
       ...{ tenant, principal, user, provider, kind: 'token' },
-      ref: newCredentialRef(),
+      ref,
       value: packToken(tokens),
       scopes: tokens.scopes,
       expiresAtMs: tokens.expiresAtMs,
       by: 'consent',
       atMs: this.#options.clock.nowMs(),
     })
+    return ref
   }
 
   /** What the tool needs and what was given before: a new consent never takes away from other tools. */

@@ -36,8 +36,8 @@ import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts
 import { openwopCapabilities } from './openwop-capabilities.ts'
 import { createOperatorAccess } from './operator-access.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { safeFetchRoutes } from './seams/safe-fetch-routes.ts'
 import { safeFetchTool } from './seams/safe-fetch-tool.ts'
+import { serverSeams } from './seams/server-seams.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
 
@@ -129,6 +129,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const trips = new RoundTrips({ store, clock, publicUrl })
     const consents = new ConsentDesk({
       ...{ store, broker, trips, clock, log, publicUrl },
+      runs: desk.consents,
       settings: settings.oauth,
     })
     const signIn = new ApproverSignIn({ store, broker, trips, log, settings: settings.oauth })
@@ -152,7 +153,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
           { startToken, authenticator },
         ),
-        ...(testSeams ? safeFetchRoutes(observed) : []),
+        ...(testSeams
+          ? serverSeams({
+              ...{ gateway: observed, settings, store, clock, log, noteDenial, publicUrl },
+              fetch: gateway.fetch,
+            })
+          : []),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
           log,

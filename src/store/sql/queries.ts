@@ -7,6 +7,8 @@ import { VAULT_QUERIES } from './queries-vault.ts'
 export const QUERIES = {
   ...KEY_QUERIES,
   ...APPROVAL_QUERIES,
+  /** Moves with commits of other connections only. */
+  changeMark: 'PRAGMA data_version',
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?

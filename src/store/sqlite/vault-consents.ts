@@ -2,6 +2,7 @@ import { CONSENT_STAGES, type Consent, type ConsentStore } from '#core/ports/con
 import { Secret } from '#core/secret'
 import type { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text, word } from '#store/sql/row'
+import { type ConsentRunsParts, SqliteConsentRuns } from './consent-runs.ts'
 import type { Database } from './database.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import type { VaultParts } from './vault-entries.ts'
@@ -9,11 +10,13 @@ import type { VaultSealer } from './vault-sealer.ts'
 
 /** Consents under way, in SQLite: any process may take the one that another began. */
 export class SqliteConsents implements ConsentStore {
+  readonly runs: SqliteConsentRuns
   readonly #database: Database
   readonly #queue: GroupQueue
   readonly #sealer: VaultSealer
 
-  constructor({ database, queue, sealer }: VaultParts) {
+  constructor({ database, queue, sealer, runs }: VaultParts & ConsentRunsParts) {
+    this.runs = new SqliteConsentRuns({ database, queue, runs })
     this.#database = database
     this.#queue = queue
     this.#sealer = sealer
