@@ -61,7 +61,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
       return
     }
     if (lane === 'openwop') {
-      const asked = (await eventsOf(project, run.replace('run-', ''), run)).find(
+      const asked = (await eventsOf(project, run.replace('run-', ''), run)).findLast(
         ({ type }) => type === 'interrupt.requested',
       )
       const path = `${project.url}/v1/runs/${run}/interrupts/${asked?.nodeId}`
@@ -106,7 +106,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
 
     expect((await call()).value).toEqual(done.value)
     expect(project.effectsOf(name)).toBe(1)
-    if (lane === 'openwop') await expectRun(name, ['agent.toolCalled', 'agent.toolReturned'])
+    if (lane === 'openwop') await expectRun(name, [...CONSENTED, 'agent.toolCalled', 'agent.toolReturned'])
   }
 
   const approval = (lane: LaneName) => async () => {
@@ -156,7 +156,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     expect(done.value).toMatchObject({ key: name, withToken: true })
     expect((await call()).value).toEqual(done.value)
     expect(project.effectsOf(name)).toBe(1)
-    if (lane === 'openwop') await expectRun(name, APPROVED)
+    if (lane === 'openwop') await expectRun(name, [...CONSENTED, ...APPROVED])
   }
 
   const quorum = async () => {
@@ -214,6 +214,8 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     expect([code, stdout + stderr]).toEqual([0, expect.any(String)])
   })
 })
+
+const CONSENTED = ['interrupt.requested', 'node.suspended', 'connector.authorized', 'interrupt.resolved']
 
 const APPROVED = [
   'agent.toolCalled',
