@@ -7,6 +7,8 @@ export default defineConfig({
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts'],
     execArgv: ['--conditions=source', '--disable-warning=ExperimentalWarning'],
     pool: 'forks',
-    testTimeout: 15_000,
+    setupFiles: ['test/seed.ts'],
+    // For what hangs; a busy machine is no failure.
+    testTimeout: 60_000,
   },
 })

@@ -8,6 +8,7 @@ export { ToolError } from '#core/errors'
 export { DefinitionError } from '#core/finding'
 export type { JsonObject, JsonValue } from '#core/json'
 export type { CallError, Failure, Outcome, Success } from '#core/outcome'
+export type { ApprovalState, ApproverDecision } from '#core/ports/approval-store'
 export type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
 export type { SourceServices } from '#core/ports/source-services'
 export type { Principal } from '#core/principal'
@@ -28,4 +29,10 @@ export type {
   ServeOptions,
 } from '#server/create-gateway'
 export { createGateway, serve } from '#server/create-gateway'
+export type {
+  GatewayApproval,
+  GatewayApprovalFilter,
+  GatewayApprovals,
+  GatewayDecision,
+} from '#server/gateway-approvals'
 export type { RunningServer } from '#server/start-server'

@@ -1,6 +1,8 @@
-import { ApprovalDesk, type Approver } from '#core/approvals/approval-desk'
+import { ApprovalDesk, type ApprovalDeskOptions, type Approver } from '#core/approvals/approval-desk'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
+import { opaquePrincipal } from '#core/opaque-principal'
+import type { Denial } from '#core/ports/audit-store'
 import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
@@ -33,9 +35,19 @@ export async function withApprovals<T>(
   work: (desk: ApprovalDesk, approver: Approver) => Promise<T>,
 ): Promise<T> {
   try {
-    return await withStore(args, context, async (store) =>
-      work(new ApprovalDesk({ store, clock: context.clock }), approverAt(context)),
-    )
+    return await withStore(args, context, async (store) => {
+      const { clock } = context
+      const denials: Denial[] = []
+      const onDenied: ApprovalDeskOptions['onDenied'] = (who, facts) => {
+        const principal = opaquePrincipal(store, who)
+        denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
+      }
+      try {
+        return await work(new ApprovalDesk({ store, clock, onDenied }), approverAt(context))
+      } finally {
+        if (denials.length > 0) await store.audit.recordDenials(denials)
+      }
+    })
   } catch (error) {
     if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
     throw error

@@ -41,6 +41,7 @@ describe('limits of a config', () => {
         delayMs: 500,
         bodyBytes: 67_108_864,
       },
+      waiting: { perPrincipal: 100, total: 1_000, longestMs: 60_000 },
     })
     expect(settingsOf({}).budgets).toEqual([])
   })
@@ -83,6 +84,7 @@ describe('limits of a config', () => {
           perTool: { perPrincipal: { burst: 0, callsPerMinute: 1 } },
           byPrincipal: { alice: { concurrent: 1 } },
           total: { concurrent: '9', queue: 1 },
+          waiting: { perPrincipal: 0, longestSeconds: 61 },
         },
       }),
     ).toEqual([
@@ -91,6 +93,8 @@ describe('limits of a config', () => {
       'limits.perTool.perPrincipal.burst: must be at least 1.',
       'limits.total.concurrent: expected a number, got text.',
       'limits.total: unknown key "queue". Known here: callsPerMinute, burst, concurrent, pendingWrites, delayMs, bodyBytes.',
+      'limits.waiting.perPrincipal: must be at least 1.',
+      'limits.waiting.longestSeconds: must be at most 60.',
     ])
     expect(problemsOf({ limits: { perTool: { burst: 3 } } })).toEqual([
       'limits.perTool.burst: says how many may come at once; it needs "callsPerMinute" beside it.',

@@ -17,7 +17,9 @@ export function toLimitSettings({
   perTool,
   byTool,
   total,
+  waiting,
 }: WrittenLimits): LimitSettings {
+  const { longestSeconds, ...places } = waiting
   const ofPrincipal = toLimit(perPrincipal)
   const ofTool = toToolLimit(perTool)
   return {
@@ -26,6 +28,7 @@ export function toLimitSettings({
     perTool: ofTool,
     byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, ofTool)])),
     total: { ...total, rate: toRate(total) },
+    waiting: { ...places, longestMs: longestSeconds * 1_000 },
   }
 }
 

@@ -36,6 +36,15 @@ export interface LimitsConfig {
     /** Bytes of request bodies held at once. Default 64 MiB. */
     readonly bodyBytes?: number
   }
+  /** Requests that are held open: streams and polls of runs, and `Prefer: wait`. */
+  readonly waiting?: {
+    /** Of each principal. Default 100. */
+    readonly perPrincipal?: number
+    /** Default 1 000. */
+    readonly total?: number
+    /** The longest that a poll or `Prefer: wait` waits, at most 60. Default 60. */
+    readonly longestSeconds?: number
+  }
 }
 
 /** What somebody may spend in each window; at least one of `calls`, `seconds` and `cost`. */

@@ -10,6 +10,8 @@ const WINDOW_UNITS: Readonly<Record<string, number>> = {
 }
 const LONGEST_WINDOW_MS = 31 * 1_440 * MINUTE_MS
 const MIB = 1_024 * 1_024
+/** OWP-98 knows no longer poll. */
+const LONGEST_WAIT_S = 60
 /** So that sums of thousandths stay exact. */
 const MOST = 1_000_000_000
 
@@ -59,6 +61,11 @@ export const LIMITS = closed({
   })
     .refine(hasRateForBurst, BURST_ALONE)
     .prefault({}),
+  waiting: closed({
+    perPrincipal: COUNT.default(100),
+    total: COUNT.default(1_000),
+    longestSeconds: z.int().min(1).max(LONGEST_WAIT_S).default(LONGEST_WAIT_S),
+  }).prefault({}),
 })
   .superRefine(({ byPrincipal }, context) => {
     for (const id of Object.keys(byPrincipal)) {

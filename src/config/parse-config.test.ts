@@ -42,6 +42,7 @@ describe('parseConfig', () => {
         byPrincipal: {},
         byTool: {},
         total: { concurrent: 1_000, pendingWrites: 5_000, delayMs: 500, bodyBytes: 67_108_864 },
+        waiting: { perPrincipal: 100, total: 1_000, longestSeconds: 60 },
       },
       budgets: [],
       openwop: { catalog: true, compactView: true, sessions: true },

@@ -109,6 +109,8 @@ export interface ErrorDetails {
   readonly missing?: MissingRequirements
   /** Which limit refused the call. */
   readonly scope?: LimitScope
+  /** The run that tells of it, for calls that leave no record. */
+  readonly runId?: string
 }
 
 export interface FaultOptions extends ToolErrorOptions, ErrorDetails {}
@@ -142,11 +144,12 @@ export class ToolError extends Error {
 
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
-  const { issues, missing, scope, ...rest } = options
+  const { issues, missing, scope, runId, ...rest } = options
   const details: ErrorDetails = {
     ...(scope === undefined ? {} : { scope }),
     ...(issues === undefined ? {} : { issues }),
     ...(missing === undefined ? {} : { missing }),
+    ...(runId === undefined ? {} : { runId }),
   }
   return Object.assign(new ToolError(message, rest), { code, details })
 }

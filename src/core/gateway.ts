@@ -2,6 +2,7 @@ import type { ApprovalDesk } from './approvals/approval-desk.ts'
 import type { CallReply, CallRequest } from './call/call-request.ts'
 import type { CallView } from './call/call-view.ts'
 import type { Catalog } from './catalog.ts'
+import type { LeavePlace } from './limits/waiting-places.ts'
 import type { ChallengeRecord } from './ports/store.ts'
 import type { Principal } from './principal.ts'
 import type { RunPage, RunQuery } from './runs/run-view.ts'
@@ -23,6 +24,8 @@ export interface Gateway {
   cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
   /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
   readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
+  /** A place for a request that is held open, or a `ToolError` when there is none; call what it gives to leave it. */
+  enterWaiting(principal: Principal): LeavePlace
   /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */
   endRun(principal: Principal, runId: string): Promise<boolean>
   /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */

@@ -15,16 +15,15 @@ export function isConsenter(
   const userId = claims[signIn.userClaim]
   if (typeof userId !== 'string' || userId === '') return false
   if (challenge.user !== '') return userDigest(store, userId) === challenge.user
-  const { iss, sub } = claims
-  const isPrincipal =
-    typeof iss === 'string' && typeof sub === 'string' && challenge.principal === `jwt:${escaped(iss)}#${sub}`
+  const isPrincipal = challenge.principal === signedInPrincipal(claims)
   const owners = Object.hasOwn(signIn.owners, challenge.principal)
     ? signIn.owners[challenge.principal]
     : undefined
   return isPrincipal || (owners?.includes(userId) ?? false)
 }
 
-/** As principals of JWTs are written (rule 3). */
-function escaped(issuer: string): string {
-  return issuer.replaceAll('%', '%25').replaceAll('#', '%23')
+/** The principal that a JWT of the same issuer and subject would be (rule 3). */
+export function signedInPrincipal({ iss, sub }: Readonly<Record<string, unknown>>): string | undefined {
+  if (typeof iss !== 'string' || typeof sub !== 'string') return undefined
+  return `jwt:${iss.replaceAll('%', '%25').replaceAll('#', '%23')}#${sub}`
 }

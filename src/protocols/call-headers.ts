@@ -3,6 +3,7 @@ import type { CallReply, CallRequest } from '#core/call/call-request'
 import { type ErrorCode, ToolError } from '#core/errors'
 import { checkRunId } from '#core/runs/run-id'
 import { headerText } from './header-text.ts'
+import type { HttpRequest } from './http-exchange.ts'
 
 /** Header names that mean the same on every protocol, in lower case as requests are read. */
 export const IDEMPOTENCY_KEY_HEADER = 'idempotency-key'
@@ -47,18 +48,21 @@ function usableKey(key: string | undefined): string | undefined {
   }
 }
 
-/** The longest a request may wait for a decision. */
+/** The longest a request may wait for a decision, whatever the operator lets it. */
 const LONGEST_WAIT_S = 60
 const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 
 /** `Prefer: wait=N` (RFC 7240): hold the answer until somebody decides, at most so long. Other preferences are ignored. */
-export function readWait(
-  headers: Readonly<Record<string, string | undefined>>,
-): Pick<CallRequest, 'waitMs'> | undefined {
+export function readWait({
+  headers,
+  signal,
+}: Pick<HttpRequest, 'headers' | 'signal'>): Pick<CallRequest, 'waitMs' | 'gone'> | undefined {
   const preferences = headers[PREFER_HEADER]?.split(',') ?? []
   const seconds = preferences.map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
   const asked = seconds.find((found) => found !== undefined)
-  return asked === undefined ? undefined : { waitMs: Math.min(Number(asked), LONGEST_WAIT_S) * 1_000 }
+  if (asked === undefined) return undefined
+  const waitMs = Math.min(Number(asked), LONGEST_WAIT_S) * 1_000
+  return signal === undefined ? { waitMs } : { waitMs, gone: signal }
 }
 
 /** The run and the session a call names, since no protocol has members for them. */

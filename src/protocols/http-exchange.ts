@@ -28,6 +28,8 @@ export interface HttpRequest {
   readonly traceId: string
   /** The same as a W3C header, with the span of this request. */
   readonly traceparent?: string
+  /** Aborted when the client is gone, or has its whole answer. */
+  readonly signal?: AbortSignal
 }
 
 export interface HttpReply {

@@ -1,4 +1,10 @@
-import type { ApprovalDesk, Decision, DecisionResult } from '#core/approvals/approval-desk'
+import {
+  type ApprovalDesk,
+  type Approver,
+  type Decision,
+  type DecisionResult,
+  needsSignIn,
+} from '#core/approvals/approval-desk'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
@@ -13,11 +19,13 @@ import { refuseWithMessage, type ServerRoute } from './server-route.ts'
 export interface AdminApprovalsOptions extends ApproverAccess {
   readonly approvals: ApprovalDesk
   readonly clock: Clock
+  /** Whether approvers can sign in, for links that decide only then (rule 23). */
+  readonly canSignIn: boolean
   publicUrl(): string
 }
 
 const LONGEST_REASON = 1_000
-const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$/
+const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
 
 /** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
 export function createAdminApprovals(options: AdminApprovalsOptions): readonly ServerRoute[] {
@@ -52,11 +60,15 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
   const link = async (request: HttpRequest): Promise<HttpReply> => {
     const asked = readLinkRequest(request.body)
     const found = await findApproval(approvals, request)
-    const made = approvals.mint(approverOf(request.principal), found, asked)
+    const isBound = needsSignIn(found)
+    const power = isBound && !options.canSignIn ? 'inspect' : asked.power
+    const made = approvals.mint(approverOf(request.principal), found, { ...asked, power })
     if (made.kind === 'forbidden') throw lacksScope(made.scope)
     if (made.kind !== 'minted') throw refusalOf(made.kind)
     const { token } = made
-    return jsonReply(200, { url: `${options.publicUrl()}/approve/${token}`, token, ...asked }, FRESH)
+    const url = `${options.publicUrl()}/approve/${token}`
+    const needs = { needs_sign_in: isBound && power === 'decide' }
+    return jsonReply(200, { url, token, approver: asked.approver, power, ...needs }, FRESH)
   }
   const path = '/admin/approvals/:id'
   return [
@@ -70,8 +82,12 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
 
 const FRESH = { 'cache-control': 'no-store' } as const
 
-function allowed(approvals: ApprovalDesk, principal: HttpRequest['principal']) {
-  const approver = approverOf(principal)
+function allowed(approvals: ApprovalDesk, principal: HttpRequest['principal']): Approver {
+  return checkApprover(approvals, approverOf(principal))
+}
+
+/** Throws what an approver lacks to look at questions at all. */
+export function checkApprover(approvals: ApprovalDesk, approver: Approver): Approver {
   const lacks = approvals.lacks(approver)
   if (lacks?.kind === 'forbidden') throw lacksScope(lacks.scope)
   if (lacks !== undefined) throw refusalOf(lacks.kind)
@@ -87,13 +103,21 @@ async function findApproval(approvals: ApprovalDesk, request: HttpRequest): Prom
 const STATES: readonly ApprovalState[] = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled']
 
 function readFilter(query: URLSearchParams): Omit<ApprovalFilter, 'tenant'> {
-  const limit = Number(query.get('limit') ?? 100)
+  return checkFilter({ state: query.get('state') ?? undefined, limit: Number(query.get('limit') ?? 100) })
+}
+
+export function checkFilter({
+  state: asked,
+  limit,
+}: {
+  readonly state: string | undefined
+  readonly limit: number
+}): Omit<ApprovalFilter, 'tenant'> {
   if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
     throw fault('request_invalid', '`limit` is a whole number from 1 to 1000.')
   }
-  const asked = query.get('state')
   const state = STATES.find((known) => known === asked)
-  if (asked !== null && state === undefined) {
+  if (asked !== undefined && state === undefined) {
     throw fault('request_invalid', `\`state\` is one of ${STATES.join(', ')}.`)
   }
   return { limit, ...(state === undefined ? {} : { state }) }

@@ -23,12 +23,20 @@ interface Sent {
   readonly body: string
 }
 
+interface Stage {
+  readonly canSignIn?: boolean
+  readonly approval?: { readonly quorum: number }
+}
+
 /** A store with one parked call to tell of, and a receiver that answers as told. */
-async function stage(answers: readonly (number | Error)[], webhook = OPS) {
+async function stage(answers: readonly (number | Error)[], webhook = OPS, more: Stage = {}) {
   const clock = new FakeClock(2_000)
   const store = new MemoryStore()
   const notices = [{ id: 'msg-1', target: 'ops' }]
-  await store.approvals.park(sampleCall(), sampleParking({ notices, expiresAtMs: 3_600_000 }))
+  await store.approvals.park(
+    sampleCall(),
+    sampleParking({ notices, expiresAtMs: 3_600_000, ...more.approval }),
+  )
   const sent: Sent[] = []
   const fetchLike: typeof fetch = async (url, init) => {
     sent.push({ url: String(url), headers: new Headers(init?.headers), body: String(init?.body) })
@@ -43,6 +51,7 @@ async function stage(answers: readonly (number | Error)[], webhook = OPS) {
       fetch: fetchLike,
       clock,
       log: SILENT_LOGGER,
+      canSignIn: more.canSignIn ?? false,
       publicUrl: () => 'https://tools.example',
     })
   return { clock, store, sent, open, webhooks: open() }
@@ -117,5 +126,11 @@ describe('webhooks of approvals', () => {
     const token = link.replace('https://tools.example/approve/', '')
     expect(readLink(store.approvals, token)).toMatchObject({ approver: 'carol@example.com', power: 'decide' })
     await webhooks.stop()
+    for (const canSignIn of [false, true]) {
+      const quorum = await stage([204], webhook, { canSignIn, approval: { quorum: 2 } })
+      await quorum.webhooks.deliver()
+      expect('link' in JSON.parse(quorum.sent[0]?.body ?? '{}').data).toBe(canSignIn)
+      await quorum.webhooks.stop()
+    }
   })
 })

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { mayDecideByLink } from '#core/approvals/approval-desk'
+import { needsSignIn } from '#core/approvals/approval-desk'
 import { mintLink } from '#core/approvals/approval-link'
 import type { ApprovalRules, ApprovalWebhook } from '#core/approvals/approval-rules'
 import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
@@ -21,6 +21,8 @@ export interface ApprovalWebhooksOptions {
   readonly fetch: typeof fetch
   readonly clock: Clock
   readonly log: Logger
+  /** Whether approvers can sign in: without, some links could not decide and are left out (rule 23). */
+  readonly canSignIn: boolean
   publicUrl(): string
 }
 
@@ -116,13 +118,13 @@ async function send(
 
 /** Ids and the summary, and a link if it is for somebody. */
 function messageOf(
-  { approvals, clock, publicUrl }: ApprovalWebhooksOptions,
+  { approvals, clock, publicUrl, canSignIn }: ApprovalWebhooksOptions,
   { approver }: ApprovalWebhook,
   { approval }: DueNotice,
 ): string {
   const url = publicUrl()
   const link =
-    approver === undefined || !mayDecideByLink(approval)
+    approver === undefined || (needsSignIn(approval) && !canSignIn)
       ? {}
       : { approver, link: `${url}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}` }
   return JSON.stringify({

@@ -20,6 +20,7 @@ import { Secret } from '#core/secret'
 import type { OpenedSession, SessionRequest } from '#core/sessions/session-request'
 import type { Tool } from '#core/tool'
 import { parseToolRef } from '#core/tool-id'
+import type { GatewayApprovals } from './gateway-approvals.ts'
 import type { RunningServer } from './start-server.ts'
 
 export interface GatewayOptions {
@@ -64,6 +65,8 @@ export interface InProcessGateway {
   readRun(runId: string, options?: GatewayRunOptions): Promise<RunPage | undefined>
   /** Closes its sessions and lets nothing new begin in it; `false` when the principal has no such run. */
   endRun(runId: string, principal?: Principal): Promise<boolean>
+  /** Calls that wait for a yes: look at them, and decide, without HTTP. */
+  readonly approvals: GatewayApprovals
   close(): Promise<void>
 }
 
@@ -89,10 +92,11 @@ export async function createGateway(
   config: ColletConfig,
   options: GatewayOptions = {},
 ): Promise<InProcessGateway> {
-  const [settings, { openGateway }, { createLog }] = await Promise.all([
+  const [settings, { openGateway }, { createLog }, { gatewayApprovals }] = await Promise.all([
     settingsOf(config, options),
     import('./open-gateway.ts'),
     import('./log.ts'),
+    import('./gateway-approvals.ts'),
   ])
   const { desk, close } = await openGateway(settings, {
     clock: SYSTEM_CLOCK,
@@ -132,6 +136,7 @@ export async function createGateway(
     readRun: (runId, { principal = ANONYMOUS, after = -1, waitMs = 0, signal } = {}) =>
       desk.readRun(principal, { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }),
     endRun: (runId, principal = ANONYMOUS) => desk.endRun(principal, runId),
+    approvals: gatewayApprovals(desk.approvals, SYSTEM_CLOCK),
     close: () => close(GRACE_MS),
   }
 }

@@ -1,5 +1,5 @@
 import { opaquePrincipal } from '#core/opaque-principal'
-import type { Denial } from '#core/ports/audit-store'
+import type { Denial, DenialFacts } from '#core/ports/audit-store'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
@@ -13,10 +13,8 @@ const MOST_PER_PRINCIPAL = 20
 const MOST_PER_WINDOW = 200
 const EVERYTHING = '*'
 
-export type DenialFacts = Pick<Denial, 'action' | 'resource' | 'reason'>
-
 /** Writes a refusal to the audit stream. Never throws, never waits. */
-export type NoteDenial = (principal: Principal, facts: DenialFacts) => void
+export type NoteDenial = (principal: Pick<Principal, 'id' | 'tenant'>, facts: DenialFacts) => void
 
 interface Counted {
   readonly denial: Denial

@@ -13,6 +13,7 @@ import type { OAuthBroker } from '#oauth/oauth-broker'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { configuredHosts } from './configured-hosts.ts'
 import { createBroker } from './create-broker.ts'
+import { createDenialLog, type NoteDenial } from './denial-log.ts'
 import { type LoadWatch, startLoadWatch } from './load-watch.ts'
 import { type OpenSources, openSources } from './open-sources.ts'
 import { openStore } from './open-store.ts'
@@ -41,6 +42,8 @@ export interface OpenGateway {
   /** All tools there are now, of code and of sources. */
   readonly registry: LiveRegistry
   readonly sources: OpenSources
+  /** Writes a refusal to the audit stream (rule 30a). */
+  readonly noteDenial: NoteDenial
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
   close(graceMs: number): Promise<void>
 }
@@ -65,6 +68,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     onCommit: options.onCommit,
   })
   const registry = new LiveRegistry(settings.tools, settings.toolkits)
+  const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
   const desk = openCallDesk({
@@ -85,6 +89,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     budgets: settings.budgets,
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
+    onApproverDenied: denials.note,
   })
   const sources = openSources(settings, {
     ...{ registry, store, clock, log },
@@ -107,6 +112,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     fetch: configuredFetch,
     clock,
     log,
+    canSignIn: broker.signIn !== undefined,
     publicUrl: options.publicUrl,
   })
   await sources.desk.start()
@@ -114,12 +120,14 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     ...{ desk, registry, sources },
     fetch: configuredFetch,
     broker,
+    noteDenial: denials.note,
     async close(graceMs) {
       load.stop()
       retention.stop()
       await webhooks.stop()
       await desk.drain(graceMs)
       await sources.desk.close()
+      await denials.close()
       await guardedFetch.close()
       await configuredFetch.close()
       await store.close()

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
@@ -7,7 +7,7 @@ import { formatTraceparent, type TraceContext } from './trace-context.ts'
 
 type PlainHeaders = HttpRequest['headers']
 
-/** What a protocol sees of a request. Query and headers are made only when somebody looks. */
+/** What a protocol sees of a request. Query, headers and signal are made only when somebody looks. */
 export class RequestView implements HttpRequest {
   readonly path: string
   readonly params: PathParameters
@@ -16,13 +16,19 @@ export class RequestView implements HttpRequest {
   readonly principal: Principal
   readonly body: JsonValue | undefined
   readonly #raw: IncomingMessage
+  readonly #response: ServerResponse
   #query: URLSearchParams | undefined
+  #signal: AbortSignal | undefined
 
   constructor(
     raw: IncomingMessage,
-    seen: Pick<HttpRequest, 'path' | 'params' | 'principal' | 'body'> & { readonly trace: TraceContext },
+    seen: Pick<HttpRequest, 'path' | 'params' | 'principal' | 'body'> & {
+      readonly response: ServerResponse
+      readonly trace: TraceContext
+    },
   ) {
     this.#raw = raw
+    this.#response = seen.response
     this.path = seen.path
     this.params = seen.params
     this.traceId = seen.trace.traceId
@@ -44,9 +50,21 @@ export class RequestView implements HttpRequest {
     return this.#query
   }
 
+  get signal(): AbortSignal {
+    this.#signal ??= endOf(this.#response)
+    return this.#signal
+  }
+
   get headers(): PlainHeaders {
     return plainHeaders(this.#raw.headers)
   }
+}
+
+function endOf(response: ServerResponse): AbortSignal {
+  if (response.closed) return AbortSignal.abort()
+  const end = new AbortController()
+  response.once('close', () => end.abort())
+  return end.signal
 }
 
 /** Node joins repeated headers, all but `set-cookie`, which no request has a use for. */

@@ -5,8 +5,10 @@ import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
+import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
 import { consentRoutes } from '#oauth/consent-routes'
+import { RoundTrips } from '#oauth/round-trips'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
@@ -22,7 +24,6 @@ import { auditHidden, auditRead } from './audit-hidden.ts'
 import { checkExposure } from './check-exposure.ts'
 import { checkPrincipals } from './check-principals.ts'
 import { findConsentWarnings } from './create-broker.ts'
-import { createDenialLog } from './denial-log.ts'
 import { createHttpApp } from './http-app.ts'
 import { KeyDesk } from './key-desk.ts'
 import { createLog, type ServerLog } from './log.ts'
@@ -36,8 +37,8 @@ import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts
 import { openwopCapabilities } from './openwop-capabilities.ts'
 import { createOperatorAccess } from './operator-access.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { safeFetchRoutes } from './seams/safe-fetch-routes.ts'
 import { safeFetchTool } from './seams/safe-fetch-tool.ts'
+import { serverSeams } from './seams/server-seams.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
 
@@ -93,7 +94,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       onLimitRefused: metrics.limitRefused,
     },
   )
-  const { desk, broker } = gateway
+  const { desk, broker, noteDenial } = gateway
   const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
   const close = async (): Promise<void> => {
     await desk.drain(graceMs)
@@ -112,9 +113,6 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...findConsentWarnings(settings),
     ]
     await checkPrincipals(settings.auth, store.keys)
-    const denials = createDenialLog({ store, clock, log })
-    closing.push(denials.close)
-    const noteDenial = denials.note
     const startToken = createStartToken()
     closing.push(startToken.close)
     const endpoint = settings.otlpEndpoint
@@ -131,13 +129,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const isClosed = authenticator.isConfigured
+    const trips = new RoundTrips({ store, clock, publicUrl })
     const consents = new ConsentDesk({
-      store: desk.store,
-      broker,
+      ...{ store, broker, trips, clock, log, publicUrl },
+      runs: desk.consents,
       settings: settings.oauth,
-      clock,
-      log,
-      publicUrl: () => settings.server.publicUrl ?? url,
+    })
+    const signIn = new ApproverSignIn({ store, broker, trips, log, settings: settings.oauth })
+    const links = createApprovalLinks({
+      ...{ approvals: desk.approvals, signIn, clock, log, publicUrl },
+      sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
     const app = createHttpApp({
       routes: [
@@ -146,7 +147,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           ...otcOptions(settings),
           askForConsent: (challenge, request) => consents.open(challenge, request),
         }),
-        ...consentRoutes(consents),
+        ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
         ...openToOperators(
           openwopRoutes(observed, {
             serverVersion: VERSION,
@@ -155,18 +156,23 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
           { startToken, authenticator },
         ),
-        ...(testSeams ? safeFetchRoutes(observed) : []),
+        ...(testSeams
+          ? serverSeams({
+              ...{ gateway: observed, settings, store, clock, log, noteDenial, publicUrl },
+              fetch: gateway.fetch,
+            })
+          : []),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
           log,
           isClosed,
         }),
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
-        ...createAdminApprovals({ approvals: desk.approvals, startToken, authenticator, clock, publicUrl }),
-        ...createApprovalLinks({
-          ...{ approvals: desk.approvals, clock, publicUrl },
-          sign: (purpose, text) => store.approvals.sign(purpose, text),
+        ...createAdminApprovals({
+          ...{ approvals: desk.approvals, startToken, authenticator, clock, publicUrl },
+          canSignIn: signIn.isThere,
         }),
+        ...links.routes,
         ...createKeyRoutes(keyDesk, access),
         ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
         ...createSourceRoutes(

@@ -145,7 +145,7 @@ export class MemoryApprovals implements ApprovalStore {
       if (question.state === 'pending') this.#end(question, { why: 'expired', atMs })
       return { kind: 'closed', approval: shown(question) }
     }
-    if (judged.kind === 'repeated') return { kind: 'counted', approval: shown(question) }
+    if (judged.kind === 'repeated') return { kind: 'repeated', approval: shown(question) }
     const others = question.decisions.filter((said) => said.by !== by)
     question.decisions = [...others, { by, action, reason, atMs }]
     const { runs, append } = this.#parts

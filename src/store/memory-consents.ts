@@ -1,8 +1,14 @@
 import type { Consent, ConsentStore } from '#core/ports/consent-store'
+import { MemoryConsentRuns, type MemoryConsentRunsParts } from './memory-consent-runs.ts'
 
 /** The memory store's consents under way. */
 export class MemoryConsents implements ConsentStore {
+  readonly runs: MemoryConsentRuns
   readonly #byId = new Map<string, Consent>()
+
+  constructor(parts: MemoryConsentRunsParts) {
+    this.runs = new MemoryConsentRuns(parts)
+  }
 
   begin(consent: Consent, most: number): void {
     this.#byId.set(consent.id, consent)

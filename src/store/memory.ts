@@ -66,13 +66,16 @@ export class MemoryStore implements Store {
   readonly budgets = new MemoryBudgets()
   readonly #salt = randomBytes(32).toString('base64url')
   readonly vault = new MemoryVault((event) => this.#append(event))
-  readonly consents = new MemoryConsents()
   readonly pins = new MemoryPins((event) => this.#append(event))
   readonly sources = new MemorySources((event) => this.#append(event))
   readonly #rows = new Map<string, MemoryRow>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
   readonly #runs = new MemoryRuns()
+  readonly consents = new MemoryConsents({
+    ...{ runs: this.#runs, append: (event) => this.#append(event) },
+    hasCall: (record) => this.#rows.has(record),
+  })
   readonly #sessions = new MemorySessions(this.#runs, this.writer)
   readonly #runEvents = new MemoryRunEvents(this.#runs, (own) => this.#openSession(own, 'closing'))
   readonly approvals = new MemoryApprovals({
@@ -85,6 +88,8 @@ export class MemoryStore implements Store {
     beginNext: (seen, next, as) => this.#beginNext(seen, next, as),
     closeSession: (address, outcome, atMs) => this.closeSession(address, outcome, atMs),
   })
+  /** Nobody else can reach this memory. */
+  readonly changeMark = () => 0
   readonly #acknowledger = new Acknowledger()
   #lastGroup = -1
   #bytes = 0

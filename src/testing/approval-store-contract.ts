@@ -114,7 +114,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const seen = await park(store, { quorum: 2 })
       assert.deepEqual(
         [await decide(store, 'key:bob'), await decide(store, 'key:bob'), await decide(store, 'key:eve')],
-        ['counted', 'counted', 'decided'],
+        ['counted', 'repeated', 'decided'],
       )
       const found = await store.approvals.findFor(seen)
       assert.deepEqual(

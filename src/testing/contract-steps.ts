@@ -79,6 +79,16 @@ export function gistOf(event: RunEvent): string {
       return `suspended ${event.record} ${event.attempt}`
     case 'interrupt.resolved':
       return `resolved ${event.record} ${event.action}${event.reason === undefined ? '' : ` ${event.reason}`}`
+    case 'consent.requested':
+      return `consent asked ${event.record} ${event.provider} ${event.call.callId}`
+    case 'consent.suspended':
+      return `consent suspended ${event.record}`
+    case 'consent.resolved':
+      return `consent ${event.action} ${event.record}${event.reason === undefined ? '' : ` ${event.reason}`}`
+    case 'connector.authorized':
+      return `authorized ${event.provider} ${event.credentialRef}`
+    case 'connector.auth_expired':
+      return `auth expired ${event.provider}`
     case 'approval.granted':
     case 'approval.rejected':
     case 'approval.overridden':

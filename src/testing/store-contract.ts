@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { NewChallenge, Store } from '#core/ports/store'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
+import { CONSENT_RUN_CONTRACT } from './consent-run-contract.ts'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { KEY_STORE_CONTRACT } from './key-store-contract.ts'
@@ -323,6 +324,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   ...RUN_STORE_CONTRACT,
+  ...CONSENT_RUN_CONTRACT,
   ...APPROVAL_STORE_CONTRACT,
   ...SESSION_STORE_CONTRACT,
   ...KEY_STORE_CONTRACT,

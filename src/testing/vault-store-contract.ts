@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Consent } from '#core/ports/consent-store'
+import { CONSENT_STAGES, type Consent } from '#core/ports/consent-store'
 import type { Store } from '#core/ports/store'
 import type { NewCredential, VaultEntry } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
@@ -215,6 +215,16 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const taken = await Promise.all(Array.from({ length: 8 }, () => store.consents.take('state-1')))
       assert.equal(taken.filter(Boolean).length, 1)
       assert.equal(await store.consents.find('state-1'), undefined)
+    },
+  },
+  {
+    name: 'rules 23, 25: a way out of every stage is kept',
+    async run(open) {
+      const store = await open()
+      for (const stage of CONSENT_STAGES) {
+        await store.consents.begin({ ...CONSENT, id: stage, stage }, 10)
+        assert.equal((await store.consents.find(stage))?.stage, stage)
+      }
     },
   },
   {

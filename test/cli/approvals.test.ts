@@ -57,6 +57,16 @@ describe('collet approvals on a real store', () => {
     expect((await run('list')).err).toContain('no such approvals')
   })
 
+  it('rule 30a: a second vote on the store itself is audited', async () => {
+    const parking = sampleParking({ id: 'approval-2', expiresAtMs: Date.UTC(2027, 0, 1), quorum: 2 })
+    await store.approvals.park(sampleCall({ record: 'record-2' }), parking)
+    for (const _ of [1, 2]) expect((await run('approve', 'approval-2')).code).toBe(0)
+    expect(store.approvals.findById('approval-2')?.decisions).toHaveLength(1)
+    expect(store.audit.readDenials({ after: 0, limit: 10 })).toMatchObject([
+      { action: 'approval.decide', reason: 'second_vote', count: 1 },
+    ])
+  })
+
   it('says no, and refuses what is wrong', async () => {
     expect((await run('approve', 'approval-1', '--override')).code).toBe(2)
     expect((await run('approve', 'nobody')).code).toBe(2)

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest
 import type { Gateway } from '#core/gateway'
 import { RunFeed } from '#core/runs/run-feed'
 import type { RunPage } from '#core/runs/run-view'
+import { StoreChanges } from '#core/runs/store-changes'
 import { runRoutes } from '#protocols/openwop/run-routes'
 import { ALICE, openTestDesk } from '#testing/test-desk'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
@@ -228,7 +229,7 @@ describe('a quiet stream', () => {
 
   it('OWP-98: says that it is alive at least every 30 seconds, and ends when the reader leaves', async () => {
     vi.useFakeTimers()
-    const feed = new RunFeed()
+    const feed = new RunFeed(new StoreChanges(() => 0))
     const page: RunPage = { key: 'k', principal: 'prn_k', events: [], isComplete: false }
     const readRun: Gateway['readRun'] = (_principal, query) => feed.read('k', query, async () => page)
     const [stream] = runRoutes({ ...openTestDesk([]), readRun })

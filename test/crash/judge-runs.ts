@@ -30,6 +30,11 @@ const WIRE_TYPES = {
   'approval.rejected': 'approval.rejected',
   'approval.overridden': 'approval.overridden',
   'interrupt.resolved': 'interrupt.resolved',
+  'consent.requested': 'interrupt.requested',
+  'consent.suspended': 'node.suspended',
+  'consent.resolved': 'interrupt.resolved',
+  'connector.authorized': 'connector.authorized',
+  'connector.auth_expired': 'connector.auth_expired',
 } as const satisfies Record<StoredEvent['type'], string>
 
 /** Compares what runs told with what they must tell (rule 16, OWP-48 to OWP-50, OWP-98, OWP-99). */

@@ -149,6 +149,17 @@ describe('docs/embedding.md', () => {
   )
 })
 
+describe('"From your own program" of docs/approvals.md', () => {
+  it('runs as printed', async () => {
+    const block = readBlocks('docs/approvals.md').find(({ text }) => text.startsWith('// approve.ts'))
+    writeFileSync(join(project, fileOf(block)), block?.text ?? '')
+    const { stdout } = await run(process.execPath, [fileOf(block)], { cwd: project, env })
+    const shown = [...(block?.text ?? '').matchAll(/console\.log\(.*\) \/\/ → (.*)$/gm)]
+    expect(stdout.trimEnd().split('\n')).toEqual(shown.map(([, printed]) => printed))
+    expect(shown).toHaveLength(4)
+  })
+})
+
 describe('"Tools that keep state" of docs/configuration.md', () => {
   it('shows a tool that loads, and has state of its own in a call without a session', async () => {
     const block = readBlocks('docs/configuration.md').find(({ text }) => text.includes('session: {'))

@@ -73,32 +73,6 @@ async function challengeOf(server: ServerProcess): Promise<string> {
 }
 
 describe('a SIGKILL', () => {
-  it('rule 20: between consent and call loses nothing: the same call id runs', {
-    timeout: LIMIT_MS,
-  }, async () => {
-    await using project = await openProject()
-    const first = await project.start()
-    expect((await new Browser().visit(await challengeOf(first), { login: 'ann' })).status).toBe(200)
-    await first.stop('SIGKILL')
-    const second = await project.start()
-    expect((await askOtc(second.url, { callId: 'c1' })).value).toMatch(/^mail \d+$/)
-  })
-
-  it('rule 25: while the person is at the provider: the return is taken by the next process', {
-    timeout: LIMIT_MS,
-  }, async () => {
-    await using project = await openProject()
-    const first = await project.start()
-    const browser = new Browser()
-    const backs: string[] = []
-    const stopsAt = (url: string) => url.includes('/oauth/callback') && backs.push(url) > 0
-    await browser.visit(await challengeOf(first), { login: 'ann', stopsAt })
-    await first.stop('SIGKILL')
-    const second = await project.start()
-    expect((await browser.get(backs[0] ?? '')).status).toBe(200)
-    expect((await askOtc(second.url, { callId: 'c1' })).value).toMatch(/^mail/)
-  })
-
   it('between the exchange of the code and the store: the link works again', {
     timeout: LIMIT_MS,
   }, async () => {

@@ -117,12 +117,19 @@ describe('links for approvers', () => {
     expect([again.status, again.json.error]).toEqual([409, 'interrupt_already_resolved'])
   })
 
-  it('rule 23: nobody decides about a command, or for a quorum, by link', async () => {
+  it('rule 23: without a sign-in nobody decides about a command by link: it shows, and says how to decide', async () => {
     const body = { request: { tool_id: 'Host.Shell@1.0.0', call_id: 'sh', input: {} } }
     const { json } = await server.ask('/tools/call', { as: 'alice', body })
     const { id } = json.missing_requirements.approval
     const made = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver: 'carol' } })
-    expect(made.status).toBe(403)
+    expect(made.json).toMatchObject({ power: 'inspect', needs_sign_in: false })
+    const { page, actions, cookie } = await open(made.json.url)
+    expect(page.text).toContain(`collet approvals approve ${id}`)
+    expect([actions, cookie]).toEqual([[], ''])
+    expect((await server.ask(`${made.json.url}/sign-in`)).status).toBe(200)
+    const byToken = await server.ask(`/v1/interrupts/${made.json.token}`, { body: ACCEPT })
+    expect(byToken.status).toBe(403)
+    expect((await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval.state).toBe('pending')
   })
 
   it('are made by approvers only, and for somebody', async () => {

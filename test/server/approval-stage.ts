@@ -16,15 +16,17 @@ export const KEYS = {
   eve: key(),
   mallory: key(),
   stranger: key(),
+  auditor: key(),
 }
 
-const AUTH: Settings['auth'] = {
+export const AUTH: Settings['auth'] = {
   apiKeys: [
     { id: 'alice', key: new Secret(KEYS.alice), tenant: 'acme', scopes: [] },
     { id: 'bob', key: new Secret(KEYS.bob), tenant: 'acme', scopes: ['approvals:respond'] },
     { id: 'eve', key: new Secret(KEYS.eve), tenant: 'acme', scopes: ['approvals:*'] },
     { id: 'mallory', key: new Secret(KEYS.mallory), tenant: 'acme', scopes: ['other:scope'] },
     { id: 'stranger', key: new Secret(KEYS.stranger), tenant: 'rival', scopes: ['approvals:*'] },
+    { id: 'auditor', key: new Secret(KEYS.auditor), tenant: 'acme', scopes: ['audit:read'] },
   ],
   jwt: undefined,
 }

@@ -124,6 +124,27 @@ describe.each([
     ).toEqual([])
   })
 
+  it('rule 30a: approvers who are refused are audited, for readers of their own tenant', async () => {
+    const { runId, node, id } = await parkIn('audited')
+    await server.ask(`/admin/approvals/${id}/approve`, { as: 'alice', body: {} })
+    await server.ask(`/v1/runs/${runId}/interrupts/${node}`, { as: 'alice', body: ACCEPT })
+    const override = { override: true, reason: 'x' }
+    await server.ask(`/admin/approvals/${id}/approve`, { as: 'bob', body: override })
+    const { json } = await server.ask('/admin/audit?limit=1000', { as: 'auditor' })
+    const told = json.events.filter(({ action }: { action: string }) => action === 'approval.decide')
+    expect(told).toContainEqual(
+      expect.objectContaining({
+        type: 'authorization.decided',
+        principal: expect.stringMatching(/^prn_/),
+        resource: 'approvals:override',
+        reason: 'scope',
+        allowed: false,
+      }),
+    )
+    expect(told).toContainEqual(expect.objectContaining({ resource: 'approvals:respond', reason: 'scope' }))
+    expect(JSON.stringify(json)).not.toContain('key:alice')
+  })
+
   it('C7, C8: takes all three vocabularies, and refuses everything else with INVALID_RESUME_VALUE', async () => {
     const words = [{ action: 'accept' }, { decision: 'granted' }, { decision: 'approved' }]
     for (const [index, resumeValue] of words.entries()) {

@@ -68,6 +68,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   readCall: async () => undefined,
   cancelCall: async () => undefined,
   readRun: async () => undefined,
+  enterWaiting: () => () => undefined,
   endRun: async () => false,
   openSession: async () => ({ sessionId: 's', runId: 'r' }),
   closeSession: async () => false,

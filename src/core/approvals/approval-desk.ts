@@ -1,5 +1,6 @@
 import { opaquePrincipal } from '#core/opaque-principal'
 import type { ApprovalFilter, ApprovalRecord, DecideResult, DecisionAction } from '#core/ports/approval-store'
+import type { DenialFacts } from '#core/ports/audit-store'
 import type { Clock } from '#core/ports/clock'
 import type { Store } from '#core/ports/store'
 import { coversScope } from '#core/scopes'
@@ -35,6 +36,7 @@ export type DecisionResult =
   /** This link shows only, or this question needs more than a link (rule 23). */
   | { readonly kind: 'link_only_shows' }
 
+type Forbidden = Extract<DecisionResult, { readonly kind: 'forbidden' }>
 type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbidden' | 'own' }>
 
 export interface ApprovalDeskOptions {
@@ -42,9 +44,13 @@ export interface ApprovalDeskOptions {
   readonly clock: Clock
   /** Told of every change, so that waiting requests and readers look again. */
   onChange?(changed: ApprovalRecord): void
+  /** Told of approvers who were refused (rule 30a). */
+  onDenied?(approver: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
 }
 
 const ANONYMOUS_ID = 'anonymous'
+/** What approvers want to do, in the words of the audit stream. */
+const DECIDING = 'approval.decide'
 
 /** Where questions are looked at and answered. Deciding never executes (rule 20). */
 export class ApprovalDesk {
@@ -86,7 +92,7 @@ export class ApprovalDesk {
   lacks(approver: Approver): Extract<DecisionResult, { kind: 'unauthenticated' | 'forbidden' }> | undefined {
     if (approver.id === ANONYMOUS_ID) return { kind: 'unauthenticated' }
     if (coversScope(approver.scopes, RESPOND_SCOPE)) return undefined
-    return { kind: 'forbidden', scope: RESPOND_SCOPE }
+    return this.#forbid(approver, approver.tenant, RESPOND_SCOPE)
   }
 
   async decide(
@@ -110,8 +116,27 @@ export class ApprovalDesk {
     if (lacks !== undefined || approval === undefined) return lacks
     const needed = [approval.requiredScope, ...(action === 'override' ? [OVERRIDE_SCOPE] : [])]
     const missing = needed.find((scope) => !coversScope(approver.scopes, scope))
-    if (missing !== undefined) return { kind: 'forbidden', scope: missing }
-    return isOwn(approver, approval) && action !== 'reject' ? { kind: 'own' } : undefined
+    if (missing !== undefined) return this.#forbid(approver, approval.tenant, missing)
+    const isOwn = approver.tenant === undefined || approver.tenant === approval.tenant
+    return isOwn ? this.#refuseOwn(approver.id, approval, action) : undefined
+  }
+
+  #forbid({ id }: Approver, tenant: string | undefined, scope: string): Forbidden {
+    const facts = { action: DECIDING, resource: scope, reason: 'scope' } as const
+    if (tenant !== undefined) this.#options.onDenied?.({ id, tenant }, facts)
+    return { kind: 'forbidden', scope }
+  }
+
+  /** A caller may say no to its own call, and yes only where the terms allow it. */
+  #refuseOwn(
+    id: string,
+    { tenant, toolId, principal, selfApproval }: ApprovalRecord,
+    action: DecisionAction,
+  ): Extract<DecisionResult, { readonly kind: 'own' }> | undefined {
+    if (id !== principal || selfApproval || action === 'reject') return undefined
+    const facts = { action: DECIDING, resource: toolId, reason: 'self_approval' } as const
+    this.#options.onDenied?.({ id, tenant }, facts)
+    return { kind: 'own' }
   }
 
   /**
@@ -130,7 +155,6 @@ export class ApprovalDesk {
     if (approval === undefined) return { kind: 'not_found' }
     const nowMs = this.#options.clock.nowMs()
     if (stateOf(approval, nowMs) !== 'pending') return closed(approval, nowMs)
-    if (asked.power === 'decide' && !mayDecideByLink(approval)) return { kind: 'link_only_shows' }
     return { kind: 'minted', token: mintLink(this.#options.store.approvals, approval, asked) }
   }
 
@@ -145,22 +169,38 @@ export class ApprovalDesk {
     return { link, approval, isOver }
   }
 
-  /** Rule 23: a quorum of more than one, and commands, need more than a link. */
-  async decideByLink({ link, approval, isOver }: LinkView, decision: Decision): Promise<DecisionResult> {
+  /**
+   * Rule 23: a quorum of more than one, and commands, need more than a link. Who signed in decides as the principal it is
+   * elsewhere, so that nobody counts twice or approves its own call under another name.
+   */
+  async decideByLink(
+    { link, approval, isOver }: LinkView,
+    decision: Decision,
+    signedIn?: { readonly principal: string },
+  ): Promise<DecisionResult> {
     if (isOver && approval.state === 'pending') return { kind: 'expired', approval }
     if (approval.state !== 'pending') return closed(approval, this.#options.clock.nowMs())
-    if (link.power !== 'decide' || !mayDecideByLink(approval)) return { kind: 'link_only_shows' }
-    const by = `link:${link.approver}`
-    if (by === approval.principal && !approval.selfApproval) return { kind: 'own' }
-    return await this.#write(by, approval, decision)
+    const mayDecide = signedIn !== undefined || !needsSignIn(approval)
+    if (link.power !== 'decide' || !mayDecide) return { kind: 'link_only_shows' }
+    const by = signedIn?.principal ?? `link:${link.approver}`
+    const own = this.#refuseOwn(by, approval, decision.action)
+    return own ?? (await this.#write(by, approval, decision))
   }
 
-  async #write(by: string, { tenant, id }: ApprovalRecord, decision: Decision): Promise<DecisionResult> {
-    const { store, clock, onChange } = this.#options
+  async #write(
+    by: string,
+    { tenant, id, toolId }: ApprovalRecord,
+    decision: Decision,
+  ): Promise<DecisionResult> {
+    const { store, clock, onChange, onDenied } = this.#options
     const opaque = opaquePrincipal(store, { tenant, id: by })
     const atMs = clock.nowMs()
     const result = await store.approvals.decide({ tenant, id, by, ...decision, atMs, opaque })
     if (result.kind === 'not_found') return result
+    if (result.kind === 'repeated') {
+      onDenied?.({ id: by, tenant }, { action: DECIDING, resource: toolId, reason: 'second_vote' })
+      return { kind: 'counted', approval: result.approval }
+    }
     onChange?.(result.approval)
     return result.kind === 'closed' ? closed(result.approval, atMs) : result
   }
@@ -172,8 +212,9 @@ export interface LinkView {
   readonly isOver: boolean
 }
 
-export function mayDecideByLink({ quorum, tier }: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
-  return quorum === 1 && tier !== 'exec'
+/** Whether having a link is too little to decide (rule 23). */
+export function needsSignIn({ quorum, tier }: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
+  return quorum > 1 || tier === 'exec'
 }
 
 /** The state as it is now, also before whoever ends expired ones has come by. */
@@ -192,8 +233,4 @@ function closed(
   const state = stateOf(approval, nowMs)
   if (state === 'expired' || state === 'cancelled') return { kind: state, approval }
   return { kind: 'resolved', approval }
-}
-
-function isOwn({ id, tenant }: Approver, { principal, tenant: home, selfApproval }: ApprovalRecord): boolean {
-  return !selfApproval && id === principal && (tenant === undefined || tenant === home)
 }

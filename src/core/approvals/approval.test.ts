@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
+import { type LimitSettings, NO_LIMITS } from '#core/limits/limit-settings'
 import type { Principal } from '#core/principal'
 import { Secret } from '#core/secret'
 import type { ToolPolicy } from '#core/tool'
@@ -19,11 +20,18 @@ interface Stage {
   readonly policy?: Partial<ToolPolicy>
   readonly rules?: Partial<ApprovalRules>
   readonly end?: (run: number) => unknown
+  readonly limits?: LimitSettings
   readonly requirements?: Parameters<typeof sampleTool>[2]
 }
 
 /** A desk with one tool that needs a yes, and a clock that stands still. */
-function stage({ policy = {}, rules = {}, end = (run) => run, requirements = {} }: Stage = {}) {
+function stage({
+  policy = {},
+  rules = {},
+  end = (run) => run,
+  requirements = {},
+  limits = NO_LIMITS,
+}: Stage = {}) {
   const state = { runs: 0 }
   const clock = new FakeClock()
   const store = new MemoryStore()
@@ -33,7 +41,7 @@ function stage({ policy = {}, rules = {}, end = (run) => run, requirements = {} 
   }
   const tool = sampleTool(RING, run, { ...requirements, policy: { approval: 'always', ...policy } })
   const approvalRules = { ...DEFAULT_APPROVAL_RULES, ...rules }
-  const desk = openTestDesk([tool], { store, clock, approvalRules })
+  const desk = openTestDesk([tool], { store, clock, approvalRules, limits })
   const newest = async () => (await store.approvals.list({ limit: 1 }))[0]
   const decide = async (approver: Approver, decision: Parameters<typeof desk.approvals.decide>[2]) =>
     (await desk.approvals.decide(approver, await newest(), decision)).kind
@@ -200,6 +208,38 @@ describe('a call that needs a yes', () => {
     expect(state.runs).toBe(0)
     await decide(BOB, YES)
     expect(gist(await waiting)).toBe('ok 1')
+  })
+
+  it('answers at once when there is no place to wait, and waits no longer than it may', async () => {
+    const waiting = { perPrincipal: 1, total: undefined, longestMs: 50 }
+    const { ring } = stage({ limits: { ...NO_LIMITS, waiting } })
+    const first = ring({ waitMs: 60_000 })
+    await new Promise(setImmediate)
+    let isFirst = false
+    const second = ring({ waitMs: 60_000, key: 'other' }).then((reply) => {
+      expect(isFirst).toBe(false)
+      return reply
+    })
+    const answered = first.then((reply) => {
+      isFirst = true
+      return reply
+    })
+    expect([gist(await second), gist(await answered)]).toEqual(['approval_required', 'approval_required'])
+    expect(gist(await ring({ waitMs: 10 }))).toBe('approval_required')
+  })
+
+  it('lets a request go whose caller is gone, and its place with it', async () => {
+    const waiting = { perPrincipal: 1, total: undefined, longestMs: undefined }
+    const { ring, decide } = stage({ limits: { ...NO_LIMITS, waiting } })
+    const client = new AbortController()
+    const left = ring({ waitMs: 60_000, gone: client.signal })
+    await new Promise(setImmediate)
+    client.abort()
+    expect(gist(await left)).toBe('approval_required')
+    const stays = ring({ waitMs: 60_000 })
+    await new Promise(setImmediate)
+    await decide(BOB, YES)
+    expect(gist(await stays)).toBe('ok 1')
   })
 
   it('lets a waiting request go when the server drains', async () => {

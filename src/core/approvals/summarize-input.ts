@@ -9,6 +9,10 @@ const REDACTED = '[redacted]'
 const SECRET_NAME =
   /pass(word|wd|phrase)?$|secret|token|api[-_]?key|private[-_]?key|credential|authorization|cookie|bearer|\bpin\b|\bcvv\b|otp$/i
 
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name)
+}
+
 /** An input as approvers, predicates and webhooks see it: short, and without what looks like a secret (§6.5). */
 export function summarizeInput(input: JsonValue, clean: (text: string) => string): JsonObject {
   const summary = summarize(input, clean, 0)
@@ -29,7 +33,7 @@ function summarize(value: JsonValue, clean: (text: string) => string, depth: num
     .slice(0, MOST_MEMBERS)
     .map(([name, member]): [string, JsonValue] => [
       shorten(clean(name)),
-      SECRET_NAME.test(name) ? REDACTED : summarize(member, clean, depth + 1),
+      isSecretName(name) ? REDACTED : summarize(member, clean, depth + 1),
     ])
   const more = members.length - shown.length
   return Object.fromEntries(more > 0 ? [...shown, ['…', `${more} more`]] : shown)

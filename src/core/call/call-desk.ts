@@ -1,5 +1,6 @@
-import { ApprovalDesk } from '#core/approvals/approval-desk'
+import { ApprovalDesk, type ApprovalDeskOptions } from '#core/approvals/approval-desk'
 import { ApprovalWaits } from '#core/approvals/approval-waits'
+import { ConsentTeller } from '#core/credentials/consent-teller'
 import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
 import type { BudgetRule } from '#core/limits/budget-rule'
@@ -8,10 +9,12 @@ import { CallLimits } from '#core/limits/call-limits'
 import type { LimitName } from '#core/limits/limit-refusal'
 import { type LimitSettings, NO_LIMITS } from '#core/limits/limit-settings'
 import { RefusalTeller } from '#core/limits/refusal-teller'
+import { WaitingPlaces } from '#core/limits/waiting-places'
 import type { Store } from '#core/ports/store'
 import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
+import { StoreChanges } from '#core/runs/store-changes'
 import { Sessions } from '#core/sessions/sessions'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
@@ -41,9 +44,11 @@ type Made =
   | 'limits'
   | 'budgets'
   | 'refusals'
+  | 'consents'
   | 'broker'
   | 'refresher'
   | 'waits'
+  | 'places'
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
@@ -54,12 +59,16 @@ export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly delayMs?: () => number
   /** Told of every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
+  /** Told of approvers who were refused (rule 30a). */
+  readonly onApproverDenied?: ApprovalDeskOptions['onDenied']
 }
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
 export interface CallDesk extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
+  /** For whoever ends consents outside of calls. */
+  readonly consents: Pick<ConsentTeller, 'resolve'>
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
 }
@@ -70,7 +79,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
-  const feed = new RunFeed()
+  const changes = new StoreChanges(() => store.changeMark())
+  const feed = new RunFeed(changes)
   const onRefused = options.onLimitRefused ?? (() => undefined)
   const limits = new CallLimits({
     settings: options.limits ?? NO_LIMITS,
@@ -82,13 +92,15 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     },
     onRefused,
   })
+  const places = new WaitingPlaces({ limit: (options.limits ?? NO_LIMITS).waiting, onRefused })
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
   const refusals = new RefusalTeller({ store, clock, log, feed })
+  const consents = new ConsentTeller({ store, clock, log, feed })
   const { newSessionId, hooks } = options
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
-  const waits = new ApprovalWaits()
+  const waits = new ApprovalWaits(changes)
   const services: CallServices = {
     ...options,
     ...{
@@ -101,15 +113,18 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       limits,
       budgets,
       refusals,
+      consents,
       broker,
       refresher,
       waits,
+      places,
     },
   }
   const approvals = new ApprovalDesk({
     store,
     clock,
     onChange: ({ record, run }) => noteEnded(services, [{ record, run }]),
+    onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })
   const timers = new Set<NodeJS.Timeout>()
   let drained: Promise<void> | undefined
@@ -127,10 +142,12 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   })
   every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
   every(RECOVERY_POLL_MS, 'recovery', async () => {
-    const { ambiguous } = await store.recover(clock.nowMs())
+    const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
+    if (deadWriters > 0) feed.notifyAll()
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
+  every(EXPIRY_POLL_MS, 'ending consents nobody gave', () => consents.expire())
   every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
     noteEnded(services, await store.approvals.expire(clock.nowMs()))
   })
@@ -138,6 +155,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   return {
     store,
     running,
+    consents,
     approvals,
     toolkits: () => registry.toolkits,
     onToolsChanged: (listener) => registry.onChange?.(listener) ?? (() => undefined),
@@ -145,7 +163,9 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     call: (principal, request) => callTool(services, principal, request),
     readCall: (principal, callId) => readOwnCall(services, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
-    readRun: (principal, query) => readOwnRun(services, principal, query),
+    readRun: (principal, query) =>
+      readOwnRun(services, principal, { ...query, waitMs: places.shorten(query.waitMs) }),
+    enterWaiting: (principal) => places.enter(principal),
     endRun: (principal, runId) => endOwnRun(services, principal, runId),
     openSession: (principal, request) => {
       checkReady(services)

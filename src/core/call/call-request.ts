@@ -32,6 +32,8 @@ export interface CallRequest {
   readonly freshId?: string
   /** How long to wait for the decision about a call that needs a yes. */
   readonly waitMs?: number
+  /** Aborted when nobody waits for the answer any more. The call itself goes on (rule 10). */
+  readonly gone?: AbortSignal
   readonly onProgress?: (progress: Progress) => void
   /** Present where the protocol can put a tool's question to the person behind the call. */
   readonly onElicit?: Elicit

@@ -1,9 +1,11 @@
 import type { ApprovalRules } from '#core/approvals/approval-rules'
 import type { ApprovalWaits } from '#core/approvals/approval-waits'
+import type { ConsentTeller } from '#core/credentials/consent-teller'
 import type { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Budgets } from '#core/limits/budgets'
 import type { CallLimits } from '#core/limits/call-limits'
 import type { RefusalTeller } from '#core/limits/refusal-teller'
+import type { WaitingPlaces } from '#core/limits/waiting-places'
 import type { ToolSet } from '#core/live-registry'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
@@ -42,10 +44,12 @@ export interface CallServices {
   readonly sessions: Sessions
   readonly feed: RunFeed
   readonly waits: ApprovalWaits
+  readonly places: WaitingPlaces
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
   readonly limits: CallLimits
   readonly budgets: Budgets
   readonly refusals: RefusalTeller
+  readonly consents: ConsentTeller
   readonly maxResultBytes: number
 }

@@ -55,7 +55,9 @@ export async function callTool(
       retryAfterMs: 1_000,
     })
   } catch (error) {
-    return { callId: call.callId, outcome: refusalOutcome(services, error), replayed: false }
+    const runId = isToolError(error) ? error.details.runId : undefined
+    const outcome = refusalOutcome(services, error)
+    return { callId: call.callId, outcome, ...(runId === undefined ? {} : { runId }), replayed: false }
   }
 }
 
@@ -108,7 +110,7 @@ async function startCall(
     services.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(call, tool)
     const input = await validateInput(tool, adapted.input)
-    const equipped = await checkRequirements(services, tool, adapted)
+    const equipped = await checkRequirements(services, { tool, call: adapted, place })
     return await runIfApproved(services, { call: equipped, tool, place, input, seen })
   } catch (error) {
     if (seen === undefined && isFirst) await services.refusals.tell({ call, tool, place }, error)
@@ -148,16 +150,21 @@ async function runReserved(
   }
 }
 
-/** Waits for a decision as long as the caller wants to (`Prefer: wait`). */
+/** Waits for a decision as long as the caller wants to (`Prefer: wait`) and is there, if there is a place to wait. */
 async function isDecided(
-  { store, waits }: CallServices,
-  call: IdentifiedCall,
+  { store, waits, places }: CallServices,
+  { principal, record, request }: IdentifiedCall,
   { tenant, id }: ApprovalRecord,
 ): Promise<boolean> {
-  const { waitMs = 0 } = call.request
-  if (waitMs <= 0) return false
-  return await waits.until(call.record, waitMs, async () => {
-    const now = await store.approvals.find({ tenant, id })
-    return now?.state !== 'pending'
-  })
+  const { waitMs = 0, gone } = request
+  const leave = waitMs > 0 ? places.enterIfFree(principal) : undefined
+  if (leave === undefined) return false
+  try {
+    return await waits.until(record, { waitMs: places.shorten(waitMs), gone }, async () => {
+      const now = await store.approvals.find({ tenant, id })
+      return now?.state !== 'pending'
+    })
+  } finally {
+    leave()
+  }
 }

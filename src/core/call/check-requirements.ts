@@ -4,6 +4,7 @@ import { type Challenge, fault, type MissingRequirements, type ToolError } from 
 import type { ChallengeNeed } from '#core/ports/store'
 import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
+import type { CallPlace } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import { checkUser } from './check-user.ts'
 import { HeldCredentials } from './held-credentials.ts'
@@ -11,10 +12,14 @@ import type { IdentifiedCall } from './identified-call.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
 
-/** A call and the tool it is for. */
-interface Wanted {
+/** A call, the tool it is for, and where it belongs. */
+interface Requiring {
   readonly tool: Tool
   readonly call: IdentifiedCall
+  readonly place: CallPlace
+}
+
+interface Wanted extends Requiring {
   /** Whose part of the vault it may use. */
   readonly owner: VaultOwner | undefined
 }
@@ -30,20 +35,20 @@ interface Unmet {
  */
 export async function checkRequirements(
   services: CallServices,
-  tool: Tool,
-  call: IdentifiedCall,
+  requiring: Requiring,
 ): Promise<IdentifiedCall> {
+  const { tool, call } = requiring
   const { requirements } = tool
   const { request } = call
   await checkUser(services.hooks, call.principal, request.userId)
   if (requirements === undefined) return call
   const owner = vaultOwner(services.store, call.principal, request.userId)
-  const wanted: Wanted = { tool, call, owner }
+  const wanted: Wanted = { ...requiring, owner }
   const held = new HeldCredentials(request)
   const unauthorized: Unmet[] = []
   for (const need of requirements.authorization ?? []) {
     const problem = await holdToken(services, need, wanted, held)
-    if (problem === undefined) await completeChallenges(services, need, call)
+    if (problem === undefined) await completeChallenges(services, need, call, held.tokens.get(need.id)?.ref)
     else unauthorized.push({ need, problem })
   }
   const secrets: string[] = []
@@ -53,12 +58,21 @@ export async function checkRequirements(
   const userId = requirements.userId === true && !isGiven(request.userId)
   if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.equip(call)
   const authorization: Challenge[] = []
-  for (const { need } of unauthorized) authorization.push(await openChallenge(services, need, wanted))
-  throw requirementMissing(tool, unauthorized, {
-    ...(authorization.length === 0 ? {} : { authorization }),
-    ...(secrets.length === 0 ? {} : { secrets: secrets.map((id) => ({ id })) }),
-    ...(userId ? { userId: true } : {}),
-  })
+  const runs: string[] = []
+  for (const unmet of unauthorized) {
+    const { runId, ...challenge } = await openChallenge(services, unmet, wanted)
+    authorization.push(challenge)
+    if (runId !== undefined) runs.push(runId)
+  }
+  throw requirementMissing(
+    tool,
+    { unauthorized, runId: runs[0] },
+    {
+      ...(authorization.length === 0 ? {} : { authorization }),
+      ...(secrets.length === 0 ? {} : { secrets: secrets.map((id) => ({ id })) }),
+      ...(userId ? { userId: true } : {}),
+    },
+  )
 }
 
 /** Why there is no token, or nothing: then it is held. A token that was sent and is no good is not replaced by another. */
@@ -128,21 +142,25 @@ async function completeChallenges(
   services: CallServices,
   need: AuthorizationRequirement,
   call: IdentifiedCall,
+  ref: string | undefined,
 ): Promise<void> {
   const met = needOf(services, need, call)
   const atMs = services.clock.nowMs()
-  await services.store.endChallenge(met, 'completed', atMs)
-  if (met.user !== '') await services.store.endChallenge({ ...met, user: '' }, 'completed', atMs)
+  const credential = ref === undefined ? {} : { credential: { ref, scopes: met.scopes } }
+  for (const each of met.user === '' ? [met] : [met, { ...met, user: '' }]) {
+    await services.consents.resolve(each, { as: 'completed', ...credential, atMs })
+    await services.store.endChallenge(each, 'completed', atMs)
+  }
 }
 
 async function openChallenge(
   services: CallServices,
-  need: AuthorizationRequirement,
+  { need, problem }: Unmet,
   wanted: Wanted,
-): Promise<Challenge> {
+): Promise<Challenge & { readonly runId: string | undefined }> {
   const atMs = services.clock.nowMs()
   const canAsk = wanted.owner !== undefined && services.broker.canAsk(need.id, scopesOf(need))
-  const { id } = await services.store.openChallenge({
+  const challenge = await services.store.openChallenge({
     id: services.newChallengeId(),
     ...needOf(services, need, wanted.call),
     tool: wanted.tool.id,
@@ -150,13 +168,17 @@ async function openChallenge(
     expiresAtMs: atMs + CHALLENGE_LIFETIME_MS,
     ...(canAsk ? { consent: true } : {}),
   })
+  const { id } = challenge
   const url = `${services.publicUrl()}/challenges/${id}`
-  return { id, url, checkUrl: `${url}/status` }
+  const hasExpired = problem === 'connector_auth_expired'
+  const isAsked = challenge.consent === true
+  const runId = isAsked ? await services.consents.ask({ ...wanted, challenge, url, hasExpired }) : undefined
+  return { id, url, checkUrl: `${url}/status`, runId }
 }
 
 function requirementMissing(
   tool: Tool,
-  unauthorized: readonly Unmet[],
+  { unauthorized, runId }: { readonly unauthorized: readonly Unmet[]; readonly runId: string | undefined },
   missing: MissingRequirements,
 ): ToolError {
   const wants = [
@@ -173,6 +195,7 @@ function requirementMissing(
   )
   return fault('requirement_missing', `${tool.name} needs ${wants.join(' and ')}. Nothing was run.`, {
     missing,
+    ...(runId === undefined ? {} : { runId }),
     ...(providers.length === 0
       ? {}
       : { developerMessage: `Send a token in context.authorization for: ${providers.join(', ')}.` }),

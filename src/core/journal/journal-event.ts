@@ -1,4 +1,5 @@
 import type { ErrorCode } from '#core/errors'
+import type { DenialReason } from '#core/ports/audit-store'
 import type { CredentialKind } from '#core/ports/vault-store'
 import type { SessionOutcome } from '#core/runs/run-event'
 import type { SafetyTier } from '#core/tool'
@@ -75,13 +76,17 @@ export interface ApprovalChanged {
   readonly reason?: string
 }
 
+/** `challenge.asked`: a run was told that one of its calls waits for it. */
 export interface ChallengeChanged {
-  readonly type: 'challenge.opened' | 'challenge.completed' | 'challenge.failed'
+  readonly type: 'challenge.opened' | 'challenge.asked' | 'challenge.completed' | 'challenge.failed'
   readonly at: number
   readonly challenge: string
   readonly tenant: string
   readonly principal: string
   readonly provider: string
+  /** Only of `asked`. */
+  readonly run?: string
+  readonly sequence?: number
 }
 
 /** `vault.renewed`: by a refresh. `vault.spent`: the provider refused one, so consent is asked for again (OWP-78). */
@@ -159,7 +164,7 @@ export interface AuthorizationDecided {
   readonly action: string
   readonly resource: string
   readonly allowed: false
-  readonly reason: 'scope' | 'allowlist'
+  readonly reason: DenialReason
   readonly count: number
 }
 

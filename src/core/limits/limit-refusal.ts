@@ -58,6 +58,17 @@ const LIMITS = {
     scope: 'global',
     message: `The server cannot write as fast as calls arrive. ${NOTHING_RAN}`,
   },
+  principal_waiting: {
+    code: 'rate_limited',
+    scope: 'key',
+    message:
+      'You hold as many streams and waiting requests open as this server lets you. Close some, or try again later.',
+  },
+  total_waiting: {
+    code: 'overloaded',
+    scope: 'global',
+    message: 'The server holds as many streams and waiting requests open as it can. Try again later.',
+  },
   body_bytes: {
     code: 'overloaded',
     scope: 'global',

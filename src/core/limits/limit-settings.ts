@@ -27,6 +27,14 @@ export interface TotalLimit extends CallLimit {
   readonly bodyBytes: number | undefined
 }
 
+/** Requests that are held open: readers of runs, and callers that wait for a decision. */
+export interface WaitLimit {
+  readonly perPrincipal: number | undefined
+  readonly total: number | undefined
+  /** The longest that one may ask to wait. */
+  readonly longestMs: number | undefined
+}
+
 /** Limits on new runs. A replay is never limited (rule 1). */
 export interface LimitSettings {
   readonly perPrincipal: CallLimit
@@ -36,6 +44,7 @@ export interface LimitSettings {
   /** By base name, complete: they count instead of `perTool`. */
   readonly byTool: ReadonlyMap<string, ToolLimit>
   readonly total: TotalLimit
+  readonly waiting: WaitLimit
 }
 
 export const UNLIMITED: CallLimit = { rate: undefined, concurrent: undefined }
@@ -46,6 +55,7 @@ export const NO_LIMITS: LimitSettings = {
   perTool: { ...UNLIMITED, perPrincipal: UNLIMITED },
   byTool: new Map(),
   total: { ...UNLIMITED, pendingWrites: undefined, delayMs: undefined, bodyBytes: undefined },
+  waiting: { perPrincipal: undefined, total: undefined, longestMs: undefined },
 }
 
 /** Whether calls of one tool can be limited while other tools go on (OWP-56). */

@@ -7,14 +7,7 @@ import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { RunFeed } from '#core/runs/run-feed'
 import { type Tool, transportOf } from '#core/tool'
-import { subjectKey } from './subject-key.ts'
-import { TokenBuckets } from './token-buckets.ts'
-
-/** A run tells of twenty refusals at once and of one a second after that; the others are counted in the metrics only. */
-const TOLD = { burst: 20, perMs: 1 / 1_000 }
-/** The same for all principals together. */
-const TOLD_IN_ALL = { burst: 200, perMs: 10 / 1_000 }
-const EVERYBODY = '*'
+import { TellingRate } from './telling-rate.ts'
 
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
 
@@ -35,7 +28,7 @@ export class RefusalTeller {
     readonly log: Logger
     readonly feed: RunFeed
   }
-  readonly #buckets = new TokenBuckets()
+  readonly #rate: TellingRate
 
   constructor(services: {
     readonly store: Store
@@ -44,12 +37,13 @@ export class RefusalTeller {
     readonly feed: RunFeed
   }) {
     this.#services = services
+    this.#rate = new TellingRate(services.clock)
   }
 
   /** Never throws: the refusal itself is what the caller must hear. */
   async tell({ call, tool, place }: RefusedAttempt, error: unknown): Promise<void> {
     if (place.place === undefined || !isToolError(error) || !LIMITED.has(error.code)) return
-    if (error.details.scope === undefined || !this.#mayTell(call)) return
+    if (error.details.scope === undefined || !this.#rate.mayTell(call.principal)) return
     const { store, clock, log, feed } = this.#services
     const { request } = call
     try {
@@ -73,15 +67,5 @@ export class RefusalTeller {
     } catch (err) {
       log.warn({ err, record: call.record }, 'a refused call could not be told to its run')
     }
-  }
-
-  #mayTell({ principal }: IdentifiedCall): boolean {
-    const nowMs = this.#services.clock.monotonicMs()
-    const own = this.#buckets.find(subjectKey(principal), TOLD, nowMs)
-    const all = this.#buckets.find(EVERYBODY, TOLD_IN_ALL, nowMs)
-    if (own.waitMs > 0 || all.waitMs > 0) return false
-    own.take()
-    all.take()
-    return true
   }
 }

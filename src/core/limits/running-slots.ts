@@ -7,7 +7,7 @@ export interface SlotKeys {
 }
 
 /** How many runs hold a place, by key. What nobody holds is forgotten, so it is as small as what runs. */
-class Places {
+export class Places {
   readonly #taken = new Map<string, number>()
 
   taken(key: string | undefined): number {

@@ -75,8 +75,10 @@ export interface NewDecision extends ApprovalAddress, ApproverDecision {
 export type DecideResult =
   /** It left `pending`, by this decision. */
   | { readonly kind: 'decided'; readonly approval: ApprovalRecord }
-  /** Counted, or known already; more approvers are needed. */
+  /** Counted; more approvers are needed. */
   | { readonly kind: 'counted'; readonly approval: ApprovalRecord }
+  /** This approver said so before: nothing changed (OWP-72). */
+  | { readonly kind: 'repeated'; readonly approval: ApprovalRecord }
   /** Somebody or something else ended it before. */
   | { readonly kind: 'closed'; readonly approval: ApprovalRecord }
   | { readonly kind: 'not_found' }

@@ -1,5 +1,10 @@
 import type { MaybePromise } from './maybe-promise.ts'
 
+/** Why somebody was refused; the last two are refusals of approvers. */
+export const DENIAL_REASONS = ['scope', 'allowlist', 'self_approval', 'second_vote'] as const
+
+export type DenialReason = (typeof DENIAL_REASONS)[number]
+
 /** A decision that went against somebody (rule 30a, OWP-62). */
 export interface Denial {
   readonly atMs: number
@@ -10,10 +15,13 @@ export interface Denial {
   readonly action: string
   /** A catalog id or a scope, never a caller's text. */
   readonly resource: string
-  readonly reason: 'scope' | 'allowlist'
+  readonly reason: DenialReason
   /** How often within the window that this stands for. */
   readonly count: number
 }
+
+/** What was refused, and why. */
+export type DenialFacts = Pick<Denial, 'action' | 'resource' | 'reason'>
 
 export interface RecordedDenial extends Denial {
   /** Counts up; where a reader goes on. */

@@ -1,9 +1,10 @@
 import type { CallServices } from '#core/call/call-services'
 import { noteEnded } from '#core/call/note-ended'
 import { opaquePrincipal } from '#core/opaque-principal'
-import type { RunPlace } from '#core/ports/run-store'
-import type { Store } from '#core/ports/store'
+import type { RunAddress, RunPlace } from '#core/ports/run-store'
+import type { CallRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import type { RunEvent } from './run-event.ts'
 import { ownRunEvents } from './run-facts.ts'
 import { recordOfRunId } from './run-id.ts'
 import { isRunOver } from './run-over.ts'
@@ -78,10 +79,26 @@ async function readPage(
       isComplete: events.length > 1,
     }
   }
-  const isOver =
-    call === undefined
-      ? isRunOver(found, clock.nowMs())
-      : found.open === 0 && call.state !== 'running' && call.state !== 'parked'
+  if (call !== undefined && call.run === undefined) {
+    const events = await eventsBefore(store, { tenant, run }, call)
+    return { ...names, events: events.filter(({ sequence }) => sequence > after), isComplete: isEnded(call) }
+  }
+  const isOver = call === undefined ? isRunOver(found, clock.nowMs()) : found.open === 0 && isEnded(call)
   const events = await store.readRun({ tenant, run }, after, PAGE)
   return { ...names, events, isComplete: isOver && events.length < PAGE }
+}
+
+function isEnded({ state }: CallRecord): boolean {
+  return state !== 'running' && state !== 'parked'
+}
+
+/** What was told before there was a call, and then what its record tells. Nothing comes between (rule 20). */
+async function eventsBefore(
+  store: Store,
+  address: RunAddress,
+  call: CallRecord,
+): Promise<readonly RunEvent[]> {
+  const told = await store.readRun(address, -1, PAGE)
+  const own = call.expired ? [] : ownRunEvents(call)
+  return [...told, ...own.map((event) => ({ ...event, sequence: event.sequence + told.length }))]
 }

@@ -95,6 +95,49 @@ export interface InterruptResolved {
   readonly reason?: string
 }
 
+/** A call waits for a person's consent at a provider (OWP-78). */
+export interface ConsentRequested {
+  readonly type: 'consent.requested'
+  readonly record: string
+  readonly challenge: string
+  readonly call: CallLabel
+  readonly provider: string
+  readonly scopes: readonly string[]
+  /** Our own page. */
+  readonly url: string
+  readonly timeoutMs: number
+}
+
+export interface ConsentSuspended {
+  readonly type: 'consent.suspended'
+  readonly record: string
+  readonly challenge: string
+}
+
+export interface ConsentResolved {
+  readonly type: 'consent.resolved'
+  readonly record: string
+  readonly challenge: string
+  readonly action: 'accept' | 'reject'
+  readonly reason?: string
+}
+
+/** A consent was given; the reference alone tells which credential it made (OWP-79). */
+export interface ConnectorAuthorized {
+  readonly type: 'connector.authorized'
+  readonly record: string
+  readonly provider: string
+  readonly credentialRef: string
+  readonly scopes: readonly string[]
+}
+
+/** A provider refused to renew an authorization: somebody has to consent again (OWP-78). */
+export interface ConnectorAuthExpired {
+  readonly type: 'connector.auth_expired'
+  readonly record: string
+  readonly provider: string
+}
+
 /** What a run tells about itself: ids and ends, never an argument or a result. */
 export type RunFact =
   | ToolCalled
@@ -105,6 +148,11 @@ export type RunFact =
   | NodeSuspended
   | ApprovalDecided
   | InterruptResolved
+  | ConsentRequested
+  | ConsentSuspended
+  | ConsentResolved
+  | ConnectorAuthorized
+  | ConnectorAuthExpired
 
 /** A fact at its place in its run: sequences count from 0 without gaps (rule 16). */
 export type RunEvent = RunFact & { readonly sequence: number; readonly atMs: number }

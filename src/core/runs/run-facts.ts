@@ -49,6 +49,11 @@ const OPENS = {
   'approval.rejected': 0,
   'approval.overridden': 0,
   'interrupt.resolved': 0,
+  'consent.requested': 0,
+  'consent.suspended': 0,
+  'consent.resolved': 0,
+  'connector.authorized': 0,
+  'connector.auth_expired': 0,
 } as const satisfies Record<RunFact['type'], 1 | 0 | -1>
 
 /** How the session of a single attempt ends (OWP-44, C2). */

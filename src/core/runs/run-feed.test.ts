@@ -2,14 +2,18 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { RunEvent } from './run-event.ts'
 import { RunFeed } from './run-feed.ts'
 import type { RunPage } from './run-view.ts'
+import { StoreChanges } from './store-changes.ts'
 
 const RUN = 'run-1'
 const POLL_MS = 500
 
 let feed: RunFeed
+/** What the store says when another process wrote. */
+let mark = 0
 beforeEach(() => {
   vi.useFakeTimers()
-  feed = new RunFeed()
+  mark = 0
+  feed = new RunFeed(new StoreChanges(() => mark))
 })
 afterEach(() => {
   feed.close()
@@ -90,16 +94,43 @@ describe('a feed', () => {
     expect(run.reads).toBe(2)
   })
 
-  it('sees what other processes wrote, with one timer for all readers of a run', async () => {
-    const run = new FakeRun()
-    const readers = [1, 2, 3].map(() => feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read))
+  it('sees what other processes wrote, with one look for all runs', async () => {
+    const runs = Array.from({ length: 20 }, () => new FakeRun())
+    const readers = runs.map((run, place) =>
+      feed.read(`run-${place}`, { after: -1, waitMs: 60_000 }, run.read),
+    )
     await settle()
     expect(vi.getTimerCount()).toBe(1 + readers.length)
-    await vi.advanceTimersByTimeAsync(3 * POLL_MS)
-    expect(run.reads).toBe(4)
+    await vi.advanceTimersByTimeAsync(POLL_MS)
+    const before = runs.map(({ reads }) => reads)
+    await vi.advanceTimersByTimeAsync(5 * POLL_MS)
+    expect(runs.map(({ reads }) => reads)).toEqual(before)
+    for (const run of runs) run.add()
+    mark += 1
+    await vi.advanceTimersByTimeAsync(POLL_MS)
+    expect((await Promise.all(readers)).map(sequencesOf)).toEqual(runs.map(() => [0]))
+    expect(runs.map(({ reads }) => reads)).toEqual(before.map((reads) => reads + 1))
+    await vi.advanceTimersByTimeAsync(POLL_MS)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  it('reads again after five seconds without a change, because runs also end by the time alone', async () => {
+    const run = new FakeRun()
+    const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read)
+    await vi.advanceTimersByTimeAsync(POLL_MS)
+    run.isOver = true
+    await vi.advanceTimersByTimeAsync(10 * POLL_MS)
+    expect(await reader).toMatchObject({ isComplete: true })
+  })
+
+  it('reads the pages themselves when the store cannot say whether it changed', async () => {
+    const run = new FakeRun()
+    feed = new RunFeed(new StoreChanges(() => Promise.reject(new Error('the disk is gone'))))
+    const reader = feed.read(RUN, { after: -1, waitMs: 60_000 }, run.read)
+    await settle()
     run.add()
     await vi.advanceTimersByTimeAsync(POLL_MS)
-    expect((await Promise.all(readers)).map(sequencesOf)).toEqual([[0], [0], [0]])
+    expect(sequencesOf(await reader)).toEqual([0])
   })
 
   it('OWP-98: answers with nothing when a reader’s patience is over, and not before', async () => {

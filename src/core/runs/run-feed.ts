@@ -1,8 +1,6 @@
 import { fault } from '#core/errors'
 import type { RunPage, RunQuery } from './run-view.ts'
-
-/** How soon events that another process wrote are seen. */
-const POLL_MS = 500
+import type { StoreChanges } from './store-changes.ts'
 
 type Page = Promise<RunPage | undefined>
 
@@ -12,23 +10,33 @@ export type ReadPage = (after: number) => Page
 interface Watch {
   readonly wake: Set<() => void>
   readonly pages: Map<number, Page>
-  readonly timer: NodeJS.Timeout
   /** How many have asked and are not answered yet. */
   readers: number
 }
 
 /**
  * Lets any number of readers follow a run at the price of one: whoever is at the same place shares one page, and
- * one timer looks for what other processes wrote. Nothing is held for a reader between its questions.
+ * one look at the store's mark tells for all runs whether another process wrote. Nothing is held for a reader between
+ * its questions.
  */
 export class RunFeed {
   readonly #watched = new Map<string, Watch>()
+  readonly #changes: StoreChanges
   #isClosed = false
+
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
+  }
 
   /** Something was committed in this run. */
   notify(run: string): void {
     const watch = this.#watched.get(run)
     if (watch !== undefined) renew(watch)
+  }
+
+  /** Something was committed, and nobody knows where. */
+  notifyAll(): void {
+    for (const watch of this.#watched.values()) renew(watch)
   }
 
   /** The next page, as soon as it has something to say or the reader's patience is over. */
@@ -47,11 +55,9 @@ export class RunFeed {
   /** Whoever waits is told to come back later; nobody waits from here on. */
   close(): void {
     this.#isClosed = true
-    for (const watch of this.#watched.values()) {
-      clearInterval(watch.timer)
-      renew(watch)
-    }
+    this.notifyAll()
     this.#watched.clear()
+    this.#changes.ignore(this.#look)
   }
 
   async #follow(
@@ -84,17 +90,16 @@ export class RunFeed {
   #watch(run: string): Watch {
     const known = this.#watched.get(run)
     if (known !== undefined) return known
-    const timer = setInterval(() => {
-      if (watch.readers > 0) {
-        renew(watch)
-        return
-      }
-      clearInterval(timer)
-      this.#watched.delete(run)
-    }, POLL_MS).unref()
-    const watch: Watch = { wake: new Set(), pages: new Map(), timer, readers: 0 }
+    const watch: Watch = { wake: new Set(), pages: new Map(), readers: 0 }
     this.#watched.set(run, watch)
+    this.#changes.listen(this.#look)
     return watch
+  }
+
+  readonly #look = (isChanged: boolean): void => {
+    for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
+    if (this.#watched.size === 0) this.#changes.ignore(this.#look)
+    else if (isChanged) this.notifyAll()
   }
 }
 

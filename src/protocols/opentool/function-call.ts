@@ -53,7 +53,7 @@ export function readFunctionCall(
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       ...decodeRequirements(request.headers),
       ...readCallPlace(request.headers),
-      ...readWait(request.headers),
+      ...readWait(request),
     }
     return { request: asked, served, call }
   } catch (error) {

@@ -2,6 +2,7 @@ import type { ErrorCode } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { ApprovalDecided, InterruptResolved, RunEvent, ToolReturned } from '#core/runs/run-event'
 import type { RunPage } from '#core/runs/run-view'
+import { encodeConsent } from './codec-consent.ts'
 import { encodeInterrupt, interruptKey } from './codec-interrupt.ts'
 import type { WireRunEvent } from './wire.ts'
 
@@ -19,6 +20,11 @@ const TYPES = {
   'approval.rejected': 'approval.rejected',
   'approval.overridden': 'approval.overridden',
   'interrupt.resolved': 'interrupt.resolved',
+  'consent.requested': 'interrupt.requested',
+  'consent.suspended': 'node.suspended',
+  'consent.resolved': 'interrupt.resolved',
+  'connector.authorized': 'connector.authorized',
+  'connector.auth_expired': 'connector.auth_expired',
 } as const satisfies Record<RunEvent['type'], WireRunEvent['type']>
 
 /** The events of a page as they leave: ids and ends, nothing a caller or a tool said (OWP-43, OWP-52). */
@@ -49,6 +55,12 @@ function payloadOf(event: RunEvent, { principal }: RunPage, runId: string): Json
       return decisionOf(event)
     case 'interrupt.resolved':
       return resolutionOf(event, runId, event.atMs)
+    case 'consent.requested':
+    case 'consent.suspended':
+    case 'consent.resolved':
+    case 'connector.authorized':
+    case 'connector.auth_expired':
+      return encodeConsent(event, runId)
     default:
       return callOrSession(event, principal)
   }

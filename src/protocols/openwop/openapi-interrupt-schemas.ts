@@ -35,9 +35,27 @@ const question = {
 }
 const decision = { gateId: text, principal: { ...text, description: 'Opaque.' }, reason: text }
 
+/** What only a person at the provider can resolve, on our own page (OWP-78). */
+const consent = closed(
+  ['gateId', 'reason', 'provider', 'scopes', 'url', 'artifactId', 'artifactType', 'title'],
+  {
+    gateId: text,
+    reason: { const: 'authorization-required' },
+    provider: text,
+    scopes: { type: 'array', items: text },
+    url: text,
+    artifactId: text,
+    artifactType: { const: 'tool-call' },
+    title: text,
+  },
+)
+
 /** What a run tells of a call that waits for a yes (OWP-64 to OWP-72, §6.5). */
 export const INTERRUPT_PAYLOADS = {
-  'interrupt.requested': closed(asked, { ...question, data: data(closed(Object.keys(artifact), artifact)) }),
+  'interrupt.requested': closed(asked, {
+    ...question,
+    data: { oneOf: [data(closed(Object.keys(artifact), artifact)), consent] },
+  }),
   'node.suspended': closed(['nodeId', 'interruptId', 'kind', 'key'], {
     nodeId: text,
     interruptId: text,
@@ -65,6 +83,12 @@ export const INTERRUPT_PAYLOADS = {
       resolvedBy: text,
     },
   ),
+  'connector.authorized': closed(['provider', 'credentialRef', 'scopes'], {
+    provider: text,
+    credentialRef: { ...text, description: 'A reference; nothing of the credential.' },
+    scopes: { type: 'array', items: text },
+  }),
+  'connector.auth_expired': closed(['provider'], { provider: text }),
 } as const
 
 export const INTERRUPT_SCHEMAS = {

@@ -4,6 +4,10 @@ import { schemaRef } from './openapi-schemas.ts'
 const sequence = { type: 'integer', minimum: -1 } as const
 const runId = [pathParameter('runId', 'What `Collet-Run` says of a call, percent-encoded.')]
 const NO_SUCH_RUN = { 404: refusal('The caller has no such run.') }
+const NO_PLACE = {
+  429: refusal('The caller holds as many streams and polls open as it may.'),
+  503: refusal('The server holds as many as it can, or shuts down.'),
+}
 const lastSequence = queryParameter('lastSequence', sequence, 'The last event the reader has; -1 for none.')
 
 /** A principal's own runs (OWP-48, OWP-98). */
@@ -31,6 +35,7 @@ export const RUN_PATHS = {
         400: refusal('The place to resume from is no sequence.'),
         ...UNAUTHENTICATED,
         ...NO_SUCH_RUN,
+        ...NO_PLACE,
       },
     },
   },
@@ -48,7 +53,7 @@ export const RUN_PATHS = {
         400: refusal('A parameter is no number, or out of bounds.'),
         ...UNAUTHENTICATED,
         ...NO_SUCH_RUN,
-        503: refusal('The server is shutting down.'),
+        ...NO_PLACE,
       },
     },
   },

@@ -16,7 +16,7 @@ export interface OpenwopCapabilities {
 export interface OpenwopOptions {
   readonly serverVersion: string
   readonly capabilities?: OpenwopCapabilities
-  /** Serve what the public conformance suite drives (OWP-100 to OWP-102). Never in production. */
+  /** Serve what the public conformance suite drives (OWP-100 to OWP-102, OWP-105). Never in production. */
   readonly testSeams?: boolean
   readonly clock?: Clock
 }

@@ -1,5 +1,6 @@
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
+import type { LeavePlace } from '#core/limits/waiting-places'
 import { checkRunId } from '#core/runs/run-id'
 import type { RunPage } from '#core/runs/run-view'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
@@ -34,7 +35,7 @@ export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
 }
 
 async function streamEvents(
-  { principal, params, headers, query }: HttpRequest,
+  { principal, params, headers, query, method, signal }: HttpRequest,
   gateway: Gateway,
 ): Promise<HttpReply> {
   const runId = readRunId(params)
@@ -44,25 +45,35 @@ async function streamEvents(
   )
   const first = await gateway.readRun(principal, { runId, after, waitMs: 0 })
   if (first === undefined) throw noSuchRun()
+  // A stream of which only the head is asked for has no end to wait for.
+  const leave = method === 'HEAD' ? () => undefined : gateway.enterWaiting(principal)
+  onEnd(signal, leave)
   const next = (last: number, signal: AbortSignal) =>
     gateway.readRun(principal, { runId, after: last, waitMs: KEEP_ALIVE_MS, signal })
   return {
     status: 200,
     headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' },
-    body: (ended) => frames(runId, { after, next, ended }),
+    body: (ended) => frames(runId, { after, next, ended, leave }),
   }
+}
+
+/** Also when the answer never gets as far as its body. */
+function onEnd(signal: AbortSignal | undefined, leave: LeavePlace): void {
+  if (signal?.aborted === true) leave()
+  else signal?.addEventListener('abort', leave, { once: true })
 }
 
 interface Following {
   readonly after: number
   readonly next: (after: number, signal: AbortSignal) => Promise<RunPage | undefined>
   readonly ended: AbortSignal
+  readonly leave: LeavePlace
 }
 
 /** Events as they come, until the run is over or the reader leaves. A server that shuts down just ends the stream. */
-async function* frames(runId: string, { after, next, ended }: Following): AsyncGenerator<string> {
-  yield ': events of a run\n\n'
+async function* frames(runId: string, { after, next, ended, leave }: Following): AsyncGenerator<string> {
   try {
+    yield ': events of a run\n\n'
     for (let last = after; !ended.aborted; ) {
       const page = await next(last, ended)
       if (page === undefined) return
@@ -73,6 +84,8 @@ async function* frames(runId: string, { after, next, ended }: Following): AsyncG
     }
   } catch (error) {
     if (!isToolError(error)) throw error
+  } finally {
+    leave()
   }
 }
 
@@ -89,11 +102,16 @@ function framesOf(page: RunPage, runId: string): string {
   return text
 }
 
-async function pollEvents({ principal, params, query }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
+async function pollEvents(
+  { principal, params, query, signal }: HttpRequest,
+  gateway: Gateway,
+): Promise<HttpReply> {
   const runId = readRunId(params)
   const after = decodeLastSequence('lastSequence', query.get('lastSequence') ?? undefined)
   const waitMs = decodeTimeout(query.get('timeout'))
-  const page = await gateway.readRun(principal, { runId, after, waitMs })
+  const leave = waitMs > 0 ? gateway.enterWaiting(principal) : undefined
+  const asked = { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }
+  const page = await gateway.readRun(principal, asked).finally(leave)
   if (page === undefined) throw noSuchRun()
   return jsonReply(200, { events: encodeRunEvents(page, runId), isComplete: page.isComplete })
 }

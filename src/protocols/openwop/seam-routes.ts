@@ -19,7 +19,7 @@ const RESET_PATH = '/v1/host/sample/test/reset'
 /** More events than the suite's runs ever have. */
 const MOST_EVENTS = 10_000
 
-/** What the public conformance suite drives; everything goes the way production goes (OWP-100 to OWP-102). */
+/** What the public conformance suite drives; everything goes the way production goes (OWP-100 to OWP-102, OWP-105). */
 export function seamRoutes(gateway: Gateway, hasSessions: boolean): readonly HttpRoute[] {
   const common = { access: 'authenticated', refuse } as const
   const sessionRun: HttpRoute = {

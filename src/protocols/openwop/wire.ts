@@ -74,6 +74,8 @@ export interface WireRunEvent {
     | 'approval.rejected'
     | 'approval.overridden'
     | 'interrupt.resolved'
+    | 'connector.authorized'
+    | 'connector.auth_expired'
   readonly sequence: number
   readonly timestamp: string
   /** Record of the call. */

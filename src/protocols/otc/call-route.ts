@@ -35,7 +35,7 @@ async function handleCall(
   let call: CallRequest
   try {
     decoded = decodeCall(path, request, settings)
-    call = { ...bindLoneToken(decoded, request.principal, gateway), ...readWait(request.headers) }
+    call = { ...bindLoneToken(decoded, request.principal, gateway), ...readWait(request) }
   } catch (error) {
     if (error instanceof ToolError) return refusalReply(refusedForm(path, request), error, settings)
     throw error

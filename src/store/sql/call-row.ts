@@ -1,4 +1,5 @@
 import type { Failure } from '#core/outcome'
+import type { AskedConsent } from '#core/ports/consent-store'
 import type { RefusedCall } from '#core/ports/run-store'
 import type { CallRecord, NewCall } from '#core/ports/store'
 import type { CallLabel } from '#core/runs/run-event'
@@ -83,7 +84,7 @@ export function unreadableText(row: Row): SealedText {
 /** What a call's caller wrote or can be known by, as one sealed value. */
 type Caller = Pick<CallRecord, 'traceId' | 'userId' | 'runId'> & CallLabel
 
-export function callerToText(call: NewCall | RefusedCall): string {
+export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
   const { callId, traceId, userId, argsHash, toolId, transport, place } = call
   return JSON.stringify([
     callId,

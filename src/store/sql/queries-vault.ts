@@ -35,5 +35,11 @@ export const VAULT_QUERIES = {
     WHERE c.id = ?`,
   takeConsent: 'DELETE FROM consents WHERE id = ?',
   deleteConsents: 'DELETE FROM consents WHERE expires_at < ?',
+  insertConsentRun: `INSERT INTO consent_runs (challenge, record, need, tenant, run, provider, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+  findConsentRun: 'SELECT run FROM consent_runs WHERE challenge = ? AND record = ?',
+  consentRunsOf: 'SELECT * FROM consent_runs WHERE need = ?',
+  expiredConsentRuns: 'SELECT * FROM consent_runs WHERE expires_at <= ? ORDER BY expires_at LIMIT 500',
+  deleteConsentRun: 'DELETE FROM consent_runs WHERE challenge = ? AND record = ?',
   deleteConsentsOfTenant: 'DELETE FROM consents WHERE tenant = ?',
 } as const

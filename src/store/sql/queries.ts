@@ -11,6 +11,8 @@ export const QUERIES = {
   ...APPROVAL_QUERIES,
   ...PIN_QUERIES,
   ...SOURCE_QUERIES,
+  /** Moves with commits of other connections only. */
+  changeMark: 'PRAGMA data_version',
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?

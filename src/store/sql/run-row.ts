@@ -26,12 +26,18 @@ type StoredFact =
   | Omit<Extract<RunFact, { readonly type: 'called' }>, 'call'>
   | Omit<Extract<RunFact, { readonly type: 'returned' }>, 'call'>
   | Omit<Extract<RunFact, { readonly type: 'interrupt.requested' }>, 'call'>
+  | Omit<Extract<RunFact, { readonly type: 'consent.requested' }>, 'call'>
   | Exclude<RunFact, { readonly call: CallLabel }>
 
 export function runEventFromRow(row: Row, sealed: SealedText): RunEvent {
   const place = { sequence: integer(row, 'sequence'), atMs: integer(row, 'at') }
   const fact: StoredFact = JSON.parse(text(row, 'fact'))
-  if (fact.type === 'called' || fact.type === 'returned' || fact.type === 'interrupt.requested') {
+  if (
+    fact.type === 'called' ||
+    fact.type === 'returned' ||
+    fact.type === 'interrupt.requested' ||
+    fact.type === 'consent.requested'
+  ) {
     return { ...fact, call: callOf(fact.record, row, sealed), ...place }
   }
   return { ...fact, ...place }

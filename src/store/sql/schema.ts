@@ -1,12 +1,13 @@
 import { APPROVALS } from './schema-approvals.ts'
 import { BUDGETS } from './schema-budgets.ts'
+import { CONSENT_RUNS } from './schema-consent-runs.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
 import { PINS } from './schema-pins.ts'
 import { SOURCES } from './schema-sources.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 4
+export const SCHEMA_VERSION = 5
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -161,4 +162,10 @@ const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT, APPROVALS].join('\n')
 const IMPORTS = [PINS, SOURCES].join('\n')
 
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
-export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, TRUST, IMPORTS]
+export const MIGRATIONS: readonly string[] = [
+  CALLS_AND_JOURNAL,
+  RUNS_AND_SESSIONS,
+  TRUST,
+  CONSENT_RUNS,
+  IMPORTS,
+]

@@ -96,7 +96,7 @@ export class ApprovalChanges {
       if (approval.state === 'pending') this.#ends.end(group, row, { why: 'expired', atMs })
       return 'closed'
     }
-    if (judged.kind === 'repeated') return 'counted'
+    if (judged.kind === 'repeated') return 'repeated'
     this.#database.run('saveDecision', id, by, action, reason ?? null, atMs, decisions.length)
     const { granted } = judged
     this.#tell(row, decidedFact(approval, { action, opaque, reason, granted }), atMs)

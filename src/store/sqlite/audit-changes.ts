@@ -1,5 +1,11 @@
 import { denialEvent } from '#core/journal/key-events'
-import type { AuditStore, Denial, DenialFilter, RecordedDenial } from '#core/ports/audit-store'
+import {
+  type AuditStore,
+  DENIAL_REASONS,
+  type Denial,
+  type DenialFilter,
+  type RecordedDenial,
+} from '#core/ports/audit-store'
 import { integer, type Row, text, word } from '#store/sql/row'
 import type { StoreWays } from './key-changes.ts'
 
@@ -41,7 +47,7 @@ function denialFromRow(row: Row): RecordedDenial {
     principal: text(row, 'principal'),
     action: text(row, 'action'),
     resource: text(row, 'resource'),
-    reason: word(row, 'reason', ['scope', 'allowlist']),
+    reason: word(row, 'reason', DENIAL_REASONS),
     count: integer(row, 'count'),
   }
 }

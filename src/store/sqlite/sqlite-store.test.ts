@@ -316,4 +316,14 @@ describe('verifying the SQLite journal', () => {
     ).toEqual({ n: 0 })
     database.close()
   })
+
+  it('its change mark moves with what other processes write, and with nothing else', async () => {
+    const [own, other] = [openStore(), openStore()]
+    await other.probe()
+    const before = own.changeMark()
+    await own.probe()
+    expect(own.changeMark()).toBe(before)
+    await other.probe()
+    expect(own.changeMark()).not.toBe(before)
+  })
 })

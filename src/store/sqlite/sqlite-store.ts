@@ -156,7 +156,7 @@ export class SqliteStore implements Store {
     this.sources = new SqliteSources(ways, this.#keys.sources)
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
-    this.consents = new SqliteConsents(sealing)
+    this.consents = new SqliteConsents({ ...sealing, runs })
   }
 
   get pendingWrites(): number {
@@ -321,6 +321,10 @@ export class SqliteStore implements Store {
     return this.#queue.submit('', (group) =>
       purgeStep({ database: this.#database, runs: this.#runs }, group, forgetting),
     )
+  }
+
+  changeMark(): number {
+    return this.#read(() => integer(this.#database.get('changeMark') ?? {}, 'data_version'))
   }
 
   /** Writes a row for real: an empty transaction would not touch the disk. */

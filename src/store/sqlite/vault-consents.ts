@@ -1,21 +1,22 @@
-import type { Consent, ConsentStage, ConsentStore } from '#core/ports/consent-store'
+import { CONSENT_STAGES, type Consent, type ConsentStore } from '#core/ports/consent-store'
 import { Secret } from '#core/secret'
 import type { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text, word } from '#store/sql/row'
+import { type ConsentRunsParts, SqliteConsentRuns } from './consent-runs.ts'
 import type { Database } from './database.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import type { VaultParts } from './vault-entries.ts'
 import type { VaultSealer } from './vault-sealer.ts'
 
-const STAGES = ['sign_in', 'provider'] as const satisfies readonly ConsentStage[]
-
 /** Consents under way, in SQLite: any process may take the one that another began. */
 export class SqliteConsents implements ConsentStore {
+  readonly runs: SqliteConsentRuns
   readonly #database: Database
   readonly #queue: GroupQueue
   readonly #sealer: VaultSealer
 
-  constructor({ database, queue, sealer }: VaultParts) {
+  constructor({ database, queue, sealer, runs }: VaultParts & ConsentRunsParts) {
+    this.runs = new SqliteConsentRuns({ database, queue, runs })
     this.#database = database
     this.#queue = queue
     this.#sealer = sealer
@@ -54,7 +55,7 @@ export class SqliteConsents implements ConsentStore {
       id: text(row, 'id'),
       tenant: text(row, 'tenant'),
       challenge: text(row, 'challenge'),
-      stage: word(row, 'stage', STAGES),
+      stage: word(row, 'stage', CONSENT_STAGES),
       browser: text(row, 'browser'),
       expiresAtMs: integer(row, 'expires_at'),
     }

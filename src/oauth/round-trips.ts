@@ -1,0 +1,122 @@
+import { generateRandomCodeVerifier, generateRandomNonce, generateRandomState } from 'oauth4webapi'
+import type { Clock } from '#core/ports/clock'
+import type { Consent } from '#core/ports/consent-store'
+import type { Store } from '#core/ports/store'
+import { Secret } from '#core/secret'
+import { PAGE_HEADERS } from '#protocols/html-page'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { FlowCookies, isSameText } from './flow-cookie.ts'
+import type { Departure, OAuthClient, Return } from './oauth-client.ts'
+
+const LIFETIME_MS = 10 * 60_000
+/** Opening a link many times must not fill the store. */
+const MOST_OPEN = 10
+const LONGEST_STATE = 200
+const COOKIE_NAME_CHARACTERS = 16
+
+export interface RoundTripOptions {
+  readonly store: Pick<Store, 'digest' | 'consents'>
+  readonly clock: Clock
+  publicUrl(): string
+}
+
+/** What a way out is for; `note` is sealed and comes back with the person. */
+export interface Trip extends Pick<Consent, 'tenant' | 'challenge' | 'stage'> {
+  readonly note?: string
+}
+
+export interface Destination {
+  readonly client: OAuthClient
+  readonly scopes: readonly string[]
+  readonly parameters: Readonly<Record<string, string>>
+}
+
+/** Somebody came back, in the browser that left. */
+export interface Arrival {
+  readonly consent: Consent
+  readonly back: Return
+  readonly note: string | undefined
+  /** Takes the cookie of the way out away again. */
+  readonly clear: Readonly<Record<string, string>>
+}
+
+/** Ways out to authorization servers, and back. All that `state` stands for stays here. */
+export class RoundTrips {
+  readonly #options: RoundTripOptions
+
+  constructor(options: RoundTripOptions) {
+    this.#options = options
+  }
+
+  /** Sends the browser there; `undefined` when the server cannot be asked for its endpoints. */
+  async depart({ note, ...trip }: Trip, to: Destination): Promise<HttpReply | undefined> {
+    const { store, clock } = this.#options
+    const departure: Departure = {
+      state: generateRandomState(),
+      verifier: generateRandomCodeVerifier(),
+      nonce: to.scopes.includes('openid') ? generateRandomNonce() : undefined,
+      redirectUri: this.#redirectUri(),
+    }
+    const location = await to.client.authorizationUrl(departure, to)
+    if (location === undefined) return undefined
+    const cookies = this.cookies()
+    const secret = cookies.newSecret()
+    const id = this.#stateDigest(departure.state)
+    const consent: Consent = {
+      ...trip,
+      id,
+      browser: this.#browserDigest(secret),
+      held: new Secret(JSON.stringify([departure.verifier, departure.nonce ?? null, note ?? null])),
+      expiresAtMs: clock.nowMs() + LIFETIME_MS,
+    }
+    await store.consents.begin(consent, MOST_OPEN)
+    const headers = { ...PAGE_HEADERS, ...cookies.set(flowName(id), secret, 'Lax'), location }
+    return { status: 302, headers, body: undefined }
+  }
+
+  /** `undefined` for every return that is not one of ours, came before, took too long, or left from another browser. */
+  async arrive(request: HttpRequest): Promise<Arrival | undefined> {
+    const { store, clock } = this.#options
+    const state = request.query.get('state') ?? ''
+    if (state === '' || state.length > LONGEST_STATE) return undefined
+    const consent = await store.consents.find(this.#stateDigest(state))
+    if (consent === undefined || !this.#isSameBrowser(consent, request)) return undefined
+    if (!(await store.consents.take(consent.id)) || consent.expiresAtMs <= clock.nowMs()) return undefined
+    const [verifier, nonce, note]: readonly unknown[] = JSON.parse(consent.held.reveal())
+    const back: Return = {
+      state,
+      verifier: typeof verifier === 'string' ? verifier : '',
+      nonce: typeof nonce === 'string' ? nonce : undefined,
+      redirectUri: this.#redirectUri(),
+      parameters: request.query,
+    }
+    const clear = this.cookies().clear(flowName(consent.id))
+    return { consent, back, note: typeof note === 'string' ? note : undefined, clear }
+  }
+
+  cookies(): FlowCookies {
+    const isSecure = this.#options.publicUrl().startsWith('https:')
+    return new FlowCookies({ isSecure, maxAgeSeconds: LIFETIME_MS / 1_000 })
+  }
+
+  #isSameBrowser(consent: Consent, request: HttpRequest): boolean {
+    const secret = this.cookies().read(request.headers.cookie, flowName(consent.id))
+    return secret !== undefined && isSameText(this.#browserDigest(secret), consent.browser)
+  }
+
+  #redirectUri(): string {
+    return `${this.#options.publicUrl()}/oauth/callback`
+  }
+
+  #stateDigest(state: string): string {
+    return this.#options.store.digest(`consent state:${state}`)
+  }
+
+  #browserDigest(secret: string): string {
+    return this.#options.store.digest(`consent browser:${secret}`)
+  }
+}
+
+function flowName(consentId: string): string {
+  return `consent-${consentId.slice(0, COOKIE_NAME_CHARACTERS)}`
+}

@@ -1,0 +1,117 @@
+import { type ApprovalDesk, stateOf } from '#core/approvals/approval-desk'
+import { fault } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { ApprovalRecord, ApprovalState, ApproverDecision } from '#core/ports/approval-store'
+import type { Clock } from '#core/ports/clock'
+import type { Principal } from '#core/principal'
+import type { SafetyTier } from '#core/tool'
+import { checkApprover, checkFilter, decided, readDecision } from './admin-approvals.ts'
+
+const DEFAULT_LIMIT = 100
+
+/** A call that waits for a yes, or waited: ids, and the input without secrets. */
+export interface GatewayApproval {
+  readonly id: string
+  readonly state: ApprovalState
+  readonly tenant: string
+  /** Who called. */
+  readonly principal: string
+  readonly callId: string
+  readonly runId: string
+  readonly userId: string | undefined
+  /** `Toolkit.Name@x.y.z`. */
+  readonly tool: string
+  readonly safetyTier: SafetyTier
+  /** Secrets are cut out and long values shortened. */
+  readonly input: JsonValue
+  readonly quorum: number
+  readonly requiredScope: string
+  readonly createdAtMs: number
+  readonly expiresAtMs: number
+  readonly decidedAtMs: number | undefined
+  readonly decisions: readonly ApproverDecision[]
+}
+
+export interface GatewayApprovalFilter {
+  readonly state?: ApprovalState
+  /** From 1 to 1000; default 100. */
+  readonly limit?: number
+}
+
+export interface GatewayDecision {
+  /** Journaled, and told to the caller after a no; at most 1000 characters. */
+  readonly reason?: string
+}
+
+/**
+ * Approvals from the same process. Your program says who decides, and answers for it: the principal needs the scope
+ * `approvals:respond` and what the tool asks for besides, sees its own tenant, and does not approve its own calls.
+ * Everything but `show` of what is not there throws a `ToolError` when it is refused.
+ */
+export interface GatewayApprovals {
+  /** Newest first. */
+  list(approver: Principal, filter?: GatewayApprovalFilter): Promise<readonly GatewayApproval[]>
+  /** `undefined` when the approver's tenant has no such approval. */
+  show(approver: Principal, id: string): Promise<GatewayApproval | undefined>
+  /** Says yes; runs nothing: the call runs when its caller repeats it. An override needs `approvals:override` and a reason. */
+  approve(
+    approver: Principal,
+    id: string,
+    decision?: GatewayDecision & { readonly override?: boolean },
+  ): Promise<GatewayApproval>
+  /** Says no, for good. */
+  reject(approver: Principal, id: string, decision?: GatewayDecision): Promise<GatewayApproval>
+}
+
+export function gatewayApprovals(desk: ApprovalDesk, clock: Clock): GatewayApprovals {
+  const decide = async (
+    verb: 'approve' | 'reject',
+    principal: Principal,
+    { id, decision }: { readonly id: string; readonly decision: object },
+  ): Promise<GatewayApproval> => {
+    const said = readDecision(verb, { ...decision })
+    const approver = checkApprover(desk, principal)
+    const found = await desk.find(approver, id)
+    if (found === undefined) {
+      throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows what there is.`)
+    }
+    return viewOf(decided(await desk.decide(approver, found, said)), clock)
+  }
+  return {
+    async list(principal, { state, limit = DEFAULT_LIMIT } = {}) {
+      const approver = checkApprover(desk, principal)
+      const found = await desk.list(approver, checkFilter({ state, limit }))
+      return found.map((approval) => viewOf(approval, clock))
+    },
+    async show(principal, id) {
+      const found = await desk.find(checkApprover(desk, principal), id)
+      return found === undefined ? undefined : viewOf(found, clock)
+    },
+    approve: (principal, id, decision = {}) => decide('approve', principal, { id, decision }),
+    reject: (principal, id, decision = {}) => decide('reject', principal, { id, decision }),
+  }
+}
+
+function viewOf(approval: ApprovalRecord, clock: Clock): GatewayApproval {
+  const { id, tenant, principal, tool, tier, subject, quorum, requiredScope } = approval
+  const { callId, runId, userId, summaryJson } = subject
+  const input: JsonValue = JSON.parse(summaryJson)
+  return {
+    id,
+    state: stateOf(approval, clock.nowMs()),
+    tenant,
+    principal,
+    callId,
+    runId,
+    userId,
+    tool,
+    safetyTier: tier,
+    input,
+    quorum,
+    requiredScope,
+    createdAtMs: approval.createdAtMs,
+    expiresAtMs: approval.expiresAtMs,
+    decidedAtMs: approval.decidedAtMs,
+    decisions: approval.decisions,
+  }
+}

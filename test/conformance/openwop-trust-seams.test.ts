@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { canonicalJson } from '#core/canonical-json'
+import type { JsonObject } from '#core/json'
+import { Secret } from '#core/secret'
+import { KEYS, TWO_TENANTS } from './openwop-fixtures.ts'
+import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
+
+const INVOKE = '/v1/host/sample/toolhooks/invoke'
+const DECIDE = '/v1/host/sample/authorization/decide'
+const CANARY = 'sk-canary-3b1f-never-told'
+const AUTH = {
+  ...TWO_TENANTS,
+  apiKeys: [
+    ...TWO_TENANTS.apiKeys,
+    { id: 'viewer', key: new Secret('k-viewer'), tenant: 'acme', scopes: [], roles: ['viewer'] },
+    { id: 'ghost', key: new Secret('k-ghost'), tenant: 'acme', scopes: [], roles: ['nobody-seeded'] },
+    { id: 'late', key: new Secret('k-late'), tenant: 'acme', scopes: ['*'], expiresAtMs: 1 },
+  ],
+  roles: new Map([['viewer', ['runs:read', 'mail:*']]]),
+}
+
+let server: OpenwopServer
+let plain: OpenwopServer
+
+beforeAll(async () => {
+  server = await startOpenwopServer({ auth: AUTH }, { testSeams: true })
+  plain = await startOpenwopServer({ auth: AUTH })
+})
+
+afterAll(async () => {
+  await server.close()
+  await plain.close()
+})
+
+function post(path: string, body: unknown, { on = server, key = KEYS.root as string } = {}) {
+  const headers = { 'content-type': 'application/json' }
+  const credential = key === '' ? {} : { key }
+  return on.ask(path, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify(body),
+    isUndocumented: true,
+    ...credential,
+  })
+}
+
+const sha256 = (value: JsonObject) => createHash('sha256').update(canonicalJson(value)).digest('hex')
+
+describe('the seams of hooks and roles', () => {
+  it('OWP-103, OWP-106: do not exist without the flag, and need a credential with it', async () => {
+    for (const path of [INVOKE, DECIDE]) {
+      const missing = await post(path, { principal: 'core.system', toolName: 't' }, { on: plain })
+      expect([missing.status, missing.json.error]).toEqual([404, 'not_found'])
+      expect((await post(path, {}, { key: '' })).status).toBe(401)
+    }
+  })
+})
+
+describe('the tool-hooks seam', () => {
+  const system = { principal: 'core.system', toolName: 'web.search' }
+
+  it('OWP-51, OWP-103: lets core.system call, and tells the pair without contents', async () => {
+    const { status, json } = await post(INVOKE, {
+      ...system,
+      requiredScopes: ['web:read'],
+      args: { q: 'openwop' },
+    })
+    expect(status).toBe(200)
+    expect(json).toEqual({
+      toolCalled: {
+        agentId: 'core.system',
+        toolName: 'web.search',
+        callId: json.toolReturned.callId,
+        argsHash: sha256({ q: 'openwop' }),
+        principal: expect.stringMatching(/^prn_/),
+        transport: 'native',
+      },
+      toolReturned: {
+        agentId: 'core.system',
+        toolName: 'web.search',
+        callId: expect.any(String),
+        status: 'ok',
+        durationMs: expect.any(Number),
+      },
+    })
+  })
+
+  it.each([
+    ['the unprivileged one', { principal: 'conformance-unprivileged', requiredScopes: ['db:write'] }],
+    ['the unprivileged one, whatever the tool asks for', { principal: 'conformance-unprivileged' }],
+    ['somebody nobody seeded', { principal: 'somebody', requiredScopes: [] }],
+    ['nobody', {}],
+    ['a principal that is no text', { principal: ['core.system'] }],
+    ['scopes that cannot be read', { principal: 'core.system', requiredScopes: 'db:write' }],
+    ['a scope that cannot be read', { principal: 'core.system', requiredScopes: ['db:write', 7] }],
+    ['the unprivileged one before any limit', { principal: 'x', simulateRateLimitExhausted: true }],
+  ])('OWP-55, OWP-103, C10: denies %s with a pair, and nothing runs', async (_, asked) => {
+    const { status, json } = await post(INVOKE, { toolName: 'db.delete', args: {}, ...asked })
+    expect(status).toBe(200)
+    expect(json.toolCalled).toMatchObject({ toolName: 'db.delete', argsHash: sha256({}) })
+    expect(json.toolReturned).toMatchObject({
+      toolName: 'db.delete',
+      status: 'forbidden',
+      error: { code: 'not_authorized' },
+    })
+    expect(json.toolReturned.callId).toBe(json.toolCalled.callId)
+    expect(json.toolReturned).not.toHaveProperty('durationMs')
+  })
+
+  it('OWP-56, OWP-103: an exhausted bucket is rate_limited, and only for that question', async () => {
+    const { json } = await post(INVOKE, { ...system, args: { q: 'x' }, simulateRateLimitExhausted: true })
+    expect(json.toolCalled.argsHash).toBe(sha256({ q: 'x' }))
+    expect(json.toolReturned).toMatchObject({ status: 'rate_limited', error: { code: 'rate_limited' } })
+    expect(json.toolReturned).not.toHaveProperty('durationMs')
+    expect((await post(INVOKE, system)).json.toolReturned.status).toBe('ok')
+  })
+
+  it.each([
+    ['allowed', system],
+    ['denied', { ...system, principal: 'conformance-unprivileged' }],
+    ['limited', { ...system, simulateRateLimitExhausted: true }],
+  ])('OWP-52, OWP-103: cuts what looks like a secret out of the hash of an %s call', async (_, asked) => {
+    const args = { apiKey: CANARY, q: 'openwop', auth: { password: [CANARY] } }
+    const { text, json } = await post(INVOKE, { ...asked, args })
+    expect(text).not.toContain(CANARY)
+    const hidden = { apiKey: '[redacted]', q: 'openwop', auth: { password: ['[redacted]'] } }
+    expect(json.toolCalled.argsHash).toBe(sha256(hidden))
+  })
+
+  it('OWP-103: needs a name for the tool', async () => {
+    for (const toolName of [undefined, '', 7, 'x'.repeat(257)]) {
+      const { status, json } = await post(INVOKE, { principal: 'core.system', toolName })
+      expect([status, json.error]).toEqual([400, 'validation_error'])
+    }
+  })
+
+  it('OWP-103: its tools are in nobody’s catalog', async () => {
+    const { text } = await server.ask('/v1/tools', { key: KEYS.root })
+    expect(text).not.toContain('Seam.Hooked')
+  })
+})
+
+describe('the authorization seam', () => {
+  const decide = async (body: unknown, key?: string) =>
+    (await post(DECIDE, body, key === undefined ? {} : { key })).json
+
+  it.each([
+    [
+      'a principal nobody seeded',
+      { principal: 'conformance-unseeded-principal', action: 'runs:cancel', resource: 'r' },
+    ],
+    ['a role nobody seeded', { principal: 'ghost', action: 'runs:read' }],
+    ['a scope its role does not have', { principal: 'viewer', action: 'runs:cancel' }],
+    ['an expired key', { principal: 'late', action: 'runs:read' }],
+    ['another tenant', { principal: 'other', action: 'mail:send' }],
+    ['no principal', { action: 'runs:read' }],
+    ['no action', { principal: 'root' }],
+    ['a principal that is no text', { principal: { id: 'root' }, action: 'runs:read' }],
+    ['a body that is none', []],
+  ])('OWP-60, OWP-106: denies %s', async (_, asked) => {
+    expect(await decide(asked)).toEqual({ allowed: false })
+  })
+
+  it('OWP-61, OWP-106: allows what the roles and scopes of production cover', async () => {
+    expect(await decide({ principal: 'viewer', action: 'runs:read' })).toEqual({ allowed: true })
+    expect(await decide({ principal: 'key:viewer', action: 'mail:send' })).toEqual({ allowed: true })
+    expect(await decide({ principal: 'root', action: 'admin:keys' })).toEqual({ allowed: true })
+    expect(await decide({ principal: 'other', action: 'mail:send' }, KEYS.other)).toEqual({ allowed: true })
+  })
+
+  it('OWP-106: a tool is allowed only to those who see it', async () => {
+    const send = { action: 'mail:read', resource: 'openwop:Mail.Send' }
+    expect(await decide({ principal: 'viewer', ...send })).toEqual({ allowed: true })
+    expect(await decide({ principal: 'narrow', ...send })).toEqual({ allowed: false })
+  })
+
+  it('OWP-62, OWP-106: a denial is audited without a word of the asker', async () => {
+    await decide({ principal: CANARY, action: CANARY, resource: CANARY })
+    const { status, text, json } = await server.ask('/admin/audit', { key: KEYS.root, isUndocumented: true })
+    expect(status).toBe(200)
+    expect(text).not.toContain(CANARY)
+    expect(JSON.stringify(json)).toContain('seam.decide')
+  })
+})
