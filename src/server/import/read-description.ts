@@ -64,7 +64,7 @@ function parseYaml(text: string): JsonValue | undefined {
   // A page of HTML is YAML too, as one long text.
   if (/^\s*</.test(text)) return undefined
   try {
-    const value: JsonValue = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'silent' })
+    const value: JsonValue = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
     return value
   } catch {
     return undefined
