@@ -13,6 +13,7 @@ export type ImportTarget =
 
 export function readTarget(words: readonly string[], { workingFolder }: CommandContext): ImportTarget {
   const [first = ''] = words
+  if (words.length > 1 && /^https?:\/\//.test(first)) throw new UsageError('Import one address at a time.')
   if (words.length === 1) {
     const url = URL.parse(first)
     if (url !== null && /^https?:$/.test(url.protocol)) return { kind: 'url', url: checkedUrl(first, url) }

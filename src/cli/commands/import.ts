@@ -14,6 +14,7 @@ import { SILENT_LOGGER } from '#core/ports/logger'
 import type { Discovery } from '#core/ports/source'
 import { type FoundSource, IMPORT_TYPES } from '#server/import/found-source'
 import { isSourceKey, suggestKey } from '#server/import/source-key'
+import { isLoopback } from '#server/loopback'
 
 type ImportOption =
   | 'key'
@@ -91,7 +92,7 @@ interface Import {
 async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<ExitCode> {
   const { args, place, send } = work
   const { output } = context
-  const apiKey = await readApiKey(args, context)
+  const apiKey = await readApiKey(target, args, context)
   const only = args.oneOf('type', IMPORT_TYPES)
   const signal = AbortSignal.any([work.signal, AbortSignal.timeout(PATIENCE_MS)])
   const { found, seen } = await findSource(target, { send, signal, apiKey, only }, context)
@@ -122,6 +123,7 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
 }
 
 async function readApiKey(
+  target: ImportTarget,
   args: Arguments<ImportOption>,
   context: CommandContext,
 ): Promise<string | undefined> {
@@ -129,6 +131,10 @@ async function readApiKey(
   if (!args.flag('yes') && !args.flag('print')) {
     throw new UsageError('With --api-key stdin brings the key, so nobody can be asked: say --yes or --print.')
   }
+  if (target.kind !== 'url') throw new UsageError('--api-key is for an address.')
+  const { protocol, hostname } = new URL(target.url)
+  if (protocol === 'http:' && !isLoopback(hostname))
+    throw new UsageError('A key is not sent over plain http. Write the https address.')
   return await readHidden(context, 'Key')
 }
 

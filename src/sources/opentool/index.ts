@@ -1,6 +1,7 @@
 import { readOptions } from '#client/client-options'
 import { isOutage } from '#client/forwarded-call'
 import { unchangedFetch } from '#client/unchanged-fetch'
+import { fault } from '#core/errors'
 import type { Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { ServerHealth } from '#sources/common/server-health'
@@ -17,6 +18,7 @@ export function createOpenToolSource(
   options: OpenToolSourceOptions,
   services: SourceServices,
 ): Source {
+  const closing = new AbortController()
   const settings = readOptions(options.url, {
     apiKey: options.apiKey?.reveal(),
     jwt: options.token?.reveal(),
@@ -24,6 +26,7 @@ export function createOpenToolSource(
     fetch: (address, init) => services.fetch(address, init),
     now: () => services.clock.nowMs(),
     timeoutMs: NO_LIMIT_MS,
+    signal: closing.signal,
   })
   const listing = { ...settings, fetch: unchangedFetch(settings.fetch) }
   const health = new ServerHealth()
@@ -42,6 +45,7 @@ export function createOpenToolSource(
       }
     },
     async invoke(invocation) {
+      closing.signal.throwIfAborted()
       try {
         const value = await invokeOpenTool(invocation, settings)
         health.ready()
@@ -52,6 +56,8 @@ export function createOpenToolSource(
       }
     },
     health: () => health.now,
-    async close() {},
+    async close() {
+      closing.abort(fault('cancelled', 'The server is shutting down.'))
+    },
   }
 }

@@ -30,6 +30,7 @@ export async function invokeOpenTool(
     return valueIn(result, binding)
   } catch (error) {
     context.signal.throwIfAborted()
+    settings.signal?.throwIfAborted()
     throw forwarded.toToolError(error)
   }
 }

@@ -1,6 +1,7 @@
 import { CallFailure } from '#client/call-failure'
 import type { ClientSettings } from '#client/client-options'
 import { type Listing, ToolDirectory } from '#client/tool-directory'
+import { joinSignals } from '#client/wait'
 import { fault } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
@@ -33,7 +34,9 @@ export async function discoverOtc(
 async function readListing(settings: ClientSettings, signal: AbortSignal): Promise<Listing> {
   try {
     // A directory of its own: the list is read anew, whatever is known.
-    return await new ToolDirectory({ ...settings, signal }).refresh(signal)
+    return await new ToolDirectory({ ...settings, signal: joinSignals(settings.signal, signal) }).refresh(
+      signal,
+    )
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof CallFailure)) throw error

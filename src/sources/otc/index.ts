@@ -1,6 +1,7 @@
 import { readOptions } from '#client/client-options'
 import { isOutage } from '#client/forwarded-call'
 import { unchangedFetch } from '#client/unchanged-fetch'
+import { fault } from '#core/errors'
 import type { Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { ServerHealth } from '#sources/common/server-health'
@@ -14,6 +15,7 @@ const NO_LIMIT_MS = 2 ** 31 - 1
 /** Another OTC server, its tools as ours. */
 export function createOtcSource(key: string, options: OtcSourceOptions, services: SourceServices): Source {
   const { url, apiKey, token, dialect } = options
+  const closing = new AbortController()
   const settings = readOptions(url, {
     apiKey: apiKey?.reveal(),
     jwt: token?.reveal(),
@@ -22,6 +24,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
     fetch: (address, init) => services.fetch(address, init),
     now: () => services.clock.nowMs(),
     timeoutMs: NO_LIMIT_MS,
+    signal: closing.signal,
   })
   const listing = { ...settings, fetch: unchangedFetch(settings.fetch) }
   const world: OtcWorld = { settings, options, route: { path: undefined } }
@@ -41,6 +44,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
       }
     },
     async invoke(invocation) {
+      closing.signal.throwIfAborted()
       try {
         const value = await invokeOtc(invocation, world)
         health.ready()
@@ -51,6 +55,8 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
       }
     },
     health: () => health.now,
-    async close() {},
+    async close() {
+      closing.abort(fault('cancelled', 'The server is shutting down.'))
+    },
   }
 }

@@ -7,6 +7,7 @@ import { ForwardedCall } from '#client/forwarded-call'
 import { readOutcome } from '#client/read-outcome'
 import { sendCall } from '#client/send-call'
 import { ToolDirectory } from '#client/tool-directory'
+import { joinSignals } from '#client/wait'
 import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Invocation } from '#core/ports/source'
@@ -41,6 +42,7 @@ export async function invokeOtc(invocation: Invocation, world: OtcWorld): Promis
     return outcome.value
   } catch (error) {
     context.signal.throwIfAborted()
+    world.settings.signal?.throwIfAborted()
     throw forwarded.toToolError(error)
   }
 }
@@ -70,7 +72,7 @@ function runOf({ input, context }: Invocation, binding: OtcBinding, world: OtcWo
     },
     input: copyInput(input),
     options: {},
-    signal: context.signal,
+    signal: joinSignals(settings.signal, context.signal),
     progress: { resent: 0 },
     context: wireContext(context, binding, world),
     callId: checkCallId(context.effectKey()),
