@@ -231,6 +231,23 @@ describe('an OTC server as a source', () => {
     expect(ids).toEqual(['one', 'one'])
   })
 
+  it('OWP-93: a server that ignores call ids gets no request twice', async () => {
+    let calls = 0
+    const url = await faultyServer((path) => {
+      if (path === '/tools') return { status: 200, body: LIST.items }
+      calls += 1
+      return 'break'
+    })
+    const source = open(url)
+    const discovery = await source.discover(NEVER)
+    expect(toolIn(discovery, 'A.B').binding.dialect).toBe('uts')
+    await expect(source.invoke(invocationOf(discovery, 'A.B'))).rejects.toMatchObject({
+      code: 'upstream_failed',
+      canRetry: false,
+    })
+    expect(calls).toBe(1)
+  })
+
   it('rule 9: a server that cannot be reached has not run anything; health says so', async () => {
     const server = await startUpstream({ tools: [sampleTool('A.B@1.0.0', () => 'x')] })
     const source = open(server.url)
