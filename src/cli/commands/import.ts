@@ -165,6 +165,7 @@ async function lookInside(
     clock: context.clock,
     log: SILENT_LOGGER,
     folder: context.workingFolder,
+    environment: context.environment.variables(),
   }
   const preview = await previewSource(key, found.options, { services, signal })
   switch (preview.kind) {
