@@ -101,6 +101,7 @@ describe('collet import', () => {
   it('says what it saw when it finds nothing', async () => {
     const nothing = await run(['http://127.0.0.1:9', '--yes', ...STORE])
     expect(nothing.code).toBe(2)
+    expect(nothing.stderr).toContain('127.0.0.1:9 cannot be reached.')
     expect(nothing.stderr).toContain('http://127.0.0.1:9 is nothing that can be imported')
     const absent = await run(['./openapi.yaml', '--yes', ...STORE])
     expect(absent.stderr).toContain('There is no file')

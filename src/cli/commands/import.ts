@@ -96,7 +96,7 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   const only = args.oneOf('type', IMPORT_TYPES)
   const signal = AbortSignal.any([work.signal, AbortSignal.timeout(PATIENCE_MS)])
   const { found, seen } = await findSource(target, { send, signal, apiKey, only }, context)
-  if (found === undefined) throw nothingFound(args.positionals, seen)
+  if (found === undefined) throw nothingFound(args.positionals, seen, context)
   const key = chooseKey(args.text('key'), found)
   const isPrinted = args.flag('print')
   if (!isPrinted && (await configuredKeys(place, context)).has(key)) {
@@ -138,13 +138,14 @@ async function readApiKey(
   return await readHidden(context, 'Key')
 }
 
-function nothingFound(words: readonly string[], seen: readonly string[]): CommandFailure {
-  const target = words.join(' ')
-  const lines = seen.length === 0 ? [] : ['What was seen:', ...seen.map((line) => `  ${line}`)]
-  return new CommandFailure(
-    EXIT.usage,
-    [`${target} is nothing that can be imported: no MCP, OpenAPI, OTC or OpenTool.`, ...lines].join('\n'),
-  )
+function nothingFound(
+  words: readonly string[],
+  seen: readonly string[],
+  { output }: CommandContext,
+): CommandFailure {
+  for (const line of seen) output.warn(cleanText(line))
+  const message = `${words.join(' ')} is nothing that can be imported: no MCP, OpenAPI, OTC or OpenTool.`
+  return new CommandFailure(EXIT.usage, message)
 }
 
 function chooseKey(given: string | undefined, found: FoundSource): string {

@@ -1,3 +1,4 @@
+import { isToolError } from '#core/errors'
 import type { FoundSource, ImportType, Look } from './found-source.ts'
 import type { Probe } from './probe.ts'
 import { probeMcp } from './probe-mcp.ts'
@@ -25,6 +26,7 @@ interface Step {
   look(url: string, probe: Probe): Promise<Look>
 }
 
+const UNREACHABLE = Symbol('unreachable')
 const STEP_MS = 15_000
 
 /** What an address is, by asking it: what its path suggests first, what could be mistaken last. */
@@ -41,6 +43,8 @@ export async function detectUrl(url: string, options: DetectUrlOptions): Promise
       signal: AbortSignal.any([signal, AbortSignal.timeout(STEP_MS)]),
     })
     signal.throwIfAborted()
+    // Whatever else could be asked for is at the same place.
+    if (result === UNREACHABLE) return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`] }
     if (typeof result === 'string') seen.push(`${text}: ${result}`)
     else if (result.kind === 'unusable') seen.push(result.why)
     else if (result.kind === 'found' && (only ?? result.source.type) === result.source.type)
@@ -50,12 +54,22 @@ export async function detectUrl(url: string, options: DetectUrlOptions): Promise
 }
 
 /** A look that fails says only that it is not this. */
-async function attempt(url: string, look: Step['look'], probe: Probe): Promise<Look | string> {
+async function attempt(
+  url: string,
+  look: Step['look'],
+  probe: Probe,
+): Promise<Look | string | typeof UNREACHABLE> {
   try {
     return await look(url, probe)
   } catch (error) {
+    if (isUnreachable(error) || (error instanceof Error && isUnreachable(error.cause))) return UNREACHABLE
     return error instanceof Error ? detailOf(error) : 'no answer'
   }
+}
+
+/** The guarded fetch says so only when no connection was made (rule 9). */
+function isUnreachable(error: unknown): boolean {
+  return isToolError(error) && error.code === 'upstream_failed' && error.canRetry
 }
 
 function detailOf(error: Error): string {
