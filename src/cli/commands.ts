@@ -9,6 +9,7 @@ import { calls } from '#cli/commands/calls'
 import { callsCancel } from '#cli/commands/calls-cancel'
 import { callsSettle } from '#cli/commands/calls-settle'
 import { doctor } from '#cli/commands/doctor'
+import { importSource } from '#cli/commands/import'
 import { journal } from '#cli/commands/journal'
 import { journalHeads } from '#cli/commands/journal-heads'
 import { journalVerify } from '#cli/commands/journal-verify'
@@ -51,6 +52,7 @@ export const COMMANDS: readonly Command[] = [
   journal,
   journalVerify,
   journalHeads,
+  importSource,
   secretsSet,
   secretsList,
   secretsRemove,

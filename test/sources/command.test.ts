@@ -97,7 +97,9 @@ describe('commands as tools', () => {
     const { source } = open({ show: { argv: ['cat', '{word}'], description: 'Shows.', input: WORD } })
     const discovery = await source.discover(new AbortController().signal)
     const { properties } = toolIn(discovery, 'show').inputSchema
-    expect(properties).toEqual({ word: { type: 'string', pattern: '^(?:[^-]|$)' } })
+    expect(properties).toEqual({
+      word: { type: 'string', pattern: '^(?:[^-]|$)', description: 'Must not begin with "-".' },
+    })
     await expect(source.invoke(invocationOf(discovery, 'show', { word: '--version' }))).rejects.toThrow(
       'word must not begin with "-"',
     )

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { JsonObject } from '#core/json'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { SILENT_LOGGER } from '#core/ports/logger'
@@ -22,6 +23,7 @@ export function contextOf(given: Given = {}): StatefulContext<unknown> {
     if (value === undefined) throw new Error(`the test gives no ${id}`)
     return new Secret(value)
   }
+  const { effectKey = randomUUID() } = given
   return {
     callId: 'call-1',
     traceId: 'trace-1',
@@ -34,7 +36,7 @@ export function contextOf(given: Given = {}): StatefulContext<unknown> {
     log: SILENT_LOGGER,
     progress() {},
     elicit: async () => ({ action: 'decline' }),
-    effectKey: (ordinal = 0) => `${given.effectKey ?? 'effect-1'}${ordinal === 0 ? '' : `.${ordinal}`}`,
+    effectKey: (ordinal = 0) => (ordinal === 0 ? effectKey : `${effectKey}.${ordinal}`),
     session: undefined,
   }
 }

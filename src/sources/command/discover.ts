@@ -147,7 +147,14 @@ function guard(schema: JsonValue): JsonValue {
   if (!isJsonObject(schema)) return schema
   if (schema.type === 'array' && isJsonObject(schema.items)) return { ...schema, items: guard(schema.items) }
   if (schema.type !== 'string' || schema.enum !== undefined || schema.const !== undefined) return schema
-  if (schema.pattern === undefined) return { ...schema, pattern: NO_OPTION }
+  const said = { ...schema, description: joined(schema.description) }
+  if (schema.pattern === undefined) return { ...said, pattern: NO_OPTION }
   const others: readonly JsonValue[] = Array.isArray(schema.allOf) ? schema.allOf : []
-  return { ...schema, allOf: [...others, { pattern: NO_OPTION }] }
+  return { ...said, allOf: [...others, { pattern: NO_OPTION }] }
+}
+
+/** In words too: a pattern is hard to read. */
+function joined(description: JsonValue | undefined): string {
+  const rule = 'Must not begin with "-".'
+  return typeof description === 'string' && description !== '' ? `${description} ${rule}` : rule
 }

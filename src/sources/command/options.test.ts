@@ -48,6 +48,11 @@ describe('the options of commands', () => {
       { commands: { now: { ...COMMAND, input: { type: 'object', properties: { zone: {} } } } } },
       'commands.now.input.properties.zone: is used nowhere',
     ],
+    [
+      'the keys of the server',
+      { commands: { now: { ...COMMAND, inheritEnv: ['COLLET_KEY'] } } },
+      'commands.now.inheritEnv.0: is a variable of the server itself',
+    ],
     ['an unknown member', { commands: { now: { ...COMMAND, shell: true } } }, 'shell'],
     [
       'an exit code with two meanings',

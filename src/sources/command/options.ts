@@ -17,6 +17,8 @@ const VARIABLE = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
   error: 'expected the name of an environment variable, for example "GIT_DIR".',
 })
 
+const OWN_VARIABLE = 'is a variable of the server itself, whose keys no command may see.'
+
 const SCHEMA: z.ZodType<JsonObject, JsonObject> = z.record(z.string(), z.json())
 
 const INPUT = SCHEMA.refine(({ type }) => type === 'object', {
@@ -53,7 +55,9 @@ const COMMAND = z
       )
       .default({}),
     /** Variables of the server's own environment that the command may see. */
-    inheritEnv: z.array(VARIABLE).default([]),
+    inheritEnv: z
+      .array(VARIABLE.refine((name) => !name.startsWith('COLLET_'), { error: OWN_VARIABLE }))
+      .default([]),
     /** Variable → id of a secret that the caller or the vault gives. */
     secretEnv: z.record(VARIABLE, TEXT).default({}),
     /** Variable → authorization that the caller or the vault gives. */

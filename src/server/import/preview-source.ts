@@ -1,0 +1,53 @@
+import { z } from 'zod'
+import type { JsonObject } from '#core/json'
+import type { Discovery, Source } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import { createCommandSource } from '#sources/command/index'
+import { COMMAND_OPTIONS } from '#sources/command/options'
+import { createOpenToolSource } from '#sources/opentool/index'
+import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
+import { createOtcSource } from '#sources/otc/index'
+import { OTC_OPTIONS } from '#sources/otc/options'
+
+export type Preview =
+  | { readonly kind: 'seen'; readonly discovery: Discovery; readonly reason?: string }
+  /** Its options are wrong. */
+  | { readonly kind: 'refused'; readonly problems: readonly string[] }
+  | { readonly kind: 'failed'; readonly why: string }
+
+const SOURCE_OPTIONS = z.discriminatedUnion('type', [COMMAND_OPTIONS, OPENTOOL_OPTIONS, OTC_OPTIONS])
+
+/** Opens a source as a server would, reads what it offers, and closes it. */
+export async function previewSource(
+  key: string,
+  options: JsonObject,
+  { services, signal }: { readonly services: SourceServices; readonly signal: AbortSignal },
+): Promise<Preview> {
+  const parsed = SOURCE_OPTIONS.safeParse(options)
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
+    return { kind: 'refused', problems }
+  }
+  const source = openSource(key, parsed.data, services)
+  try {
+    const discovery = await source.discover(signal)
+    const { reason } = source.health()
+    return { kind: 'seen', discovery, ...(reason === undefined ? {} : { reason }) }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { kind: 'failed', why: error instanceof Error ? error.message : 'It cannot be asked.' }
+  } finally {
+    await source.close()
+  }
+}
+
+function openSource(key: string, options: z.output<typeof SOURCE_OPTIONS>, services: SourceServices): Source {
+  switch (options.type) {
+    case 'command':
+      return createCommandSource(key, options, services)
+    case 'opentool':
+      return createOpenToolSource(key, options, services)
+    case 'otc':
+      return createOtcSource(key, options, services)
+  }
+}
