@@ -3,6 +3,7 @@ import { createStartToken } from '#auth/start-token'
 import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
+import { PinDesk } from '#core/pins/pin-desk'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
 import { ConsentDesk } from '#oauth/consent-desk'
@@ -13,6 +14,7 @@ import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminApprovals } from './admin-approvals.ts'
 import { createAuditRoutes } from './admin-audit.ts'
 import { createKeyRoutes } from './admin-keys.ts'
+import { createPinRoutes } from './admin-pins.ts'
 import { createAdminRoutes } from './admin-routes.ts'
 import { createSecretsRoutes } from './admin-secrets.ts'
 import { createApprovalLinks } from './approval-link-routes.ts'
@@ -165,6 +167,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           sign: (purpose, text) => store.approvals.sign(purpose, text),
         }),
         ...createKeyRoutes(keyDesk, access),
+        ...createPinRoutes(new PinDesk({ store, clock, log }), access),
         ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
         ...createAuditRoutes(store.audit, access),
         ...(metadata?.routes ?? []),

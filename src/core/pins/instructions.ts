@@ -116,11 +116,11 @@ const SIGNS: readonly Sign[] = [
   },
   {
     pattern:
-      '\\b(?:read|open|load|fetch|get|cat|access|collect|gather|extract)\\b[^.!?]{0,40}(?:\\.env|environment variables|api[ -]?keys?|private keys?|ssh keys?|credentials|passwords|secrets)\\b[^.!?]{0,80}\\b(?:and|then)\\b[^.!?]{0,30}\\b(?:send|pass|include|put|post|append|provide|forward|upload|attach|copy|encode)\\b',
+      '\\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract)\\b[^.!?]{0,40}(?:\\.env|environment variables|api[ -]?keys?|private keys?|ssh keys?|credentials|passwords|secrets)\\b[^.!?]{0,80}\\b(?:and|then)\\b[^.!?]{0,30}\\b(?:send|pass|include|put|post|append|provide|forward|upload|attach|copy|encode)\\b',
     needs: [
       /\.env|environment variables|api[ -]?key|private key|ssh key|credentials|passwords|secrets/,
       /\b(?:and|then)\b.{0,30}\b(?:send|pass|include|put|post|append|provide|forward|upload|attach|copy|encode)\b/,
-      /\b(?:read|open|load|fetch|get|cat|access|collect|gather|extract)\b/,
+      /\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract)\b/,
     ],
     says: 'asks for credentials to be passed on',
   },
