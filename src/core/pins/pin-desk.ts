@@ -45,10 +45,17 @@ export class PinDesk {
     const { pins } = await this.#read(sourceKey)
     return pins.flatMap((pin) => {
       if (!pin.isServed || pin.accepted === undefined) return []
-      const { offered, identity, version } = pin.accepted
+      const { offered, identity, version, hash } = pin.accepted
       const suspended = suspensionOf(pin)
       return [
-        { offered, identity, version, local: pin.local, ...(suspended === undefined ? {} : { suspended }) },
+        {
+          offered,
+          identity,
+          version,
+          hash,
+          local: pin.local,
+          ...(suspended === undefined ? {} : { suspended }),
+        },
       ]
     })
   }

@@ -42,7 +42,7 @@ export function projectTools(
       source: source.kind,
       describeParameters: false,
       defaultTimeoutMs: options.defaultTimeoutMs,
-      moduleHash: pinHash(pin.identity, pin.offered),
+      moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
       onOddity,
     })
     findings.push(...inspected.findings)
