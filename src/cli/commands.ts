@@ -21,6 +21,10 @@ import { keysRotate } from '#cli/commands/keys-rotate'
 import { opentoolExport } from '#cli/commands/opentool-export'
 import { opentoolStart } from '#cli/commands/opentool-start'
 import { opentoolValidate } from '#cli/commands/opentool-validate'
+import { pinsAccept } from '#cli/commands/pins-accept'
+import { pinsDiff } from '#cli/commands/pins-diff'
+import { pinsList } from '#cli/commands/pins-list'
+import { pinsReject } from '#cli/commands/pins-reject'
 import { secretsList } from '#cli/commands/secrets-list'
 import { secretsRemove } from '#cli/commands/secrets-remove'
 import { secretsSet } from '#cli/commands/secrets-set'
@@ -49,6 +53,10 @@ export const COMMANDS: readonly Command[] = [
   approvalsApprove,
   approvalsReject,
   approvalsLink,
+  pinsList,
+  pinsDiff,
+  pinsAccept,
+  pinsReject,
   journal,
   journalVerify,
   journalHeads,

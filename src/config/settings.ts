@@ -108,6 +108,8 @@ export interface Settings {
   readonly sources: ReadonlyMap<string, SourceOptions>
   /** What relative paths in the sources' options are relative to. */
   readonly folder: string
+  /** Variables of this process, for programs that sources start; each gets only what its options name. */
+  readonly variables?: () => Readonly<Record<string, string | undefined>>
   readonly server: {
     readonly host: string
     readonly port: number

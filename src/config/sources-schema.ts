@@ -1,9 +1,16 @@
 import { z } from 'zod'
 import { COMMAND_OPTIONS } from '#sources/command/options'
 import { CUSTOM_OPTIONS } from '#sources/custom/options'
+import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
+import { OTC_OPTIONS } from '#sources/otc/options'
 
 /** The options of every type of source. */
-export const SOURCE_OPTIONS = z.discriminatedUnion('type', [COMMAND_OPTIONS, CUSTOM_OPTIONS])
+export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
+  COMMAND_OPTIONS,
+  OTC_OPTIONS,
+  OPENTOOL_OPTIONS,
+  CUSTOM_OPTIONS,
+])
 
 export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 

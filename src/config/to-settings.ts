@@ -39,6 +39,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     toolkits: new Map(Object.entries(config.toolkits).map(([name, { description }]) => [name, description])),
     sources: new Map(Object.entries(config.sources)),
     folder,
+    variables: environment.variables,
     server: {
       ...config.server,
       host: flags.host ?? config.server.host,

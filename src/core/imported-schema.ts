@@ -1,7 +1,6 @@
-import { copyJson } from './copy-json.ts'
 import { describeValue } from './describe-value.ts'
 import type { Report } from './finding.ts'
-import { isJsonObject, type JsonObject } from './json.ts'
+import type { JsonObject } from './json.ts'
 import { modernSchema } from './modern-schema.ts'
 import { relaxPatterns } from './relax-patterns.ts'
 import { checkSchema } from './schema-check.ts'
@@ -10,7 +9,8 @@ import { inlineSchema } from './schema-inline.ts'
 /** What is published of a schema that somebody else wrote, and what values are held against. */
 export interface ImportedSchema {
   readonly schema: JsonObject
-  readonly enforced: JsonObject
+  /** Made when it is first needed: few of many imported tools are ever called. */
+  readonly enforced: () => JsonObject
 }
 
 /** Tried in turn when a schema is too large to be written out whole: a shallow one still tells the parameters. */
@@ -26,16 +26,12 @@ export function readImportedSchema(
   report: Report,
   tell: Report,
 ): ImportedSchema | undefined {
-  const copied = copyJson(written)
-  if (!copied.ok || !isJsonObject(copied.value)) {
-    const [place, problem] = copied.ok
-      ? ['', `Is ${describeValue(written)}.`]
-      : [copied.pointer, copied.problem]
-    report(`${where}${place}`, problem, 'The upstream has to send JSON Schema as an object.')
+  if (!isSchema(written)) {
+    report(where, `Is ${describeValue(written)}.`, 'The upstream has to send JSON Schema as an object.')
     return undefined
   }
-  const modern = modernSchema(copied.value)
-  const { schema: enforced, relaxed } = relaxPatterns(modern)
+  const modern = modernSchema(written)
+  const { schema: relaxedSchema, relaxed } = relaxPatterns(modern)
   for (const { pointer, pattern, problem } of relaxed) {
     tell(
       `${where}${pointer}`,
@@ -43,14 +39,19 @@ export function readImportedSchema(
       'It is shown to callers and left to the upstream to enforce.',
     )
   }
-  if (!checkSchema(enforced, where, report, { references: 'allowed' })) return undefined
+  if (!checkSchema(relaxedSchema, where, report, { references: 'allowed' })) return undefined
   let isSound = true
   const say: Report = (...finding) => {
     isSound = false
     report(...finding)
   }
   const schema = publish(modern, where, say, tell)
-  return isSound ? { schema, enforced } : undefined
+  if (!isSound) return undefined
+  return { schema, enforced: () => relaxPatterns(modernSchema(written)).schema }
+}
+
+function isSchema(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function publish(schema: JsonObject, where: string, report: Report, tell: Report): JsonObject {

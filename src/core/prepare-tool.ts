@@ -21,7 +21,7 @@ import { checkSchema } from './schema-check.ts'
 import { inlineSchema } from './schema-inline.ts'
 import { readInputSchema, readOutputSchema, type SchemaSource } from './schema-source.ts'
 import type { SourceKind, Tool } from './tool.ts'
-import { createInputCheck, createInputParse, createOutputCheck } from './tool-checks.ts'
+import { createInputCheck, createInputParse, createOutputCheck, type EnforcedSchema } from './tool-checks.ts'
 import type { ToolDefinition } from './tool-definition.ts'
 
 export interface PrepareOptions {
@@ -146,7 +146,6 @@ function readTool(
     inputSchema: input.schema,
     outputSchema: output.schema,
   }
-  const untrusted = options.onOddity !== undefined
   return Object.freeze({
     ...published,
     parts,
@@ -160,21 +159,23 @@ function readTool(
       ...(moduleHash === undefined ? {} : { module: moduleHash }),
     }),
     ...(session === undefined ? {} : { session }),
-    checkInput: createInputCheck(input.enforced, { untrusted }),
+    checkInput: createInputCheck(input.enforced),
     parseInput: createInputParse(input.validate),
-    checkOutput: createOutputCheck(output.enforced, { untrusted }),
+    checkOutput: createOutputCheck(output.enforced),
     run,
   })
 }
 
-interface ReadInput extends ReadSchema<JsonObject> {
+interface ReadInput extends ReadSchema {
+  readonly schema: JsonObject
+  readonly enforced: EnforcedSchema
   readonly validate?: SchemaSource['validate']
 }
 
 /** What is published, and what values are held against. */
-interface ReadSchema<Schema> {
-  readonly schema: Schema
-  readonly enforced: Schema
+interface ReadSchema {
+  readonly schema: JsonObject | null
+  readonly enforced: EnforcedSchema | null
 }
 
 function readInput(written: unknown, options: PrepareOptions, report: Report): ReadInput | undefined {
@@ -201,11 +202,7 @@ function readOwnInput(written: unknown, report: Report): ReadInput | undefined {
 }
 
 /** `null` = no output (OTC-35). */
-function readOutput(
-  written: unknown,
-  { onOddity }: PrepareOptions,
-  report: Report,
-): ReadSchema<JsonObject | null> | undefined {
+function readOutput(written: unknown, { onOddity }: PrepareOptions, report: Report): ReadSchema | undefined {
   if (written === null) return { schema: null, enforced: null }
   if (onOddity !== undefined) return readImportedSchema(written, 'output', report, onOddity)
   const json = readOutputSchema(written, report)

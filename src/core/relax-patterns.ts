@@ -24,6 +24,9 @@ const TURNING: ReadonlyMap<string, readonly string[]> = new Map([
   ['contains', ['contains', 'minContains', 'maxContains']],
 ])
 
+/** What they refuse depends on what the others have looked at, also on those that are gone. */
+const DEPENDENT = ['unevaluatedProperties', 'unevaluatedItems'] as const
+
 /**
  * The same schema without the patterns that no linear-time engine can run. It accepts whatever the original
  * accepts: a pattern less, and where less would refuse more (`not`, `oneOf`, …), the whole keyword less.
@@ -76,7 +79,7 @@ function visitParts<Found>(
 
 function soften(schema: JsonValue, hard: ReadonlySet<string>): JsonValue {
   if (!isJsonObject(schema)) return schema
-  const dropped = new Set<string>()
+  const dropped = new Set<string>(DEPENDENT)
   for (const [keyword, together] of TURNING) {
     const value = schema[keyword]
     if (value !== undefined && isTouched(value, hard)) for (const name of together) dropped.add(name)

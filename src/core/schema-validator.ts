@@ -53,6 +53,15 @@ export function createSchemaValidator(
   }
 }
 
+/** The same for a schema that is made at the first use: thousands of imported tools are never called. */
+export function createLateValidator(make: () => JsonObject, options: ValidatorOptions): SchemaValidator {
+  let validate: SchemaValidator | undefined
+  return (value) => {
+    validate ??= createSchemaValidator(make(), options)
+    return validate(value)
+  }
+}
+
 /**
  * `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another, and
  * references that only lead to each other never end.

@@ -6,7 +6,7 @@ import type { SourceStore } from '#core/ports/source-store'
 import type { SourceDesk, SourceView } from '#core/sources/source-desk'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from './message-reply.ts'
-import type { OperatorAccess } from './operator-access.ts'
+import { type OperatorAccess, requireServerScope } from './operator-access.ts'
 import { refuseWithMessage, type ServerRoute } from './server-route.ts'
 
 const SCOPE = 'admin:sources'
@@ -37,7 +37,7 @@ export function createSourceRoutes(
     path,
     body: method === 'POST' ? 'json' : 'never',
     handle: (request) => {
-      access.requireScope(request.principal, SCOPE)
+      requireServerScope(request.principal, SCOPE, access)
       return handle(request)
     },
   })

@@ -3,12 +3,18 @@ import type { Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { SourceKind } from '#core/tool'
 import { createCommandSource } from '#sources/command/index'
+import { createOpenToolSource } from '#sources/opentool/index'
+import { createOtcSource } from '#sources/otc/index'
 
 /** Opens a source of any type. */
 export function createSource(key: string, options: SourceOptions, services: SourceServices): Source {
   switch (options.type) {
     case 'command':
       return createCommandSource(key, options, services)
+    case 'otc':
+      return createOtcSource(key, options, services)
+    case 'opentool':
+      return createOpenToolSource(key, options, services)
     case 'custom':
       return options.open(key, services)
   }
@@ -19,6 +25,9 @@ export function kindOf(options: SourceOptions): SourceKind {
   switch (options.type) {
     case 'command':
       return 'host-extension'
+    case 'otc':
+    case 'opentool':
+      return 'connector'
     case 'custom':
       return options.kind
   }

@@ -76,6 +76,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
       clock,
       log: boundLogger(log, { source: key }),
       folder: settings.folder,
+      ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
     })
     return closingWith(opened, guarded.close)
   }

@@ -15,6 +15,7 @@ import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminApprovals } from './admin-approvals.ts'
 import { createAuditRoutes } from './admin-audit.ts'
 import { createKeyRoutes } from './admin-keys.ts'
+import { createPinRoutes } from './admin-pins.ts'
 import { createAdminRoutes } from './admin-routes.ts'
 import { createSecretsRoutes } from './admin-secrets.ts'
 import { createSourceRoutes } from './admin-sources.ts'
@@ -174,6 +175,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         }),
         ...links.routes,
         ...createKeyRoutes(keyDesk, access),
+        ...createPinRoutes(gateway.sources.pins, access),
         ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
         ...createSourceRoutes(
           {

@@ -6,6 +6,7 @@ import type { ContractCase } from './contract.ts'
 import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { KEY_STORE_CONTRACT } from './key-store-contract.ts'
 import { LIMIT_STORE_CONTRACT } from './limit-store-contract.ts'
+import { PIN_STORE_CONTRACT } from './pin-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
@@ -326,6 +327,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...RUN_STORE_CONTRACT,
   ...CONSENT_RUN_CONTRACT,
   ...APPROVAL_STORE_CONTRACT,
+  ...PIN_STORE_CONTRACT,
   ...SESSION_STORE_CONTRACT,
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,

@@ -17,7 +17,7 @@ import { worstClass } from './change-class.ts'
 import { definitionDiff } from './definition-diff.ts'
 import { pinHash } from './pin-hash.ts'
 import { servedHash } from './served-hash.ts'
-import { suspicionsOf } from './suspicious-text.ts'
+import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
 export const FIRST_SIGHT = 'first sight'
 export const FIRST_VERSION = '1.0.0'
@@ -46,6 +46,7 @@ export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrit
   // A source that offers nothing yet has not been seen.
   if (isFirst && offered.size === 0) return undefined
   const next: PinRecord[] = []
+  const read = createTextReader()
   for (const [nativeName, tool] of offered) {
     const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }
     const row = rows.get(nativeName)
@@ -56,7 +57,7 @@ export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrit
       isServed: false,
       waiting: undefined,
     }
-    next.push(judgeOffered(before, definition, { sighting, gone, isFirst }))
+    next.push(judgeOffered(before, definition, { sighting, gone, isFirst, read }))
   }
   for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
@@ -78,6 +79,7 @@ interface Situation {
   /** Served tools that are not offered any more: one of them may have another name now. */
   readonly gone: readonly PinRecord[]
   readonly isFirst: boolean
+  readonly read: TextReader
 }
 
 function judgeOffered(row: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
@@ -88,7 +90,7 @@ function judgeOffered(row: PinRecord, definition: KeptDefinition, situation: Sit
   }
   const current = withPolicy(row, policyNow(row, sighting))
   if (row.waiting?.definition?.hash === definition.hash) return current
-  const suspicions = suspicionsOf(definition.offered)
+  const suspicions = suspicionsOf(definition.offered, situation.read)
   if (isFirst && suspicions.length === 0) {
     const first = { ...definition, version: FIRST_VERSION, atMs: sighting.atMs, by: FIRST_SIGHT }
     return { ...row, accepted: first, isServed: true, waiting: undefined }
@@ -102,14 +104,14 @@ function judgeOffered(row: PinRecord, definition: KeptDefinition, situation: Sit
 
 function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seenAtMs: number): WaitingChange {
   const differences = definitionDiff(accepted, definition)
-  const reasons = differences.filter((found) => found.class === 'suspicious').map(({ says }) => says)
+  const reasons = differences.filter((found) => found.class === 'suspicious').map(reasonOf)
   const found = worstClass(differences.map((difference) => difference.class))
   return { kind: 'change', definition, class: found, reasons: [...new Set(reasons)], seenAtMs }
 }
 
 function additionOf(
   definition: KeptDefinition,
-  suspicions: readonly string[],
+  suspicions: readonly Suspicion[],
   { sighting, gone }: Situation,
 ): WaitingChange {
   const before = gone.find(({ accepted }) => accepted !== undefined && isSameTool(accepted, definition))
@@ -119,10 +121,14 @@ function additionOf(
     kind: 'addition',
     definition,
     class: suspicions.length > 0 ? 'suspicious' : found,
-    reasons: suspicions,
+    reasons: suspicions.map(reasonOf),
     ...(before === undefined ? {} : { renamedFrom: before.nativeName }),
     seenAtMs: sighting.atMs,
   }
+}
+
+function reasonOf({ where, says }: Suspicion): string {
+  return `${where} ${says}`
 }
 
 /** The same schemas and the same text or target: one tool under another name. */

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { isToolError } from '#core/errors'
+import type { CallDesk } from '#core/call/call-desk'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import type { Tool } from '#core/tool'
+import { MemoryStore } from '#store/memory'
 import { sampleOffer, sampleSource } from '#testing/sample-source'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
 import { projectTools } from './project-tools.ts'
 
 const IDENTITY = { origin: 'https://tools.example' }
@@ -151,23 +153,38 @@ describe('projecting accepted definitions', () => {
     ])
   })
 
-  it('rule 32: a suspended tool stays listed as accepted, and a call sends nothing', () => {
+  it('rule 32: a suspended tool stays listed as accepted, a call sends nothing, and may run after the decision', async () => {
     let opened = 0
-    const source = sampleSource({ sessionOf: () => ({ open: () => (opened += 1) }) })
-    const pin = { offered: sampleOffer('write'), identity: IDENTITY, version: '1.0.0' }
-    const { tools } = projectTools(source, [{ ...pin, suspended: 'its definition has changed' }], LIMITS)
-    const [tool] = tools
-    expect(tool?.description).toBe('Does write.')
-    let thrown: unknown
-    try {
-      if (tool !== undefined) Reflect.apply(tool.run, tool, [{ path: 'a' }, {}])
-    } catch (error) {
-      thrown = error
+    const source = sampleSource({
+      sessionOf: ({ nativeName }) =>
+        nativeName === 'stateful' ? { open: () => (opened += 1), idleMs: 1_000 } : undefined,
+    })
+    const store = new MemoryStore()
+    const deskOf = (suspended?: string) => {
+      const pins = ['write', 'stateful'].map((name) => ({
+        offered: sampleOffer(name),
+        identity: IDENTITY,
+        version: '1.0.0',
+        ...(suspended === undefined ? {} : { suspended }),
+      }))
+      const { tools } = projectTools(source, pins, LIMITS)
+      expect(tools.map(({ description }) => description)).toEqual(['Does write.', 'Does stateful.'])
+      return openTestDesk(tools, { store })
     }
-    expect(isToolError(thrown) && thrown.code).toBe('upstream_failed')
-    expect(isToolError(thrown) && thrown.message).toContain('An operator must accept the change')
-    expect(isToolError(thrown) && thrown.canRetry).toBe(true)
-    expect([source.invoked, opened, tool?.session]).toEqual([[], 0, undefined])
+    const call = (desk: CallDesk, name: string) =>
+      desk.call(ALICE, callRequest(`files.${name}`, { key: name, input: { path: 'a' } }))
+
+    const suspended = deskOf('its definition has changed')
+    for (const name of ['write', 'stateful']) {
+      const error = errorOf(await call(suspended, name))
+      expect([error.code, error.canRetry]).toEqual(['upstream_failed', true])
+      expect(error.message).toContain('An operator must accept the change')
+    }
+    expect([source.invoked, opened]).toEqual([[], 0])
+
+    const running = deskOf()
+    for (const name of ['write', 'stateful']) expect(gist(await call(running, name))).toBe('ok {"path":"a"}')
+    expect([source.invoked.length, opened]).toEqual([2, 1])
   })
 
   it('rule 21: another binding or upstream is another definition', () => {

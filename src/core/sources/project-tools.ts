@@ -42,7 +42,7 @@ export function projectTools(
       source: source.kind,
       describeParameters: false,
       defaultTimeoutMs: options.defaultTimeoutMs,
-      moduleHash: pinHash(pin.identity, pin.offered),
+      moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
       onOddity,
     })
     findings.push(...inspected.findings)
@@ -60,7 +60,13 @@ function toDefinition(
 ) {
   const { offered, version, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
-  const session = suspended === undefined ? source.sessionOf?.(offered) : undefined
+  const session = source.sessionOf?.(offered)
+  const run = (input: unknown, context: StatefulContext<unknown>) =>
+    invoke(source, offered, asInput(input), context)
+  // The definition stays the same while it is suspended, so that a call of before can go on after it.
+  const refuse = () => {
+    throw refusal(suspended ?? '')
+  }
   return {
     id: `${toolkit}.${local}@${version}`,
     name: functionNameOf(toolkit, local),
@@ -71,14 +77,10 @@ function toDefinition(
     output: outputSchema,
     ...(requirements === undefined ? {} : { requirements }),
     policy: source.policyFor?.(offered) ?? offered.policy,
-    ...(session === undefined ? {} : { session }),
-    run:
-      suspended === undefined
-        ? (input: unknown, context: StatefulContext<unknown>) =>
-            invoke(source, offered, asInput(input), context)
-        : () => {
-            throw refusal(suspended)
-          },
+    ...(session === undefined
+      ? {}
+      : { session: suspended === undefined ? session : { ...session, open: refuse } }),
+    run: suspended === undefined ? run : refuse,
   }
 }
 
