@@ -177,7 +177,7 @@ async function lookInside(
     case 'failed':
       throw new CommandFailure(
         EXIT.server,
-        `It is ${found.what}, but its tools cannot be read: ${preview.why} Nothing was added.`,
+        `Taken for ${found.what}, but its tools cannot be read: ${preview.why} Nothing was added.`,
       )
   }
 }

@@ -7,7 +7,7 @@ export function foundCommand(words: readonly string[], cwd: string): FoundSource
   return {
     type: 'mcp',
     options: { type: 'mcp', command, ...(args.length === 0 ? {} : { args: [...args] }), cwd },
-    what: 'a program that should speak MCP',
+    what: 'an MCP server (stdio)',
     name: nameOf(command, args),
     notes: [],
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { Discovery, Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
@@ -35,7 +36,7 @@ export async function previewSource(
     return { kind: 'seen', discovery, ...(reason === undefined ? {} : { reason }) }
   } catch (error) {
     signal.throwIfAborted()
-    return { kind: 'failed', why: error instanceof Error ? error.message : 'It cannot be asked.' }
+    return { kind: 'failed', why: reasonOf(error) }
   } finally {
     await source.close()
   }
@@ -50,4 +51,15 @@ function openSource(key: string, options: z.output<typeof SOURCE_OPTIONS>, servi
     case 'otc':
       return createOtcSource(key, options, services)
   }
+}
+
+/** For an operator, so with what is for developers. */
+function reasonOf(error: unknown): string {
+  if (isToolError(error)) {
+    const { message, developerMessage } = error
+    return developerMessage === undefined || developerMessage === message
+      ? message
+      : `${message} (${developerMessage})`
+  }
+  return error instanceof Error ? error.message : 'It cannot be asked.'
 }
