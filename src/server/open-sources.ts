@@ -16,6 +16,7 @@ import { createGuardedFetch } from '#egress/guarded-fetch'
 import { createSource, kindOf } from './create-source.ts'
 import { sourceHosts } from './source-hosts.ts'
 
+const LONGEST_REQUEST_MS = 24 * 3_600_000
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 export interface OpenSourcesOptions {
@@ -68,6 +69,8 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
       ...settings.egress,
       // Descriptions of large services are larger than what one call may bring back.
       maxResponseBytes: Math.max(settings.egress.maxResponseBytes, MOST_DESCRIPTION_BYTES),
+      // Calls end with their own signal, and streams of events stay open.
+      timeoutMs: LONGEST_REQUEST_MS,
       allow: [...settings.egress.allow, ...sourceHosts(source)],
       ownListeners: options.ownListeners,
     })

@@ -10,8 +10,9 @@ import { STORE_OPTIONS } from '#cli/operator-store'
 import { readHidden } from '#cli/read-hidden'
 import { UsageError } from '#cli/usage-error'
 import type { JsonObject } from '#core/json'
+import { suspicionsOf } from '#core/pins/suspicions'
 import { SILENT_LOGGER } from '#core/ports/logger'
-import type { Discovery } from '#core/ports/source'
+import type { Discovery, OfferedTool } from '#core/ports/source'
 import { type FoundSource, IMPORT_TYPES } from '#server/import/found-source'
 import { isSourceKey, suggestKey } from '#server/import/source-key'
 import { isLoopback } from '#server/loopback'
@@ -196,7 +197,13 @@ function show(
     output.note(`  ${cleanText(nativeName)}  ${cleanText(line.slice(0, 100))}`)
   }
   if (tools.length > MOST_SHOWN) output.note(`  and ${tools.length - MOST_SHOWN} more`)
-  for (const warning of [...found.notes, ...warnings]) output.warn(cleanText(warning))
+  for (const warning of [...found.notes, ...warnings, ...tools.flatMap(suspicious)])
+    output.warn(cleanText(warning))
+}
+
+/** What somebody should look at before an agent reads it. */
+function suspicious(tool: OfferedTool): readonly string[] {
+  return suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`)
 }
 
 function printSnippet(key: string, options: JsonObject, { output, json }: CommandContext): void {
@@ -215,5 +222,10 @@ function withoutSecrets(options: JsonObject): JsonObject {
 }
 
 function factsOf({ type, what }: FoundSource, { tools, warnings }: Discovery): JsonObject {
-  return { type, what, tools: tools.map(({ nativeName }) => nativeName), warnings: [...warnings] }
+  return {
+    type,
+    what,
+    tools: tools.map(({ nativeName }) => nativeName),
+    warnings: [...warnings, ...tools.flatMap(suspicious)],
+  }
 }

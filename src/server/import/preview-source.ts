@@ -1,22 +1,15 @@
-import { z } from 'zod'
+import { SOURCE_OPTIONS } from '#config/sources-schema'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import type { Discovery, Source } from '#core/ports/source'
+import type { Discovery } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
-import { createCommandSource } from '#sources/command/index'
-import { COMMAND_OPTIONS } from '#sources/command/options'
-import { createOpenToolSource } from '#sources/opentool/index'
-import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
-import { createOtcSource } from '#sources/otc/index'
-import { OTC_OPTIONS } from '#sources/otc/options'
+import { createSource } from '#server/create-source'
 
 export type Preview =
   | { readonly kind: 'seen'; readonly discovery: Discovery; readonly reason?: string }
   /** Its options are wrong. */
   | { readonly kind: 'refused'; readonly problems: readonly string[] }
   | { readonly kind: 'failed'; readonly why: string }
-
-const SOURCE_OPTIONS = z.discriminatedUnion('type', [COMMAND_OPTIONS, OPENTOOL_OPTIONS, OTC_OPTIONS])
 
 /** Opens a source as a server would, reads what it offers, and closes it. */
 export async function previewSource(
@@ -29,7 +22,7 @@ export async function previewSource(
     const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
     return { kind: 'refused', problems }
   }
-  const source = openSource(key, parsed.data, services)
+  const source = createSource(key, parsed.data, services)
   try {
     const discovery = await source.discover(signal)
     const { reason } = source.health()
@@ -39,17 +32,6 @@ export async function previewSource(
     return { kind: 'failed', why: reasonOf(error) }
   } finally {
     await source.close()
-  }
-}
-
-function openSource(key: string, options: z.output<typeof SOURCE_OPTIONS>, services: SourceServices): Source {
-  switch (options.type) {
-    case 'command':
-      return createCommandSource(key, options, services)
-    case 'opentool':
-      return createOpenToolSource(key, options, services)
-    case 'otc':
-      return createOtcSource(key, options, services)
   }
 }
 
