@@ -136,11 +136,13 @@ const opaque: Compare = (before, after, where, comparison) => {
 const branches: (all: boolean) => Compare = (all) => (before, after, where, comparison) => {
   const left = Array.isArray(before) ? before : []
   const right = Array.isArray(after) ? after : []
-  const lost = left.filter((one) => !right.some((other) => isSame(one, other)))
-  const gained = right.filter((one) => !left.some((other) => isSame(one, other)))
+  const [had, has] = [new Set(left.map(canonicalJson)), new Set(right.map(canonicalJson))]
+  const lost = left.filter((one) => !has.has(canonicalJson(one)))
+  const gained = right.filter((one) => !had.has(canonicalJson(one)))
   const [lostOne, gainedOne] = [lost[0], gained[0]]
+  const gone = new Set(lost)
   for (const one of left) {
-    if (comparison.definitionsDiffer && !lost.includes(one)) compare(one, one, where, comparison)
+    if (comparison.definitionsDiffer && !gone.has(one)) compare(one, one, where, comparison)
   }
   if (lost.length === 1 && gained.length === 1 && lostOne !== undefined && gainedOne !== undefined) {
     compare(lostOne, gainedOne, where, comparison)
