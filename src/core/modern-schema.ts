@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
 import { withoutIdleEscapes } from './linear-pattern.ts'
-import { REFERENCES, SUBSCHEMAS } from './schema-keywords.ts'
+import { mapSubschemas, REFERENCES } from './schema-keywords.ts'
 import { setMember } from './set-member.ts'
 
 /** Dialects that 2020-12 reads alike once the words below are rewritten. */
@@ -35,15 +35,12 @@ function rewrite(schema: JsonValue, itself: string | undefined): JsonValue {
 }
 
 function rewriteKeyword(keyword: string, value: JsonValue, itself: string | undefined): JsonValue {
-  const holds = SUBSCHEMAS.get(keyword) ?? (keyword === 'additionalItems' ? 'one' : undefined)
-  if (holds === undefined) return value
-  if (Array.isArray(value)) return value.map((member) => rewrite(member, itself))
-  if (holds === 'one' || !isJsonObject(value)) return rewrite(value, itself)
+  const map = (inner: JsonValue): JsonValue => rewrite(inner, itself)
+  if (keyword === 'additionalItems') return map(value)
+  if (keyword !== 'patternProperties' || !isJsonObject(value)) return mapSubschemas(keyword, value, map)
   const members: Record<string, JsonValue> = {}
-  for (const [name, member] of Object.entries(value)) {
-    const plain = keyword === 'patternProperties' ? withoutIdleEscapes(name) : name
-    setMember(members, plain, rewrite(member, itself))
-  }
+  for (const [name, member] of Object.entries(value))
+    setMember(members, withoutIdleEscapes(name), map(member))
   return members
 }
 

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
 import { childPointer } from './json-pointer.ts'
 import { compileLinear } from './linear-pattern.ts'
-import { REFERENCES, SUBSCHEMAS } from './schema-keywords.ts'
+import { mapSubschemas, REFERENCES, visitSchemas } from './schema-keywords.ts'
 import { setMember } from './set-member.ts'
 
 /** A pattern that is not enforced here, and why. */
@@ -32,49 +32,25 @@ const DEPENDENT = ['unevaluatedProperties', 'unevaluatedItems'] as const
  * accepts: a pattern less, and where less would refuse more (`not`, `oneOf`, …), the whole keyword less.
  */
 export function relaxPatterns(schema: JsonObject): RelaxedSchema {
-  const relaxed: RelaxedPattern[] = []
-  findHard(schema, '', relaxed)
+  const relaxed = findHard(schema)
   if (relaxed.length === 0) return { schema, relaxed }
   const hard = new Set(relaxed.map(({ pattern }) => pattern))
   const softened = soften(schema, hard)
   return { schema: isJsonObject(softened) ? softened : {}, relaxed }
 }
 
-function findHard(schema: JsonValue, pointer: string, found: RelaxedPattern[]): void {
-  visitParts(schema, pointer, findHard, found)
-  if (!isJsonObject(schema)) return
-  const { pattern, patternProperties } = schema
-  const written = [
-    ...(typeof pattern === 'string' ? [{ pattern, place: `${pointer}/pattern` }] : []),
-    ...(isJsonObject(patternProperties) ? Object.keys(patternProperties) : []).map((name) => ({
-      pattern: name,
-      place: childPointer(`${pointer}/patternProperties`, name),
-    })),
-  ]
-  for (const { pattern: text, place } of written) {
-    const compiled = compileLinear(text)
-    if (!compiled.ok) found.push({ pointer: place, pattern: text, problem: compiled.problem })
-  }
-}
-
-function visitParts<Found>(
-  schema: JsonValue,
-  pointer: string,
-  visit: (inner: JsonValue, place: string, found: Found) => void,
-  found: Found,
-): void {
-  if (!isJsonObject(schema)) return
-  for (const [keyword, value] of Object.entries(schema)) {
-    const holds = SUBSCHEMAS.get(keyword)
-    if (holds === undefined) continue
-    const place = childPointer(pointer, keyword)
-    if (holds === 'one') visit(value, place, found)
-    else if (Array.isArray(value)) {
-      for (const [index, member] of value.entries()) visit(member, childPointer(place, index), found)
-    } else if (isJsonObject(value)) {
-      for (const [name, member] of Object.entries(value)) visit(member, childPointer(place, name), found)
+function findHard(schema: JsonObject): readonly RelaxedPattern[] {
+  const found: RelaxedPattern[] = []
+  visitSchemas(schema, '', ({ pattern, patternProperties }, pointer) => {
+    const names = isJsonObject(patternProperties) ? Object.keys(patternProperties) : []
+    const written = names.map((name) => ({ name, place: childPointer(`${pointer}/patternProperties`, name) }))
+    if (typeof pattern === 'string') written.unshift({ name: pattern, place: `${pointer}/pattern` })
+    for (const { name, place } of written) {
+      const compiled = compileLinear(name)
+      if (!compiled.ok) found.push({ pointer: place, pattern: name, problem: compiled.problem })
     }
-  }
+  })
+  return found
 }
 
 function soften(schema: JsonValue, hard: ReadonlySet<string>): JsonValue {
@@ -94,16 +70,13 @@ function soften(schema: JsonValue, hard: ReadonlySet<string>): JsonValue {
 }
 
 function softenKeyword(keyword: string, value: JsonValue, hard: ReadonlySet<string>): JsonValue {
-  const holds = SUBSCHEMAS.get(keyword)
-  if (holds === undefined) return value
-  if (holds === 'one') return soften(value, hard)
-  if (Array.isArray(value)) return value.map((member) => soften(member, hard))
-  if (!isJsonObject(value)) return value
+  const softened = mapSubschemas(keyword, value, (inner) => soften(inner, hard))
+  if (keyword !== 'patternProperties' || !isJsonObject(softened)) return softened
   const members: Record<string, JsonValue> = {}
-  for (const [name, member] of Object.entries(value)) {
+  for (const [name, member] of Object.entries(softened)) {
     // The empty pattern matches every name, so that `additionalProperties` refuses none that the lost one let in.
-    if (keyword === 'patternProperties' && hard.has(name)) members[''] = true
-    else setMember(members, name, soften(member, hard))
+    if (hard.has(name)) members[''] = true
+    else setMember(members, name, member)
   }
   return members
 }

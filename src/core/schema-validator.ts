@@ -5,6 +5,7 @@ import { LINEAR_ENGINE } from './linear-pattern.ts'
 import { addEqualityKeywords } from './schema-equality.ts'
 import { schemaIssues } from './schema-issues.ts'
 import { visitSchemas } from './schema-keywords.ts'
+import { StepCounter } from './schema-steps.ts'
 
 /** Shared by every successful check. */
 export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
@@ -37,16 +38,19 @@ export function createSchemaValidator(
   let accepts: ValidateFunction | undefined
   let tuples = false
   let explain: ValidateFunction | undefined
+  const steps = untrusted ? new StepCounter() : undefined
   return (value) => {
     if (accepts === undefined) {
-      accepts = compile(schema, { allErrors: false, untrusted })
+      accepts = compile(schema, { allErrors: false, steps })
       // Ajv 8.20 skips keywords beside `prefixItems` where a list is shorter, unless it collects all errors.
       tuples = uses(schema, 'prefixItems')
     }
+    steps?.begin()
     const fits = verdictOf(accepts, value)
     if (fits === true && !tuples) return NO_ISSUES
     if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
-    explain ??= compile(schema, { allErrors: true, untrusted })
+    explain ??= compile(schema, { allErrors: true, steps })
+    steps?.begin()
     const verdict = verdictOf(explain, value)
     if (verdict === undefined) return UNCHECKED
     return verdict ? NO_ISSUES : takeIssues(explain, schema)
@@ -64,7 +68,7 @@ export function createLateValidator(make: () => JsonObject, options: ValidatorOp
 
 /**
  * `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another, and
- * references that only lead to each other never end.
+ * references that only lead to each other, or to each other too often, never end.
  */
 function verdictOf(accepts: ValidateFunction, value: JsonValue): boolean | undefined {
   try {
@@ -88,11 +92,11 @@ function uses(schema: JsonObject, ...keywords: readonly string[]): boolean {
 /** One instance a schema: a shared one would keep every schema it ever compiled. */
 function compile(
   schema: JsonObject,
-  { allErrors, untrusted }: { readonly allErrors: boolean; readonly untrusted: boolean },
+  { allErrors, steps }: { readonly allErrors: boolean; readonly steps: StepCounter | undefined },
 ): ValidateFunction {
   const ajv = new Ajv2020({
     allErrors,
-    ...(untrusted ? { code: { regExp: LINEAR_ENGINE } } : {}),
+    ...(steps === undefined ? {} : { code: { regExp: LINEAR_ENGINE } }),
     strict: false,
     // NaN is no number of JSON.
     strictNumbers: true,
@@ -107,7 +111,7 @@ function compile(
   ajv.opts.unevaluated = uses(schema, 'unevaluatedProperties', 'unevaluatedItems')
   // The schema stands alone: an `$id` could only make Ajv refuse or remember it.
   const { $id: _unused, ...standalone } = schema
-  return ajv.compile(standalone)
+  return ajv.compile(steps === undefined ? standalone : steps.count(ajv, standalone))
 }
 
 function takeIssues(validate: ValidateFunction, schema: JsonObject): readonly InputIssue[] {

@@ -1,6 +1,5 @@
-import { canonicalJson } from '#core/canonical-json'
 import type { PinChanged } from '#core/journal/journal-event'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonObject } from '#core/json'
 import type {
   AcceptedDefinition,
   ChangeClass,
@@ -15,6 +14,7 @@ import { giveLocalNames, toolkitOf } from '#core/sources/import-names'
 import type { PolicyDefinition } from '#core/tool-definition'
 import { worstClass } from './change-class.ts'
 import { definitionDiff } from './definition-diff.ts'
+import { createRenameFinder } from './find-renamed.ts'
 import { pinHash } from './pin-hash.ts'
 import { servedHash } from './served-hash.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
@@ -41,7 +41,9 @@ export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrit
     [...offered.keys()],
     new Map(known.pins.map((pin) => [pin.nativeName, pin.local])),
   )
-  const gone = known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName))
+  const findRenamed = createRenameFinder(
+    known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName)),
+  )
   const isFirst = known.revision === 0
   // A source that offers nothing yet has not been seen.
   if (isFirst && offered.size === 0) return undefined
@@ -57,7 +59,7 @@ export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrit
       isServed: false,
       waiting: undefined,
     }
-    next.push(judgeOffered(before, definition, { sighting, gone, isFirst, read }))
+    next.push(judgeOffered(before, definition, { sighting, findRenamed, isFirst, read }))
   }
   for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
@@ -76,8 +78,7 @@ export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrit
 
 interface Situation {
   readonly sighting: Sighting
-  /** Served tools that are not offered any more: one of them may have another name now. */
-  readonly gone: readonly PinRecord[]
+  readonly findRenamed: ReturnType<typeof createRenameFinder>
   readonly isFirst: boolean
   readonly read: TextReader
 }
@@ -112,9 +113,9 @@ function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seen
 function additionOf(
   definition: KeptDefinition,
   suspicions: readonly Suspicion[],
-  { sighting, gone }: Situation,
+  { sighting, findRenamed }: Situation,
 ): WaitingChange {
-  const before = gone.find(({ accepted }) => accepted !== undefined && isSameTool(accepted, definition))
+  const before = findRenamed(definition)
   // Whoever knew it by its old name has to learn the new one.
   const found: ChangeClass = before === undefined ? 'widening' : 'breaking'
   return {
@@ -129,17 +130,6 @@ function additionOf(
 
 function reasonOf({ where, says }: Suspicion): string {
   return `${where} ${says}`
-}
-
-/** The same schemas and the same text or target: one tool under another name. */
-function isSameTool({ offered: left }: KeptDefinition, { offered: right }: KeptDefinition): boolean {
-  if (!isEqual(left.inputSchema, right.inputSchema) || !isEqual(left.outputSchema, right.outputSchema))
-    return false
-  return left.description === right.description || isEqual(left.binding, right.binding)
-}
-
-function isEqual(left: JsonValue, right: JsonValue): boolean {
-  return canonicalJson(left) === canonicalJson(right)
 }
 
 function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {

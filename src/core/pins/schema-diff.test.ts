@@ -1,5 +1,7 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
+import { createSchemaValidator } from '#core/schema-validator'
 import { worstClass } from './change-class.ts'
 import { type Side, schemaDiff } from './schema-diff.ts'
 
@@ -99,5 +101,99 @@ describe('the semantic diff of schemas', () => {
     expect(classOf(either(one), either(one, { type: 'null' }), 'input')).toBe('widening')
     expect(classOf(either(one, { type: 'null' }), either(one), 'input')).toBe('breaking')
     expect(classOf(either(one), either({ type: 'string', maxLength: 4 }), 'input')).toBe('widening')
+  })
+
+  it('takes one more of `oneOf` for harmless only where no value fits two', () => {
+    const one = (...oneOf: readonly JsonObject[]) => of({ a: { oneOf }, b })
+    const text = { type: 'string' }
+    expect(classOf(one(text), one(text, { type: 'null' }), 'input')).toBe('widening')
+    expect(classOf(one(text), one(text, { minLength: 3 }), 'input')).toBe('breaking')
+  })
+})
+
+/** Schemas over two fixed properties: one that is added is called widening by convention, whatever it holds. */
+const leaf: fc.Arbitrary<JsonObject> = fc.oneof(
+  fc.constantFrom<JsonObject>(
+    {},
+    { type: 'string' },
+    { type: ['string', 'null'] },
+    { type: 'number' },
+    { type: 'integer' },
+    { const: 1 },
+    { $ref: '#/$defs/word' },
+    { not: { $ref: '#/$defs/word' } },
+    { items: { type: 'number' } },
+  ),
+  fc.record({ minimum: fc.integer({ min: 0, max: 3 }) }),
+  fc.record({ maximum: fc.integer({ min: 0, max: 3 }) }),
+  fc.record({ minLength: fc.integer({ min: 0, max: 3 }), description: fc.constantFrom('a', 'b') }),
+  fc.record({ enum: fc.uniqueArray(fc.constantFrom(1, 2, 'x', 'xy', null), { minLength: 1 }) }),
+  fc.record({ uniqueItems: fc.boolean() }),
+)
+const node: fc.Arbitrary<JsonObject> = fc.oneof(
+  leaf,
+  fc.record({ anyOf: fc.array(leaf, { minLength: 1, maxLength: 3 }) }),
+  fc.record({ oneOf: fc.array(leaf, { minLength: 1, maxLength: 3 }) }),
+  fc.record({ allOf: fc.array(leaf, { minLength: 1, maxLength: 3 }) }),
+  fc.record({ not: leaf }),
+  fc.tuple(leaf, leaf).map(([one, two]) => ({ ...one, ...two })),
+)
+interface Parts {
+  readonly a: JsonObject
+  readonly b: JsonObject
+  readonly word: JsonObject
+  readonly isClosed: boolean
+  readonly required: readonly string[]
+}
+
+const parts: fc.Arbitrary<Parts> = fc.record({
+  a: node,
+  b: node,
+  word: leaf,
+  isClosed: fc.boolean(),
+  required: fc.subarray(['a', 'b']),
+})
+
+/** Two schemas that differ in one or two parts. */
+const pair = fc
+  .tuple(
+    parts,
+    parts,
+    fc.subarray(['a', 'b', 'word', 'isClosed', 'required'] as const, { minLength: 1, maxLength: 2 }),
+  )
+  .map(([before, other, changed]): readonly [JsonObject, JsonObject] => {
+    const after = { ...before, ...Object.fromEntries(changed.map((name) => [name, other[name]])) }
+    return [whole(before), whole(after)]
+  })
+
+function whole({ a: one, b: two, word, isClosed, required }: Parts): JsonObject {
+  return {
+    type: 'object',
+    properties: { a: one, b: two },
+    required,
+    ...(isClosed ? { additionalProperties: false } : {}),
+    $defs: { word: '$ref' in word || 'not' in word ? {} : word },
+  }
+}
+
+const scalar = fc.constantFrom<JsonValue[]>(1, 2, 0, 1.5, 'x', 'xy', '', null, [1, 1], ['x'], true)
+const tried = fc.record({ a: scalar, b: scalar, c: scalar }, { requiredKeys: [] })
+
+describe('what is called harmless', () => {
+  it('takes every value that was taken before, and gives none that was not given before', () => {
+    fc.assert(
+      fc.property(pair, fc.array(tried, { minLength: 5, maxLength: 10 }), ([before, after], values) => {
+        const [old, now] = [before, after].map((schema) => createSchemaValidator(schema))
+        if (old === undefined || now === undefined) return
+        const isHarmless = (side: Side) =>
+          ['none', 'wording', 'widening'].includes(classOf(before, after, side))
+        for (const value of values) {
+          const [was, is] = [old(value).length === 0, now(value).length === 0]
+          if (was && !is) expect(isHarmless('input')).toBe(false)
+          if (is && !was) expect(isHarmless('output')).toBe(false)
+        }
+      }),
+      { numRuns: 300 },
+    )
   })
 })

@@ -4,7 +4,7 @@ import { childPointer } from '#core/json-pointer'
 import { modernSchema } from '#core/modern-schema'
 import type { ChangeClass } from '#core/ports/pin-store'
 import { createSchemaResolver, type SchemaResolver } from '#core/schema-resolver'
-import { boundEffect, type SchemaEffect, typeEffect, valuesEffect } from './schema-effect.ts'
+import { boundEffect, type SchemaEffect, typeEffect, typesOf, valuesEffect } from './schema-effect.ts'
 import { checkedMeaning, flatten, hasReference, isNothing } from './schema-meaning.ts'
 
 /** One difference between two definitions, in words for the operator. */
@@ -136,11 +136,13 @@ const opaque: Compare = (before, after, where, comparison) => {
 const branches: (all: boolean) => Compare = (all) => (before, after, where, comparison) => {
   const left = Array.isArray(before) ? before : []
   const right = Array.isArray(after) ? after : []
-  const lost = left.filter((one) => !right.some((other) => isSame(one, other)))
-  const gained = right.filter((one) => !left.some((other) => isSame(one, other)))
+  const [had, has] = [new Set(left.map(canonicalJson)), new Set(right.map(canonicalJson))]
+  const lost = left.filter((one) => !has.has(canonicalJson(one)))
+  const gained = right.filter((one) => !had.has(canonicalJson(one)))
   const [lostOne, gainedOne] = [lost[0], gained[0]]
+  const gone = new Set(lost)
   for (const one of left) {
-    if (comparison.definitionsDiffer && !lost.includes(one)) compare(one, one, where, comparison)
+    if (comparison.definitionsDiffer && !gone.has(one)) compare(one, one, where, comparison)
   }
   if (lost.length === 1 && gained.length === 1 && lostOne !== undefined && gainedOne !== undefined) {
     compare(lostOne, gainedOne, where, comparison)
@@ -153,6 +155,25 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
     const takesMore = all || isFirstOrLast ? !isMore : isMore
     note(comparison, where, takesMore ? 'wider' : 'narrower', saysOf(before, after), before, after)
   }
+}
+
+/** Where no value can fit two of them, alternatives are alternatives; elsewhere one more may take a value away. */
+const exactlyOne: Compare = (before, after, where, comparison) => {
+  const isPlain = areApart(before, comparison.before) && areApart(after, comparison.after)
+  const way = isPlain ? branches(false) : opaque
+  way(before, after, where, comparison)
+}
+
+function areApart(list: JsonValue | undefined, resolve: SchemaResolver): boolean {
+  const seen = new Set<string>()
+  for (const branch of Array.isArray(list) ? list : []) {
+    const { type } = flatten(branch, resolve).schema
+    for (const name of typesOf(type)) {
+      if (seen.has(name)) return false
+      seen.add(name)
+    }
+  }
+  return true
 }
 
 const types: Compare = (before, after, where, comparison) => {
@@ -184,15 +205,15 @@ const KEYWORDS: Readonly<Record<string, Compare>> = {
   $dynamicAnchor: elsewhere,
   type: types,
   additionalProperties: inner,
-  unevaluatedProperties: inner,
+  unevaluatedProperties: opaque,
   propertyNames: inner,
   items: inner,
-  unevaluatedItems: inner,
-  contains: inner,
+  unevaluatedItems: opaque,
+  contains: opaque,
   contentSchema: inner,
   allOf: branches(true),
   anyOf: branches(false),
-  oneOf: branches(false),
+  oneOf: exactlyOne,
   minimum: bound('least'),
   exclusiveMinimum: bound('least'),
   minLength: bound('least'),

@@ -27,7 +27,7 @@ export function typeEffect(
 }
 
 /** Every number type takes whole numbers. */
-function typesOf(type: JsonValue | undefined): ReadonlySet<string> {
+export function typesOf(type: JsonValue | undefined): ReadonlySet<string> {
   const named = type === undefined ? TYPES : (Array.isArray(type) ? type : [type]).map(String)
   return new Set(named.includes('number') ? [...named, 'integer'] : named)
 }

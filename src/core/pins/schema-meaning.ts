@@ -1,6 +1,6 @@
 import { canonicalJson } from '#core/canonical-json'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { REFERENCES, SUBSCHEMAS } from '#core/schema-keywords'
+import { mapSubschemas, REFERENCES } from '#core/schema-keywords'
 import type { SchemaResolver } from '#core/schema-resolver'
 import { setMember } from '#core/set-member'
 
@@ -29,15 +29,8 @@ function withoutWords(schema: JsonValue): JsonValue {
 }
 
 function meaningOf(keyword: string, value: JsonValue): JsonValue {
-  const holds = SUBSCHEMAS.get(keyword)
   if (SETS.has(keyword) && Array.isArray(value)) return value.map((item) => canonicalJson(item)).sort()
-  if (holds === undefined) return value
-  if (holds === 'one') return withoutWords(value)
-  if (Array.isArray(value)) return value.map(withoutWords)
-  if (!isJsonObject(value)) return value
-  const members: Record<string, JsonValue> = {}
-  for (const [name, member] of Object.entries(value)) setMember(members, name, withoutWords(member))
-  return members
+  return mapSubschemas(keyword, value, withoutWords)
 }
 
 export interface FlatSchema {
@@ -68,7 +61,8 @@ const NOTHING: JsonObject = Object.freeze({ not: ANY })
 
 /** Whether a schema takes no value at all. */
 export function isNothing({ from }: FlatSchema): boolean {
-  return canonicalJson(from) === '{"not":{}}'
+  const { not, ...others } = from
+  return isJsonObject(not) && Object.keys(not).length === 0 && Object.keys(others).length === 0
 }
 
 function asObject(schema: JsonValue): JsonObject {

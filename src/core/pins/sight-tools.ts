@@ -8,6 +8,7 @@ export interface SightedTools {
 
 const LONGEST_NAME = 512
 const DEEPEST = 128
+const MOST_TOOLS = 20_000
 const MOST_VALUES = 200_000
 
 /** The tools of a discovery that can be looked at: named once, of a size that somebody can decide about. */
@@ -27,6 +28,7 @@ function problemOf(tool: OfferedTool, sighted: ReadonlyMap<string, OfferedTool>)
   if (nativeName === '' || nativeName.length > LONGEST_NAME || !nativeName.isWellFormed()) {
     return `the upstream offers a tool whose name is not a text of 1 to ${LONGEST_NAME} characters; left out`
   }
+  if (sighted.size >= MOST_TOOLS) return `the upstream offers more than ${MOST_TOOLS} tools; left out`
   if (sighted.has(nativeName)) return 'the upstream offers two tools of this name; the second is left out'
   const { inputSchema, outputSchema, binding, requirements } = tool
   return isTooMuch([inputSchema, outputSchema, binding, requirements])

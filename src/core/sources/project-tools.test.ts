@@ -116,9 +116,9 @@ describe('projecting accepted definitions', () => {
     expect(tool?.checkInput({ a: 'none', b: '1', y: 'text' })).toEqual([])
     expect(tool?.checkInput({ a: 1 })).toHaveLength(1)
     expect(warnings.map(({ where }) => where)).toEqual([
+      'input/patternProperties/(?!x)y',
       'input/properties/a/pattern',
       'input/properties/b/not/pattern',
-      'input/patternProperties/(?!x)y',
     ])
   })
 
