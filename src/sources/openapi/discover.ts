@@ -1,0 +1,68 @@
+import { setImmediate } from 'node:timers/promises'
+import type { Discovery, OfferedTool } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import { isWanted } from '#sources/common/policy-options'
+import { dialectOf, listOperations, readPlace } from './list-operations.ts'
+import { loadDocuments } from './load-documents.ts'
+import { type OfferContext, offerTool } from './offer-tool.ts'
+import type { Operation } from './operation.ts'
+import { nameOperations } from './operation-names.ts'
+import { isReadable, type OpenapiOptions } from './options.ts'
+import { SchemaShelf } from './schema-shelf.ts'
+import { readSchemes } from './security-schemes.ts'
+import { Warnings } from './warnings.ts'
+
+/** Calls of others go on between so many operations of a long document. */
+const OPERATIONS_AT_ONCE = 50
+
+export interface DiscoverRequest {
+  readonly key: string
+  readonly options: OpenapiOptions
+  readonly services: SourceServices
+  readonly signal: AbortSignal
+}
+
+/** Reads the document and offers each wanted operation as a tool. */
+export async function discover({ key, options, services, signal }: DiscoverRequest): Promise<Discovery> {
+  const warnings = new Warnings()
+  const warn = (text: string): void => warnings.add(text)
+  const documents = await loadDocuments({ options, services, signal, warn })
+  const dialect = dialectOf(documents)
+  const operations = listOperations(documents).map((place) => readPlace(documents, dialect, place))
+  const schemes = readSchemes(documents, dialect, options.security)
+  for (const name of Object.keys(options.security)) {
+    if (!schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
+  }
+  const shelf = (direction: 'input' | 'output') => new SchemaShelf({ documents, dialect, direction, warn })
+  const context: OfferContext = {
+    documents,
+    options,
+    security: { key, schemes, options: options.security },
+    input: shelf('input'),
+    output: shelf('output'),
+  }
+  const tools: OfferedTool[] = []
+  let seen = 0
+  for (const [nativeName, operation] of nameOperations(operations)) {
+    if (!isOffered(nativeName, operation, options)) continue
+    const offer = offerTool(nativeName, operation, context)
+    if (offer.ok) tools.push(offer.tool)
+    else warnings.leaveOut(nativeName, offer.problem)
+    if (offer.ok && offer.hasCredentials && isReadable(offer.baseUrl))
+      warn(`Credentials travel to ${new URL(offer.baseUrl).origin} without encryption.`)
+    seen += 1
+    if (seen % OPERATIONS_AT_ONCE === 0) {
+      await setImmediate()
+      signal.throwIfAborted()
+    }
+  }
+  return { identity: { document: options.url ?? options.file ?? '' }, tools, warnings: warnings.list() }
+}
+
+/** What the operator's filters leave. */
+function isOffered(nativeName: string, { tags, method, deprecated }: Operation, options: OpenapiOptions): boolean {
+  if (options.tags !== undefined && !tags.some((tag) => options.tags?.includes(tag))) return false
+  if (options.methods !== undefined && !options.methods.includes(method)) return false
+  if (deprecated && options.deprecated === 'exclude') return false
+  return isWanted(nativeName, options)
+}

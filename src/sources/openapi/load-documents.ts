@@ -1,0 +1,84 @@
+import { resolve } from 'node:path'
+import { $RefParser } from '@apidevtools/json-schema-ref-parser'
+import { fault, isToolError } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { SourceServices } from '#core/ports/source-services'
+import { Documents } from './documents.ts'
+import type { OpenapiOptions } from './options.ts'
+import { parseText } from './parse-text.ts'
+import { type ResourceReader, readReferred, readRoot, Unreadable } from './read-resource.ts'
+
+const MOST_DOCUMENTS = 200
+
+/** A reference that leaves its document, in JSON or YAML; without one there is nothing more to read. */
+const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
+
+export interface LoadRequest {
+  readonly options: OpenapiOptions
+  readonly services: SourceServices
+  readonly signal: AbortSignal
+  readonly warn: (text: string) => void
+}
+
+/** Reads the document and, with the parser's help, all it refers to. */
+export async function loadDocuments({ options, services, signal, warn }: LoadRequest): Promise<Documents> {
+  const reader: ResourceReader = { services, headers: options.headers, signal }
+  const root = await readRoot(
+    options.url === undefined ? { file: resolve(services.folder, options.file ?? '') } : { url: options.url },
+    reader,
+  )
+  const value = parseText(root.text, 'The document')
+  const values = new Map<string, JsonValue>([[root.url, value]])
+  if (LEAVES.test(root.text) && isJsonObject(value)) {
+    await readAll(root.url, value, { values, reader, warn })
+  }
+  return new Documents(root.url, values)
+}
+
+interface Reading {
+  readonly values: Map<string, JsonValue>
+  readonly reader: ResourceReader
+  readonly warn: (text: string) => void
+}
+
+/** The parser finds references; reading is ours alone, so that none reaches what a call could not reach (rule 33). */
+async function readAll(rootUrl: string, root: JsonObject, { values, reader, warn }: Reading): Promise<void> {
+  let failure: unknown
+  const read = async ({ url }: { readonly url: string }): Promise<string> => {
+    try {
+      if (values.size >= MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
+      const { text } = await readReferred(url, rootUrl, reader)
+      values.set(url, parseText(text, url))
+      return text
+    } catch (error) {
+      if (!(error instanceof Unreadable)) failure ??= error
+      else warn(`Not read: ${error.message}`)
+      return 'null'
+    }
+  }
+  const parser = new $RefParser()
+  try {
+    await parser.resolve(rootUrl, { ...root }, {
+      continueOnError: true,
+      parse: {
+        json: false,
+        yaml: false,
+        text: false,
+        binary: false,
+        own: { order: 1, canParse: true, parse: ({ url }) => values.get(withoutHash(url)) ?? {} },
+      },
+      resolve: { file: false, http: false, own: { order: 1, canRead: true, read } },
+    })
+  } catch (error) {
+    if (isToolError(failure)) throw failure
+    warn(`The parser stopped: ${error instanceof Error ? error.name : 'unknown error'}.`)
+  }
+  if (failure !== undefined)
+    throw isToolError(failure)
+      ? failure
+      : fault('upstream_failed', 'A part of the document cannot be read.', { cause: failure })
+}
+
+function withoutHash(url: string): string {
+  return url.split('#')[0] ?? url
+}
