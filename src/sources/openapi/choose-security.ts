@@ -16,39 +16,55 @@ export type SecurityChoice =
       readonly credentials: readonly BoundCredential[]
       readonly tokenEndpoints: readonly string[]
       readonly requirements: ToolRequirements | undefined
+      /** Schemes of OAuth for which no provider is named, each with the secret that stands in. */
+      readonly standIns: ReadonlyMap<string, string>
     }
   | { readonly ok: false; readonly missing: readonly string[] }
 
 /**
  * A tool demands all its requirements, so one alternative is chosen: the first whose every scheme the operator gave a
- * credential; else none, where the document allows that; else the first that plain secrets can answer.
+ * credential; else none, where the document allows that; else the first that plain secrets can answer; else one where
+ * the secret is an access token.
  */
 export function chooseSecurity(
   declared: readonly SecurityAlternative[] | undefined,
   context: SecurityContext,
 ): SecurityChoice {
-  const { options } = context
-  // Schemes that the operator describes are for documents that say nothing of security.
-  const described = Object.entries(options).filter(([, { scheme }]) => scheme !== undefined)
-  const alternatives =
-    declared ?? (described.length === 0 ? [] : [new Map(described.map(([name]) => [name, []] as const))])
+  const alternatives = declared ?? describedAlternatives(context)
+  if (alternatives.length === 0) return demand(new Map(), context)
   const usable = alternatives.filter((alternative) => isUsable(alternative, context))
-  const mapped = usable.find(
-    (alternative) => alternative.size > 0 && [...alternative.keys()].every((name) => Object.hasOwn(options, name)),
-  )
   const chosen =
-    mapped ?? (alternatives.length === 0 ? new Map() : (usable.find(({ size }) => size === 0) ?? usable[0]))
-  if (chosen === undefined) {
-    return { ok: false, missing: [...new Set(alternatives.flatMap((alternative) => [...alternative.keys()]))] }
-  }
-  return demand(chosen, context)
+    usable.find(
+      (alternative) => alternative.size > 0 && isEvery(alternative, (name) => isMapped(name, context)),
+    ) ??
+    usable.find(({ size }) => size === 0) ??
+    usable.find((alternative) =>
+      isEvery(alternative, (name) => context.schemes.get(name)?.isOAuth === false),
+    ) ??
+    usable[0]
+  if (chosen !== undefined) return demand(chosen, context)
+  return { ok: false, missing: [...new Set(alternatives.flatMap((alternative) => [...alternative.keys()]))] }
 }
 
-function isUsable(alternative: SecurityAlternative, { schemes, options }: SecurityContext): boolean {
+/** Schemes that the operator describes are for documents that say nothing of security. */
+function describedAlternatives({ options }: SecurityContext): readonly SecurityAlternative[] {
+  const described = Object.entries(options).filter(([, { scheme }]) => scheme !== undefined)
+  return described.length === 0 ? [] : [new Map(described.map(([name]) => [name, []]))]
+}
+
+function isEvery(alternative: SecurityAlternative, fits: (name: string) => boolean): boolean {
+  return [...alternative.keys()].every(fits)
+}
+
+function isMapped(name: string, { options }: SecurityContext): boolean {
+  return Object.hasOwn(options, name)
+}
+
+function isUsable(alternative: SecurityAlternative, { schemes }: SecurityContext): boolean {
   const places = new Set<string>()
   for (const name of alternative.keys()) {
     const scheme = schemes.get(name)
-    if (scheme === undefined || (scheme.isOAuth && !Object.hasOwn(options, name))) return false
+    if (scheme === undefined) return false
     const place = `${scheme.placement.in} ${scheme.placement.name}`
     // Two credentials in one header cannot both be sent.
     if (places.has(place)) return false
@@ -57,11 +73,15 @@ function isUsable(alternative: SecurityAlternative, { schemes, options }: Securi
   return true
 }
 
-function demand(alternative: SecurityAlternative, { key, schemes, options }: SecurityContext): SecurityChoice {
+function demand(
+  alternative: SecurityAlternative,
+  { key, schemes, options }: SecurityContext,
+): SecurityChoice {
   const credentials: BoundCredential[] = []
   const tokenEndpoints = new Set<string>()
   const scopes = new Map<string, Set<string>>()
   const secrets = new Set<string>()
+  const standIns = new Map<string, string>()
   for (const [name, demanded] of alternative) {
     const scheme = schemes.get(name)
     if (scheme === undefined) continue
@@ -75,6 +95,7 @@ function demand(alternative: SecurityAlternative, { key, schemes, options }: Sec
     } else {
       const id = option?.secret ?? defaultSecret(key, name)
       secrets.add(id)
+      if (scheme.isOAuth && option === undefined) standIns.set(name, id)
       credentials.push({ ...scheme.placement, from: 'secret', id })
     }
   }
@@ -89,6 +110,7 @@ function demand(alternative: SecurityAlternative, { key, schemes, options }: Sec
     credentials,
     tokenEndpoints: [...tokenEndpoints],
     requirements: credentials.length === 0 ? undefined : requirements,
+    standIns,
   }
 }
 

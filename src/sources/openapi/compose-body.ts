@@ -69,7 +69,11 @@ const SCHEMAS = {
 } as const satisfies Record<BodyForm, (body: RequestBody, fields: Fields, context: BodyContext) => JsonObject>
 
 /** Like the declared one, except that files can be given. */
-function formSchema({ schema, mediaType }: RequestBody, fields: Fields, { shelf, uses, documents }: BodyContext): JsonObject {
+function formSchema(
+  { schema, mediaType }: RequestBody,
+  fields: Fields,
+  { shelf, uses, documents }: BodyContext,
+): JsonObject {
   const files = [...fields].filter(([, field]) => isFile(field, documents))
   if (files.length === 0) {
     const lowered = shelf.lower(schema, uses)
@@ -79,7 +83,11 @@ function formSchema({ schema, mediaType }: RequestBody, fields: Fields, { shelf,
   for (const [name, field] of fields) {
     const description = isJsonObject(field.value) ? field.value.description : undefined
     const own = typeof description === 'string' ? { description } : {}
-    setMember(properties, name, isFile(field, documents) ? fileSchema(field, documents, own) : shelf.lower(field, uses))
+    setMember(
+      properties,
+      name,
+      isFile(field, documents) ? fileSchema(field, documents, own) : shelf.lower(field, uses),
+    )
   }
   const required = requiredFields(schema, documents, 0).filter((name) => Object.hasOwn(properties, name))
   return {
@@ -101,7 +109,12 @@ function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
   return fields
 }
 
-function collect(schema: Located | undefined, documents: Documents, fields: Map<string, Located>, depth: number): void {
+function collect(
+  schema: Located | undefined,
+  documents: Documents,
+  fields: Map<string, Located>,
+  depth: number,
+): void {
   const target = documents.resolve(schema)
   if (target === undefined || depth > DEEPEST) return
   for (const value of itemsOf(memberOf(target, 'allOf')?.value)) {
@@ -135,7 +148,11 @@ function isFile(field: Located, documents: Documents): boolean {
   if (target === undefined || !isJsonObject(target.value)) return false
   const { type, format, contentMediaType, contentEncoding } = target.value
   if (type === 'file' || format === 'binary') return true
-  if (typeof contentMediaType === 'string' && contentEncoding === undefined && formOf(contentMediaType) === 'binary')
+  if (
+    typeof contentMediaType === 'string' &&
+    contentEncoding === undefined &&
+    formOf(contentMediaType) === 'binary'
+  )
     return true
   const items = memberOf(target, 'items')
   return items !== undefined && isFile(items, documents)

@@ -83,7 +83,11 @@ function isOffered(parameter: Parameter, operation: Operation, context: InputCon
   return !context.credentials.some((credential) => credential.in === parameter.in && credential.name === name)
 }
 
-function isIdempotencyKey(parameter: Parameter, { method }: Operation, { idempotencyHeader }: InputContext): boolean {
+function isIdempotencyKey(
+  parameter: Parameter,
+  { method }: Operation,
+  { idempotencyHeader }: InputContext,
+): boolean {
   if (parameter.in !== 'header' || method === 'get' || method === 'head' || method === 'options') return false
   return parameter.name.toLowerCase() === idempotencyHeader.toLowerCase()
 }
@@ -124,7 +128,8 @@ function propertyFor(parameter: Parameter, all: readonly Parameter[]): string {
   if (rivals.length === 0) return plain
   const placed = `${parameter.in}_${plain}`.slice(0, 64)
   const isUnique =
-    rivals.every((other) => other.in !== parameter.in) && !all.some((other) => plainName(other.name) === placed)
+    rivals.every((other) => other.in !== parameter.in) &&
+    !all.some((other) => plainName(other.name) === placed)
   return isUnique ? placed : `${placed.slice(0, 55)}_${shortHash(`${parameter.in} ${parameter.name}`)}`
 }
 
@@ -137,7 +142,12 @@ function describe(schema: JsonObject, description: string | undefined): JsonObje
   return description === undefined ? schema : { ...schema, description }
 }
 
-function bind(parameter: Parameter, property: string, schema: JsonObject, shelf: SchemaShelf): BoundParameter {
+function bind(
+  parameter: Parameter,
+  property: string,
+  schema: JsonObject,
+  shelf: SchemaShelf,
+): BoundParameter {
   const { style, explode, allowReserved, mediaType } = parameter.encoding
   const { type } = shelf.followed(schema)
   return {

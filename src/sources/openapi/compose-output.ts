@@ -5,7 +5,8 @@ import type { Operation, SuccessResponse } from './operation.ts'
 import type { SchemaShelf } from './schema-shelf.ts'
 
 /** Headers that lead on: to the next page, the number of all, or the thing that was made. */
-const LEADING = /^(link|location|content-range|x-(next|prev|previous|total|page|per-page|cursor|continuation)(-[a-z-]+)?)$/
+const LEADING =
+  /^(link|location|content-range|x-(next|prev|previous|total|page|per-page|cursor|continuation)(-[a-z-]+)?)$/
 
 const RAW: JsonObject = {
   type: 'object',
@@ -33,11 +34,17 @@ export interface ComposedOutput {
 }
 
 /** What a success looks like: the body alone, or the body with the headers that lead on. */
-export function composeOutput(operation: Operation, shelf: SchemaShelf, output: 'declared' | 'any'): ComposedOutput {
+export function composeOutput(
+  operation: Operation,
+  shelf: SchemaShelf,
+  output: 'declared' | 'any',
+): ComposedOutput {
   const { responses } = operation
   const accept = acceptOf(responses)
   if (operation.method === 'head') return { schema: headSchema(), accept, response: answer(responses, []) }
-  const headers = [...new Set(responses.flatMap((response) => response.headers))].filter((name) => LEADING.test(name))
+  const headers = [...new Set(responses.flatMap((response) => response.headers))].filter((name) =>
+    LEADING.test(name),
+  )
   const uses = new Set<string>()
   const body = bodySchema(responses, shelf, uses)
   const response = answer(responses, headers)
@@ -101,7 +108,9 @@ function isJsonLike(mediaType: string): boolean {
 }
 
 function acceptOf(responses: readonly SuccessResponse[]): string {
-  const mediaTypes = new Set(responses.flatMap(({ content }) => content.map(({ mediaType }) => mediaType.trim())))
+  const mediaTypes = new Set(
+    responses.flatMap(({ content }) => content.map(({ mediaType }) => mediaType.trim())),
+  )
   const sendable = [...mediaTypes].filter((mediaType) => /^[\x21-\x7e ]+$/.test(mediaType))
   // JSON first: a service that has several should send what says most.
   const sorted = sendable.toSorted((left, right) => Number(isJson(right)) - Number(isJson(left)))

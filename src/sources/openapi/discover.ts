@@ -4,7 +4,7 @@ import type { SourceServices } from '#core/ports/source-services'
 import { isWanted } from '#sources/common/policy-options'
 import { dialectOf, listOperations, readPlace } from './list-operations.ts'
 import { loadDocuments } from './load-documents.ts'
-import { type OfferContext, offerTool } from './offer-tool.ts'
+import { type Offer, type OfferContext, offerTool } from './offer-tool.ts'
 import type { Operation } from './operation.ts'
 import { nameOperations } from './operation-names.ts'
 import { isReadable, type OpenapiOptions } from './options.ts'
@@ -46,10 +46,10 @@ export async function discover({ key, options, services, signal }: DiscoverReque
   for (const [nativeName, operation] of nameOperations(operations)) {
     if (!isOffered(nativeName, operation, options)) continue
     const offer = offerTool(nativeName, operation, context)
-    if (offer.ok) tools.push(offer.tool)
-    else warnings.leaveOut(nativeName, offer.problem)
-    if (offer.ok && offer.hasCredentials && isReadable(offer.baseUrl))
-      warn(`Credentials travel to ${new URL(offer.baseUrl).origin} without encryption.`)
+    if (offer.ok) {
+      tools.push(offer.tool)
+      remark(offer, warn)
+    } else warnings.leaveOut(nativeName, offer.problem)
     seen += 1
     if (seen % OPERATIONS_AT_ONCE === 0) {
       await setImmediate()
@@ -59,8 +59,23 @@ export async function discover({ key, options, services, signal }: DiscoverReque
   return { identity: { document: options.url ?? options.file ?? '' }, tools, warnings: warnings.list() }
 }
 
+/** What an operator should know about the credentials of a tool. */
+function remark(offer: Extract<Offer, { ok: true }>, warn: (text: string) => void): void {
+  if (offer.hasCredentials && isReadable(offer.baseUrl))
+    warn(`Credentials travel to ${new URL(offer.baseUrl).origin} without encryption.`)
+  for (const [scheme, secret] of offer.standIns) {
+    warn(
+      `The scheme "${scheme}" is OAuth and has no provider: callers give an access token as the secret "${secret}" until you write \`security: { "${scheme}": { provider: '…' } }\`.`,
+    )
+  }
+}
+
 /** What the operator's filters leave. */
-function isOffered(nativeName: string, { tags, method, deprecated }: Operation, options: OpenapiOptions): boolean {
+function isOffered(
+  nativeName: string,
+  { tags, method, deprecated }: Operation,
+  options: OpenapiOptions,
+): boolean {
   if (options.tags !== undefined && !tags.some((tag) => options.tags?.includes(tag))) return false
   if (options.methods !== undefined && !options.methods.includes(method)) return false
   if (deprecated && options.deprecated === 'exclude') return false

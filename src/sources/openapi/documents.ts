@@ -23,7 +23,8 @@ export class Documents {
   /** What a reference written in `document` points to; `undefined` when it leads nowhere. */
   find(reference: string, document: string): Target | undefined {
     const hash = reference.indexOf('#')
-    const [place, fragment] = hash === -1 ? [reference, ''] : [reference.slice(0, hash), reference.slice(hash + 1)]
+    const [place, fragment] =
+      hash === -1 ? [reference, ''] : [reference.slice(0, hash), reference.slice(hash + 1)]
     const url = place === '' ? document : URL.parse(place, document)?.href
     const whole = url === undefined ? undefined : this.#values.get(url)
     const pointer = decode(fragment)

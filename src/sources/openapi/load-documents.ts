@@ -58,17 +58,21 @@ async function readAll(rootUrl: string, root: JsonObject, { values, reader, warn
   }
   const parser = new $RefParser()
   try {
-    await parser.resolve(rootUrl, { ...root }, {
-      continueOnError: true,
-      parse: {
-        json: false,
-        yaml: false,
-        text: false,
-        binary: false,
-        own: { order: 1, canParse: true, parse: ({ url }) => values.get(withoutHash(url)) ?? {} },
+    await parser.resolve(
+      rootUrl,
+      { ...root },
+      {
+        continueOnError: true,
+        parse: {
+          json: false,
+          yaml: false,
+          text: false,
+          binary: false,
+          own: { order: 1, canParse: true, parse: ({ url }) => values.get(withoutHash(url)) ?? {} },
+        },
+        resolve: { file: false, http: false, own: { order: 1, canRead: true, read } },
       },
-      resolve: { file: false, http: false, own: { order: 1, canRead: true, read } },
-    })
+    )
   } catch (error) {
     if (isToolError(failure)) throw failure
     warn(`The parser stopped: ${error instanceof Error ? error.name : 'unknown error'}.`)

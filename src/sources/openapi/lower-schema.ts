@@ -2,9 +2,9 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { SUBSCHEMAS } from '#core/schema-keywords'
 import { setMember } from '#core/set-member'
 import { splitDiscriminator } from './discriminator.ts'
+import { hiddenNames, isHidden } from './hidden-members.ts'
 import type { Located } from './located.ts'
 import { isPattern, PLAIN_KEYWORDS, typesOf } from './plain-keywords.ts'
-import { hiddenNames, isHidden } from './hidden-members.ts'
 import type { Lowering } from './schema-shelf.ts'
 
 const DEEPEST = 100
@@ -22,7 +22,8 @@ export function lowerSchema(located: Located, lowering: Lowering, depth = 0): Js
     return {}
   }
   const { $ref: reference, ...siblings } = value
-  if (typeof reference === 'string') return lowerReference({ value: siblings, document }, reference, lowering, depth)
+  if (typeof reference === 'string')
+    return lowerReference({ value: siblings, document }, reference, lowering, depth)
   return lowerMembers(value, document, lowering, depth)
 }
 
@@ -73,8 +74,13 @@ interface Target {
   readonly depth: number
 }
 
-function lowerSubschemas(keyword: string, { value, document }: Located, { lowered, lowering, depth }: Target): void {
-  const lower = (member: JsonValue): JsonValue => lowerSchema({ value: member, document }, lowering, depth + 1)
+function lowerSubschemas(
+  keyword: string,
+  { value, document }: Located,
+  { lowered, lowering, depth }: Target,
+): void {
+  const lower = (member: JsonValue): JsonValue =>
+    lowerSchema({ value: member, document }, lowering, depth + 1)
   const holds = SUBSCHEMAS.get(keyword)
   if (keyword === 'items' && Array.isArray(value)) {
     if (value.length > 0) lowered.prefixItems = value.map(lower)
@@ -86,7 +92,9 @@ function lowerSubschemas(keyword: string, { value, document }: Located, { lowere
     const members: Record<string, JsonValue> = {}
     for (const [name, member] of Object.entries(value)) {
       if (name === '__proto__' || (keyword === 'patternProperties' && !isPattern(name))) {
-        lowering.warn(`The member ${JSON.stringify(name)} of \`${keyword}\` cannot be checked and is left out.`)
+        lowering.warn(
+          `The member ${JSON.stringify(name)} of \`${keyword}\` cannot be checked and is left out.`,
+        )
       } else if (keyword !== 'properties' || !isHidden({ value: member, document }, lowering, 'drop')) {
         setMember(members, name, lower(member))
       }

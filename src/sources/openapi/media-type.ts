@@ -26,7 +26,13 @@ export function formOf(mediaType: string): BodyForm {
   return isTextual(essence) ? 'text' : 'binary'
 }
 
-const PREFERENCE = ['json', 'multipart', 'urlencoded', 'text', 'binary'] as const satisfies readonly BodyForm[]
+const PREFERENCE = [
+  'json',
+  'multipart',
+  'urlencoded',
+  'text',
+  'binary',
+] as const satisfies readonly BodyForm[]
 
 /** The one that says most about its parts; of equals the first. */
 export function preferred<Entry>(

@@ -21,7 +21,13 @@ export interface OfferContext {
 }
 
 export type Offer =
-  | { readonly ok: true; readonly tool: OfferedTool; readonly baseUrl: string; readonly hasCredentials: boolean }
+  | {
+      readonly ok: true
+      readonly tool: OfferedTool
+      readonly baseUrl: string
+      readonly hasCredentials: boolean
+      readonly standIns: ReadonlyMap<string, string>
+    }
   | { readonly ok: false; readonly problem: string }
 
 /** By the meaning of HTTP's methods, not by anything the document says of them (OWP-33, RFC 9110 §9.2). */
@@ -48,7 +54,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
     const names = security.missing.map((name) => JSON.stringify(name)).join(', ')
     return {
       ok: false,
-      problem: `nothing answers its security schemes (${names}): write \`security: { <scheme>: { provider } }\` or \`{ secret }\``,
+      problem: `its security schemes (${names}) are not served: write \`security: { <scheme>: { secret, scheme } }\``,
     }
   }
   const input = composeInput(operation, {
@@ -77,6 +83,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
     ok: true,
     baseUrl: server.baseUrl,
     hasCredentials: security.credentials.length > 0,
+    standIns: security.standIns,
     tool: {
       nativeName,
       ...(title === undefined ? {} : { title }),
@@ -84,7 +91,11 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
       inputSchema: input.schema,
       outputSchema: output.schema,
       ...(security.requirements === undefined ? {} : { requirements: security.requirements }),
-      policy: policyOf(nativeName, options, { ...POLICIES[operation.method], ...replay, egress: 'safe-fetch' }),
+      policy: policyOf(nativeName, options, {
+        ...POLICIES[operation.method],
+        ...replay,
+        egress: 'safe-fetch',
+      }),
       binding: toJson(binding),
     },
   }
@@ -95,10 +106,16 @@ function titleOf({ summary }: Operation): string | undefined {
 }
 
 function describe({ method, path, summary, description, deprecated }: Operation): string {
-  const texts = [deprecated ? 'Deprecated.' : undefined, summary, description === summary ? undefined : description]
+  const texts = [
+    deprecated ? 'Deprecated.' : undefined,
+    summary,
+    description === summary ? undefined : description,
+  ]
   const said = texts.filter((text) => text !== undefined).join('\n\n')
   const text = said === '' ? `${method.toUpperCase()} ${path}` : said
-  return text.length <= LONGEST_DESCRIPTION ? text : `${text.slice(0, LONGEST_DESCRIPTION - 1).toWellFormed()}…`
+  return text.length <= LONGEST_DESCRIPTION
+    ? text
+    : `${text.slice(0, LONGEST_DESCRIPTION - 1).toWellFormed()}…`
 }
 
 function toJson(binding: Binding): JsonObject {

@@ -4,7 +4,9 @@ import type { Operation } from './operation.ts'
 type Named = Pick<Operation, 'operationId' | 'method' | 'path'>
 
 /** `operationId` where it is unique, else method and path; the same whatever stands around an operation. */
-export function nameOperations<Entry extends Named>(operations: readonly Entry[]): ReadonlyMap<string, Entry> {
+export function nameOperations<Entry extends Named>(
+  operations: readonly Entry[],
+): ReadonlyMap<string, Entry> {
   const ids = countBy(operations, ({ operationId }) => operationId)
   const made = countBy(operations, nameFromPath)
   const named = new Map<string, Entry>()

@@ -6,7 +6,8 @@ const MIB = 1_048_576
 const LOCAL = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 const ADDRESS = z.string().refine(isAddress, {
-  error: 'expected an http or https URL without user name or fragment, for example "https://api.example.com/openapi.json".',
+  error:
+    'expected an http or https URL without user name or fragment, for example "https://api.example.com/openapi.json".',
 })
 
 /** OpenAPI's own Security Scheme Object, for a document that names none or the wrong one. */

@@ -10,11 +10,18 @@ export function parseText(text: string, place: string): JsonValue {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text
   try {
     if (/^\s*[[{]/.test(body)) return parseJson(body)
-    const value: JsonValue | undefined = parse(body, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'silent' })
+    const value: JsonValue | undefined = parse(body, {
+      merge: true,
+      maxAliasCount: MOST_ALIASES,
+      logLevel: 'silent',
+    })
     return value ?? null
   } catch (error) {
     const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : ''
-    throw fault('upstream_failed', `${place} is neither JSON nor YAML.`, { developerMessage: why, cause: error })
+    throw fault('upstream_failed', `${place} is neither JSON nor YAML.`, {
+      developerMessage: why,
+      cause: error,
+    })
   }
 }
 

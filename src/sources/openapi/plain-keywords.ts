@@ -38,7 +38,15 @@ export const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
   ['dependentRequired', (value) => isJsonObject(value) && Object.values(value).every(isTextList)],
 ])
 
-const TYPES: ReadonlySet<string> = new Set(['null', 'boolean', 'object', 'array', 'number', 'string', 'integer'])
+const TYPES: ReadonlySet<string> = new Set([
+  'null',
+  'boolean',
+  'object',
+  'array',
+  'number',
+  'string',
+  'integer',
+])
 
 /** The types of a schema; `undefined` when it says nothing that 2020-12 knows. */
 export function typesOf(type: JsonValue | undefined): readonly string[] | undefined {

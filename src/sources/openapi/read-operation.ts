@@ -87,7 +87,9 @@ function fieldEncoding(value: Located['value']): Partial<Encoding> {
   const says = style !== undefined || explode !== undefined || allowReserved !== undefined
   return {
     ...(says ? encodingOf({ style, explode, allowReserved }, 'form') : {}),
-    ...(typeof contentType === 'string' ? { mediaType: contentType.split(',')[0]?.trim() ?? contentType } : {}),
+    ...(typeof contentType === 'string'
+      ? { mediaType: contentType.split(',')[0]?.trim() ?? contentType }
+      : {}),
   }
 }
 

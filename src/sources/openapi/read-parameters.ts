@@ -1,13 +1,23 @@
 import type { Documents } from './documents.ts'
-import { entriesOf, isLocatedObject, itemsOf, type Located, type LocatedObject, memberOf, textOf } from './located.ts'
+import {
+  entriesOf,
+  isLocatedObject,
+  itemsOf,
+  type Located,
+  type LocatedObject,
+  memberOf,
+  textOf,
+} from './located.ts'
 import { type Encoding, type Place, STYLES, type Style } from './operation.ts'
 
 const PLACES: ReadonlySet<string> = new Set(['path', 'query', 'header', 'cookie'] satisfies Place[])
 const KNOWN_STYLES: ReadonlySet<string> = new Set(STYLES)
-const DEFAULT_STYLE = { path: 'simple', query: 'form', header: 'simple', cookie: 'form' } as const satisfies Record<
-  Place,
-  Style
->
+const DEFAULT_STYLE = {
+  path: 'simple',
+  query: 'form',
+  header: 'simple',
+  cookie: 'form',
+} as const satisfies Record<Place, Style>
 
 /** The parameters of an operation: its own, then those of its path that it does not replace. */
 export function declaredParameters(
@@ -45,7 +55,8 @@ export function encodingOf(
   usual: Style,
 ): Encoding {
   const style = isStyle(written.style) ? written.style : usual
-  const explode = typeof written.explode === 'boolean' ? written.explode : style === 'form' || style === 'deepObject'
+  const explode =
+    typeof written.explode === 'boolean' ? written.explode : style === 'form' || style === 'deepObject'
   return { style, explode, allowReserved: written.allowReserved === true }
 }
 

@@ -25,7 +25,10 @@ export class Unreadable extends Error {
 }
 
 /** Reads the document itself. */
-export async function readRoot(place: { readonly url?: string; readonly file?: string }, reader: ResourceReader) {
+export async function readRoot(
+  place: { readonly url?: string; readonly file?: string },
+  reader: ResourceReader,
+) {
   try {
     return place.url === undefined
       ? await readLocal(place.file ?? '')
@@ -84,7 +87,9 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
     return await services.fetch(url, init)
   } catch (error) {
     if (isToolError(error) && error.code === 'egress_denied')
-      throw new Unreadable(`${url.href} is an address this server does not reach: ${error.developerMessage ?? ''}`)
+      throw new Unreadable(
+        `${url.href} is an address this server does not reach: ${error.developerMessage ?? ''}`,
+      )
     if (isToolError(error) || init.signal?.aborted === true) throw error
     throw fault('upstream_failed', `${url.href} cannot be reached.`, { cause: error })
   }

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Documents } from './documents.ts'
-import { type Located, type LocatedObject, itemsOf, memberOf, textOf } from './located.ts'
+import { itemsOf, type Located, type LocatedObject, memberOf, textOf } from './located.ts'
 import { preferred } from './media-type.ts'
 import type { Encoding, Operation, OperationPlace, Parameter, RequestBody, Style } from './operation.ts'
 import { commonParts, readResponses } from './read-operation.ts'
@@ -9,13 +9,14 @@ import { declaredParameters, describeParameter, isPlace } from './read-parameter
 const FORMS = ['multipart/form-data', 'application/x-www-form-urlencoded']
 
 /** `collectionFormat` as style and explode. */
-const COLLECTIONS: ReadonlyMap<JsonValue | undefined, { readonly style: Style; readonly explode: boolean }> = new Map([
-  ['csv', { style: 'form', explode: false }],
-  ['ssv', { style: 'spaceDelimited', explode: false }],
-  ['tsv', { style: 'tabDelimited', explode: false }],
-  ['pipes', { style: 'pipeDelimited', explode: false }],
-  ['multi', { style: 'form', explode: true }],
-])
+const COLLECTIONS: ReadonlyMap<JsonValue | undefined, { readonly style: Style; readonly explode: boolean }> =
+  new Map([
+    ['csv', { style: 'form', explode: false }],
+    ['ssv', { style: 'spaceDelimited', explode: false }],
+    ['tsv', { style: 'tabDelimited', explode: false }],
+    ['pipes', { style: 'pipeDelimited', explode: false }],
+    ['multi', { style: 'form', explode: true }],
+  ])
 
 /** Reads one operation of Swagger 2.0 into the same parts. */
 export function readSwaggerOperation(documents: Documents, place: OperationPlace): Operation {
@@ -31,7 +32,10 @@ export function readSwaggerOperation(documents: Documents, place: OperationPlace
     responses: readResponses(documents, operation, (response) => {
       const schema = memberOf(response, 'schema')
       if (schema === undefined) return []
-      return (produces.length === 0 ? ['application/json'] : produces).map((mediaType) => ({ mediaType, schema }))
+      return (produces.length === 0 ? ['application/json'] : produces).map((mediaType) => ({
+        mediaType,
+        schema,
+      }))
     }),
     servers: [{ value: serverOf(place, root), document: root.document }],
   }
@@ -52,7 +56,8 @@ function readParameter(parameter: LocatedObject): readonly Parameter[] {
       required: required === true || where === 'path',
       description: describeParameter(parameter),
       schema: { value: schemaOf(parameter.value), document: parameter.document },
-      encoding: where === 'path' || where === 'header' ? { ...encoding, style: simpleFor(encoding.style) } : encoding,
+      encoding:
+        where === 'path' || where === 'header' ? { ...encoding, style: simpleFor(encoding.style) } : encoding,
     },
   ]
 }
@@ -67,7 +72,14 @@ function collectionEncoding({ collectionFormat }: JsonObject): Encoding {
 }
 
 /** A parameter of 2.0 is its own schema; its other members mean something else there. */
-function schemaOf({ name, in: _in, required, description, collectionFormat, ...schema }: JsonObject): JsonObject {
+function schemaOf({
+  name,
+  in: _in,
+  required,
+  description,
+  collectionFormat,
+  ...schema
+}: JsonObject): JsonObject {
   return schema
 }
 
@@ -87,9 +99,15 @@ function readBody(declared: readonly LocatedObject[], consumes: readonly string[
   return first === undefined ? undefined : readForm(fields, consumes, first.document)
 }
 
-function readForm(fields: readonly LocatedObject[], consumes: readonly string[], document: string): RequestBody {
+function readForm(
+  fields: readonly LocatedObject[],
+  consumes: readonly string[],
+  document: string,
+): RequestBody {
   const hasFile = fields.some(({ value }) => value.type === 'file')
-  const named = fields.flatMap(({ value }) => (typeof value.name === 'string' ? [{ name: value.name, value }] : []))
+  const named = fields.flatMap(({ value }) =>
+    typeof value.name === 'string' ? [{ name: value.name, value }] : [],
+  )
   const form = consumes.find((mediaType) => FORMS.includes(mediaType)) ?? 'application/x-www-form-urlencoded'
   const schema: JsonObject = {
     type: 'object',
@@ -124,8 +142,15 @@ function serverOf({ operation }: OperationPlace, root: Located): JsonObject {
   const { host, basePath } = isJsonObject(root.value) ? root.value : {}
   const schemes = itemsOf((memberOf(operation, 'schemes') ?? memberOf(root, 'schemes'))?.value)
   const known = own?.protocol === 'file:' ? undefined : own
-  const scheme = schemes.includes('https') ? 'https' : (schemes.find((name) => name === 'http') ?? known?.protocol.slice(0, -1))
+  const scheme = schemes.includes('https')
+    ? 'https'
+    : (schemes.find((name) => name === 'http') ?? known?.protocol.slice(0, -1))
   const path = typeof basePath === 'string' ? basePath : '/'
   const address = typeof host === 'string' && host !== '' ? host : known?.host
-  return { url: address === undefined ? path : `${scheme ?? 'https'}://${address}${path.startsWith('/') ? '' : '/'}${path}` }
+  return {
+    url:
+      address === undefined
+        ? path
+        : `${scheme ?? 'https'}://${address}${path.startsWith('/') ? '' : '/'}${path}`,
+  }
 }

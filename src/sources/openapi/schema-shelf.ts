@@ -66,7 +66,8 @@ export class SchemaShelf {
     for (const name of all) for (const next of this.#definitions.get(name)?.uses ?? []) all.add(next)
     const definitions: Record<string, JsonValue> = {}
     // Sorted, so that the same schema reads the same whatever was lowered before it.
-    for (const name of [...all].sort()) setMember(definitions, name, this.#definitions.get(name)?.schema ?? {})
+    for (const name of [...all].sort())
+      setMember(definitions, name, this.#definitions.get(name)?.schema ?? {})
     return definitions
   }
 
@@ -103,7 +104,9 @@ export class SchemaShelf {
     const home = `${documents.root.document}#${dialect === '2.0' ? '/definitions/' : '/components/schemas/'}`
     const own = id.startsWith(home) ? id.slice(home.length) : ''
     const last = (id.split('/').at(-1) ?? '').replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(-40)
-    const name = /^[A-Za-z0-9._-]+$/.test(own) ? own : `${last}_${shortHash(localPart(id, documents.root.document))}`
+    const name = /^[A-Za-z0-9._-]+$/.test(own)
+      ? own
+      : `${last}_${shortHash(localPart(id, documents.root.document))}`
     this.#names.set(id, name)
     return name
   }

@@ -78,7 +78,13 @@ function endpointsOf(written: JsonObject): readonly string[] {
   const flows = [written, ...Object.values(isJsonObject(written.flows) ? written.flows : {})]
   const urls = flows.flatMap((flow) =>
     isJsonObject(flow)
-      ? [flow.authorizationUrl, flow.tokenUrl, flow.refreshUrl, flow.deviceAuthorizationUrl, flow.openIdConnectUrl]
+      ? [
+          flow.authorizationUrl,
+          flow.tokenUrl,
+          flow.refreshUrl,
+          flow.deviceAuthorizationUrl,
+          flow.openIdConnectUrl,
+        ]
       : [],
   )
   return [...new Set(urls.filter((url) => typeof url === 'string'))].sort()

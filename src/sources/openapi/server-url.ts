@@ -25,7 +25,10 @@ export function chooseServer(
     return { ok: false, problem: `the server "${template}" is no full address: write \`baseUrl\`` }
   }
   if (!/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
-    return { ok: false, problem: `the server "${template}" is no plain http or https address: write \`baseUrl\`` }
+    return {
+      ok: false,
+      problem: `the server "${template}" is no plain http or https address: write \`baseUrl\``,
+    }
   }
   if (url.search !== '' || url.hash !== '') {
     return { ok: false, problem: `the server "${template}" has a query or a fragment: write \`baseUrl\`` }
