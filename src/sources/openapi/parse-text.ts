@@ -13,7 +13,7 @@ export function parseText(text: string, place: string): JsonValue {
     const value: JsonValue | undefined = parse(body, {
       merge: true,
       maxAliasCount: MOST_ALIASES,
-      logLevel: 'silent',
+      logLevel: 'error',
     })
     return value ?? null
   } catch (error) {
@@ -32,7 +32,7 @@ function parseJson(text: string): JsonValue {
     return value
   } catch (error) {
     if (text.length > 1_000_000) throw error
-    const value: JsonValue = parse(text, { maxAliasCount: MOST_ALIASES, logLevel: 'silent' })
+    const value: JsonValue = parse(text, { maxAliasCount: MOST_ALIASES, logLevel: 'error' })
     return value
   }
 }
