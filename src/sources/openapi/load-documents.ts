@@ -68,19 +68,25 @@ async function readAll(rootUrl: string, root: JsonObject, { values, reader, warn
           yaml: false,
           text: false,
           binary: false,
-          own: { order: 1, canParse: true, parse: ({ url }) => values.get(withoutHash(url)) ?? {} },
+          own: {
+            order: 1,
+            canParse: true,
+            allowEmpty: true,
+            parse: ({ url }) => values.get(withoutHash(url)) ?? {},
+          },
         },
         resolve: { file: false, http: false, own: { order: 1, canRead: true, read } },
       },
     )
   } catch (error) {
-    if (isToolError(failure)) throw failure
-    warn(`The parser stopped: ${error instanceof Error ? error.name : 'unknown error'}.`)
+    failure ??= error
   }
-  if (failure !== undefined)
+  // Half a document is none: the last good definitions stay.
+  if (failure !== undefined) {
     throw isToolError(failure)
       ? failure
-      : fault('upstream_failed', 'A part of the document cannot be read.', { cause: failure })
+      : fault('upstream_failed', 'What the document refers to cannot be read.', { cause: failure })
+  }
 }
 
 function withoutHash(url: string): string {
