@@ -28,7 +28,7 @@ export async function discover({ key, options, services, signal }: DiscoverReque
   const warn = (text: string): void => warnings.add(text)
   const documents = await loadDocuments({ options, services, signal, warn })
   const dialect = dialectOf(documents)
-  const operations = listOperations(documents).map((place) => readPlace(documents, dialect, place))
+  const operations = listOperations(documents, warn).map((place) => readPlace(documents, dialect, place))
   const schemes = readSchemes(documents, dialect, options.security)
   for (const name of Object.keys(options.security)) {
     if (!schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)

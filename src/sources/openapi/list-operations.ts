@@ -16,6 +16,9 @@ const METHODS = {
   delete: true,
 } as const satisfies Record<Method, true>
 
+/** `fetch` refuses the one, and the other is too new for the guarded fetch. */
+const UNSERVED: ReadonlySet<string> = new Set(['trace', 'query'])
+
 /** Which language the document speaks; others are refused by name. */
 export function dialectOf({ root }: Documents): Dialect {
   const { swagger, openapi } = isJsonObject(root.value) ? root.value : {}
@@ -33,14 +36,24 @@ export function dialectOf({ root }: Documents): Dialect {
 }
 
 /** Every operation in the order of the document. */
-export function listOperations(documents: Documents): readonly OperationPlace[] {
+export function listOperations(
+  documents: Documents,
+  warn: (text: string) => void,
+): readonly OperationPlace[] {
   const paths = memberOf(documents.root, 'paths')
   return entriesOf(paths?.value).flatMap(([path, value]) => {
     const pathItem = documents.resolve({ value, document: paths?.document ?? documents.root.document })
-    if (!path.startsWith('/') || !isLocatedObject(pathItem)) return []
+    if (!isLocatedObject(pathItem)) return []
+    if (!path.startsWith('/') || path.includes('#')) {
+      warn(`Left out because "${path}" is no path: it must begin with "/" and have no "#".`)
+      return []
+    }
     return Object.keys(pathItem.value).flatMap((method) => {
       const operation = memberOf(pathItem, method)
-      return isMethod(method) && isLocatedObject(operation) ? { method, path, pathItem, operation } : []
+      if (!isLocatedObject(operation)) return []
+      if (isMethod(method)) return { method, path, pathItem, operation }
+      if (UNSERVED.has(method)) warn(`Left out because no tool sends it: ${method.toUpperCase()} ${path}.`)
+      return []
     })
   })
 }

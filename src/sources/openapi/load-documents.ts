@@ -9,6 +9,8 @@ import { parseText } from './parse-text.ts'
 import { type ResourceReader, readReferred, readRoot, Unreadable } from './read-resource.ts'
 
 const MOST_DOCUMENTS = 200
+/** Of all that a document refers to. */
+const MOST_CHARACTERS = 64 * 1_048_576
 
 /** A reference that leaves its document, in JSON or YAML; without one there is nothing more to read. */
 const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
@@ -44,10 +46,16 @@ interface Reading {
 /** The parser finds references; reading is ours alone, so that none reaches what a call could not reach (rule 33). */
 async function readAll(rootUrl: string, root: JsonObject, { values, reader, warn }: Reading): Promise<void> {
   let failure: unknown
+  let started = values.size
+  let characters = 0
   const read = async ({ url }: { readonly url: string }): Promise<string> => {
     try {
-      if (values.size >= MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
+      started += 1
+      if (started > MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
       const { text } = await readReferred(url, rootUrl, reader)
+      characters += text.length
+      if (characters > MOST_CHARACTERS)
+        throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
       values.set(url, parseText(text, url))
       return text
     } catch (error) {

@@ -58,13 +58,14 @@ function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, 
     else if (PLAIN_KEYWORDS.get(keyword)?.(value) === true)
       lowered[keyword] = typeof value === 'string' ? value.toWellFormed() : value
   }
-  lowerTypes(schema, lowered)
   lowerBounds(schema, lowered)
   lowerPattern(schema, lowered, lowering)
   const required = requiredNames(schema, hidden)
   if (required.length > 0) lowered.required = required
   if (typeof schema.example !== 'undefined' && isShort(schema.example)) lowered.examples = [schema.example]
   splitDiscriminator({ value: schema, document }, lowered, lowering)
+  // Last, because a schema without a type becomes one of two ways as a whole.
+  lowerTypes(schema, lowered)
   return lowered
 }
 
