@@ -69,9 +69,9 @@ function initOf(
   return { method: method.toUpperCase(), headers, signal, ...(body === undefined ? {} : { body: body.body }) }
 }
 
-async function send(url: URL, init: RequestInit, { fetch }: SourceServices): Promise<Response> {
+async function send(url: URL, init: RequestInit, services: SourceServices): Promise<Response> {
   try {
-    return await fetch(url, init)
+    return await services.fetch(url, init)
   } catch (error) {
     if (isToolError(error) || init.signal?.aborted === true) throw error
     // Who knows how far it got: no word of a retry (rule 9).
