@@ -29,7 +29,7 @@ export async function loadDocuments({ options, services, signal, warn }: LoadReq
     options.url === undefined ? { file: resolve(services.folder, options.file ?? '') } : { url: options.url },
     reader,
   )
-  const value = parseText(root.text, 'The document')
+  const value = await parseText(root.text, 'The document', signal)
   const values = new Map<string, JsonValue>([[root.url, value]])
   if (LEAVES.test(root.text) && isJsonObject(value)) {
     await readAll(root.url, value, { values, reader, warn })
@@ -56,7 +56,7 @@ async function readAll(rootUrl: string, root: JsonObject, { values, reader, warn
       characters += text.length
       if (characters > MOST_CHARACTERS)
         throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
-      values.set(url, parseText(text, url))
+      values.set(url, await parseText(text, url, reader.signal))
       return text
     } catch (error) {
       if (!(error instanceof Unreadable)) failure ??= error

@@ -53,16 +53,20 @@ export async function importApi(
   const whole = 'swagger' in document ? document : { openapi: '3.0.3', ...document }
   writeFileSync(join(folder, 'api.json'), JSON.stringify({ info: { title: 'T', version: '1' }, ...whole }))
   const { source, close } = openSource({ file: 'api.json', ...options }, { allow, folder })
-  const discovery = await source.discover(SIGNAL)
+  const end = async (): Promise<void> => {
+    rmSync(folder, { recursive: true })
+    await close()
+  }
+  const discovery = await source.discover(SIGNAL).catch(async (error: unknown) => {
+    await end()
+    throw error
+  })
   return {
     source,
     discovery,
     tool: (nativeName) => toolOf(discovery, nativeName),
     call: (nativeName, input, callOptions) => call(source, toolOf(discovery, nativeName), input, callOptions),
-    close: async () => {
-      rmSync(folder, { recursive: true })
-      await close()
-    },
+    close: end,
   }
 }
 
