@@ -1,13 +1,15 @@
+import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { isWanted } from '#sources/common/policy-options'
 import { dialectOf, listOperations, readPlace } from './list-operations.ts'
-import { loadDocuments } from './load-documents.ts'
+import { isAlone, loadDocuments, readDocument } from './load-documents.ts'
 import { type Offer, type OfferContext, offerTool } from './offer-tool.ts'
 import type { Operation } from './operation.ts'
 import { nameOperations } from './operation-names.ts'
 import { isReadable, type OpenapiOptions } from './options.ts'
+import type { Resource } from './read-resource.ts'
 import { SchemaShelf } from './schema-shelf.ts'
 import { readSchemes } from './security-schemes.ts'
 import { Warnings } from './warnings.ts'
@@ -22,17 +24,30 @@ export interface DiscoverRequest {
   readonly signal: AbortSignal
 }
 
+/** What was read, and from which text: the same text need not be read into tools again. */
+export interface Discovered {
+  readonly digest: string | undefined
+  readonly discovery: Discovery
+}
+
 /** Reads the document and offers each wanted operation as a tool. */
-export async function discover({ key, options, services, signal }: DiscoverRequest): Promise<Discovery> {
+export async function discover(request: DiscoverRequest, known: Discovered | undefined): Promise<Discovered> {
+  const root = await readDocument(request)
+  const digest = isAlone(root) ? hash('sha256', `${root.url}\n${root.text}`) : undefined
+  if (known !== undefined && digest !== undefined && known.digest === digest) return known
+  return { digest, discovery: await readTools(root, request) }
+}
+
+async function readTools(root: Resource, request: DiscoverRequest): Promise<Discovery> {
+  const { key, options, signal } = request
   const warnings = new Warnings()
   const warn = (text: string): void => warnings.add(text)
-  const documents = await loadDocuments({ options, services, signal, warn })
+  const documents = await loadDocuments(root, request, warn)
   const dialect = dialectOf(documents)
   const operations = listOperations(documents, warn).map((place) => readPlace(documents, dialect, place))
+  const named = nameOperations(operations)
   const schemes = readSchemes(documents, dialect, options.security)
-  for (const name of Object.keys(options.security)) {
-    if (!schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
-  }
+  warnOfStrangers(options, { schemes, named }, warn)
   const shelf = (direction: 'input' | 'output') => new SchemaShelf({ documents, dialect, direction, warn })
   const context: OfferContext = {
     documents,
@@ -43,7 +58,7 @@ export async function discover({ key, options, services, signal }: DiscoverReque
   }
   const tools: OfferedTool[] = []
   let seen = 0
-  for (const [nativeName, operation] of nameOperations(operations)) {
+  for (const [nativeName, operation] of named) {
     if (!isOffered(nativeName, operation, options)) continue
     const offer = offerTool(nativeName, operation, context)
     if (offer.ok) {
@@ -56,7 +71,22 @@ export async function discover({ key, options, services, signal }: DiscoverReque
       signal.throwIfAborted()
     }
   }
+  if (seen === 0 && named.size > 0) warn('The filters of this source leave no operation.')
   return { identity: { document: options.url ?? options.file ?? '' }, tools, warnings: warnings.list() }
+}
+
+/** A misspelled name would change nothing, and nobody would know. */
+function warnOfStrangers(
+  { security, tools }: OpenapiOptions,
+  known: { readonly schemes: ReadonlyMap<string, unknown>; readonly named: ReadonlyMap<string, unknown> },
+  warn: (text: string) => void,
+): void {
+  for (const name of Object.keys(security)) {
+    if (!known.schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
+  }
+  for (const name of Object.keys(tools)) {
+    if (!known.named.has(name)) warn(`\`tools\` has "${name}", and the document has no such operation.`)
+  }
 }
 
 /** What an operator should know about the credentials of a tool. */

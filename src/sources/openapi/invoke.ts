@@ -33,13 +33,11 @@ export async function invoke(
     initOf(parts, binding, context.signal),
     options.services,
   )
-  if (response.ok)
-    return readAnswer(response, { binding, operation, maxResponseBytes: options.maxResponseBytes })
-  throw await refusedError(response, {
-    operation,
-    nowMs: options.services.clock.nowMs(),
-    redact: (text) => redact(text, sent),
-  })
+  const told = { operation, redact: (text: string) => redact(text, sent) }
+  if (response.ok) {
+    return readAnswer(response, { ...told, binding, maxResponseBytes: options.maxResponseBytes })
+  }
+  throw await refusedError(response, { ...told, nowMs: options.services.clock.nowMs() })
 }
 
 /** The address, which must still be under the accepted one after the URL was read (rule 32). */

@@ -6,7 +6,7 @@ import type { SourceServices } from '#core/ports/source-services'
 import { Documents } from './documents.ts'
 import type { OpenapiOptions } from './options.ts'
 import { parseText } from './parse-text.ts'
-import { type ResourceReader, readReferred, readRoot, Unreadable } from './read-resource.ts'
+import { type Resource, type ResourceReader, readReferred, readRoot, Unreadable } from './read-resource.ts'
 
 const MOST_DOCUMENTS = 200
 /** Of all that a document refers to. */
@@ -19,22 +19,36 @@ export interface LoadRequest {
   readonly options: OpenapiOptions
   readonly services: SourceServices
   readonly signal: AbortSignal
-  readonly warn: (text: string) => void
 }
 
-/** Reads the document and, with the parser's help, all it refers to. */
-export async function loadDocuments({ options, services, signal, warn }: LoadRequest): Promise<Documents> {
-  const reader: ResourceReader = { services, headers: options.headers, signal }
-  const root = await readRoot(
-    options.url === undefined ? { file: resolve(services.folder, options.file ?? '') } : { url: options.url },
-    reader,
-  )
-  const value = await parseText(root.text, 'The document', signal)
+/** Reads the document itself. */
+export function readDocument(request: LoadRequest): Promise<Resource> {
+  const { url, file = '' } = request.options
+  const place = url === undefined ? { file: resolve(request.services.folder, file) } : { url }
+  return readRoot(place, readerOf(request))
+}
+
+/** Whether it is the whole: nothing else needs to be read. */
+export function isAlone({ text }: Resource): boolean {
+  return !LEAVES.test(text)
+}
+
+/** Parses the document and reads, with the parser's help, all it refers to. */
+export async function loadDocuments(
+  root: Resource,
+  request: LoadRequest,
+  warn: (text: string) => void,
+): Promise<Documents> {
+  const value = await parseText(root.text, 'The document', request.signal)
   const values = new Map<string, JsonValue>([[root.url, value]])
-  if (LEAVES.test(root.text) && isJsonObject(value)) {
-    await readAll(root.url, value, { values, reader, warn })
+  if (!isAlone(root) && isJsonObject(value)) {
+    await readAll(root.url, value, { values, reader: readerOf(request), warn })
   }
   return new Documents(root.url, values)
+}
+
+function readerOf({ services, options, signal }: LoadRequest): ResourceReader {
+  return { services, headers: options.headers, signal }
 }
 
 interface Reading {

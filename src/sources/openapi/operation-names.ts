@@ -1,5 +1,8 @@
+import { hasControlCharacter } from '#core/control-characters'
 import { shortHash } from '#core/short-hash'
 import type { Operation } from './operation.ts'
+
+const LONGEST = 200
 
 type Named = Pick<Operation, 'operationId' | 'method' | 'path'>
 
@@ -7,11 +10,12 @@ type Named = Pick<Operation, 'operationId' | 'method' | 'path'>
 export function nameOperations<Entry extends Named>(
   operations: readonly Entry[],
 ): ReadonlyMap<string, Entry> {
-  const ids = countBy(operations, ({ operationId }) => operationId)
+  const ids = countBy(operations, usableId)
   const made = countBy(operations, nameFromPath)
   const named = new Map<string, Entry>()
   for (const operation of operations) {
-    const { operationId, method, path } = operation
+    const { method, path } = operation
+    const operationId = usableId(operation)
     const unique = operationId !== undefined && ids.get(operationId) === 1
     const own = nameFromPath(operation)
     const distinct = made.get(own) === 1 ? own : `${own}_${shortHash(`${method} ${path}`)}`
@@ -21,10 +25,18 @@ export function nameOperations<Entry extends Named>(
   return named
 }
 
+/** An id that a person can read in a list. */
+function usableId({ operationId }: Named): string | undefined {
+  const isUsable =
+    operationId !== undefined && operationId.length <= LONGEST && !hasControlCharacter(operationId)
+  return isUsable ? operationId : undefined
+}
+
 /** `get_pets_petId` for `GET /pets/{petId}`. */
 function nameFromPath({ method, path }: Named): string {
   const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
-  return [method, ...words].join('_')
+  const name = [method, ...words].join('_')
+  return name.length <= LONGEST ? name : `${name.slice(0, LONGEST - 9)}_${shortHash(`${method} ${path}`)}`
 }
 
 function countBy<Entry>(

@@ -9,12 +9,14 @@ export interface AnswerContext {
   readonly binding: Binding
   readonly operation: string
   readonly maxResponseBytes: number
+  /** Without the credentials that were sent: a `Link` repeats the address, and so what its query held. */
+  redact(text: string): string
 }
 
 /** A success as the tool's output. */
 export async function readAnswer(response: Response, context: AnswerContext): Promise<JsonValue> {
   const { binding } = context
-  if (binding.method === 'head') return { status: response.status, headers: shownHeaders(response) }
+  if (binding.method === 'head') return { status: response.status, headers: shownHeaders(response, context) }
   const bytes = await readBounded(response, context.maxResponseBytes)
   if (bytes === undefined) {
     throw fault(
@@ -30,7 +32,7 @@ export async function readAnswer(response: Response, context: AnswerContext): Pr
   if (headers.length === 0) return body
   const told = headers.flatMap((name) => {
     const value = response.headers.get(name)
-    return value === null ? [] : [[name, value] as const]
+    return value === null ? [] : [[name, context.redact(value)] as const]
   })
   const next = nextPage(response.headers.get('link'), binding)
   return { body, headers: Object.fromEntries(told), ...(next === undefined ? {} : { next }) }
@@ -50,7 +52,7 @@ function readBody(bytes: Buffer, mediaType: string, { binding, operation }: Answ
   }
   const type = mediaType === '' ? 'application/octet-stream' : mediaType
   return isTextual(type)
-    ? { mediaType: type, text: bytes.toString('utf8') }
+    ? { mediaType: type, text: decode(bytes, mediaType) }
     : { mediaType: type, base64: bytes.toString('base64') }
 }
 
@@ -68,6 +70,18 @@ function parseJson(bytes: Buffer, operation: string): JsonValue {
 const NOT_SHOWN: ReadonlySet<string> = new Set(['set-cookie', 'www-authenticate', 'authorization'])
 
 /** An answer to `HEAD` is its headers, without those that carry credentials. */
-function shownHeaders({ headers }: Response): JsonObject {
-  return Object.fromEntries([...headers].filter(([name]) => !NOT_SHOWN.has(name)))
+function shownHeaders({ headers }: Response, { redact }: AnswerContext): JsonObject {
+  return Object.fromEntries(
+    [...headers].filter(([name]) => !NOT_SHOWN.has(name)).map(([name, value]) => [name, redact(value)]),
+  )
+}
+
+/** By the charset that the answer names, if there is such a one. */
+function decode(bytes: Buffer, mediaType: string): string {
+  const [, charset = 'utf-8'] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(mediaType) ?? []
+  try {
+    return new TextDecoder(charset).decode(bytes)
+  } catch {
+    return bytes.toString('utf8')
+  }
 }

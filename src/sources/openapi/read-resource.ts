@@ -28,7 +28,7 @@ export class Unreadable extends Error {
 export async function readRoot(
   place: { readonly url?: string; readonly file?: string },
   reader: ResourceReader,
-) {
+): Promise<Resource> {
   try {
     return place.url === undefined
       ? await readLocal(place.file ?? '')

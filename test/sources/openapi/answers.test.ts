@@ -150,6 +150,32 @@ describe('a success becomes the output that its schema describes', () => {
     expect(server.requests.length).toBe(1)
   })
 
+  it('a link repeats no credential of the query', async () => {
+    server.answer(({ url }) => ({ headers: { link: `<${url}&page=2>; rel=next` }, body: '' }))
+    const paths = {
+      '/t': {
+        get: {
+          operationId: 'op',
+          security: [{ key: [] }],
+          responses: { 200: { description: 'ok', headers: { Link: {} } } },
+        },
+      },
+    }
+    const components = { securitySchemes: { key: { type: 'apiKey', in: 'query', name: 'key' } } }
+    api = await importApi({ paths, components }, { baseUrl: server.origin }, [server.host])
+    const value = await api.call('op', {}, { secrets: { api_key: 'canary' } })
+    expect(value).toEqual({ body: null, headers: { link: '</t?key=[redacted]&page=2>; rel=next' } })
+  })
+
+  it('text is read by its charset', async () => {
+    server.answer(() => ({
+      headers: { 'content-type': 'text/plain; charset=latin1' },
+      body: Buffer.from([0xfc]),
+    }))
+    const { call } = await open({ responses: { 200: { description: 'ok', content: { 'text/plain': {} } } } })
+    expect(await call('op', {})).toEqual({ mediaType: 'text/plain; charset=latin1', text: 'ü' })
+  })
+
   it('`output: any` asks nothing of an answer', async () => {
     const { tool } = await open({ responses: { 200: json({ type: 'object' }) }, options: { output: 'any' } })
     expect(tool('op').outputSchema).toEqual({})

@@ -126,6 +126,24 @@ describe('filters', () => {
   })
 })
 
+describe('what changes nothing is told', () => {
+  const paths = { '/a': { get: operation({ operationId: 'a' }) } }
+
+  it('a tool in the options that the document does not have, and filters that leave nothing', async () => {
+    const { discovery } = await open({ paths }, { tools: { b: { approval: 'always' } }, tags: ['none'] })
+    expect(discovery.warnings).toEqual([
+      '`tools` has "b", and the document has no such operation.',
+      'The filters of this source leave no operation.',
+    ])
+  })
+
+  it('an unchanged document is not read into tools again', async () => {
+    const { source, discovery } = await open({ paths })
+    expect(await source.discover(new AbortController().signal)).toBe(discovery)
+    expect(source.health()).toEqual({ state: 'ready' })
+  })
+})
+
 describe('servers', () => {
   const get = operation({ operationId: 'op' })
   const base = async (document: JsonObject, options: object = {}) =>
