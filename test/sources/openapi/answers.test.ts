@@ -138,6 +138,7 @@ describe('a success becomes the output that its schema describes', () => {
       parameters: [
         { name: 'page', in: 'query', schema: { type: 'integer' } },
         { name: 'per_page', in: 'query', schema: { type: 'string' } },
+        { name: 'evil', in: 'header', schema: { type: 'string' } },
       ],
     })
     const value = await call('op', {})

@@ -191,6 +191,18 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
     expect(discovery.warnings.filter((text) => text.includes('does not reach')).length).toBe(2)
   })
 
+  it('another origin that may be reached gets no credential of the document', async () => {
+    inner.answer(() => ({ body: '{"type":"integer"}' }))
+    server.answer(() => ({ body: JSON.stringify(api({ $ref: `${inner.origin}/a.json` })) }))
+    const options = { url: `${server.origin}/v1/api.yaml`, headers: { 'X-Docs': 'canary' } }
+    const { source, close } = openSource(options, { allow: [server.host, inner.host] })
+    expect(accepts(await source.discover(SIGNAL), 'x')).toBe(false)
+    await close()
+    expect(inner.requests.map(({ url, headers }) => [url, headers['x-docs']])).toEqual([
+      ['/a.json', undefined],
+    ])
+  })
+
   it('the parser has no way out of its own', async () => {
     const calls: unknown[] = []
     vi.stubGlobal('fetch', (...request: unknown[]) => {
