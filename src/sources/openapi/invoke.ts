@@ -14,6 +14,8 @@ const SHORTEST_SECRET = 4
 export interface InvokeOptions {
   readonly services: SourceServices
   readonly maxResponseBytes: number
+  /** Of the call and of the source. */
+  readonly signal: AbortSignal
 }
 
 /** One call, one request: it is never sent a second time from here (OWP-93, rule 33). */
@@ -30,7 +32,7 @@ export async function invoke(
     parts.headers.set(idempotency.header, idempotencyKey(context.effectKey(), idempotency))
   const response = await send(
     addressOf(parts, binding),
-    initOf(parts, binding, context.signal),
+    initOf(parts, binding, options.signal),
     options.services,
   )
   const told = { operation, redact: (text: string) => redact(text, sent) }

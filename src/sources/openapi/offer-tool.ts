@@ -1,13 +1,12 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
-import type { PolicyDefinition } from '#core/tool-definition'
-import { policyOf } from '#sources/common/policy-options'
 import type { Binding } from './binding.ts'
 import { chooseSecurity, type SecurityContext } from './choose-security.ts'
 import { composeInput } from './compose-input.ts'
 import { composeOutput } from './compose-output.ts'
 import type { Documents } from './documents.ts'
-import type { Method, Operation } from './operation.ts'
+import type { Operation } from './operation.ts'
+import { operationPolicy } from './operation-policy.ts'
 import type { OpenapiOptions } from './options.ts'
 import type { SchemaShelf } from './schema-shelf.ts'
 import { chooseServer } from './server-url.ts'
@@ -29,17 +28,6 @@ export type Offer =
       readonly standIns: ReadonlyMap<string, string>
     }
   | { readonly ok: false; readonly problem: string }
-
-/** By the meaning of HTTP's methods, not by anything the document says of them (OWP-33, RFC 9110 §9.2). */
-const POLICIES = {
-  get: { safetyTier: 'read', replay: 'idempotent' },
-  head: { safetyTier: 'read', replay: 'idempotent' },
-  options: { safetyTier: 'read', replay: 'idempotent' },
-  put: { safetyTier: 'write', replay: 'idempotent' },
-  delete: { safetyTier: 'write', replay: 'idempotent' },
-  post: { safetyTier: 'write', replay: 'non-deterministic' },
-  patch: { safetyTier: 'write', replay: 'non-deterministic' },
-} as const satisfies Record<Method, PolicyDefinition>
 
 const LONGEST_TITLE = 120
 const LONGEST_DESCRIPTION = 4_000
@@ -76,8 +64,6 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
     accept: output.accept,
     response: output.response,
   }
-  // OWP-93: with a key of ours the service itself refuses to act twice.
-  const replay = input.idempotency === undefined ? {} : ({ replay: 'idempotent' } as const)
   const title = titleOf(operation)
   return {
     ok: true,
@@ -91,11 +77,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
       inputSchema: input.schema,
       outputSchema: output.schema,
       ...(security.requirements === undefined ? {} : { requirements: security.requirements }),
-      policy: policyOf(nativeName, options, {
-        ...POLICIES[operation.method],
-        ...replay,
-        egress: 'safe-fetch',
-      }),
+      policy: operationPolicy(nativeName, binding, options),
       binding: toJson(binding),
     },
   }

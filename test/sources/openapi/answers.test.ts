@@ -315,6 +315,18 @@ describe('an exchange that breaks', () => {
     await expect(calling).rejects.toThrow('timeout of the call')
   })
 
+  it('a closed source ends its calls and takes no more', async () => {
+    server.answer(() => 'hang')
+    const { call, source } = await open({ method: 'post' })
+    const calling = call('op', {})
+    await source.close()
+    expect([(await failureOf(calling)).code, (await failureOf(call('op', {}))).canRetry]).toEqual([
+      'upstream_failed',
+      false,
+    ])
+    await source.close()
+  })
+
   it('rule 33: a service at an address that is not allowed is not reached', async () => {
     const paths = { '/things': { get: { operationId: 'op', responses: {} } } }
     api = await importApi({ paths, servers: [{ url: server.origin }] }, {}, [])

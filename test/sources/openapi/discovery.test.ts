@@ -98,13 +98,14 @@ describe('policy', () => {
       policy: { approval: 'always' },
       tools: { post: { safetyTier: 'read', replay: 'idempotent' } },
     }
-    const { tool } = await open({ paths }, options)
+    const { tool, source, discovery } = await open({ paths }, options)
     expect(tool('post').policy).toMatchObject({
       safetyTier: 'read',
       replay: 'idempotent',
       approval: 'always',
     })
     expect(tool('put').policy).toMatchObject({ safetyTier: 'write', approval: 'always' })
+    for (const offered of discovery.tools) expect(source.policyFor(offered)).toEqual(offered.policy)
   })
 })
 

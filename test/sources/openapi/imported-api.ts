@@ -8,7 +8,7 @@ import type { Discovery, OfferedTool, Source } from '#core/ports/source'
 import { Secret } from '#core/secret'
 import type { StatefulContext } from '#core/tool'
 import { createGuardedFetch } from '#egress/guarded-fetch'
-import { createOpenapiSource } from '#sources/openapi/index'
+import { createOpenapiSource, type OpenapiSource } from '#sources/openapi/index'
 import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 
 export const SIGNAL = new AbortController().signal
@@ -36,7 +36,7 @@ export function openSource(
 }
 
 export interface ImportedApi {
-  readonly source: Source
+  readonly source: OpenapiSource
   readonly discovery: Discovery
   tool(nativeName: string): OfferedTool
   call(nativeName: string, input: JsonObject, options?: CallOptions): Promise<JsonValue | undefined>
