@@ -62,7 +62,10 @@ function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, 
   lowerPattern(schema, lowered, lowering)
   const required = requiredNames(schema, hidden)
   if (required.length > 0) lowered.required = required
-  if (typeof schema.example !== 'undefined' && isShort(schema.example)) lowered.examples = [schema.example]
+  // For whoever writes an input; answers come with their own, and are most of what a document says.
+  if (lowering.direction === 'input' && schema.example !== undefined && isShort(schema.example)) {
+    lowered.examples = [schema.example]
+  }
   splitDiscriminator({ value: schema, document }, lowered, lowering)
   // Last, because a schema without a type becomes one of two ways as a whole.
   lowerTypes(schema, lowered)
