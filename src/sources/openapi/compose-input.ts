@@ -5,6 +5,7 @@ import type { BoundBody, BoundCredential, BoundIdempotency, BoundParameter } fro
 import { composeBody } from './compose-body.ts'
 import type { Documents } from './documents.ts'
 import type { Operation, Parameter } from './operation.ts'
+import { HEADER_NAME } from './options.ts'
 import type { SchemaShelf } from './schema-shelf.ts'
 
 /** Set by us or by the connection, never by a caller. */
@@ -78,7 +79,7 @@ export function composeInput(operation: Operation, context: InputContext): Compo
 function isOffered(parameter: Parameter, operation: Operation, context: InputContext): boolean {
   const name = parameter.in === 'header' ? parameter.name.toLowerCase() : parameter.name
   if (parameter.in === 'path') return operation.path.includes(`{${name}}`)
-  if (parameter.in === 'header' && OURS.has(name)) return false
+  if (parameter.in === 'header' && (OURS.has(name) || !HEADER_NAME.test(name))) return false
   if (isIdempotencyKey(parameter, operation, context)) return false
   return !context.credentials.some((credential) => credential.in === parameter.in && credential.name === name)
 }
@@ -89,7 +90,7 @@ function isIdempotencyKey(
   { idempotencyHeader }: InputContext,
 ): boolean {
   if (parameter.in !== 'header' || method === 'get' || method === 'head' || method === 'options') return false
-  return parameter.name.toLowerCase() === idempotencyHeader.toLowerCase()
+  return HEADER_NAME.test(parameter.name) && parameter.name.toLowerCase() === idempotencyHeader.toLowerCase()
 }
 
 /** The key's own form, where the document asks for one. */

@@ -1,15 +1,14 @@
-import { hash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { isWanted } from '#sources/common/policy-options'
+import type { Documents } from './documents.ts'
 import { dialectOf, listOperations, readPlace } from './list-operations.ts'
-import { isAlone, loadDocuments, readDocument } from './load-documents.ts'
+import { loadDocuments } from './load-documents.ts'
 import { type Offer, type OfferContext, offerTool } from './offer-tool.ts'
 import type { Operation } from './operation.ts'
 import { nameOperations } from './operation-names.ts'
 import { isReadable, type OpenapiOptions } from './options.ts'
-import type { Resource } from './read-resource.ts'
 import { SchemaShelf } from './schema-shelf.ts'
 import { readSchemes } from './security-schemes.ts'
 import { Warnings } from './warnings.ts'
@@ -32,17 +31,19 @@ export interface Discovered {
 
 /** Reads the document and offers each wanted operation as a tool. */
 export async function discover(request: DiscoverRequest, known: Discovered | undefined): Promise<Discovered> {
-  const root = await readDocument(request)
-  const digest = isAlone(root) ? hash('sha256', `${root.url}\n${root.text}`) : undefined
-  if (known !== undefined && digest !== undefined && known.digest === digest) return known
-  return { digest, discovery: await readTools(root, request) }
+  const warnings = new Warnings()
+  const loaded = await loadDocuments(request, known, (text) => warnings.add(text))
+  if (!('documents' in loaded)) return loaded
+  const { digest, documents } = loaded
+  return { digest, discovery: await offerTools(documents, request, warnings) }
 }
 
-async function readTools(root: Resource, request: DiscoverRequest): Promise<Discovery> {
-  const { key, options, signal } = request
-  const warnings = new Warnings()
+async function offerTools(
+  documents: Documents,
+  { key, options, signal }: DiscoverRequest,
+  warnings: Warnings,
+): Promise<Discovery> {
   const warn = (text: string): void => warnings.add(text)
-  const documents = await loadDocuments(root, request, warn)
   const dialect = dialectOf(documents)
   const operations = listOperations(documents, warn).map((place) => readPlace(documents, dialect, place))
   const named = nameOperations(operations)

@@ -6,7 +6,7 @@ import type { SourceServices } from '#core/ports/source-services'
 import { Documents } from './documents.ts'
 import type { OpenapiOptions } from './options.ts'
 import { parseText } from './parse-text.ts'
-import { type Resource, type ResourceReader, readReferred, readRoot, Unreadable } from './read-resource.ts'
+import { type ResourceReader, readReferred, readRoot, Unreadable } from './read-resource.ts'
 
 const MOST_DOCUMENTS = 200
 /** Of all that a document refers to. */
@@ -21,30 +21,30 @@ export interface LoadRequest {
   readonly signal: AbortSignal
 }
 
-/** Reads the document itself. */
-export function readDocument(request: LoadRequest): Promise<Resource> {
+export interface Loaded {
+  /** Tells whether the text is still the same; `undefined` where other documents belong to it. */
+  readonly digest: string | undefined
+  readonly documents: Documents
+}
+
+/** Reads the document and, with the parser's help, all it refers to; gives `known` when it is still that text. */
+export async function loadDocuments<Known extends Pick<Loaded, 'digest'>>(
+  request: LoadRequest,
+  known: Known | undefined,
+  warn: (text: string) => void,
+): Promise<Loaded | Known> {
   const { url, file = '' } = request.options
   const place = url === undefined ? { file: resolve(request.services.folder, file) } : { url }
-  return readRoot(place, readerOf(request))
-}
-
-/** Whether it is the whole: nothing else needs to be read. */
-export function isAlone({ text }: Resource): boolean {
-  return !LEAVES.test(text)
-}
-
-/** Parses the document and reads, with the parser's help, all it refers to. */
-export async function loadDocuments(
-  root: Resource,
-  request: LoadRequest,
-  warn: (text: string) => void,
-): Promise<Documents> {
+  const root = await readRoot(place, readerOf(request))
+  const isAlone = !LEAVES.test(root.text)
+  const digest = isAlone ? `${root.url} ${root.digest}` : undefined
+  if (digest !== undefined && digest === known?.digest) return known
   const value = await parseText(root.text, 'The document', request.signal)
   const values = new Map<string, JsonValue>([[root.url, value]])
-  if (!isAlone(root) && isJsonObject(value)) {
+  if (!isAlone && isJsonObject(value)) {
     await readAll(root.url, value, { values, reader: readerOf(request), warn })
   }
-  return new Documents(root.url, values)
+  return { digest, documents: new Documents(root.url, values) }
 }
 
 function readerOf({ services, options, signal }: LoadRequest): ResourceReader {

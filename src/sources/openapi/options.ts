@@ -2,6 +2,8 @@ import { z } from 'zod'
 import { Secret } from '#core/secret'
 import { COMMON_OPTIONS } from '#sources/common/policy-options'
 
+/** RFC 9110 §5.6.2. */
+export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const MIB = 1_048_576
 const LOCAL = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
@@ -46,8 +48,12 @@ export const OPENAPI_OPTIONS = z
     /** Sent with the request for the document, to its origin only. */
     headers: z
       .record(
-        z.string().min(1),
-        z.string().transform((text) => new Secret(text)),
+        z.string().regex(HEADER_NAME, { error: 'expected the name of a header, such as "X-Api-Key".' }),
+        // Checked here, because later errors would repeat it.
+        z
+          .string()
+          .regex(/^[\x20-\x7e]+$/, { error: 'expected printable ASCII: the value of a header.' })
+          .transform((text) => new Secret(text)),
       )
       .default({}),
     /** Where calls go, instead of the servers that the document names. */

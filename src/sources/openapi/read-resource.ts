@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -11,6 +12,8 @@ const MOST_BYTES = 64 * 1_048_576
 export interface Resource {
   readonly url: string
   readonly text: string
+  /** Of its bytes. */
+  readonly digest: string
 }
 
 export interface ResourceReader {
@@ -58,7 +61,7 @@ async function readLocal(path: string): Promise<Resource> {
   if (real === undefined || entry === undefined) throw new Unreadable(`There is no file ${path}.`)
   if (!entry.isFile()) throw new Unreadable(`${path} is not a file.`)
   if (entry.size > MOST_BYTES) throw new Unreadable(`${path} has more than ${MOST_BYTES} bytes.`)
-  return { url: pathToFileURL(real).href, text: await readFile(real, 'utf8') }
+  return resourceOf(pathToFileURL(real).href, await readFile(real))
 }
 
 async function fetchText(url: string, credentialOrigin: string, reader: ResourceReader): Promise<Resource> {
@@ -79,7 +82,11 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
   const bytes = await readBounded(response, MOST_BYTES)
   if (bytes === undefined) throw new Unreadable(`${url} has more than ${MOST_BYTES} bytes.`)
   // After a redirect, relative references start where the document really is.
-  return { url: response.url === '' ? address.href : response.url, text: bytes.toString('utf8') }
+  return resourceOf(response.url === '' ? address.href : response.url, bytes)
+}
+
+function resourceOf(url: string, bytes: Buffer): Resource {
+  return { url, text: bytes.toString('utf8'), digest: hash('sha256', bytes) }
 }
 
 async function send(url: URL, init: RequestInit, { services }: ResourceReader): Promise<Response> {

@@ -3,7 +3,7 @@ import type { BoundCredential } from './binding.ts'
 import type { Documents } from './documents.ts'
 import { entriesOf, isLocatedObject, memberOf } from './located.ts'
 import type { Dialect } from './operation.ts'
-import type { CredentialOption } from './options.ts'
+import { type CredentialOption, HEADER_NAME } from './options.ts'
 
 /** Where a credential goes and what else the document says of it. */
 export interface SecurityScheme {
@@ -48,6 +48,7 @@ function readScheme(written: JsonObject): SecurityScheme | undefined {
     case 'apiKey': {
       const place = PLACES.find((known) => known === written.in)
       if (place === undefined || typeof written.name !== 'string') return undefined
+      if (place === 'header' && !HEADER_NAME.test(written.name)) return undefined
       const name = place === 'header' ? written.name.toLowerCase() : written.name
       return plainScheme({ in: place, name, form: 'plain' })
     }

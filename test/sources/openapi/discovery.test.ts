@@ -230,6 +230,8 @@ describe('options', () => {
     [{ file: 'a', security: { x: {} } }, /either `provider` .* or `secret`/],
     [{ file: 'a', security: { x: { provider: 'p', secret: 's' } } }, /either `provider` .* or `secret`/],
     [{ file: 'a', metods: ['get'] }, /metods/],
+    [{ file: 'a', headers: { 'a b': 'x' } }, /the name of a header/],
+    [{ file: 'a', headers: { a: 'x\n' } }, /printable ASCII/],
   ])('%j says what to write', (options, expected) => {
     const parsed = OPENAPI_OPTIONS.safeParse({ type: 'openapi', ...options })
     expect(parsed.error?.message).toMatch(expected)

@@ -44,6 +44,7 @@ const SCHEMES = {
   oidc: { type: 'openIdConnect', openIdConnectUrl: 'https://a.example/.well-known/openid-configuration' },
   digest: { type: 'http', scheme: 'digest' },
   tls: { type: 'mutualTLS' },
+  odd: { type: 'apiKey', in: 'header', name: 'X Key' },
 }
 
 async function open(
@@ -163,7 +164,7 @@ describe('alternatives and combinations', () => {
     expect(secrets.map(({ id }) => id)).toEqual(ids)
   })
 
-  it.each([[{ digest: [] }], [{ tls: [] }], [{ basic: [], bearer: [] }], [{ unknown: [] }]])(
+  it.each([[{ digest: [] }], [{ tls: [] }], [{ odd: [] }], [{ basic: [], bearer: [] }], [{ unknown: [] }]])(
     '%j cannot be served: the tool is left out, and the operator is told',
     async (alternative) => {
       const { discovery } = await open([alternative])
@@ -197,7 +198,7 @@ describe('rule 32: a credential goes to the accepted origin alone', () => {
 
   it('a caller cannot set what a credential sets, nor the headers that are ours', async () => {
     const header = (name: string) => ({ name, in: 'header', schema: {} })
-    const names = ['Authorization', 'X-API-Key', 'Host', 'Cookie', 'Content-Type', 'X-Free']
+    const names = ['Authorization', 'X-API-Key', 'Host', 'Cookie', 'Content-Type', 'X Space', 'X-Free']
     const { tool } = await open([{ header: [] }], {}, names.map(header))
     expect(tool('op').inputSchema.properties).toEqual({ 'X-Free': {} })
   })
