@@ -2,10 +2,12 @@ import type { ContenderName } from './contenders.ts'
 import type { LoadResult } from './load-result.ts'
 import type { CatalogMeasurement } from './measure-catalog.ts'
 import { FOLLOWERS, type FollowersMeasurement } from './measure-followers.ts'
+import type { ImportMeasurement } from './measure-import.ts'
 import type { PrincipalsMeasurement } from './measure-principals.ts'
 import type {
   CatalogRow,
   FollowersRow,
+  ImportRow,
   PrincipalsMemoryRow,
   PrincipalsRow,
   RatioRow,
@@ -21,6 +23,7 @@ export interface Measurements {
   readonly catalogs: readonly CatalogMeasurement[]
   readonly principals: readonly PrincipalsMeasurement[]
   readonly followers: readonly FollowersMeasurement[]
+  readonly imports: readonly ImportMeasurement[]
 }
 
 /** One line of the table. */
@@ -45,6 +48,7 @@ export function reportLine(name: RowName, row: Row, measured: Measurements): Lin
   if (row.kind === 'principals') return { row: name, ...reportPrincipals(row, measured) }
   if (row.kind === 'principalsMemory') return { row: name, ...reportMemory(row, measured) }
   if (row.kind === 'followers') return { row: name, ...reportFollowers(row, measured) }
+  if (row.kind === 'import') return { row: name, ...reportImport(row, measured) }
   return { row: name, ...reportCatalog(row, measured) }
 }
 
@@ -119,6 +123,21 @@ function reportFollowers({ title }: FollowersRow, { followers }: Measurements): 
     ratio: undefined,
     target: 'all, once, in order',
     passed: followers.every(({ complete }) => complete === FOLLOWERS.readers),
+  }
+}
+
+function reportImport(row: ImportRow, { imports }: Measurements): Body {
+  const p50Ms = median(imports.map(({ tookMs }) => tookMs))
+  const megabytes = Math.max(...imports.map(({ extraBytes }) => extraBytes / 1e6))
+  const isWhole = imports.every(({ tools }) => tools >= row.atLeastTools)
+  return {
+    title: `${row.title}, ${Math.round(megabytes)} MB`,
+    ...NO_LOAD,
+    p50Ms,
+    againstRequestsPerSecond: undefined,
+    ratio: undefined,
+    target: `≤ ${row.atMostMs} ms, ≤ ${row.atMostMegabytes} MB`,
+    passed: isWhole && p50Ms <= row.atMostMs && megabytes <= row.atMostMegabytes,
   }
 }
 

@@ -48,7 +48,23 @@ export interface FollowersRow {
   readonly title: string
 }
 
-export type Row = RatioRow | SpreadRow | CatalogRow | PrincipalsRow | PrincipalsMemoryRow | FollowersRow
+/** A large OpenAPI document read into tools, in a process of its own. */
+export interface ImportRow {
+  readonly kind: 'import'
+  readonly title: string
+  readonly atLeastTools: number
+  readonly atMostMs: number
+  readonly atMostMegabytes: number
+}
+
+export type Row =
+  | RatioRow
+  | SpreadRow
+  | CatalogRow
+  | PrincipalsRow
+  | PrincipalsMemoryRow
+  | FollowersRow
+  | ImportRow
 
 /** What is promised, row by row. */
 export const ROWS = {
@@ -133,6 +149,13 @@ export const ROWS = {
     atMost: 1.25,
   },
   followers: { kind: 'followers', title: '1 000 SSE readers of one run, 100 calls in it; events/s, lag' },
+  import: {
+    kind: 'import',
+    title: "import of GitHub's OpenAPI document, more than 1 000 operations",
+    atLeastTools: 1_000,
+    atMostMs: 3_000,
+    atMostMegabytes: 150,
+  },
   'auth-key': {
     kind: 'ratio',
     title: 'memory store, API key of the store checked, against no auth',
