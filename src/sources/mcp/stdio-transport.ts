@@ -33,6 +33,8 @@ export class StdioTransport implements Transport {
   #exited: Promise<void> = Promise.resolve()
   #isOver = false
   #garbage = 0
+  readonly #arrived: JSONRPCMessage[] = []
+  #isHolding = false
   /** Last words, for the one who asks why it died. */
   #lastWords = ''
   #ending: string | undefined
@@ -154,12 +156,23 @@ export class StdioTransport implements Transport {
       if (this.#garbage === 1)
         this.#options.log.warn('The MCP server writes other things than messages to its standard output.')
     }
-    for (const message of messages) {
+    this.#arrived.push(...messages)
+    if (!this.#isHolding) this.#deliver()
+  }
+
+  /** The client handles notifications a moment later than answers: without a pause, last progress would come too late. */
+  #deliver(): void {
+    this.#isHolding = false
+    for (let message = this.#arrived.shift(); message !== undefined; message = this.#arrived.shift()) {
       try {
         this.onmessage?.(message)
       } catch (error) {
         this.onerror?.(error instanceof Error ? error : new Error(String(error)))
       }
+      if ('id' in message) continue
+      this.#isHolding = true
+      setImmediate(() => this.#deliver())
+      return
     }
   }
 
