@@ -98,6 +98,21 @@ async function run(name: string, { params }: Message): Promise<object> {
     return text('changed')
   }
   if (name === 'cancelled') return text(cancelled)
+  if (name === 'visit') {
+    count += 1
+    if (count > 1) return text('visited')
+    const elicitation = {
+      mode: 'url',
+      elicitationId: 'e1',
+      url: 'https://up.example/sign-in',
+      message: 'Sign in',
+    }
+    setTimeout(
+      () => say({ method: 'notifications/elicitation/complete', params: { elicitationId: 'e1' } }),
+      50,
+    )
+    throw { code: -32_042, message: 'URL needed', data: { elicitations: [elicitation] } }
+  }
   if (name === 'env') return text(process.env)
   if (name === 'meta') return text(params?._meta)
   const progressToken = params?._meta?.progressToken
@@ -124,7 +139,11 @@ async function answer(message: Message): Promise<void> {
   } else if (method === 'tools/list') {
     say({ id, result: list(params?.cursor) })
     if (manners.has('crashes')) process.exit(3)
-  } else if (method === 'tools/call') say({ id, result: await run(params?.name ?? '', message) })
+  } else if (method === 'tools/call')
+    await run(params?.name ?? '', message).then(
+      (result) => say({ id, result }),
+      (error: unknown) => say({ id, error }),
+    )
   else if (method === 'ping') say({ id, result: {} })
   else if (method === 'server/discover' && manners.has('quits')) {
     process.stderr.write('I do not know server/discover\n')

@@ -24,9 +24,9 @@ afterEach(async () => {
 describe('a program that speaks MCP', () => {
   it('T-24: may leave, or stay silent, at the question for its era', async () => {
     const quits = await open(faulty('quits')).discover()
-    expect(quits.tools.length).toBe(12)
+    expect(quits.tools.length).toBe(13)
     const deaf = open({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
-    expect((await deaf.discover()).tools.length).toBe(12)
+    expect((await deaf.discover()).tools.length).toBe(13)
   }, 30_000)
 
   it('MCP-99: may write other things than messages', async () => {
@@ -36,10 +36,10 @@ describe('a program that speaks MCP', () => {
 
   it('T-12: is read to the last page, and not in circles', async () => {
     const paged = await open(faulty('pages')).discover()
-    expect(paged.tools.length).toBe(12)
+    expect(paged.tools.length).toBe(13)
     expect(paged.warnings).toEqual([])
     const circle = await open(faulty('circle')).discover()
-    expect(circle.tools.length).toBe(12)
+    expect(circle.tools.length).toBe(13)
     expect(circle.warnings.join()).toContain('run in a circle')
   })
 
@@ -143,6 +143,22 @@ describe('a program that speaks MCP', () => {
     })
     expect(asked).toMatchObject([{ mode: 'form', message: 'Who?', schema: { type: 'object' } }])
     expect(said(await upstream.call('ask', {}))).toEqual({ action: 'decline' })
+  })
+
+  it('MCP-80: sends the person to a page first, and makes the call again when they are done', async () => {
+    const upstream = open(faulty('plain'))
+    const asked: Elicitation[] = []
+    const elicit = async (question: Elicitation) => {
+      asked.push(question)
+      return { action: 'accept' } as const
+    }
+    expect(said(await upstream.call('visit', {}, { elicit }))).toBe('visited')
+    expect(asked).toEqual([{ mode: 'url', message: 'Sign in', url: 'https://up.example/sign-in', id: 'e1' }])
+    const declined = open(faulty('plain'))
+    await expect(declined.call('visit')).rejects.toMatchObject({
+      code: 'upstream_failed',
+      errorNumber: -32_042,
+    })
   })
 
   it('ledger §3: a server that asks gets one call at a time, so that answers find their call', async () => {

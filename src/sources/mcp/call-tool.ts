@@ -17,7 +17,7 @@ const MOST_WAITS = 500
 const FIRST_WAIT_MS = 250
 const LONGEST_WAIT_MS = 5000
 /** How long a person may take at the page of an upstream, before the call is tried again. */
-const LONGEST_VISIT_MS = 120_000
+const LONGEST_VISIT_MS = 30_000
 const URL_NEEDED = -32_042
 
 export interface ToolCall {
