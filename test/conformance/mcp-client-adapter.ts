@@ -1,15 +1,18 @@
 /**
  * The client under test of the official client suite: our MCP source, told to list and to call what is offered.
- * The suite starts it with the URL of its server; the scenario's name comes by the environment.
+ * The suite starts it with the URL of its server; scenario and revision come by the environment.
  */
+import { isToolError } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { openMcp } from '../sources/open-mcp.ts'
+import { Secret } from '#core/secret'
+import { type OpenedMcp, openMcp } from '../sources/open-mcp.ts'
+import { consentFor } from './mcp-client-consent.ts'
 
-const [url] = process.argv.slice(-1)
+const url = process.argv.at(-1) ?? ''
 const scenario = process.env.MCP_CONFORMANCE_SCENARIO ?? ''
-const version = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION ?? ''
-const revision = version === '2026-07-28' ? 'auto' : 'legacy'
-const upstream = openMcp({ url, revision })
+const given = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}')
+const revision = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION === '2026-07-28' ? 'auto' : 'legacy'
+const MOST_CONSENTS = 3
 
 /** Any value that the schema takes, for tools whose arguments do not matter. */
 function sample(schema: JsonValue | undefined): JsonValue {
@@ -27,17 +30,58 @@ function sampleObject({ properties }: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(properties).map(([name, member]) => [name, sample(member)]))
 }
 
-const { tools, warnings } = await upstream.discover()
-process.stderr.write(`${scenario}: ${tools.length} tools ${warnings.join('; ')}\n`)
-const context = process.env.MCP_CONFORMANCE_CONTEXT
-const wanted = context === undefined ? undefined : JSON.parse(context).toolCalls
-const calls: readonly { readonly name: string; readonly arguments: JsonObject }[] =
-  wanted ??
-  tools.map(({ nativeName, inputSchema }) => ({ name: nativeName, arguments: sampleObject(inputSchema) }))
-for (const { name, arguments: input } of calls) {
-  const outcome = await upstream
-    .call(name, input, { elicit: async () => ({ action: 'accept', content: {} }) })
-    .then(JSON.stringify, (error: unknown) => String(error))
-  process.stderr.write(`${name}: ${outcome}\n`)
+/** Lists, and calls everything once, or what the scenario asks for. */
+async function use(upstream: OpenedMcp, token: string | undefined): Promise<void> {
+  const { tools } = await upstream.discover()
+  const schemas = new Map(tools.map(({ nativeName, inputSchema }) => [nativeName, inputSchema]))
+  const told: readonly { readonly name: string; readonly arguments: JsonObject }[] | undefined =
+    given.toolCalls
+  const calls =
+    told ??
+    tools.map(({ nativeName, inputSchema }) => ({ name: nativeName, arguments: sampleObject(inputSchema) }))
+  for (const { name, arguments: input } of calls) {
+    const schema = schemas.get('json_schema_2020_12_tool')
+    const echoed = name === 'json_schema_echo' && schema !== undefined ? { ...input, schema } : input
+    try {
+      await upstream.call(name, echoed, {
+        elicit: async () => ({ action: 'accept', content: {} }),
+        ...(token === undefined ? {} : { token: () => new Secret(token) }),
+      })
+    } catch (error) {
+      if (neededScope(error) !== undefined) throw error
+      process.stderr.write(`${name}: ${String(error)}\n`)
+    }
+  }
 }
-await upstream.source.close()
+
+/** What a refused call says about the consent it lacks. */
+function neededScope(error: unknown): string | undefined {
+  const text = isToolError(error) ? `${error.developerMessage ?? ''}` : ''
+  return /needs the scope "([^"]*)"/.exec(text)?.[1]
+}
+
+async function useWithConsent(): Promise<void> {
+  let scopes: readonly string[] = []
+  for (let round = 0; round < MOST_CONSENTS; round += 1) {
+    const token = await consentFor(url, given, scopes)
+    const headers = { authorization: `Bearer ${token}` }
+    const upstream = openMcp({ url, revision, headers, authorization: { provider: 'up' } })
+    try {
+      return await use(upstream, token)
+    } catch (error) {
+      const more = neededScope(error)
+      if (more === undefined) throw error
+      scopes = [...scopes, ...more.split(' ')]
+    } finally {
+      await upstream.source.close()
+    }
+  }
+  throw new Error('no scope is enough')
+}
+
+if (scenario.startsWith('auth/')) await useWithConsent()
+else {
+  const upstream = openMcp({ url, revision })
+  await use(upstream, undefined)
+  await upstream.source.close()
+}

@@ -35,7 +35,7 @@ function explainFault(error: unknown, retryAfterMs: number | undefined): ToolErr
       developerMessage,
       cause: error,
     })
-  if (isForbidden(error)) return refused({ developerMessage, cause: error })
+  if (isForbidden(error)) return refused({ developerMessage: lackOf(error), cause: error })
   return failed('The MCP server behind the tool gave no usable answer.', { developerMessage, cause: error })
 }
 
@@ -75,8 +75,14 @@ function refused(details: Details): ToolError {
   return failed('The MCP server behind the tool refused the credential it was given.', details)
 }
 
-function isForbidden(error: unknown): boolean {
+function isForbidden(error: unknown): error is Error {
   return error instanceof Error && /^(?:UnauthorizedError|InsufficientScopeError)$/.test(error.name)
+}
+
+/** What to ask for next time, as far as the upstream says it. */
+function lackOf(error: Error): string {
+  const scope = 'requiredScope' in error ? error.requiredScope : undefined
+  return typeof scope === 'string' ? `It needs the scope "${scope.slice(0, LONGEST_TEXT)}".` : reasonOf(error)
 }
 
 /** Whether the client had no connection to send on. */
