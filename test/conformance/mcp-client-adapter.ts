@@ -54,10 +54,10 @@ async function use(upstream: OpenedMcp, token: string | undefined): Promise<void
   }
 }
 
-/** What a refused call says about the consent it lacks. */
+/** What a refused call says about the consent it lacks; an empty text when only the token was refused. */
 function neededScope(error: unknown): string | undefined {
   const text = isToolError(error) ? `${error.developerMessage ?? ''}` : ''
-  return /needs the scope "([^"]*)"/.exec(text)?.[1]
+  return text.startsWith('HTTP 401') ? '' : /needs the scope "([^"]*)"/.exec(text)?.[1]
 }
 
 async function useWithConsent(): Promise<void> {
@@ -71,7 +71,7 @@ async function useWithConsent(): Promise<void> {
     } catch (error) {
       const more = neededScope(error)
       if (more === undefined) throw error
-      scopes = [...scopes, ...more.split(' ')]
+      scopes = [...scopes, ...more.split(' ').filter((scope) => scope !== '')]
     } finally {
       await upstream.source.close()
     }

@@ -73,7 +73,12 @@ async function register(
   known: KnownClient,
 ): Promise<Pick<OAuthClientSettings, 'clientId' | 'clientSecret' | 'clientAuth'>> {
   const methods = metadata.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
-  if (known.client_id !== undefined) return withMethod(known.client_id, known.client_secret, methods[0])
+  if (known.client_id !== undefined)
+    return withMethod(
+      known.client_id,
+      known.client_secret,
+      methods.find((method) => method !== 'none'),
+    )
   if (
     'client_id_metadata_document_supported' in metadata &&
     metadata.client_id_metadata_document_supported === true

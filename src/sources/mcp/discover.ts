@@ -5,7 +5,7 @@ import type { SourceServices } from '#core/ports/source-services'
 import { isWanted } from '#sources/common/policy-options'
 import type { Connection } from './connection.ts'
 import { type Endpoint, endpointJson } from './endpoint.ts'
-import { reasonOf } from './explain.ts'
+import { isRefusal, reasonOf } from './explain.ts'
 import { listTools } from './list-tools.ts'
 import { listenForChanges } from './listen.ts'
 import type { McpOptions } from './options.ts'
@@ -79,6 +79,11 @@ function listen({ services, upstream, stopped }: DiscoverSetting, connection: Co
 
 function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, late: AbortSignal): ToolError {
   if (isToolError(error)) return error
+  if (isRefusal(error))
+    return fault('upstream_failed', `The MCP server "${key}" wants a credential before it lists its tools.`, {
+      developerMessage: `HTTP ${error.status}: write one that may list to sources.${key}.headers.`,
+      cause: error,
+    })
   const why = late.aborted ? `no answer within ${options.discoverTimeoutMs} ms` : reasonOf(error)
   return fault('upstream_failed', `The tools of the MCP server "${key}" cannot be listed.`, {
     developerMessage: why,

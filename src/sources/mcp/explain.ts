@@ -48,7 +48,7 @@ function explainStatus(error: SdkHttpError, retryAfterMs: number | undefined): T
       cause: error,
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     })
-  if (status === 401 || status === 403) return refused({ developerMessage, cause: error })
+  if (isRefusal(error)) return refused({ developerMessage, cause: error })
   return failed(`The MCP server behind the tool answered with HTTP ${status}.`, {
     developerMessage,
     cause: error,
@@ -73,6 +73,11 @@ function failed(message: string, details: Details): ToolError {
 
 function refused(details: Details): ToolError {
   return failed('The MCP server behind the tool refused the credential it was given.', details)
+}
+
+/** Whether the upstream did not take the credential. */
+export function isRefusal(error: unknown): error is SdkHttpError {
+  return error instanceof SdkHttpError && (error.status === 401 || error.status === 403)
 }
 
 function isForbidden(error: unknown): error is Error {

@@ -1,4 +1,4 @@
-import { type PriorDiscovery, SdkHttpError } from '@modelcontextprotocol/client'
+import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isToolError } from '#core/errors'
 import type { SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
@@ -8,7 +8,7 @@ import { Completions } from './completions.ts'
 import type { Connection } from './connection.ts'
 import type { Credentials } from './credentials.ts'
 import type { Endpoint } from './endpoint.ts'
-import { reasonOf } from './explain.ts'
+import { isRefusal, reasonOf } from './explain.ts'
 import { type ConnectionSetting, openConnection } from './open-connection.ts'
 import type { McpOptions } from './options.ts'
 import { ConnectionPool, type Lease } from './pool.ts'
@@ -153,7 +153,7 @@ export class Upstream {
       this.#health = { state: 'ready' }
       return connection
     } catch (error) {
-      const isRefused = error instanceof SdkHttpError && (error.status === 401 || error.status === 403)
+      const isRefused = isRefusal(error)
       const reason = isRefused
         ? `The MCP server refused the credential: HTTP ${error.status}`
         : `The MCP server does not answer: ${signal.aborted ? 'it took too long' : reasonOf(error)}`
