@@ -31,20 +31,7 @@ let count = 0
 let cancelled = 0
 let nextId = 0
 const waiting = new Map<string | number, (result: unknown) => void>()
-const tools = [
-  'count',
-  'huge',
-  'die',
-  'wait',
-  'pid',
-  'fork',
-  'ask',
-  'change',
-  'cancelled',
-  'env',
-  'meta',
-  'steps',
-]
+const tools = 'count huge die wait pid fork ask change cancelled env meta steps visit'.split(' ')
 
 function say(message: object): void {
   if (manners.has('garbage')) process.stdout.write('Server listening!\n{"level":30}\n[1,2]\nnull\n\n')

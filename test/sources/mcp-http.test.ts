@@ -112,6 +112,16 @@ describe('a server of 2026-07-28', () => {
     expect(server.seen.at(-1)).toBe('Bearer bob')
   })
 
+  it('§7.3: what is common to all never carries the credential of one', async () => {
+    const upstream = open({ url: server.url, idleMs: 100, authorization: { provider: 'up' } })
+    const as = (token: string) => ({ token: () => new Secret(token) })
+    await upstream.call('add', { a: 1, b: 1 }, as('alice'))
+    await upstream.call('add', { a: 1, b: 1 }, as('bob'))
+    const before = server.seen.length
+    await upstream.discover()
+    expect(server.seen.slice(before).filter((seen) => seen !== undefined)).toEqual([])
+  })
+
   it('MCP-47: tells when its tools change', async () => {
     const upstream = open({ url: server.url })
     const onChange = vi.fn()
@@ -296,6 +306,28 @@ describe('rule 9: what a failed call says about its effect', () => {
     const server = await startFaulty(onCall)
     const upstream = open({ url: server.url })
     await expect(upstream.call('t')).rejects.toMatchObject(expected)
+    await server.close()
+  })
+
+  it('§7.3: a refused call ends nobody else on the same connection', async () => {
+    let answer: (() => void) | undefined
+    const server = await startFaulty((_request, response, { id }) => {
+      if (answer !== undefined) {
+        response.writeHead(404).end()
+        return
+      }
+      answer = () => {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } }))
+      }
+    })
+    const upstream = open({ url: server.url })
+    await upstream.discover()
+    const slow = upstream.call('t')
+    await vi.waitUntil(() => answer !== undefined)
+    await expect(upstream.call('t')).rejects.toMatchObject({ code: 'upstream_failed' })
+    answer?.()
+    expect(await slow).toEqual({ content: [] })
     await server.close()
   })
 

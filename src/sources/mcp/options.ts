@@ -9,10 +9,6 @@ const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 const OWN_HEADERS = /^(?:mcp-.*|accept|content-type|content-length|host|connection|transfer-encoding)$/i
 
 const SECRET = z.string('write a text').transform((text) => new Secret(text))
-const HEADER = z
-  .string()
-  .regex(HEADER_NAME, 'is not the name of an HTTP header')
-  .refine((name) => !OWN_HEADERS.test(name), 'is written by the MCP client itself; leave it out')
 
 /** Options of `sources.<key>` with `type: 'mcp'`: any MCP server, by a command (stdio) or a URL (Streamable HTTP). */
 export const MCP_OPTIONS = z
@@ -28,9 +24,13 @@ export const MCP_OPTIONS = z
     cwd: z.string().min(1).optional(),
     url: z
       .url({ protocol: /^https?$/, error: 'write an http or https URL, for example https://host/mcp' })
+      .refine((text) => {
+        const url = URL.parse(text)
+        return url === null || (url.username === '' && url.password === '' && url.hash === '')
+      }, 'write no user, password or fragment into it; credentials go into `headers`')
       .optional(),
     /** Sent with every request to `url`, also when tools are listed; the operator's own credentials. */
-    headers: z.record(HEADER, SECRET).default({}),
+    headers: z.record(z.string(), SECRET).default({}),
     /** Whose consent the calls need: a provider of `oauth.providers`. Its token is sent as bearer to `url`. */
     authorization: z
       .strictObject({
@@ -39,7 +39,7 @@ export const MCP_OPTIONS = z
       })
       .optional(),
     /** Headers whose value is a secret of the caller: `{ 'x-api-key': 'NAME_OF_THE_SECRET' }`. */
-    secretHeaders: z.record(HEADER, z.string().min(1)).default({}),
+    secretHeaders: z.record(z.string(), z.string().min(1)).default({}),
     /** Whether callers share connections; unless told, only where the upstream keeps nothing per connection. */
     connection: z.enum(['shared', 'per-principal']).optional(),
     /** Whether openwop sessions are offered, each with a connection of its own; unless told, for commands. */
@@ -76,6 +76,12 @@ export const MCP_OPTIONS = z
       if (options.cwd !== undefined) report('cwd', 'is for a `command`')
       if (Object.keys(options.env).length > 0) report('env', 'is for a `command`; write `headers`')
     }
+    for (const name of ['headers', 'secretHeaders'] as const)
+      for (const header of Object.keys(options[name])) {
+        if (!HEADER_NAME.test(header)) report(name, `"${header}" is not the name of an HTTP header`)
+        if (OWN_HEADERS.test(header))
+          report(name, `${header} is written by the MCP client itself; leave it out`)
+      }
     const hasOwnCredentials =
       options.authorization !== undefined || Object.keys(options.secretHeaders).length > 0
     if (options.connection === 'shared' && hasOwnCredentials)

@@ -47,6 +47,10 @@ export class ConnectionPool implements PlaceHolder {
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new AbortController()
   readonly #ended = new WeakSet<Connection>()
+  /** Those that are being ended. */
+  readonly #endings = new Set<Promise<void>>()
+  /** Those that take nobody any more but still have users. */
+  readonly #leaving = new Set<Entry>()
   /** Open, opening and closing. */
   #count = 0
 
@@ -74,15 +78,21 @@ export class ConnectionPool implements PlaceHolder {
     }
   }
 
-  /** The other side has gone, or is of no use any more. */
-  drop(connection: Connection): string | undefined {
-    for (const entry of this.#entries.values()) {
-      if (entry.connection !== connection) continue
-      this.#forget(entry)
-      void this.#end(connection)
-      return entry.key
-    }
-    return undefined
+  /** The other side has gone. Gives the key that the connection had. */
+  lost(connection: Connection): string | undefined {
+    const entry = this.#entryOf(connection)
+    if (entry !== undefined) this.#forget(entry)
+    void this.#end(connection)
+    return entry?.key
+  }
+
+  /** Takes no more users; ends when the last one has left. */
+  retire(connection: Connection): void {
+    const entry = this.#entryOf(connection)
+    if (entry === undefined) return
+    this.#forget(entry)
+    if (entry.users === 0) void this.#end(connection)
+    else this.#leaving.add(entry)
   }
 
   async releaseIdle(): Promise<boolean> {
@@ -98,13 +108,18 @@ export class ConnectionPool implements PlaceHolder {
   async close(): Promise<void> {
     this.#closing.abort(closed())
     this.#options.places?.leave(this)
-    const entries = [...this.#entries.values()]
+    const entries = [...this.#entries.values(), ...this.#leaving]
     await Promise.all(
       entries.map(async (entry) => {
         await entry.opening.catch(() => undefined)
         await this.#retire(entry)
       }),
     )
+    await Promise.all(this.#endings)
+  }
+
+  #entryOf(connection: Connection): Entry | undefined {
+    return [...this.#entries.values()].find((entry) => entry.connection === connection)
   }
 
   #living(key: string): Entry | undefined {
@@ -168,7 +183,9 @@ export class ConnectionPool implements PlaceHolder {
     entry.users -= 1
     const { idleMs, clock, isKept } = this.#options
     entry.lastUsedMs = clock.monotonicMs()
-    if (entry.users > 0 || entry.connection === undefined || isKept(entry.key, entry.connection)) return
+    if (entry.users > 0 || entry.connection === undefined) return
+    if (this.#leaving.delete(entry)) void this.#end(entry.connection)
+    if (this.#entries.get(entry.key) !== entry || isKept(entry.key, entry.connection)) return
     entry.idling = setTimeout(() => void this.#retire(entry), idleMs)
     entry.idling.unref()
   }
@@ -186,12 +203,13 @@ export class ConnectionPool implements PlaceHolder {
   async #end(connection: Connection): Promise<void> {
     if (this.#ended.has(connection)) return
     this.#ended.add(connection)
-    try {
-      await connection.close()
-    } finally {
+    const ending = connection.close().finally(() => {
+      this.#endings.delete(ending)
       this.#count -= 1
       this.#options.places?.give()
-    }
+    })
+    this.#endings.add(ending)
+    await ending
   }
 }
 

@@ -40,8 +40,9 @@ export class SessionHold {
 
   #end(): void {
     if (this.#lease === undefined) return
-    this.#lease.release()
-    this.#upstream.refused(this.#lease.connection)
+    const { connection, release } = this.#lease
+    release()
+    this.#upstream.retire(connection)
   }
 }
 

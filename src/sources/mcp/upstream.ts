@@ -85,9 +85,11 @@ export class Upstream {
     const { signal } = context
     const own = ownKey(context, credentials)
     const isShared = this.#isShared
-    if (isShared !== undefined) return await this.#lease(isShared ? COMMON : own, credentials, signal)
-    if (credentials.fingerprint !== '') return await this.#lease(own, credentials, signal)
-    const common = await this.#lease(COMMON, credentials, signal)
+    // What is common to all never knows the credentials of one; there each request brings its own.
+    if (isShared === true) return await this.#lease(COMMON, NO_CREDENTIALS, signal)
+    if (isShared === false || credentials.fingerprint !== '')
+      return await this.#lease(own, credentials, signal)
+    const common = await this.#lease(COMMON, NO_CREDENTIALS, signal)
     if (this.#isShared === true) return common
     common.release()
     return await this.#lease(own, credentials, signal)
@@ -104,10 +106,15 @@ export class Upstream {
     if (this.#health.state !== 'ready') this.#health = { state: 'ready' }
   }
 
-  /** The connection was refused; the next one starts from nothing. */
+  /** The connection was refused: the next call starts from nothing, those that are on it may end. */
   refused(connection: Connection): void {
     if (connection.isModern) this.#verdict = undefined
-    this.#pool.drop(connection)
+    this.#pool.retire(connection)
+  }
+
+  /** Nobody will use it again. */
+  retire(connection: Connection): void {
+    this.#pool.retire(connection)
   }
 
   /** What is offered is not what was accepted any more. */
@@ -194,7 +201,7 @@ export class Upstream {
       state: 'degraded',
       reason: `The connection to the MCP server was lost${why === undefined ? '' : `: ${why}`}`,
     }
-    const key = this.#pool.drop(connection)
+    const key = this.#pool.lost(connection)
     if (key !== COMMON || this.#isClosed) return
     clearTimeout(this.#restart)
     this.#restart = setTimeout(() => this.#onChange(), this.#backoff.waitMs)
