@@ -8,6 +8,7 @@ import { endpointOf } from './endpoint.ts'
 import { invoke } from './invoke.ts'
 import type { McpOptions } from './options.ts'
 import type { ProcessPlaces } from './process-places.ts'
+import { mcpPolicy } from './read-tool.ts'
 import { SessionHold } from './session-hold.ts'
 import { Upstream } from './upstream.ts'
 
@@ -33,14 +34,14 @@ export function createMcpSource(
   })
   const isStateful = options.stateful ?? endpoint.transport === 'stdio'
   const setting = { key, endpoint, options, services, upstream, stopped: stopped.signal }
-  return {
+  const source = {
     key,
     type: 'mcp',
-    kind: 'mcp',
-    watch(onChange) {
+    kind: 'mcp' as const,
+    watch(onChange: () => void): void {
       tell = onChange
     },
-    discover: (signal): Promise<Discovery> => discover(setting, signal),
+    discover: (signal: AbortSignal): Promise<Discovery> => discover(setting, signal),
     async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
       try {
         const value = await invoke(setting, invocation)
@@ -61,10 +62,13 @@ export function createMcpSource(
         },
       }
     },
+    /** What the operator writes now holds for accepted definitions too. */
+    policyFor: ({ nativeName }: OfferedTool) => mcpPolicy(nativeName, options),
     health: () => upstream.health,
     async close() {
       stopped.abort()
       await upstream.close()
     },
   }
+  return source
 }

@@ -2,10 +2,12 @@ import { CONTENT_BLOCKS_SCHEMA } from '#core/content-blocks'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
 import type { ToolRequirements } from '#core/tool'
+import type { PolicyDefinition } from '#core/tool-definition'
 import { policyOf } from '#sources/common/policy-options'
 import { type Endpoint, endpointJson } from './endpoint.ts'
 import { readHeaderParams } from './header-params.ts'
 import type { McpOptions } from './options.ts'
+import { raiseSchema } from './raise-schema.ts'
 import { isWireObject, textOf } from './wire.ts'
 
 const LONGEST_NAME = 256
@@ -30,6 +32,10 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
     return skip('it runs as a task only, which no client of this revision can drive')
   const headers = readHeaderParams(inputSchema)
   if (!headers.ok) return skip(headers.problem)
+  const input = raiseSchema(headers.schema)
+  if (!input.ok) return skip(input.problem)
+  const output = raiseSchema(outputSchema ?? CONTENT_BLOCKS_SCHEMA)
+  if (!output.ok) return skip(output.problem)
   const title = textOf(written.title)
   const requirements = requirementsOf(options)
   return {
@@ -38,15 +44,10 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
       nativeName: name,
       ...(title === undefined || title === '' ? {} : { title }),
       description: textOf(written.description) || title || name,
-      inputSchema: headers.schema,
-      outputSchema: outputSchema ?? CONTENT_BLOCKS_SCHEMA,
+      inputSchema: input.schema,
+      outputSchema: output.schema,
       ...(requirements === undefined ? {} : { requirements }),
-      // OWP-37: what the upstream reaches is its own affair, behind us.
-      policy: policyOf(name, options, {
-        safetyTier: 'write',
-        replay: 'non-deterministic',
-        egress: 'host-mediated',
-      }),
+      policy: mcpPolicy(name, options),
       binding: {
         endpoint: endpointJson(endpoint),
         isStructured: outputSchema !== undefined,
@@ -56,6 +57,15 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
       },
     },
   }
+}
+
+/** Unclassified is `write` (OWP-33); what the upstream reaches is its own affair, behind us (OWP-37). */
+export function mcpPolicy(name: string, options: McpOptions): PolicyDefinition {
+  return policyOf(name, options, {
+    safetyTier: 'write',
+    replay: 'non-deterministic',
+    egress: 'host-mediated',
+  })
 }
 
 /** What callers must bring: consent by the broker, secrets by the vault. Tokens made for us are never sent on (OWP-85). */
