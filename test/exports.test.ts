@@ -53,8 +53,8 @@ describe('the public surface', () => {
     const names = Object.keys(exports).map((path) => path.replace(/^\.\/?/, 'collet/').replace(/\/$/, ''))
     expect(names.sort()).toEqual([...Object.keys(PUBLIC), 'collet/package.json'].sort())
     for (const entry of Object.values<unknown>(exports)) {
-      if (typeof entry === 'object' && entry !== null && 'source' in entry) {
-        expect(existsSync(join(ROOT, String(entry.source)))).toBe(true)
+      if (typeof entry === 'object' && entry !== null && 'collet-source' in entry) {
+        expect(existsSync(join(ROOT, String(entry['collet-source'])))).toBe(true)
       }
     }
   })

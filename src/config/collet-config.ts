@@ -79,6 +79,8 @@ export interface OAuthProviderConfig extends OAuthClientConfig {
   readonly alwaysScopes?: readonly string[]
   /** More parameters of the authorization request, such as `access_type: 'offline'`. */
   readonly parameters?: { readonly [name: string]: string }
+  /** Whom the tokens are for (RFC 8707), such as the URL of an MCP server; sent with every request for one. */
+  readonly resource?: string
 }
 
 export interface SignInConfig extends OAuthClientConfig {

@@ -77,6 +77,8 @@ export interface OAuthClientSettings {
   readonly authorizationEndpoint: string | undefined
   readonly tokenEndpoint: string | undefined
   readonly revocationEndpoint: string | undefined
+  /** Whom tokens are for (RFC 8707); left out of the requests when absent. */
+  readonly resource?: string | undefined
 }
 
 export interface OAuthProviderSettings extends OAuthClientSettings {
