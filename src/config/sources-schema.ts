@@ -1,12 +1,16 @@
 import { z } from 'zod'
 import { COMMAND_OPTIONS } from '#sources/command/options'
 import { CUSTOM_OPTIONS } from '#sources/custom/options'
+import { MCP_OPTIONS } from '#sources/mcp/options'
+import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
 
 /** The options of every type of source. */
 export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
   COMMAND_OPTIONS,
+  MCP_OPTIONS,
+  OPENAPI_OPTIONS,
   OTC_OPTIONS,
   OPENTOOL_OPTIONS,
   CUSTOM_OPTIONS,

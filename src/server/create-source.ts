@@ -3,6 +3,8 @@ import type { Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { SourceKind } from '#core/tool'
 import { createCommandSource } from '#sources/command/index'
+import { createMcpSource } from '#sources/mcp/index'
+import { createOpenapiSource } from '#sources/openapi/index'
 import { createOpenToolSource } from '#sources/opentool/index'
 import { createOtcSource } from '#sources/otc/index'
 
@@ -11,6 +13,10 @@ export function createSource(key: string, options: SourceOptions, services: Sour
   switch (options.type) {
     case 'command':
       return createCommandSource(key, options, services)
+    case 'mcp':
+      return createMcpSource(key, options, services)
+    case 'openapi':
+      return createOpenapiSource(key, options, services)
     case 'otc':
       return createOtcSource(key, options, services)
     case 'opentool':
@@ -25,6 +31,9 @@ export function kindOf(options: SourceOptions): SourceKind {
   switch (options.type) {
     case 'command':
       return 'host-extension'
+    case 'mcp':
+      return 'mcp'
+    case 'openapi':
     case 'otc':
     case 'opentool':
       return 'connector'
