@@ -3,7 +3,6 @@ import type { CallReply, CallRequest } from '#core/call/call-request'
 import { type ErrorCode, ToolError } from '#core/errors'
 import { checkRunId } from '#core/runs/run-id'
 import { headerText } from './header-text.ts'
-import type { HttpRequest } from './http-exchange.ts'
 
 /** Header names that mean the same on every protocol, in lower case as requests are read. */
 export const IDEMPOTENCY_KEY_HEADER = 'idempotency-key'
@@ -56,7 +55,11 @@ const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 export function readWait({
   headers,
   signal,
-}: Pick<HttpRequest, 'headers' | 'signal'>): Pick<CallRequest, 'waitMs' | 'gone'> | undefined {
+}: {
+  readonly headers: Readonly<Record<string, string | undefined>>
+  /** Of a request: aborted when its client is gone. */
+  readonly signal?: AbortSignal | undefined
+}): Pick<CallRequest, 'waitMs' | 'gone'> | undefined {
   const preferences = headers[PREFER_HEADER]?.split(',') ?? []
   const seconds = preferences.map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
   const asked = seconds.find((found) => found !== undefined)
