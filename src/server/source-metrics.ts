@@ -3,7 +3,7 @@ import type { SourceView } from '#core/sources/source-desk'
 
 /** How sources are, asked at each scrape. */
 export function addSourceMetrics(registry: Registry, read: () => readonly SourceView[]): void {
-  const gauge = (name: string, help: string, valueOf: (source: SourceView) => number): void => {
+  const gauge = (name: string, help: string, measure: (source: SourceView) => number): void => {
     new Gauge({
       name,
       help,
@@ -11,7 +11,7 @@ export function addSourceMetrics(registry: Registry, read: () => readonly Source
       registers: [registry],
       collect() {
         this.reset()
-        for (const source of read()) this.set({ source: source.key, type: source.type }, valueOf(source))
+        for (const source of read()) this.set({ source: source.key, type: source.type }, measure(source))
       },
     })
   }

@@ -96,6 +96,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     },
   )
   const { desk, broker, noteDenial } = gateway
+  metrics.followSources(() => gateway.sources.desk.status())
   const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
   const close = async (): Promise<void> => {
     await desk.drain(graceMs)

@@ -89,9 +89,12 @@ describe('collet import, sources and pins, on a server that runs', () => {
     expect([imported.code, imported.stderr]).toEqual([0, expect.stringContaining('hello')])
     await expect.poll(listed, { timeout: 3_000 }).toEqual(['Greet.hello@1.0.0 Greets somebody.'])
     expect((await run('sources')).stdout).toMatch(/Greet +openapi +ready +1/)
+    const metrics = await (await fetch(`${collet.url}/metrics`)).text()
+    expect(metrics).toContain('collet_source_up{source="Greet",type="openapi"} 1')
+    expect(metrics).toContain('collet_source_tools{source="Greet",type="openapi"} 1')
 
     text = 'Greets somebody, and more.'
-    expect((await run('sources', 'refresh', 'Greet')).stdout).toContain('1 changes wait')
+    expect((await run('sources', 'refresh', 'Greet')).stdout).toContain('1 waiting for a decision')
     expect(await listed()).toEqual(['Greet.hello@1.0.0 Greets somebody.'])
     expect((await run('pins', 'list')).stdout).toContain('Greet')
     const diff = await run('pins', 'diff', 'Greet.hello')

@@ -23,7 +23,8 @@ export const sourcesRefresh = defineCommand<SourceCommandOption>({
     const { source } = readAnswer(z.object({ source: SOURCE_ROW }), answer)
     if (context.json) context.output.json(source)
     else {
-      const waiting = source.waiting === 0 ? '' : `, ${source.waiting} changes wait: collet pins list`
+      const waiting =
+        source.waiting === 0 ? '' : `, ${source.waiting} waiting for a decision: collet pins list`
       context.output.data(`${source.key} is ${source.state}: ${source.tools} tools${waiting}`)
       if (source.reason !== null) context.output.note(source.reason)
     }
