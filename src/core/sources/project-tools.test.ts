@@ -88,6 +88,20 @@ describe('projecting accepted definitions', () => {
     ])
   })
 
+  it('leaves out the one tool that its own source cannot read', () => {
+    const source = sampleSource({
+      policyFor: ({ nativeName }) => {
+        if (nativeName === 'odd') throw new Error('no method in the binding')
+        return { safetyTier: 'read' }
+      },
+    })
+    const { tools, findings } = project([sampleOffer('odd'), sampleOffer('list')], source)
+    expect(tools.map(({ id }) => id)).toEqual(['files.list@1.0.0'])
+    expect(findings).toMatchObject([
+      { toolId: 'files.odd@1.0.0', problem: 'Cannot be read: no method in the binding.' },
+    ])
+  })
+
   it('runs untrusted patterns in linear time', () => {
     const tool = only(
       withInput({ type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } }),

@@ -35,20 +35,30 @@ export function projectTools(
   )
   for (const pin of pinned) {
     const local = names.get(pin.offered.nativeName) ?? ''
-    const definition = toDefinition(source, pin, { toolkit, local })
-    const onOddity: Report = (where, problem, fix) =>
-      warnings.push({ toolId: definition.id, where, problem, fix })
-    const inspected = inspectTool(definition, {
-      source: source.kind,
-      describeParameters: false,
-      defaultTimeoutMs: options.defaultTimeoutMs,
-      moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
-      onOddity,
-    })
-    findings.push(...inspected.findings)
-    if (inspected.tool === undefined) continue
-    tools.push(inspected.tool)
-    tellUndescribed(inspected.tool, onOddity)
+    const toolId = `${toolkit}.${local}@${pin.version}`
+    const onOddity: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
+    try {
+      const inspected = inspectTool(toDefinition(source, pin, { toolkit, local }), {
+        source: source.kind,
+        describeParameters: false,
+        defaultTimeoutMs: options.defaultTimeoutMs,
+        moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
+        onOddity,
+      })
+      findings.push(...inspected.findings)
+      if (inspected.tool === undefined) continue
+      tools.push(inspected.tool)
+      tellUndescribed(inspected.tool, onOddity)
+    } catch (error) {
+      // A definition that its own source cannot read, or that is nested beyond the stack, costs no other tool.
+      const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
+      findings.push({
+        toolId,
+        where: 'tool',
+        problem,
+        fix: 'Accept what the upstream offers now, or exclude the tool.',
+      })
+    }
   }
   return { tools, findings, warnings }
 }
