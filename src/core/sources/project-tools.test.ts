@@ -210,6 +210,26 @@ describe('projecting accepted definitions', () => {
     expect(hashOf(sampleOffer('read'), { origin: 'https://other.example' })).not.toBe(first)
   })
 
+  it('OWP-31: an exec tool is a host extension or nothing', () => {
+    const exec = sampleOffer('shell', { policy: { safetyTier: 'exec', approval: 'always' } })
+    expect(project([exec]).findings.map(({ where }) => where)).toEqual(['policy/safetyTier'])
+    const { catalogId, policy } = only(exec, sampleSource({ key: 'ops', kind: 'host-extension' }))
+    expect([catalogId, policy.safetyTier, policy.approval]).toEqual(['x-host-ops-shell', 'exec', 'always'])
+  })
+
+  it('OWP-33: a tool that nobody classified is `write`', () => {
+    expect(only(sampleOffer('read', { policy: {} })).policy.safetyTier).toBe('write')
+  })
+
+  it('OWP-59: refuses what the input schema refuses before anything is sent', async () => {
+    const source = sampleSource()
+    const desk = openTestDesk([only(sampleOffer('read'), source)])
+    expect(gist(await desk.call(ALICE, callRequest('files.read', { input: { path: 1 } })))).toBe(
+      'input_invalid',
+    )
+    expect(source.invoked).toEqual([])
+  })
+
   it('OWP-32: takes the policy of the operator over the one that came with the definition', () => {
     const source = sampleSource({ policyFor: () => ({ safetyTier: 'read', approval: 'always' }) })
     expect(only(sampleOffer('read'), source).policy).toMatchObject({ safetyTier: 'read', approval: 'always' })
