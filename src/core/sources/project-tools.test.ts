@@ -210,6 +210,21 @@ describe('projecting accepted definitions', () => {
     expect(hashOf(sampleOffer('read'), { origin: 'https://other.example' })).not.toBe(first)
   })
 
+  it('makes a tool anew only when something about it is other than before', () => {
+    let approval: 'never' | 'always' = 'never'
+    const source = sampleSource({ policyFor: () => ({ approval }) })
+    const pin = { offered: sampleOffer('a'), identity: IDENTITY, version: '1.0.0' }
+    const make = (changes: object = {}, from = source) =>
+      projectTools(from, [{ ...pin, ...changes }], LIMITS).tools[0]
+    const first = make()
+    expect(make()).toBe(first)
+    expect(make({ suspended: 'x' })).not.toBe(first)
+    expect(make({ version: '2.0.0' })?.id).toBe('files.a@2.0.0')
+    expect(make({}, sampleSource())).not.toBe(first)
+    approval = 'always'
+    expect(make()?.policy.approval).toBe('always')
+  })
+
   it('OWP-31: an exec tool is a host extension or nothing', () => {
     const exec = sampleOffer('shell', { policy: { safetyTier: 'exec', approval: 'always' } })
     expect(project([exec]).findings.map(({ where }) => where)).toEqual(['policy/safetyTier'])

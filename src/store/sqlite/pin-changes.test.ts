@@ -56,4 +56,16 @@ describe('pins of two processes on one file', () => {
     expect(await served(right.pins)).toEqual(['New.'])
     expect(await served(replica().pins)).toEqual(['New.'])
   })
+
+  it('keeps definitions that did not change as the objects they were, whoever decides', async () => {
+    const [left, right] = [replica(), replica()]
+    await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a'), sampleOffer('b')]))
+    const first = await left.pins.accepted('files')
+    const changed = sampleDiscovery([sampleOffer('a', { title: 'A' }), sampleOffer('b')])
+    for (const pins of [right.pins, left.pins]) await pins.observe(sampleSource(), changed)
+    await right.pins.accept('files.a', { by: 'alice' })
+    const second = await left.pins.accepted('files')
+    expect(second[0]?.offered.title).toBe('A')
+    expect(second[1]?.offered).toBe(first[1]?.offered)
+  })
 })
