@@ -146,9 +146,17 @@ function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
   })
 }
 
-/** The operator's policy for the definition in force; what comes with another definition is not for this one. */
+/**
+ * The operator's policy for the definition in force; what comes with another definition is not for this one. A source
+ * that cannot read what it once offered says nothing here, and gets a finding where the tool is made.
+ */
 function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinition | undefined {
-  return accepted === undefined ? undefined : source.policyFor?.(accepted.offered)
+  if (accepted === undefined) return undefined
+  try {
+    return source.policyFor?.(accepted.offered)
+  } catch {
+    return undefined
+  }
 }
 
 function withPolicy(row: PinRecord, policy: PolicyDefinition | undefined): PinRecord {

@@ -9,6 +9,7 @@ import { StoreError } from '#core/store-error'
 import { acceptWaiting, rejectWaiting } from './decide-pin.ts'
 import { decidePins } from './decide-pins.ts'
 import { judgeDiscovery } from './judge-discovery.ts'
+import { keepKnown, withWritten } from './known-pins.ts'
 import { diffPin, hashOfWaiting, type PinDiff, type PinView, toolNameOf, viewPin } from './pin-view.ts'
 import { sightTools } from './sight-tools.ts'
 import { suspensionOf } from './suspension.ts'
@@ -164,7 +165,9 @@ export class PinDesk {
       const change = decide(known)
       if (change === undefined) return { now: known, written: undefined }
       if ((await this.#options.store.pins.write(change)) === 'stale') continue
-      return { now: await this.#read(sourceKey), written: change }
+      const now = withWritten(known, change)
+      this.#known.set(sourceKey, now)
+      return { now, written: change }
     }
     throw new StoreError('not_written', `others kept changing the pins of ${sourceKey}`)
   }
@@ -173,7 +176,7 @@ export class PinDesk {
     const { pins } = this.#options.store
     const known = this.#known.get(sourceKey)
     if (known !== undefined && (await pins.revision(sourceKey)) === known.revision) return known
-    const read = await pins.read(sourceKey)
+    const read = keepKnown(await pins.read(sourceKey), known)
     this.#known.set(sourceKey, read)
     return read
   }

@@ -88,6 +88,20 @@ describe('projecting accepted definitions', () => {
     ])
   })
 
+  it('leaves out the one tool that its own source cannot read', () => {
+    const source = sampleSource({
+      policyFor: ({ nativeName }) => {
+        if (nativeName === 'odd') throw new Error('no method in the binding')
+        return { safetyTier: 'read' }
+      },
+    })
+    const { tools, findings } = project([sampleOffer('odd'), sampleOffer('list')], source)
+    expect(tools.map(({ id }) => id)).toEqual(['files.list@1.0.0'])
+    expect(findings).toMatchObject([
+      { toolId: 'files.odd@1.0.0', problem: 'Cannot be read: no method in the binding.' },
+    ])
+  })
+
   it('runs untrusted patterns in linear time', () => {
     const tool = only(
       withInput({ type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } }),
@@ -194,6 +208,41 @@ describe('projecting accepted definitions', () => {
     expect(hashOf(sampleOffer('read'))).toBe(first)
     expect(hashOf(sampleOffer('read', { binding: { url: 'https://other.example' } }))).not.toBe(first)
     expect(hashOf(sampleOffer('read'), { origin: 'https://other.example' })).not.toBe(first)
+  })
+
+  it('makes a tool anew only when something about it is other than before', () => {
+    let approval: 'never' | 'always' = 'never'
+    const source = sampleSource({ policyFor: () => ({ approval }) })
+    const pin = { offered: sampleOffer('a'), identity: IDENTITY, version: '1.0.0' }
+    const make = (changes: object = {}, from = source) =>
+      projectTools(from, [{ ...pin, ...changes }], LIMITS).tools[0]
+    const first = make()
+    expect(make()).toBe(first)
+    expect(make({ suspended: 'x' })).not.toBe(first)
+    expect(make({ version: '2.0.0' })?.id).toBe('files.a@2.0.0')
+    expect(make({}, sampleSource())).not.toBe(first)
+    approval = 'always'
+    expect(make()?.policy.approval).toBe('always')
+  })
+
+  it('OWP-31: an exec tool is a host extension or nothing', () => {
+    const exec = sampleOffer('shell', { policy: { safetyTier: 'exec', approval: 'always' } })
+    expect(project([exec]).findings.map(({ where }) => where)).toEqual(['policy/safetyTier'])
+    const { catalogId, policy } = only(exec, sampleSource({ key: 'ops', kind: 'host-extension' }))
+    expect([catalogId, policy.safetyTier, policy.approval]).toEqual(['x-host-ops-shell', 'exec', 'always'])
+  })
+
+  it('OWP-33: a tool that nobody classified is `write`', () => {
+    expect(only(sampleOffer('read', { policy: {} })).policy.safetyTier).toBe('write')
+  })
+
+  it('OWP-59: refuses what the input schema refuses before anything is sent', async () => {
+    const source = sampleSource()
+    const desk = openTestDesk([only(sampleOffer('read'), source)])
+    expect(gist(await desk.call(ALICE, callRequest('files.read', { input: { path: 1 } })))).toBe(
+      'input_invalid',
+    )
+    expect(source.invoked).toEqual([])
   })
 
   it('OWP-32: takes the policy of the operator over the one that came with the definition', () => {

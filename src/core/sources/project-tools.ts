@@ -5,6 +5,7 @@ import { pinHash } from '#core/pins/pin-hash'
 import type { OfferedTool, Source } from '#core/ports/source'
 import { inspectTool } from '#core/prepare-tool'
 import type { StatefulContext, Tool } from '#core/tool'
+import type { PolicyDefinition } from '#core/tool-definition'
 import { catalogIdOf, functionNameOf, giveLocalNames, toolkitOf } from './import-names.ts'
 import type { PinnedTool } from './pinned-tool.ts'
 
@@ -16,11 +17,20 @@ export interface ProjectedTools {
   readonly warnings: readonly Finding[]
 }
 
+export interface ProjectOptions {
+  readonly defaultTimeoutMs: number
+}
+
+interface Naming {
+  readonly toolkit: string
+  readonly local: string
+}
+
 /** Accepted definitions of a source as tools that are listed and called; a call goes upstream with the pinned binding. */
 export function projectTools(
   source: Source,
   pinned: readonly PinnedTool[],
-  options: { readonly defaultTimeoutMs: number },
+  options: ProjectOptions,
 ): ProjectedTools {
   const tools: Tool[] = []
   const findings: Finding[] = []
@@ -33,31 +43,79 @@ export function projectTools(
     pinned.map(({ offered }) => offered.nativeName),
     given,
   )
+  const known = projectionsOf(source)
   for (const pin of pinned) {
     const local = names.get(pin.offered.nativeName) ?? ''
-    const definition = toDefinition(source, pin, { toolkit, local })
-    const onOddity: Report = (where, problem, fix) =>
-      warnings.push({ toolId: definition.id, where, problem, fix })
-    const inspected = inspectTool(definition, {
-      source: source.kind,
-      describeParameters: false,
-      defaultTimeoutMs: options.defaultTimeoutMs,
-      moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
-      onOddity,
-    })
-    findings.push(...inspected.findings)
-    if (inspected.tool === undefined) continue
-    tools.push(inspected.tool)
-    tellUndescribed(inspected.tool, onOddity)
+    const mark = markOf(source, pin, local, options)
+    const before = known.get(pin.offered)
+    const projection =
+      before?.mark === mark ? before : { mark, ...projectTool(source, pin, { toolkit, local, ...options }) }
+    known.set(pin.offered, projection)
+    findings.push(...projection.findings)
+    warnings.push(...projection.warnings)
+    if (projection.tool !== undefined) tools.push(projection.tool)
   }
   return { tools, findings, warnings }
 }
 
-function toDefinition(
+interface Projection {
+  /** What it was made of besides the definition; another mark, another projection. */
+  readonly mark: string
+  readonly tool: Tool | undefined
+  readonly findings: readonly Finding[]
+  readonly warnings: readonly Finding[]
+}
+
+/** A decision about one tool must not make thousands anew. Lives and dies with its source and its definitions. */
+const PROJECTIONS = new WeakMap<Source, WeakMap<OfferedTool, Projection>>()
+
+function projectionsOf(source: Source): WeakMap<OfferedTool, Projection> {
+  const known = PROJECTIONS.get(source)
+  if (known !== undefined) return known
+  const made = new WeakMap<OfferedTool, Projection>()
+  PROJECTIONS.set(source, made)
+  return made
+}
+
+/** `undefined` policies come from a source that cannot read its own definition, which projecting then tells. */
+function markOf(source: Source, pin: PinnedTool, local: string, options: ProjectOptions): string {
+  const { identity, version, hash, suspended = null } = pin
+  let policy: PolicyDefinition | null = null
+  try {
+    policy = source.policyFor?.(pin.offered) ?? null
+  } catch {
+    return `unreadable ${local}`
+  }
+  return JSON.stringify([version, hash ?? identity, local, suspended, policy, options.defaultTimeoutMs])
+}
+
+function projectTool(
   source: Source,
   pin: PinnedTool,
-  { toolkit, local }: { readonly toolkit: string; readonly local: string },
-) {
+  { toolkit, local, defaultTimeoutMs }: Naming & ProjectOptions,
+): Omit<Projection, 'mark'> {
+  const toolId = `${toolkit}.${local}@${pin.version}`
+  const warnings: Finding[] = []
+  const onOddity: Report = (where, problem, fix) => warnings.push({ toolId, where, problem, fix })
+  try {
+    const { tool, findings } = inspectTool(toDefinition(source, pin, { toolkit, local }), {
+      source: source.kind,
+      describeParameters: false,
+      defaultTimeoutMs,
+      moduleHash: pin.hash ?? pinHash(pin.identity, pin.offered),
+      onOddity,
+    })
+    if (tool !== undefined) tellUndescribed(tool, onOddity)
+    return { tool, findings, warnings }
+  } catch (error) {
+    // A definition that its own source cannot read, or that is nested beyond the stack, costs no other tool.
+    const problem = `Cannot be read: ${error instanceof Error ? error.message : 'unknown'}.`
+    const fix = 'Accept what the upstream offers now, or exclude the tool.'
+    return { tool: undefined, findings: [{ toolId, where: 'tool', problem, fix }], warnings }
+  }
+}
+
+function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Naming) {
   const { offered, version, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
   const session = source.sessionOf?.(offered)

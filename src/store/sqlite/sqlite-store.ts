@@ -125,9 +125,8 @@ export class SqliteStore implements Store {
       },
     })
     this.#queue = new GroupQueue(this.#writer)
-    const database = this.#database
+    const [database, sealed] = [this.#database, this.#contents]
     this.budgets = new SqliteBudgets(database, this.#queue)
-    const sealed = this.#contents
     const writerNo = () => this.#writer.no
     const runs = new RunChanges(database, sealed)
     const sessions = new SessionChanges({ database, runs, writerNo })
