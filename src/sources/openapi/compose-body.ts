@@ -46,12 +46,20 @@ export function composeBody(
   const form = formOf(mediaType)
   const fields = form === 'multipart' || form === 'urlencoded' ? fieldsOf(body, context.documents) : new Map()
   const schema = SCHEMAS[form](body, fields, context)
-  const described = body.description === undefined ? schema : { description: body.description, ...schema }
   return {
-    schema: described,
+    schema: { ...schema, description: describe(body, schema, context.shelf) },
     required: body.required,
     bound: { property, mediaType, form, fields: bindFields(body, fields, context.documents) },
   }
+}
+
+/** What the document says of it; how bytes and texts are written in any case. */
+function describe({ description, mediaType }: RequestBody, schema: JsonObject, shelf: SchemaShelf): string {
+  const { description: own } = shelf.followed(schema)
+  const form = formOf(mediaType)
+  const said = typeof own === 'string' ? own : `The body of the request (${mediaType}).`
+  if (description === undefined) return said
+  return form === 'text' || form === 'binary' ? `${description}\n\n${said}` : description
 }
 
 type Fields = ReadonlyMap<string, Located>

@@ -39,16 +39,21 @@ export function composeOutput(
   shelf: SchemaShelf,
   output: 'declared' | 'any',
 ): ComposedOutput {
-  const { responses } = operation
+  const { responses, method } = operation
   const accept = acceptOf(responses)
-  if (operation.method === 'head') return { schema: headSchema(), accept, response: answer(responses, []) }
   const headers = [...new Set(responses.flatMap((response) => response.headers))].filter((name) =>
     LEADING.test(name),
   )
   const uses = new Set<string>()
-  const body = bodySchema(responses, shelf, uses)
-  const response = answer(responses, headers)
+  const shapes = shapesOf(responses, shelf, uses)
+  const response = {
+    json: shapes.some(({ form }) => form === 'json'),
+    raw: output === 'any' || shapes.some(({ form }) => form === 'raw'),
+    headers: method === 'head' ? [] : headers,
+  }
+  if (method === 'head') return { schema: headSchema(), accept, response }
   if (output === 'any' || responses.length === 0) return { schema: {}, accept, response }
+  const body = bodySchema(shapes)
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
   const schema = headers.length === 0 ? (body ?? {}) : wrapped(body)
   const definitions = shelf.definitions(uses)
@@ -72,39 +77,39 @@ function headSchema(): JsonObject {
   }
 }
 
-/** `undefined` when no success has a body. */
-function bodySchema(
+interface Shape {
+  readonly form: 'json' | 'raw' | 'nothing'
+  readonly schema: JsonObject
+}
+
+/** Every way a success may look. */
+function shapesOf(
   responses: readonly SuccessResponse[],
   shelf: SchemaShelf,
   uses: Set<string>,
-): JsonObject | undefined {
-  const shapes = new Map<string, JsonObject>()
-  for (const { content } of responses) {
-    if (content.length === 0) shapes.set('nothing', { type: 'null' })
-    for (const { mediaType, schema } of content) {
-      const shape = isJsonLike(mediaType) ? shelf.lower(schema, uses) : RAW
-      shapes.set(JSON.stringify(shape), shape)
-    }
-  }
-  const all = [...shapes.values()]
-  const [only] = all
-  if (shapes.has('nothing') && all.length === 1) return undefined
+): readonly Shape[] {
+  return responses.flatMap(({ content }): readonly Shape[] => {
+    if (content.length === 0) return [{ form: 'nothing', schema: { type: 'null' } }]
+    return content.flatMap(({ mediaType, schema: declared }): readonly Shape[] => {
+      const isOpen = mediaType.trim() === '*/*'
+      if (!isJson(mediaType) && !isOpen) return [{ form: 'raw', schema: RAW }]
+      const schema = shelf.lower(declared, uses)
+      // Whoever declares any media type means JSON, unless the value is a text or nothing is said of it.
+      const { type } = shelf.followed(schema)
+      const mayBeText = isOpen && (type === undefined || type === 'string')
+      return [{ form: 'json', schema }, ...(mayBeText ? [{ form: 'raw', schema: RAW } as const] : [])]
+    })
+  })
+}
+
+/** `undefined` when no success has a body. */
+function bodySchema(shapes: readonly Shape[]): JsonObject | undefined {
+  if (shapes.every(({ form }) => form === 'nothing')) return undefined
+  const distinct = new Map(shapes.map(({ schema }) => [JSON.stringify(schema), schema]))
+  const all = [...distinct.values()]
   // Anything at all fits one of them, so anything fits.
-  if (all.some((shape) => Object.keys(shape).length === 0)) return {}
-  return all.length === 1 ? only : { anyOf: all }
-}
-
-function answer(responses: readonly SuccessResponse[], headers: readonly string[]): Binding['response'] {
-  const mediaTypes = responses.flatMap(({ content }) => content.map(({ mediaType }) => mediaType))
-  return {
-    json: mediaTypes.some(isJsonLike),
-    raw: mediaTypes.some((mediaType) => !isJsonLike(mediaType)),
-    headers: [...headers],
-  }
-}
-
-function isJsonLike(mediaType: string): boolean {
-  return isJson(mediaType) || mediaType.trim() === '*/*'
+  if (all.some((schema) => Object.keys(schema).length === 0)) return {}
+  return all.length === 1 ? all[0] : { anyOf: all }
 }
 
 function acceptOf(responses: readonly SuccessResponse[]): string {
@@ -112,7 +117,9 @@ function acceptOf(responses: readonly SuccessResponse[]): string {
     responses.flatMap(({ content }) => content.map(({ mediaType }) => mediaType.trim())),
   )
   const sendable = [...mediaTypes].filter((mediaType) => /^[\x21-\x7e ]+$/.test(mediaType))
-  // JSON first: a service that has several should send what says most.
-  const sorted = sendable.toSorted((left, right) => Number(isJson(right)) - Number(isJson(left)))
-  return sorted.length === 0 ? '*/*' : sorted.join(', ')
+  if (sendable.length === 0) return '*/*'
+  // A service that has several should send what says most.
+  const wanted = sendable.filter(isJson)
+  const others = sendable.filter((mediaType) => !isJson(mediaType))
+  return [...wanted, ...others.map((other) => (wanted.length === 0 ? other : `${other};q=0.5`))].join(', ')
 }

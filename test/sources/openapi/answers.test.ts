@@ -100,6 +100,18 @@ describe('a success becomes the output that its schema describes', () => {
       { headers: text, body: 'x' },
       { mediaType: text['content-type'], text: 'x' },
     ],
+    [
+      'a text of any media type',
+      { 200: { description: 'ok', content: { '*/*': { schema: { type: 'string' } } } } },
+      { headers: { 'content-type': 'text/plain' }, body: 'x' },
+      { mediaType: 'text/plain', text: 'x' },
+    ],
+    [
+      'JSON of any media type',
+      { 200: { description: 'ok', content: { '*/*': { schema: { type: 'object' } } } } },
+      { body: '{}' },
+      {},
+    ],
     ['anything, where nothing is declared', { default: { description: 'error' } }, { body: '[1]' }, [1]],
   ])('%s', async (_title, responses, reply, expected) => {
     server.answer(() => reply)
@@ -115,7 +127,7 @@ describe('a success becomes the output that its schema describes', () => {
     const content = { 'text/csv': {}, 'application/json': { schema: {} } }
     const { call } = await open({ responses: { 200: { description: 'ok', content } } })
     await call('op', {})
-    expect(server.requests[0]?.headers.accept).toBe('application/json, text/csv')
+    expect(server.requests[0]?.headers.accept).toBe('application/json, text/csv;q=0.5')
   })
 
   it('HEAD gives status and headers, without cookies', async () => {
@@ -178,8 +190,13 @@ describe('a success becomes the output that its schema describes', () => {
   })
 
   it('`output: any` asks nothing of an answer', async () => {
-    const { tool } = await open({ responses: { 200: json({ type: 'object' }) }, options: { output: 'any' } })
+    const { tool, call } = await open({
+      responses: { 200: json({ type: 'object' }) },
+      options: { output: 'any' },
+    })
     expect(tool('op').outputSchema).toEqual({})
+    server.answer(() => ({ headers: { 'content-type': 'text/plain' }, body: 'not JSON' }))
+    expect(await call('op', {})).toEqual({ mediaType: 'text/plain', text: 'not JSON' })
   })
 
   it.each([

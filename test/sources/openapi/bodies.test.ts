@@ -137,6 +137,32 @@ describe('bodies', () => {
     ])
   })
 
+  it('OTC-32: a body is described, and how bytes are written is said in any case', async () => {
+    const post = (requestBody: JsonObject) => ({ post: { requestBody, responses: {} } })
+    const schemas = { Thing: { type: 'object', description: 'A thing.' } }
+    const api = await importApi(
+      {
+        paths: {
+          '/a': post({ content: { 'application/json': { schema: {} } } }),
+          '/b': post({ content: { 'application/json': { schema: { $ref: '#/components/schemas/Thing' } } } }),
+          '/c': post({ description: 'The photo.', content: { 'image/png': {} } }),
+        },
+        components: { schemas },
+      },
+      { baseUrl: server.origin },
+    )
+    const described = ['post_a', 'post_b', 'post_c'].map((name) => {
+      const { body } = JSON.parse(JSON.stringify(api.tool(name).inputSchema.properties))
+      return body.description
+    })
+    await api.close()
+    expect(described).toEqual([
+      'The body of the request (application/json).',
+      'A thing.',
+      'The photo.\n\nThe body in base64 (image/png).',
+    ])
+  })
+
   it('what is not base64 is refused before anything is sent', async () => {
     await expect(send({ 'image/png': {} }, 'not base64!')).rejects.toThrow(/must be base64/)
     expect(server.requests).toEqual([])

@@ -162,7 +162,9 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
     const discovery = await discoverFile(api({ $ref }))
     expect(JSON.stringify(discovery.tools)).not.toMatch(/canary/)
     expect(discovery.warnings.join('\n')).toMatch(/Not read: /)
-    expect(toolOf(discovery, 'op').inputSchema.properties).toEqual({ body: {} })
+    expect(toolOf(discovery, 'op').inputSchema.properties).toEqual({
+      body: { description: 'The body of the request (application/json).' },
+    })
   })
 
   it('a link inside the folder does not lead out of it', async () => {
