@@ -32,12 +32,22 @@ export function newRow(
     expired: false,
     late: undefined,
     cancelRequested: false,
+    parent: call.step?.parent,
+    root: call.step?.root,
+    resumable: call.resumable ?? false,
+    waitsFor: undefined,
     ...end,
   }
 }
 
-export function isForgettable(row: MemoryRow, nowMs: number, policy: RetentionPolicy): boolean {
+/** Rule 13: the clock of a step starts when the call that began it all is final. */
+export function isForgettable(
+  row: MemoryRow,
+  root: MemoryRow | undefined,
+  { nowMs, policy }: { readonly nowMs: number; readonly policy: RetentionPolicy },
+): boolean {
   if (row.finishedAtMs === undefined) return false
+  if (root !== undefined && !isForgettable(root, undefined, { nowMs, policy })) return false
   return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
 }
 

@@ -49,6 +49,7 @@ import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
 import { BYTES_PER_CALL, BYTES_PER_SESSION, bytesOf, outcomeBytes } from './memory-size.ts'
 import { MemoryVault } from './memory-vault.ts'
+import { MemoryWorkflows } from './memory-workflows.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
 const PURGE_STEP = 1_000
@@ -80,6 +81,12 @@ export class MemoryStore implements Store {
     insertParked: (call) => this.#insertParked(call),
     beginNext: (seen, next, as) => this.#beginNext(seen, next, as),
     closeSession: (address, outcome, atMs) => this.closeSession(address, outcome, atMs),
+  })
+  readonly workflows = new MemoryWorkflows({
+    rows: this.#rows,
+    runEvents: this.#runEvents,
+    writer: this.writer,
+    append: (event) => this.#append(event),
   })
   readonly #acknowledger = new Acknowledger()
   #lastGroup = -1
@@ -118,7 +125,10 @@ export class MemoryStore implements Store {
       finishedAtMs: undefined,
       run,
     })
-    this.#append({ ...claimedEvent(call, 1, atMs), ...this.#runEvents.begin(inserted, session, atMs) })
+    this.#append({
+      ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }),
+      ...this.#runEvents.begin(inserted, session, atMs),
+    })
     return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: 1 })
   }
 
@@ -127,7 +137,7 @@ export class MemoryStore implements Store {
     if (row === 'run_ended') return this.#acknowledger.nextTurn({ kind: 'run_ended' })
     if (!('cancelRequested' in row)) return this.#acknowledger.nextTurn({ kind: 'found', record: row })
     const position = this.#runEvents.begin(row, next.session, next.atMs)
-    this.#append({ ...claimedEvent(row, row.attempt, next.atMs), ...position })
+    this.#append({ ...claimedEvent(row, row.attempt, { atMs: next.atMs, parent: row.parent }), ...position })
     return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: row.attempt })
   }
 
@@ -322,7 +332,7 @@ export class MemoryStore implements Store {
     let steps = 0
     for (const row of this.#rows.values()) {
       if (steps >= PURGE_STEP) return true
-      if (!isForgettable(row, nowMs, policy)) continue
+      if (!isForgettable(row, this.#rows.get(row.root ?? ''), { nowMs, policy })) continue
       steps += 1
       const keepsKey =
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs

@@ -10,9 +10,12 @@ import { type LimitSettings, NO_LIMITS } from '#core/limits/limit-settings'
 import { RefusalTeller } from '#core/limits/refusal-teller'
 import type { Store } from '#core/ports/store'
 import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
+import type { Principal } from '#core/principal'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
 import { Sessions } from '#core/sessions/sessions'
+import type { StepOrigin } from '#core/workflow/step-origin'
+import type { CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
 import { checkReady } from './check-ready.ts'
@@ -44,6 +47,7 @@ type Made =
   | 'broker'
   | 'refresher'
   | 'waits'
+  | 'callStep'
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
@@ -104,6 +108,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       broker,
       refresher,
       waits,
+      callStep: (principal: Principal, request: CallRequest, step: StepOrigin) =>
+        callTool(services, principal, request, step),
     },
   }
   const approvals = new ApprovalDesk({
@@ -133,6 +139,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
   every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
     noteEnded(services, await store.approvals.expire(clock.nowMs()))
+    noteEnded(services, await store.workflows.expire(clock.nowMs()))
   })
 
   return {

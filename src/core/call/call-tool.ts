@@ -3,6 +3,8 @@ import { type Reservation, UNBUDGETED } from '#core/limits/budgets'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallRecord, MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import type { StepOrigin } from '#core/workflow/step-origin'
+import { stillWaits, type Waits } from '#core/workflow/still-waits'
 import { adaptInput } from './adapt-input.ts'
 import { adoptCall } from './adopt-call.ts'
 import { approvalRequired } from './approval-required.ts'
@@ -30,12 +32,13 @@ export async function callTool(
   services: CallServices,
   principal: Principal,
   request: CallRequest,
+  step?: StepOrigin,
 ): Promise<CallReply> {
   const freshId = () => request.freshId ?? services.newCallId()
-  let call = identifyCall(services.store, { principal, request, freshId })
+  let call = identifyCall(services.store, { principal, request, freshId, step })
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      if (!call.keyed && services.registry.asksForApproval) call = await adoptCall(services, call)
+      if (!call.keyed && services.registry.hasWaiting) call = await adoptCall(services, call)
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer')
         return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }
@@ -48,6 +51,10 @@ export async function callTool(
       }
       if (run.kind === 'parked' && !(await isDecided(services, call, run.approval))) {
         const outcome = refusalOutcome(services, approvalRequired(run.approval, services.publicUrl()))
+        return { callId: call.callId, outcome, runId: run.runId, replayed: false }
+      }
+      if (run.kind === 'waiting' && !(await isFree(services, call, run.waits))) {
+        const outcome = refusalOutcome(services, run.waits.error)
         return { callId: call.callId, outcome, runId: run.runId, replayed: false }
       }
     }
@@ -101,7 +108,8 @@ async function startCall(
   { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<Started> {
   checkReady(services)
-  services.limits.checkCaller(call.principal)
+  // A step is part of a call that was let in.
+  if (call.step === undefined) services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, seen)
   const place = await findPlace(services, { call, tool, seen })
   try {
@@ -111,7 +119,8 @@ async function startCall(
     const equipped = await checkRequirements(services, tool, adapted)
     return await runIfApproved(services, { call: equipped, tool, place, input, seen })
   } catch (error) {
-    if (seen === undefined && isFirst) await services.refusals.tell({ call, tool, place }, error)
+    if (seen === undefined && isFirst && call.step === undefined)
+      await services.refusals.tell({ call, tool, place }, error)
     throw error
   }
 }
@@ -119,6 +128,11 @@ async function startCall(
 /** Most tools ask nobody: their calls do not wait here, not even for a turn. */
 async function runIfApproved(services: CallServices, checked: CheckedCall): Promise<Started> {
   const { call, tool, place, seen } = checked
+  if (seen?.waitsFor !== undefined) {
+    const waits = await stillWaits(services, seen, tool.name)
+    if (waits !== undefined) return { kind: 'waiting', waits, runId: seen.runId ?? runIdOf(call, place) }
+    return await runWithinBudget(services, { ...checked, grant: undefined })
+  }
   const asksNobody = tool.policy.approval === 'never' && seen?.state !== 'parked'
   if (asksNobody) return await runWithinBudget(services, { ...checked, grant: undefined })
   const check = await checkApproval(services, checked)
@@ -152,12 +166,19 @@ async function runReserved(
 async function isDecided(
   { store, waits }: CallServices,
   call: IdentifiedCall,
-  { tenant, id }: ApprovalRecord,
+  { tenant, id, record }: Pick<ApprovalRecord, 'tenant' | 'id' | 'record'>,
 ): Promise<boolean> {
   const { waitMs = 0 } = call.request
   if (waitMs <= 0) return false
-  return await waits.until(call.record, waitMs, async () => {
+  return await waits.until(record, waitMs, async () => {
     const now = await store.approvals.find({ tenant, id })
     return now?.state !== 'pending'
   })
+}
+
+/** The same for a workflow that waits for a yes to one of its steps. */
+async function isFree(services: CallServices, call: IdentifiedCall, { decides }: Waits): Promise<boolean> {
+  if (decides === undefined) return false
+  const { tenant, record, approvalId } = decides
+  return await isDecided(services, call, { tenant, record, id: approvalId })
 }

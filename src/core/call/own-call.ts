@@ -1,5 +1,6 @@
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { endSteps } from '#core/workflow/end-steps'
 import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import type { CallView } from './call-view.ts'
@@ -52,8 +53,11 @@ export async function cancelOwnCall(
     const nowMs = services.clock.nowMs()
     // What waits for a yes has nobody who runs it: it simply ends.
     const ended = await services.store.approvals.cancel(address, principal.id, nowMs)
-    noteEnded(services, ended)
-    if (ended.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
+    const putAway =
+      ended.length > 0 ? ended : await services.store.workflows.cancel(address, principal.id, nowMs)
+    noteEnded(services, putAway)
+    if (putAway.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
+    else await endSteps(services, address, { by: principal.id, why: 'cancel' })
   }
   return await readOwnCall(services, principal, callId)
 }

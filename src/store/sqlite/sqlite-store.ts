@@ -49,6 +49,7 @@ import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
+import { SqliteWorkflows } from './sqlite-workflows.ts'
 import { SqliteConsents } from './vault-consents.ts'
 import { SqliteVault } from './vault-entries.ts'
 import { VaultSealer } from './vault-sealer.ts'
@@ -82,6 +83,7 @@ export class SqliteStore implements Store {
   readonly vault: SqliteVault
   readonly consents: SqliteConsents
   readonly approvals: SqliteApprovals
+  readonly workflows: SqliteWorkflows
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -140,6 +142,7 @@ export class SqliteStore implements Store {
       ...{ database, sealed, calls, changes, ends },
       ...{ queue: this.#queue, key: this.#keys.approvals },
     })
+    this.workflows = new SqliteWorkflows({ database, calls, runEvents, queue: this.#queue, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions, ends })
     const ways: StoreWays = {
       database,
