@@ -162,7 +162,7 @@ function readTool(
   const requirements = checkRequirements(written.requirements, 'userId', report)
   const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
   const session = readSession(written.session, report)
-  const uses = source === 'workflow' ? readUses(written.uses, report) : undefined
+  const uses = isWorkflow(written) ? readUses(written.uses, report) : undefined
   const run = readRun(written, report)
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (outputSchema === undefined || run === undefined) return undefined

@@ -42,6 +42,7 @@ import { MemoryAudit } from './memory-audit.ts'
 import { MemoryBudgets } from './memory-budgets.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryConsents } from './memory-consents.ts'
+import { MemoryJournal } from './memory-journal.ts'
 import { MemoryKeys } from './memory-keys.ts'
 import { isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
@@ -67,7 +68,7 @@ export class MemoryStore implements Store {
   readonly vault = new MemoryVault((event) => this.#append(event))
   readonly consents = new MemoryConsents()
   readonly #rows = new Map<string, MemoryRow>()
-  readonly #groups: JournalGroup[] = []
+  readonly #journal = new MemoryJournal(this.writer)
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
   readonly #runs = new MemoryRuns()
   readonly #sessions = new MemorySessions(this.#runs, this.writer)
@@ -89,7 +90,6 @@ export class MemoryStore implements Store {
     append: (event) => this.#append(event),
   })
   readonly #acknowledger = new Acknowledger()
-  #lastGroup = -1
   #bytes = 0
   readonly #mostBytes: number
 
@@ -322,10 +322,7 @@ export class MemoryStore implements Store {
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
-    const next = (after.find(({ writer }) => writer === this.writer)?.group ?? -1) + 1
-    const first = this.#groups[0]?.group ?? 0
-    const start = Math.max(0, next - first)
-    return this.#groups.slice(start, start + limit)
+    return this.#journal.read(after, limit)
   }
 
   purge(nowMs: number, policy: RetentionPolicy): boolean {
@@ -352,8 +349,7 @@ export class MemoryStore implements Store {
     this.consents.purge(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
-    const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
-    this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
+    this.#journal.forget(nowMs - policy.journalMs)
     return false
   }
 
@@ -390,13 +386,6 @@ export class MemoryStore implements Store {
   }
 
   #append(event: JournalEvent): void {
-    this.#lastGroup += 1
-    this.#groups.push({
-      writer: this.writer,
-      group: this.#lastGroup,
-      link: '',
-      atMs: event.at,
-      events: [event],
-    })
+    this.#journal.append(event)
   }
 }

@@ -118,7 +118,7 @@ export function missingUse(
   missing: readonly string[],
   tools: readonly Tool[],
 ): readonly Finding[] {
-  const known = tools.map((tool) => tool.id)
+  const known = tools.flatMap(({ id: full, parts }) => [full, parts.base])
   return missing.map((ref) => ({
     toolId: id,
     where: 'uses',
