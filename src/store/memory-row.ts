@@ -46,9 +46,8 @@ export function isForgettable(
   root: MemoryRow | undefined,
   { nowMs, policy }: { readonly nowMs: number; readonly policy: RetentionPolicy },
 ): boolean {
-  if (row.finishedAtMs === undefined) return false
-  if (root !== undefined && !isForgettable(root, undefined, { nowMs, policy })) return false
-  return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+  const beforeMs = nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+  return [row, root].every((one) => one === undefined || (one.finishedAtMs ?? nowMs) < beforeMs)
 }
 
 /** Operators' view, as copies. */

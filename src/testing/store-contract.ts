@@ -9,6 +9,7 @@ import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
 import { VAULT_STORE_CONTRACT } from './vault-store-contract.ts'
+import { WORKFLOW_STORE_CONTRACT } from './workflow-store-contract.ts'
 
 async function eventTypes(store: Store): Promise<string[]> {
   const groups = await store.readJournal([], 1_000)
@@ -327,4 +328,5 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,
   ...VAULT_STORE_CONTRACT,
+  ...WORKFLOW_STORE_CONTRACT,
 ]
