@@ -26,7 +26,9 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   },
   { zone: 'store', files: /^src\/store\//, may: ['core', 'sql'] },
   { zone: 'egress', files: /^src\/egress\//, may: ['core'] },
-  { zone: 'config', files: /^src\/config\//, may: ['core', 'egress'] },
+  { zone: 'source-options', files: /^src\/sources\/([^/]+\/options|common\/[^/]+)\.ts$/, may: ['core'] },
+  { zone: 'sources', files: /^src\/sources\//, may: ['core', 'codec', 'source-options', 'client'] },
+  { zone: 'config', files: /^src\/config\//, may: ['core', 'egress', 'source-options'] },
   { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config'] },
   { zone: 'oauth', files: /^src\/oauth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
@@ -45,6 +47,8 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       'oauth',
       'client',
       'egress',
+      'sources',
+      'source-options',
     ],
   },
   { zone: 'cli', files: /^src\/cli\//, may: ['core', 'config', 'client', 'server', 'codec'] },
@@ -52,7 +56,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
 ]
 
 const SIBLINGS = /^src\/(protocols|sources|store)\/([^/]+)\//
-const SHARED_STORE_ROOMS = new Set(['sql', 'keys'])
+const SHARED_ROOMS = new Set(['sql', 'keys', 'common'])
 const LONGEST_FILE = 400
 
 function zoneOf(path: string) {
@@ -86,7 +90,7 @@ function areSiblings(from: string, to: string): boolean {
   const [, leftRoom, left] = SIBLINGS.exec(from) ?? []
   const [, rightRoom, right] = SIBLINGS.exec(to) ?? []
   if (left === undefined || right === undefined || leftRoom !== rightRoom || left === right) return false
-  return !SHARED_STORE_ROOMS.has(right)
+  return !SHARED_ROOMS.has(right)
 }
 
 const files = readSourceFiles('src/**/*.ts')

@@ -1,5 +1,6 @@
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import type { Elicitation, ElicitationAnswer } from './ports/elicitation.ts'
 import type { Logger } from './ports/logger.ts'
 import type { Principal } from './principal.ts'
 import type { Transport } from './runs/run-event.ts'
@@ -75,6 +76,13 @@ export interface ToolContext {
   readonly log: Logger
   /** Reports progress; protocols that can, show it. */
   progress(done: number, total?: number, message?: string): void
+  /** Asks the person behind the call; declined at once where the caller's protocol cannot ask. */
+  elicit(question: Elicitation): Promise<ElicitationAnswer>
+  /**
+   * The idempotency key to send upstream for the nth effect of this call: the same in every attempt, other for every
+   * call, and nothing of the caller's own text (rule 27).
+   */
+  effectKey(ordinal?: number): string
 }
 
 /** The same for a tool that keeps state between calls. */

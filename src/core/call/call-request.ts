@@ -1,5 +1,6 @@
 import type { JsonValue } from '#core/json'
 import type { Outcome } from '#core/outcome'
+import type { Elicit } from '#core/ports/elicitation'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import type { ToolId, ToolRef } from '#core/tool-id'
@@ -32,6 +33,8 @@ export interface CallRequest {
   /** How long to wait for the decision about a call that needs a yes. */
   readonly waitMs?: number
   readonly onProgress?: (progress: Progress) => void
+  /** Present where the protocol can put a tool's question to the person behind the call. */
+  readonly onElicit?: Elicit
 }
 
 export interface Progress {

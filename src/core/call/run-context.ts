@@ -1,4 +1,5 @@
 import { fault, isToolError, type ToolError } from '#core/errors'
+import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
 import type { Secret } from '#core/secret'
@@ -98,6 +99,17 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   progress(done: number, total?: number, message?: string): void {
     if (this.#aborted !== undefined) return
     this.#running.call.request.onProgress?.({ done, total, message })
+  }
+
+  async elicit(question: Elicitation): Promise<ElicitationAnswer> {
+    const ask = this.#running.call.request.onElicit
+    return ask === undefined ? { action: 'decline' } : ask(question, this.signal)
+  }
+
+  effectKey(ordinal = 0): string {
+    const { call } = this.#running
+    const parts = [call.principal.tenant, call.principal.id, call.record, ordinal]
+    return this.#services.store.approvals.sign('effect', JSON.stringify(parts))
   }
 
   abort(why: Interruption): void {

@@ -1,0 +1,12 @@
+import type { Clock } from './clock.ts'
+import type { Logger } from './logger.ts'
+
+/** What a source gets when it is opened. */
+export interface SourceServices {
+  /** Guarded; may also reach the hosts that the source's options name, because the operator wrote them (rule 33). */
+  readonly fetch: typeof fetch
+  readonly clock: Clock
+  readonly log: Logger
+  /** Relative paths in the options start here: the folder of the configuration. */
+  readonly folder: string
+}

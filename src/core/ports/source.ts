@@ -1,0 +1,73 @@
+import type { JsonObject, JsonValue } from '#core/json'
+import type { SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
+import type { PolicyDefinition, SessionDefinition } from '#core/tool-definition'
+
+/** One tool as its source offers it right now; not believed, checked and pinned before any agent sees it. */
+export interface OfferedTool {
+  /** Its name where it lives; unique within the source. */
+  readonly nativeName: string
+  readonly title?: string
+  readonly description: string
+  /** JSON Schema 2020-12 of an object, references and all: this one is enforced. */
+  readonly inputSchema: JsonObject
+  /** `null` = no output, `{}` = any value. */
+  readonly outputSchema: JsonObject | null
+  readonly requirements?: ToolRequirements
+  /** Decided by us and the operator, never copied from what the upstream says of itself (OWP-33). */
+  readonly policy: PolicyDefinition
+  /**
+   * What else decides what is sent where: base URL, method, path, placement, security, token endpoints (rule 32).
+   * Kept with the pin and handed to `invoke`, so that a call uses the accepted one.
+   */
+  readonly binding: JsonObject
+}
+
+export interface Discovery {
+  /** Who the upstream is: origin, or argv and package version (rule 32). Part of every pin. */
+  readonly identity: JsonObject
+  readonly tools: readonly OfferedTool[]
+  /** What was left out and why, for the operator. */
+  readonly warnings: readonly string[]
+}
+
+/** The accepted definition a call runs on. */
+export interface Invocation {
+  readonly nativeName: string
+  readonly binding: JsonObject
+  readonly input: JsonObject
+  readonly context: StatefulContext<unknown>
+}
+
+export type SourceState = 'starting' | 'ready' | 'degraded' | 'down'
+
+export interface SourceHealth {
+  readonly state: SourceState
+  /** Why, in words for the operator; absent when ready. */
+  readonly reason?: string
+}
+
+/** Where tools come from. Its quirks are properties it declares; nothing else in the house knows its type. */
+export interface Source {
+  /** Key in the configuration: the toolkit of its tools. */
+  readonly key: string
+  /** `mcp`, `openapi`, … as the operator wrote it. */
+  readonly type: string
+  readonly kind: SourceKind
+  /**
+   * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) when it cannot tell: the last
+   * good definitions then stay.
+   */
+  discover(signal: AbortSignal): Promise<Discovery>
+  /** Calls back when the upstream says that its tools changed. Called at most once, before `discover`. */
+  watch?(onChange: () => void): void
+  /**
+   * One call. Throws `ToolError`; `canRetry` only where the request provably was not processed (rule 9).
+   * `context.signal` ends it; `context.token`/`secret` give what `requirements` declared.
+   */
+  invoke(invocation: Invocation): Promise<JsonValue | undefined>
+  /** For a tool that keeps state upstream between calls (openwop §7.3). */
+  sessionOf?(tool: OfferedTool): SessionDefinition | undefined
+  health(): SourceHealth
+  /** Ends connections and processes. */
+  close(): Promise<void>
+}

@@ -1,0 +1,70 @@
+import { z } from 'zod'
+import type { PolicyDefinition } from '#core/tool-definition'
+
+const LONGEST_RUN_MS = 24 * 3_600_000
+
+/** What an operator may say about imported tools; where their traffic goes is the source's own statement (OWP-37). */
+const POLICY = {
+  safetyTier: z.enum(['pure', 'read', 'write']).optional(),
+  replay: z.enum(['deterministic', 'idempotent', 'non-deterministic']).optional(),
+  approval: z.enum(['never', 'conditional', 'always']).optional(),
+  scopes: z.array(z.string().min(1)).optional(),
+  timeoutMs: z.int().min(1).max(LONGEST_RUN_MS).optional(),
+  rerunWindowMs: z.int().min(0).optional(),
+  costHint: z.enum(['low', 'medium', 'high']).optional(),
+  latencyHint: z.enum(['low', 'medium', 'high']).optional(),
+  cost: z.number().min(0).optional(),
+}
+
+/** Members of every imported source's options; names are native ones, `*` stands for any characters. */
+export const COMMON_OPTIONS = {
+  /** Shown to agents as the toolkit's description. */
+  description: z.string().min(1).optional(),
+  /** For all its tools, unless `tools` says otherwise. */
+  policy: z.strictObject(POLICY).optional(),
+  /** For single tools. */
+  tools: z.record(z.string().min(1), z.strictObject(POLICY)).default({}),
+  include: z.array(z.string().min(1)).optional(),
+  exclude: z.array(z.string().min(1)).default([]),
+}
+
+export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
+
+/** Whether the operator wants a tool at all. */
+export function isWanted(
+  nativeName: string,
+  { include, exclude }: Pick<CommonOptions, 'include' | 'exclude'>,
+): boolean {
+  const matches = (pattern: string): boolean => matchesGlob(nativeName, pattern)
+  return (include?.some(matches) ?? true) && !exclude.some(matches)
+}
+
+/** What the operator says about a tool, over what the source takes for granted. */
+export function policyOf(
+  nativeName: string,
+  options: Pick<CommonOptions, 'policy' | 'tools'>,
+  defaults: PolicyDefinition,
+): PolicyDefinition {
+  const said = Object.hasOwn(options.tools, nativeName) ? options.tools[nativeName] : undefined
+  return { ...defaults, ...given(options.policy), ...given(said) }
+}
+
+/** Without the members nobody wrote, so that they overrule nothing. */
+function given(policy: z.output<z.ZodObject<typeof POLICY>> | undefined): PolicyDefinition {
+  return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
+}
+
+/** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
+function matchesGlob(name: string, pattern: string): boolean {
+  const [first = '', ...rest] = pattern.split('*')
+  if (rest.length === 0) return name === pattern
+  if (!name.startsWith(first)) return false
+  const last = rest.pop() ?? ''
+  let from = first.length
+  for (const part of rest) {
+    const at = name.indexOf(part, from)
+    if (at === -1) return false
+    from = at + part.length
+  }
+  return name.length - last.length >= from && name.endsWith(last)
+}
