@@ -67,6 +67,11 @@ export interface Source {
   invoke(invocation: Invocation): Promise<JsonValue | undefined>
   /** For a tool that keeps state upstream between calls (openwop §7.3). */
   sessionOf?(tool: OfferedTool): SessionDefinition | undefined
+  /**
+   * The policy of a definition under the options of now, so that what an operator writes holds for accepted
+   * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
+   */
+  policyFor?(tool: OfferedTool): PolicyDefinition
   health(): SourceHealth
   /** Ends connections and processes. */
   close(): Promise<void>
