@@ -48,7 +48,10 @@ export function prepareTools(
   findings.push(...checkWorkflows(resolved, tools, placed, options))
   findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
   findings.push(...checkVersions(placed), ...checkShared(placed, 'name'), ...checkShared(placed, 'catalogId'))
-  return findings.length > 0 ? { ok: false, findings } : { ok: true, tools }
+  if (findings.length > 0) return { ok: false, findings }
+  const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
+  // Workflows that wait for tools of sources stay as they are written until those are there.
+  return { ok: true, tools: tools.map((tool) => ready.get(tool.id) ?? tool) }
 }
 
 /** What is wrong with workflows once all tools are known; a tool that has findings of its own is not missed as well. */

@@ -16,8 +16,6 @@ const comingWithSources: Readonly<Record<string, string>> = {
   'OWP-58': 'no tool output comes from an upstream yet',
   'OWP-86': 'ids of exec tools come from the command source',
   'OWP-87': 'no command runs before there is a command source',
-  'OWP-88': 'packs with declared needs are a source',
-  'OWP-89': 'no request of a call reaches an upstream yet, so no key is sent with one (rule 27)',
   'OWP-92': 'Layer 1 keys on mutating endpoints belong to the rows of the sources',
   'OWP-93': 'there is no connector yet',
 }

@@ -7,11 +7,10 @@ import { isToolError, type ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { SILENT_LOGGER } from '#core/ports/logger'
-import { Secret } from '#core/secret'
-import type { StatefulContext } from '#core/tool'
 import { createPackSource } from '#sources/pack/index'
 import { PACK_OPTIONS } from '#sources/pack/options'
 import { ALICE } from '#testing/test-desk'
+import { contextFor } from './pack-context.ts'
 
 type Options = Partial<z.input<typeof PACK_OPTIONS>>
 
@@ -28,29 +27,10 @@ function open(options: Options = {}, folder = HERE) {
   return source
 }
 
-function contextOf(changes: Partial<StatefulContext<unknown>> = {}): StatefulContext<unknown> {
-  return {
-    callId: 'call-1',
-    traceId: 'trace-1',
-    signal: new AbortController().signal,
-    principal: ALICE,
-    userId: 'ann',
-    session: undefined,
-    token: (id) => new Secret(`token of ${id}`),
-    secret: (id) => new Secret(`secret of ${id}`),
-    fetch: () => Promise.reject(new Error('no fetch here')),
-    log: SILENT_LOGGER,
-    progress: () => undefined,
-    elicit: async () => ({ action: 'decline' }),
-    effectKey: (ordinal = 0) => `key-${ordinal}`,
-    ...changes,
-  }
-}
-
 async function ready(options: Options = {}, folder = HERE) {
   const source = open(options, folder)
   const discovery = await source.discover(new AbortController().signal)
-  const invoke = (nativeName: string, input: JsonObject = {}, context = contextOf()) =>
+  const invoke = (nativeName: string, input: JsonObject = {}, context = contextFor()) =>
     source.invoke({ nativeName, binding: {}, input, context })
   return { source, discovery, invoke }
 }
@@ -116,7 +96,7 @@ describe.each(['none', 'process'] as const)(
       const value = await invoke(
         'Context',
         { text: 'https://shelf.example/notes' },
-        contextOf({
+        contextFor({
           progress: (...progress) => told.push(progress),
           log: { ...SILENT_LOGGER, info: (...line: readonly unknown[]) => told.push(line) },
           elicit: async () => ({ action: 'accept', content: { yes: true } }),
@@ -159,7 +139,7 @@ describe.each(['none', 'process'] as const)(
     it('rule 10: ends a call that is told to end', async () => {
       const { invoke } = await ready({ isolation })
       const abort = new AbortController()
-      const waiting = invoke('Wait', {}, contextOf({ signal: abort.signal }))
+      const waiting = invoke('Wait', {}, contextFor({ signal: abort.signal }))
       abort.abort()
       await expect(waiting).rejects.toThrow()
       expect(await invoke('Shout', { text: 'still there' })).toBe('STILL THERE!')
@@ -183,7 +163,7 @@ describe.each(['none', 'process'] as const)(
       expect('ran' in globalThis).toBe(false)
       expect(source.health()).toMatchObject({ state: 'down' })
       expect(
-        await failureOf(source.invoke({ nativeName: 'Run', binding: {}, input: {}, context: contextOf() })),
+        await failureOf(source.invoke({ nativeName: 'Run', binding: {}, input: {}, context: contextFor() })),
       ).toMatchObject({
         code: 'upstream_failed',
       })
@@ -243,7 +223,7 @@ describe('a process of a pack', { timeout: LIMIT_MS }, () => {
     const abort = new AbortController()
     const beside = failureOf(invoke('Wait'))
     const started = Promise.withResolvers<void>()
-    const context = contextOf({ signal: abort.signal, progress: () => started.resolve() })
+    const context = contextFor({ signal: abort.signal, progress: () => started.resolve() })
     const looping = failureOf(invoke('Loop', {}, context))
     await started.promise
     abort.abort()
@@ -275,7 +255,7 @@ describe('a process of a pack', { timeout: LIMIT_MS }, () => {
     expect(existsSync(file)).toBe(true)
     const closed = await ready({ isolation })
     await expect(closed.invoke('Read', { text: file })).rejects.toThrow(/restricted|denied/i)
-    const context = () => contextOf({ fetch: async () => new Response('') })
+    const context = () => contextFor({ fetch: async () => new Response('') })
     const envOf = (value: unknown) =>
       typeof value === 'object' && value !== null && 'env' in value ? value.env : undefined
     expect(envOf(await closed.invoke('Context', { text: 'https://a.example' }, context()))).toEqual([])
@@ -289,7 +269,7 @@ describe('a process of a pack', { timeout: LIMIT_MS }, () => {
   it('takes only so many calls at once', async () => {
     const { invoke } = await ready({ isolation, maxCalls: 1 })
     const abort = new AbortController()
-    const waiting = failureOf(invoke('Wait', {}, contextOf({ signal: abort.signal }))).catch(() => undefined)
+    const waiting = failureOf(invoke('Wait', {}, contextFor({ signal: abort.signal }))).catch(() => undefined)
     expect(await failureOf(invoke('Shout', { text: 'x' }))).toMatchObject({ canRetry: true })
     abort.abort()
     await waiting

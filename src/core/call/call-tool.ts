@@ -142,9 +142,13 @@ async function runIfApproved(services: CallServices, checked: CheckedCall): Prom
   return await runWithinBudget(services, { ...checked, grant })
 }
 
-/** Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. */
+/**
+ * Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. Of a
+ * workflow every step spends for itself.
+ */
 function runWithinBudget(services: CallServices, granted: GrantedCall): Promise<RunResult> {
-  const reserved = services.budgets.reserve(granted.call.principal, granted.tool)
+  const isWorkflow = granted.tool.workflow !== undefined
+  const reserved = isWorkflow ? UNBUDGETED : services.budgets.reserve(granted.call.principal, granted.tool)
   if (reserved === UNBUDGETED) return runCall(services, { ...granted, reservation: UNBUDGETED })
   return runReserved(services, granted, reserved)
 }

@@ -149,11 +149,14 @@ function withSteps(
   const steps = new Map(used.map((step) => [step.id, stepOf(step)]))
   const { cost: _cost, ...promised } = policy
   const pinned = [...steps.values()].map((step) => [step.id, step.definitionHash])
+  const digest = definitionHash({ own: workflow.own.definitionHash, policy: promised, steps: pinned })
+  // Nothing changed: whoever compares catalogs sees the same tool.
+  if (tool.workflow?.steps !== undefined && tool.definitionHash === digest) return tool
   return Object.freeze({
     ...tool,
     policy,
     workflow: Object.freeze({ ...workflow, steps }),
-    definitionHash: definitionHash({ own: workflow.own.definitionHash, policy: promised, steps: pinned }),
+    definitionHash: digest,
   })
 }
 
