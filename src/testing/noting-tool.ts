@@ -1,5 +1,10 @@
-import { tool } from '#core/define-tool'
+import type { Approver } from '#core/approvals/approval-desk'
+import { type DefinedTool, tool } from '#core/define-tool'
 import type { PolicyDefinition } from '#core/tool-definition'
+import { MemoryStore } from '#store/memory'
+import { ALICE, callRequest, openTestDesk } from './test-desk.ts'
+
+const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
 export const TEXT = {
   type: 'object',
@@ -25,4 +30,17 @@ export function noting(
       return act(text) as string
     },
   })
+}
+
+/** A desk with these tools, somebody who calls them and somebody who says yes. */
+export function workflowStage(tools: readonly DefinedTool[]) {
+  const store = new MemoryStore()
+  const desk = openTestDesk(tools, { store })
+  const approve = async (action: 'grant' | 'reject' = 'grant') => {
+    const open = await store.approvals.list({ state: 'pending', limit: 1 })
+    return (await desk.approvals.decide(BOB, open[0], { action, reason: undefined })).kind
+  }
+  const call = (id: string, key: string | undefined = 'k', input = { text: 'a' }) =>
+    desk.call(ALICE, callRequest(id, { key, input }))
+  return { store, desk, approve, call }
 }

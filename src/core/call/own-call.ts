@@ -48,8 +48,11 @@ export async function cancelOwnCall(
   if (running !== undefined) {
     running.interrupt('cancel')
     await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, LONGEST_WAIT_MS).unref())])
-  } else {
-    const address = { tenant: principal.tenant, record }
+  }
+  const address = { tenant: principal.tenant, record }
+  // A workflow may have been put away just then.
+  const isPutAway = running !== undefined && (await services.store.find(address))?.waitsFor !== undefined
+  if (running === undefined || isPutAway) {
     const nowMs = services.clock.nowMs()
     // What waits for a yes has nobody who runs it: it simply ends.
     const ended = await services.store.approvals.cancel(address, principal.id, nowMs)

@@ -1,25 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Approver } from '#core/approvals/approval-desk'
-import type { DefinedTool } from '#core/define-tool'
 import { tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
-import { MemoryStore } from '#store/memory'
-import { noting, TEXT } from '#testing/noting-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { noting, workflowStage as stage, TEXT } from '#testing/noting-tool'
+import { ALICE, callRequest, errorOf, gist } from '#testing/test-desk'
 import { workflow } from './define-workflow.ts'
-
-const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
-function stage(tools: readonly DefinedTool[]) {
-  const store = new MemoryStore()
-  const desk = openTestDesk(tools, { store })
-  const approve = async (action: 'grant' | 'reject' = 'grant') => {
-    const open = await store.approvals.list({ state: 'pending', limit: 1 })
-    return (await desk.approvals.decide(BOB, open[0], { action, reason: undefined })).kind
-  }
-  const call = (id: string, key: string | undefined = 'k', input = { text: 'a' }) =>
-    desk.call(ALICE, callRequest(id, { key, input }))
-  return { store, desk, approve, call }
-}
 
 describe('a workflow', () => {
   it('rule 31: calls its steps as the same caller, tells them in its own run, and replays its outcome', async () => {
@@ -289,73 +273,6 @@ describe('a workflow', () => {
     expect(gist(await call('Flow.Flaky'))).toBe('ok "a"')
     left = 3
     expect(errorOf(await call('Flow.Flaky', 'again'))).toMatchObject({ code: 'tool_failed', canRetry: false })
-  })
-
-  it('ends its steps when it is cancelled, running ones and those that wait', async () => {
-    const effects: string[] = []
-    const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
-    const started = Promise.withResolvers<void>()
-    const aborted = Promise.withResolvers<void>()
-    const slow = tool({
-      id: 'Note.Slow@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
-      run: async (_, { signal }) => {
-        signal.addEventListener('abort', () => aborted.resolve())
-        started.resolve()
-        await aborted.promise
-        return null
-      },
-    })
-    const flow = workflow({
-      id: 'Flow.Slow@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
-      uses: [asked, slow],
-      run: (input, { call }) => Promise.all([call(asked, input), call(slow, input)]),
-    })
-    const { call, desk, store } = stage([asked, slow, flow])
-    const calling = call('Flow.Slow')
-    await started.promise
-    await expect.poll(async () => (await store.approvals.list({ state: 'pending', limit: 1 })).length).toBe(1)
-    await desk.cancelCall(ALICE, 'k')
-    expect(gist(await calling)).toBe('cancelled')
-    await aborted.promise
-    await expect
-      .poll(async () => (await store.approvals.list({ state: 'cancelled', limit: 1 })).length)
-      .toBe(1)
-  })
-
-  it('can be cancelled while it is put away', async () => {
-    const effects: string[] = []
-    const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
-    const flow = workflow({
-      id: 'Flow.Ask@1.0.0',
-      description: 'Asks.',
-      input: TEXT,
-      output: {},
-      uses: [asked],
-      run: (input, { call }) => call(asked, input),
-    })
-    const outer = workflow({
-      id: 'Flow.Outer@1.0.0',
-      description: 'O.',
-      input: TEXT,
-      output: {},
-      uses: [flow],
-      run: (input, { call }) => call(flow, input),
-    })
-    const { call, desk, store } = stage([asked, flow, outer])
-    const first = await call('Flow.Outer')
-    expect(gist(first)).toBe('approval_required')
-    expect(await desk.cancelCall(ALICE, 'k')).toMatchObject({ state: 'failed' })
-    expect(gist(await call('Flow.Outer'))).toBe('cancelled')
-    expect(await store.approvals.list({ state: 'cancelled', limit: 5 })).toHaveLength(1)
-    expect(await store.list({ state: 'parked', limit: 5 })).toEqual([])
-    const run = await desk.readRun(ALICE, { runId: first.runId ?? '', after: -1, waitMs: 0 })
-    expect(run?.isComplete).toBe(true)
   })
 
   it('nests, and goes on through all of it after a yes deep inside', async () => {

@@ -28,6 +28,8 @@ export class WorkflowRun {
   readonly #end = Promise.withResolvers<unknown>()
   #steps = 0
   #isOver = false
+  /** What its function has ended with. */
+  #answered: (() => void) | undefined
   #suspension: Suspension | undefined
   /** Ends the promises of steps that wait, when nobody waits for them any more. */
   readonly #waiting: ((reason: unknown) => void)[] = []
@@ -44,10 +46,18 @@ export class WorkflowRun {
     const { workflow } = this.#running.tool
     const answer = new Promise((resolve) => resolve(workflow?.run(input, this.#workflowContext())))
     answer.then(
-      (value) => this.#finish(() => this.#end.resolve(value)),
-      (error: unknown) => this.#finish(() => this.#end.reject(error)),
+      (value) => this.#finishWhenStill(() => this.#end.resolve(value)),
+      (error: unknown) => this.#finishWhenStill(() => this.#end.reject(error)),
     )
     return this.#end.promise
+  }
+
+  /** Its function has ended; steps that it did not wait for end first. */
+  #finishWhenStill(settle: () => void): void {
+    this.#answered = settle
+    if (this.#open.size > 0) return
+    this.#finish(settle)
+    if (this.#suspension !== undefined) this.#endSteps('cancel')
   }
 
   #workflowContext(): WorkflowContext {
@@ -80,7 +90,7 @@ export class WorkflowRun {
     if (this.#steps > MOST_STEPS) {
       throw new ToolError(`${tool.name} makes more than ${MOST_STEPS} steps, so it was stopped.`)
     }
-    if (this.#isOver) throw fault('cancelled', `${tool.name} has ended.`)
+    if (this.#isOver || this.#answered !== undefined) throw fault('cancelled', `${tool.name} has ended.`)
     const nth = (this.#uses.get(name) ?? 0) + 1
     this.#uses.set(name, nth)
     this.#open.add(name)
@@ -94,7 +104,7 @@ export class WorkflowRun {
       else this.#suspension ??= end.suspension
     } finally {
       this.#open.delete(name)
-      this.#putAwayWhenStill()
+      this.#goOnWhenStill()
     }
     return await this.#wait()
   }
@@ -108,8 +118,10 @@ export class WorkflowRun {
   }
 
   /** Looks once everything that the last step set off had its turn. */
-  #putAwayWhenStill(): void {
-    if (this.#suspension === undefined || this.#open.size > 0) return
+  #goOnWhenStill(): void {
+    if (this.#open.size > 0 || this.#isOver) return
+    if (this.#answered !== undefined) this.#finishWhenStill(this.#answered)
+    if (this.#suspension === undefined) return
     setImmediate(() => {
       const { signal } = this.#context
       if (this.#suspension === undefined || this.#open.size > 0 || this.#isOver || signal.aborted) return
@@ -127,9 +139,13 @@ export class WorkflowRun {
   /** Steps end with their workflow; only a shutdown leaves those that wait for another day. */
   #cancel(reason: unknown): void {
     for (const reject of this.#waiting.splice(0)) reject(reason)
-    const { call, interruption } = this.#running
-    if (interruption === undefined || interruption === 'shutdown') return
-    endSteps(this.#services, call, { by: call.principal.id, why: interruption }).catch((error: unknown) =>
+    const { interruption } = this.#running
+    if (interruption !== undefined && interruption !== 'shutdown') this.#endSteps(interruption)
+  }
+
+  #endSteps(why: 'timeout' | 'cancel'): void {
+    const { call } = this.#running
+    endSteps(this.#services, call, { by: call.principal.id, why }).catch((error: unknown) =>
       this.#services.log.error({ err: error, record: call.record }, 'steps of a workflow were not ended'),
     )
   }
