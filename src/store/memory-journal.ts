@@ -1,7 +1,7 @@
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 
-/** The memory store's journal: one event a group, not chained. */
+/** The journal of the memory store: a group an event, without links. */
 export class MemoryJournal {
   readonly #writer: string
   readonly #groups: JournalGroup[] = []
@@ -11,15 +11,9 @@ export class MemoryJournal {
     this.#writer = writer
   }
 
-  append(event: JournalEvent): void {
+  readonly append = (event: JournalEvent): void => {
     this.#last += 1
-    this.#groups.push({
-      writer: this.#writer,
-      group: this.#last,
-      link: '',
-      atMs: event.at,
-      events: [event],
-    })
+    this.#groups.push({ writer: this.#writer, group: this.#last, link: '', atMs: event.at, events: [event] })
   }
 
   read(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
