@@ -30,7 +30,7 @@ export function identifyCall(
     readonly principal: Principal
     readonly request: CallRequest
     readonly freshId: () => string
-    readonly step: StepOrigin | undefined
+    readonly step?: StepOrigin | undefined
   },
 ): IdentifiedCall {
   const { principal, request, step } = caller
