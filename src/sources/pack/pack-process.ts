@@ -35,6 +35,7 @@ export class PackProcess {
   readonly #calls = new Map<number, OpenCall>()
   #next = 0
   #isOver = false
+  #said = ''
   #why: string | undefined
 
   constructor(plan: ChildPlan, services: SourceServices) {
@@ -65,7 +66,7 @@ export class PackProcess {
       }
       this.#child.once('error', (error) => end(error.message))
       this.#child.once('exit', (code, signal) =>
-        end(this.#why ?? `it ended with ${signal ?? `exit code ${code}`}`),
+        end(this.#why ?? `it ended with ${signal ?? `exit code ${code}`}${this.#lastWords()}`),
       )
     })
     this.#send({ type: 'load', entry: plan.pack.entry })
@@ -149,7 +150,15 @@ export class PackProcess {
   }
 
   #note(chunk: Buffer): void {
-    this.#services.log.info({ said: chunk.toString('utf8').slice(0, LOG_CHARACTERS) }, 'a pack wrote')
+    const said = chunk.toString('utf8')
+    this.#said = (this.#said + said).slice(-LOG_CHARACTERS)
+    this.#services.log.info({ said: said.slice(0, LOG_CHARACTERS) }, 'a pack wrote')
+  }
+
+  /** The error that Node wrote when it gave up, if it did. */
+  #lastWords(): string {
+    const error = /^\w*(?:Error|FATAL ERROR)\b.*$/m.exec(this.#said)?.[0]
+    return error === undefined ? '' : `: ${error}`
   }
 }
 
