@@ -20,6 +20,13 @@ export type { OpenedSession } from '#core/sessions/session-request'
 export type { StatefulContext, Tool, ToolContext, ToolPolicy, ToolRequirements } from '#core/tool'
 export type { PolicyDefinition, SessionDefinition, ToolDefinition } from '#core/tool-definition'
 export type {
+  CallStep,
+  StepOptions,
+  WorkflowContext,
+  WorkflowDefinition,
+} from '#core/workflow/define-workflow'
+export { workflow } from '#core/workflow/define-workflow'
+export type {
   GatewayCallOptions,
   GatewayOptions,
   GatewayOutcome,

@@ -6,7 +6,16 @@ const ROOT = join(import.meta.dirname, '..')
 
 /** What users may import, symbol by symbol: a change here is a change of the public surface. */
 const PUBLIC: Readonly<Record<string, readonly string[]>> = {
-  collet: ['DefinitionError', 'Secret', 'ToolError', 'createGateway', 'defineConfig', 'serve', 'tool'],
+  collet: [
+    'DefinitionError',
+    'Secret',
+    'ToolError',
+    'createGateway',
+    'defineConfig',
+    'serve',
+    'tool',
+    'workflow',
+  ],
   'collet/client': ['CallFailure', 'connect', 'opentool'],
   'collet/protocols/opentool': [
     'OpenToolDocumentError',

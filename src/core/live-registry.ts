@@ -5,7 +5,7 @@ import type { Tool } from './tool.ts'
 
 /** What calls ask about tools. */
 export interface ToolSet
-  extends Pick<Registry, 'tools' | 'toolkits' | 'asksForApproval' | 'has' | 'catalogFor'> {
+  extends Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'catalogFor'> {
   /** Calls back after each change; gives the way to stop that. Absent where nothing changes. */
   onChange?(listener: () => void): () => void
 }
@@ -27,8 +27,8 @@ export class LiveRegistry implements ToolSet {
     return this.#current.toolkits
   }
 
-  get asksForApproval(): boolean {
-    return this.#current.asksForApproval
+  get hasWaiting(): boolean {
+    return this.#current.hasWaiting
   }
 
   has(id: string): boolean {

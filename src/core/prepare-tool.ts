@@ -9,7 +9,7 @@ import {
 } from './check-identity.ts'
 import { checkKeys } from './check-keys.ts'
 import { checkParameters } from './check-parameters.ts'
-import { readPolicy } from './check-policy.ts'
+import { LONGEST_TIMEOUT_MS, readPolicy } from './check-policy.ts'
 import { checkRequirements } from './check-requirements.ts'
 import { readSession } from './check-session.ts'
 import { definitionHash } from './definition-hash.ts'
@@ -23,6 +23,8 @@ import { readInputSchema, readOutputSchema, type SchemaSource } from './schema-s
 import type { SourceKind, Tool } from './tool.ts'
 import { createInputCheck, createInputParse, createOutputCheck, type EnforcedSchema } from './tool-checks.ts'
 import type { ToolDefinition } from './tool-definition.ts'
+import { readUses } from './workflow/check-uses.ts'
+import { isWorkflow, type WorkflowDefinition } from './workflow/define-workflow.ts'
 
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
@@ -56,6 +58,8 @@ export interface InspectedTool {
   readonly findings: readonly Finding[]
 }
 
+const DEFAULT_TIMEOUT_MS = 60_000
+
 const KEYS = Object.keys({
   id: true,
   name: true,
@@ -71,6 +75,23 @@ const KEYS = Object.keys({
   run: true,
 } satisfies Record<keyof ToolDefinition, true>)
 
+const WORKFLOW_KEYS = Object.keys({
+  id: true,
+  name: true,
+  title: true,
+  catalogId: true,
+  description: true,
+  version: true,
+  input: true,
+  output: true,
+  uses: true,
+  policy: true,
+  run: true,
+} satisfies Record<keyof WorkflowDefinition, true>)
+
+/** Steps have limits of their own; all of them together get more time than one tool. */
+const WORKFLOW_TIMES = 10
+
 /** Checks a definition completely and makes the tool the server lists and calls, or gives every finding. */
 export function prepareTool(definition: unknown, options: PrepareOptions = {}): PreparedTool {
   const { tool, findings } = inspectTool(definition, options)
@@ -78,7 +99,9 @@ export function prepareTool(definition: unknown, options: PrepareOptions = {}): 
 }
 
 /** The same, and what is known of a tool that has findings. */
-export function inspectTool(definition: unknown, options: PrepareOptions): InspectedTool {
+export function inspectTool(definition: unknown, told: PrepareOptions): InspectedTool {
+  const asWorkflow = isWorkflow(definition)
+  const options: PrepareOptions = asWorkflow ? workflowOptions(told) : told
   const written = isRecord(definition) ? definition : {}
   const findings: Finding[] = []
   const toolId = typeof written.id === 'string' ? written.id : '(no id)'
@@ -92,14 +115,23 @@ export function inspectTool(definition: unknown, options: PrepareOptions): Inspe
     )
     return { identity: undefined, tool: undefined, findings }
   }
-  checkKeys(written, KEYS, '', report)
+  checkKeys(written, asWorkflow ? WORKFLOW_KEYS : KEYS, '', report)
   const identity = readIdentity(written, options, report)
   const tool = readTool(written, identity, options, report)
   return { identity, tool: findings.length === 0 ? tool : undefined, findings }
 }
 
+function workflowOptions(told: PrepareOptions): PrepareOptions {
+  const { defaultTimeoutMs = DEFAULT_TIMEOUT_MS } = told
+  return {
+    ...told,
+    source: 'workflow',
+    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMEOUT_MS),
+  }
+}
+
 /** A definition may come from a file without types, so nothing about it is believed. */
-type Written = { readonly [Key in keyof ToolDefinition]?: unknown }
+type Written = { readonly [Key in keyof ToolDefinition | 'uses']?: unknown }
 
 function readIdentity(
   { id, name, version, catalogId }: Written,
@@ -124,7 +156,7 @@ function readTool(
   options: PrepareOptions,
   report: Report,
 ): Tool | undefined {
-  const { source = 'node-pack', defaultTimeoutMs = 60_000, moduleHash } = options
+  const { source = 'node-pack', defaultTimeoutMs = DEFAULT_TIMEOUT_MS, moduleHash } = options
   const title = checkTitle(written.title, report)
   const description = checkDescription(written.description, report)
   const input = readInput(written.input, options, report)
@@ -132,6 +164,7 @@ function readTool(
   const requirements = checkRequirements(written.requirements, 'userId', report)
   const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
   const session = readSession(written.session, report)
+  const uses = isWorkflow(written) ? readUses(written.uses, report) : undefined
   const run = readRun(written, report)
   if (identity === undefined || description === undefined || input === undefined) return undefined
   if (output === undefined || run === undefined) return undefined
@@ -146,18 +179,23 @@ function readTool(
     inputSchema: input.schema,
     outputSchema: output.schema,
   }
+  const ownHash = definitionHash({
+    ...published,
+    ...(requirements === undefined ? {} : { requirements: requirements.json }),
+    policy: promised,
+    ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
+    ...(uses === undefined ? {} : { uses }),
+    ...(moduleHash === undefined ? {} : { module: moduleHash }),
+  })
   return Object.freeze({
     ...published,
     parts,
     ...(requirements === undefined ? {} : { requirements: Object.freeze(requirements.requirements) }),
     policy,
-    definitionHash: definitionHash({
-      ...published,
-      ...(requirements === undefined ? {} : { requirements: requirements.json }),
-      policy: promised,
-      ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
-      ...(moduleHash === undefined ? {} : { module: moduleHash }),
-    }),
+    definitionHash: ownHash,
+    ...(uses === undefined
+      ? {}
+      : { workflow: { uses, own: { policy, definitionHash: ownHash }, steps: undefined, depth: 1, run } }),
     ...(session === undefined ? {} : { session }),
     checkInput: createInputCheck(input.enforced),
     parseInput: createInputParse(input.validate),
@@ -215,7 +253,10 @@ function publish(json: JsonObject, where: string, report: Report): JsonObject | 
   return sound ? inlineSchema(json, where, report) : undefined
 }
 
-function readRun(written: Written, report: Report): Tool['run'] | undefined {
+/** What it gets is the server's to say: a context with `call` for a workflow, another for every other tool. */
+type Run = (input: unknown, context: unknown) => unknown
+
+function readRun(written: Written, report: Report): Run | undefined {
   const { run } = written
   if (isRun(run)) return run.bind(written)
   report('run', `Is ${describeValue(run)}.`, 'Write a function: `run: (input, context) => …`.')
@@ -226,6 +267,6 @@ function isRecord(value: unknown): value is Written {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function isRun(value: unknown): value is Tool['run'] {
+function isRun(value: unknown): value is Run {
   return typeof value === 'function'
 }

@@ -7,6 +7,7 @@ import type { Transport } from './runs/run-event.ts'
 import type { Secret } from './secret.ts'
 import type { SessionHooks } from './sessions/session-context.ts'
 import type { ToolId } from './tool-id.ts'
+import type { WorkflowContext } from './workflow/define-workflow.ts'
 
 export type SafetyTier = 'pure' | 'read' | 'write' | 'exec'
 export type ReplayPolicy = 'deterministic' | 'idempotent' | 'non-deterministic'
@@ -110,6 +111,8 @@ export interface Tool {
   readonly policy: ToolPolicy
   /** How its state is made and ended, for a tool that keeps some between calls (rule 30). */
   readonly session?: SessionHooks
+  /** What a tool that is made of other tools is made of (rule 31). */
+  readonly workflow?: WorkflowParts
   /** Digest of everything above: what a claim pins (rule 5). */
   readonly definitionHash: string
   /** Wire check of an input; no coercion, no defaults (T-18). Compiled at the first call. */
@@ -119,6 +122,29 @@ export interface Tool {
   /** Problems of a value against `outputSchema`, for the developer; empty when it conforms. */
   checkOutput(value: JsonValue): readonly string[]
   run(input: unknown, context: StatefulContext<unknown>): unknown
+}
+
+/** Which tools a workflow calls, and what follows from them. */
+export interface WorkflowParts {
+  /** References as its author wrote them. */
+  readonly uses: readonly string[]
+  /** Policy and digest without its steps: the rest is worked out again whenever other tools are served. */
+  readonly own: { readonly policy: ToolPolicy; readonly definitionHash: string }
+  /** By id, exactly as they are called; `undefined` until every one of them is served. */
+  readonly steps: ReadonlyMap<string, WorkflowStep> | undefined
+  /** Workflows inside workflows: 1 for one that has none. */
+  readonly depth: number
+  /** Its function, which gets a way to call its steps and is run in place of the tool's `run`. */
+  run(input: unknown, context: WorkflowContext): unknown
+}
+
+export interface WorkflowStep {
+  readonly id: string
+  readonly definitionHash: string
+  /** Whether it, or anything it calls, may have to wait for a yes. */
+  readonly asks: boolean
+  /** Whether it, or anything it calls, needs a stored credential. */
+  readonly needsCredential: boolean
 }
 
 export type ParsedInput =
@@ -136,6 +162,26 @@ const TRANSPORTS = {
 
 export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
+}
+
+/** What callers are told about approval: a workflow without a gate of its own has those of its steps (OWP-35). */
+export function toldApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
+  if (policy.approval !== 'never') return policy.approval
+  return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
+}
+
+/** OWP-34: a user id is no credential. */
+export function needsCredential({
+  requirements,
+  workflow,
+}: Pick<Tool, 'requirements' | 'workflow'>): boolean {
+  const { authorization = [], secrets = [] } = requirements ?? {}
+  if (authorization.length + secrets.length > 0) return true
+  return stepsOf(workflow).some((step) => step.needsCredential)
+}
+
+function stepsOf(workflow: WorkflowParts | undefined): readonly WorkflowStep[] {
+  return [...(workflow?.steps?.values() ?? [])]
 }
 
 /** Whether a run may change the world: such calls are claimed before they start (rule 7). */

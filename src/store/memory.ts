@@ -51,6 +51,7 @@ import { MemorySessions } from './memory-sessions.ts'
 import { BYTES_PER_CALL, BYTES_PER_SESSION, bytesOf, outcomeBytes } from './memory-size.ts'
 import { MemorySources } from './memory-sources.ts'
 import { MemoryVault } from './memory-vault.ts'
+import { MemoryWorkflows } from './memory-workflows.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
 const PURGE_STEP = 1_000
@@ -90,6 +91,10 @@ export class MemoryStore implements Store {
   })
   /** Nobody else can reach this memory. */
   readonly changeMark = () => 0
+  readonly workflows = new MemoryWorkflows({
+    ...{ rows: this.#rows, runEvents: this.#runEvents, writer: this.writer },
+    append: this.#journal.append,
+  })
   readonly #acknowledger = new Acknowledger()
   #bytes = 0
   readonly #mostBytes: number
@@ -127,7 +132,7 @@ export class MemoryStore implements Store {
       run,
     })
     this.#journal.append({
-      ...claimedEvent(call, 1, atMs),
+      ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }),
       ...this.#runEvents.begin(inserted, session, atMs),
     })
     return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: 1 })
@@ -138,7 +143,8 @@ export class MemoryStore implements Store {
     if (row === 'run_ended') return this.#acknowledger.nextTurn({ kind: 'run_ended' })
     if (!('cancelRequested' in row)) return this.#acknowledger.nextTurn({ kind: 'found', record: row })
     const position = this.#runEvents.begin(row, next.session, next.atMs)
-    this.#journal.append({ ...claimedEvent(row, row.attempt, next.atMs), ...position })
+    const claimed = claimedEvent(row, row.attempt, { atMs: next.atMs, parent: row.parent })
+    this.#journal.append({ ...claimed, ...position })
     return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: row.attempt })
   }
 
@@ -330,7 +336,7 @@ export class MemoryStore implements Store {
     let steps = 0
     for (const row of this.#rows.values()) {
       if (steps >= PURGE_STEP) return true
-      if (!isForgettable(row, nowMs, policy)) continue
+      if (!isForgettable(row, this.#rows.get(row.root ?? ''), { nowMs, policy })) continue
       steps += 1
       const keepsKey =
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs

@@ -12,6 +12,7 @@ import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
 import { SOURCE_STORE_CONTRACT } from './source-store-contract.ts'
 import { VAULT_STORE_CONTRACT } from './vault-store-contract.ts'
+import { WORKFLOW_STORE_CONTRACT } from './workflow-store-contract.ts'
 
 async function eventTypes(store: Store): Promise<string[]> {
   const groups = await store.readJournal([], 1_000)
@@ -333,4 +334,5 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...LIMIT_STORE_CONTRACT,
   ...VAULT_STORE_CONTRACT,
   ...SOURCE_STORE_CONTRACT,
+  ...WORKFLOW_STORE_CONTRACT,
 ]

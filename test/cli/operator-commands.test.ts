@@ -36,6 +36,10 @@ const RECORD: CallRecord = {
   outcome: undefined,
   expired: false,
   late: undefined,
+  root: undefined,
+  parent: undefined,
+  resumable: false,
+  waitsFor: undefined,
 }
 
 describe("operators' commands", () => {

@@ -16,7 +16,6 @@ const notAdvertised: Readonly<Record<string, { readonly family: string; readonly
 /** Rows that speak of sources other than code, or of mutating endpoints that come with them, and why. */
 const comingWithSources: Readonly<Record<string, string>> = {
   'OWP-58': 'no tool output comes from an upstream yet',
-  'OWP-88': 'packs with declared needs are a source',
   'OWP-89': 'no request of a call reaches an upstream yet, so no key is sent with one (rule 27)',
   'OWP-92': 'Layer 1 keys on mutating endpoints belong to the rows of the sources',
 }

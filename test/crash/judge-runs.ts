@@ -72,10 +72,18 @@ function judgeAttempts(run: string, events: readonly StoredEvent[]): Finding[] {
   const ofCalls = events.filter(({ type }) => type === 'called' || type === 'returned')
   const attempts = Map.groupBy(ofCalls, ({ record, attempt }) => `${record} attempt ${attempt}`)
   return [...attempts].flatMap(([attempt, told]) => {
-    const types = told.map(({ type }) => type).join(', ')
+    const types = withoutNotRun(told)
+      .map(({ type }) => type)
+      .join(', ')
     if (types === 'called, returned') return []
     return [{ breach: 'call not returned once', key: run, detail: `${attempt}: ${types}` }]
   })
+}
+
+/** A step that was cut and settled as not run begins again as if it never had. */
+function withoutNotRun(told: readonly StoredEvent[]): readonly StoredEvent[] {
+  const cut = told.findLastIndex(({ type, code }) => type === 'returned' && code === 'ambiguous')
+  return cut === -1 || cut === told.length - 1 ? told : told.slice(cut + 1)
 }
 
 /** The same as readers see it, who know no attempts: calls and returns of one id take turns. */

@@ -12,10 +12,13 @@ import { RefusalTeller } from '#core/limits/refusal-teller'
 import { WaitingPlaces } from '#core/limits/waiting-places'
 import type { Store } from '#core/ports/store'
 import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
+import type { Principal } from '#core/principal'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
 import { StoreChanges } from '#core/runs/store-changes'
 import { Sessions } from '#core/sessions/sessions'
+import type { StepOrigin } from '#core/workflow/step-origin'
+import type { CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
 import { checkReady } from './check-ready.ts'
@@ -49,6 +52,7 @@ type Made =
   | 'refresher'
   | 'waits'
   | 'places'
+  | 'callStep'
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
@@ -118,6 +122,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       refresher,
       waits,
       places,
+      callStep: (principal: Principal, request: CallRequest, step: StepOrigin) =>
+        callTool(services, principal, request, step),
     },
   }
   const approvals = new ApprovalDesk({
@@ -150,6 +156,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   every(EXPIRY_POLL_MS, 'ending consents nobody gave', () => consents.expire())
   every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
     noteEnded(services, await store.approvals.expire(clock.nowMs()))
+    noteEnded(services, await store.workflows.expire(clock.nowMs()))
   })
 
   return {

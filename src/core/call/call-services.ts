@@ -12,8 +12,11 @@ import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { TokenBroker } from '#core/ports/token-broker'
+import type { Principal } from '#core/principal'
 import type { RunFeed } from '#core/runs/run-feed'
 import type { Sessions } from '#core/sessions/sessions'
+import type { StepOrigin } from '#core/workflow/step-origin'
+import type { CallReply, CallRequest } from './call-request.ts'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
@@ -52,4 +55,6 @@ export interface CallServices {
   readonly refusals: RefusalTeller
   readonly consents: ConsentTeller
   readonly maxResultBytes: number
+  /** Makes one step of a workflow: a call like any other, under a key that no caller can have. */
+  callStep(principal: Principal, request: CallRequest, step: StepOrigin): Promise<CallReply>
 }

@@ -1,6 +1,7 @@
 import { FAILURE_CODES, type FailureCode, isToolError } from '#core/errors'
 import type { CallError, Outcome } from '#core/outcome'
 import { hasEffects } from '#core/tool'
+import { heldUp, Suspension } from '#core/workflow/suspension'
 import { callErrorOf } from './call-error-of.ts'
 import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
@@ -14,7 +15,16 @@ const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
 /** How a run ended and, when it was cut short, what the tool will still say. */
-export interface Ran {
+export type Ran = Ended | Suspended
+
+/** A workflow cannot go on now. */
+export interface Suspended {
+  readonly kind: 'suspended'
+  readonly suspension: Suspension
+}
+
+export interface Ended {
+  readonly kind: 'ended'
   readonly outcome: Outcome
   readonly late?: Promise<Outcome>
 }
@@ -24,7 +34,7 @@ export async function execute(services: CallServices, running: RunningCall, inpu
   const { tool, interruption } = running
   if (interruption !== undefined) {
     const error = notStartedError(tool, interruption)
-    return { outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
+    return { kind: 'ended', outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
   }
   const context = new RunContext(services, running)
   const startedMs = services.clock.monotonicMs()
@@ -36,15 +46,24 @@ export async function execute(services: CallServices, running: RunningCall, inpu
     durationMs: took(),
   })
   try {
-    const started = runTool(running, input, context)
-    if (!isThenable(started)) return { outcome: succeed(started) }
+    const started = runTool(services, running, { input, context })
+    if (!isThenable(started)) return { kind: 'ended', outcome: succeed(started) }
     const answer = Promise.resolve(started)
     const first = await firstOf(answer, running, context)
-    if (first !== INTERRUPTED) return { outcome: succeed(first) }
-    const error = interruptedError(tool, running.interruption ?? 'cancel')
-    return { outcome: { ok: false, error, durationMs: took() }, late: answer.then(succeed, fail) }
+    if (first !== INTERRUPTED) return { kind: 'ended', outcome: succeed(first) }
+    const why = running.interruption ?? 'cancel'
+    if (why === 'shutdown' && tool.workflow !== undefined) {
+      return { kind: 'suspended', suspension: new Suspension(heldUp(tool.name, 'the server shut down.')) }
+    }
+    const error = interruptedError(tool, why)
+    return {
+      kind: 'ended',
+      outcome: { ok: false, error, durationMs: took() },
+      late: answer.then(succeed, fail),
+    }
   } catch (error) {
-    return { outcome: fail(error) }
+    if (error instanceof Suspension) return { kind: 'suspended', suspension: error }
+    return { kind: 'ended', outcome: fail(error) }
   }
 }
 

@@ -2,6 +2,7 @@ import { fault, type ToolError } from '#core/errors'
 import type { Outcome } from '#core/outcome'
 import type { CallRecord } from '#core/ports/store'
 import { ownRunId } from '#core/runs/run-id'
+import { workflowDiverged } from '#core/workflow/workflow-diverged'
 import { answerRecorded } from './answer-recorded.ts'
 import { runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
@@ -59,7 +60,9 @@ function checkSameRequest(
       `Tool '${call.request.tool.base}' was not found. List the tools to see what is served.`,
     )
   }
-  if (recorded.fingerprint !== call.fingerprint && !isReadAgain(services, call, recorded)) throw keyConflict()
+  if (recorded.fingerprint === call.fingerprint) return
+  if (call.step !== undefined) throw workflowDiverged(call.step, recorded)
+  if (!isReadAgain(services, call, recorded)) throw keyConflict()
 }
 
 /** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */

@@ -19,6 +19,15 @@ interface CallEventBase {
 export interface CallClaimed extends CallEventBase {
   readonly type: 'call.claimed'
   readonly tier: SafetyTier
+  /** The workflow's call, of a step. */
+  readonly parent?: string
+}
+
+/** A workflow is put away while a step waits, or goes on. */
+export interface CallSuspended extends CallEventBase {
+  readonly type: 'call.suspended' | 'call.resumed'
+  /** The step it waits for, when that one is recorded. */
+  readonly waitsFor?: string
 }
 
 export interface CallEnded extends CallEventBase {
@@ -219,6 +228,7 @@ export interface ResultsPurged {
 export type JournalEvent =
   | CallClaimed
   | CallEnded
+  | CallSuspended
   | CallCut
   | CallSettled
   | CallCancelRequested

@@ -13,6 +13,7 @@ import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
 import type { SourceStore } from './source-store.ts'
 import type { VaultStore } from './vault-store.ts'
+import type { WorkflowStore } from './workflow-store.ts'
 
 export type { MaybePromise } from './maybe-promise.ts'
 
@@ -56,6 +57,10 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly rerunUntilMs: number
   readonly inputJson: string
   readonly atMs: number
+  /** Of a step of a workflow: the workflow's call, and the call that began it all. */
+  readonly step?: { readonly parent: string; readonly root: string }
+  /** A workflow: repeats nothing when it runs again (rule 31). */
+  readonly resumable?: true
 }
 
 export interface CallRecord extends CallAddress, CallLabel {
@@ -87,6 +92,13 @@ export interface CallRecord extends CallAddress, CallLabel {
   readonly expired: boolean
   /** What the tool answered after the call was already ended by timeout, cancel or shutdown (rule 10). */
   readonly late: Outcome | undefined
+  /** The workflow's call; only of a step. */
+  readonly parent: string | undefined
+  /** The call that began it all; only of a step. Nothing of it is purged before that one (rule 13). */
+  readonly root: string | undefined
+  readonly resumable: boolean
+  /** Only of a workflow that is put away: the step it waits for, or `''` when none is recorded. */
+  readonly waitsFor: string | undefined
 }
 
 /** One attempt of one call by one writer: what a started run holds in its hand. */
@@ -198,6 +210,8 @@ export interface Store extends RunStore, SessionStore {
   readonly pins: PinStore
   /** Sources beside those of the configuration. */
   readonly sources: SourceStore
+  /** Workflows that are put away while a step waits (rule 31). */
+  readonly workflows: WorkflowStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

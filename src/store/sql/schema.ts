@@ -7,7 +7,7 @@ import { SOURCES } from './schema-sources.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 5
+export const SCHEMA_VERSION = 6
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -161,6 +161,17 @@ const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT, APPROVALS].join('\n')
 /** What tools of others need, a part each. */
 const IMPORTS = [PINS, SOURCES].join('\n')
 
+/** Calls made by calls: whose steps they are, and what a workflow that is put away waits for (rule 31). */
+const WORKFLOWS = `
+ALTER TABLE calls ADD COLUMN parent TEXT;
+ALTER TABLE calls ADD COLUMN root TEXT;
+ALTER TABLE calls ADD COLUMN resumable INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE calls ADD COLUMN waits_for TEXT;
+
+CREATE INDEX calls_steps ON calls (parent) WHERE parent IS NOT NULL;
+CREATE INDEX calls_suspended ON calls (rerun_until) WHERE waits_for IS NOT NULL;
+`
+
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
 export const MIGRATIONS: readonly string[] = [
   CALLS_AND_JOURNAL,
@@ -168,4 +179,5 @@ export const MIGRATIONS: readonly string[] = [
   TRUST,
   CONSENT_RUNS,
   IMPORTS,
+  WORKFLOWS,
 ]

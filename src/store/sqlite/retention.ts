@@ -40,7 +40,7 @@ export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forg
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
 function forgetResults({ database, runs }: Forgettable, beforeMs: number): number {
-  const rows = database.all('expiredResults', beforeMs, STEP)
+  const rows = database.all('expiredResults', beforeMs, beforeMs, STEP)
   dropReferences(database, rows)
   for (const row of rows) {
     const record = text(row, 'record')

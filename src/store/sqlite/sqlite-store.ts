@@ -51,6 +51,7 @@ import { SessionChanges } from './session-changes.ts'
 import { SqliteSources } from './source-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
+import { SqliteWorkflows } from './sqlite-workflows.ts'
 import { SqliteConsents } from './vault-consents.ts'
 import { SqliteVault } from './vault-entries.ts'
 import { VaultSealer } from './vault-sealer.ts'
@@ -86,6 +87,7 @@ export class SqliteStore implements Store {
   readonly approvals: SqliteApprovals
   readonly pins: SqlitePins
   readonly sources: SqliteSources
+  readonly workflows: SqliteWorkflows
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -143,6 +145,7 @@ export class SqliteStore implements Store {
       ...{ database, sealed, calls, changes, ends },
       ...{ queue: this.#queue, key: this.#keys.approvals },
     })
+    this.workflows = new SqliteWorkflows({ database, calls, runEvents, queue: this.#queue, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions, ends })
     const ways: StoreWays = {
       database,
