@@ -14,7 +14,7 @@ export async function measureImport(): Promise<ImportMeasurement> {
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [
-      '--conditions=source',
+      '--conditions=collet-source',
       '--disable-warning=ExperimentalWarning',
       join(import.meta.dirname, 'import-openapi.ts'),
       join(ROOT, 'node_modules/@octokit/openapi/generated'),

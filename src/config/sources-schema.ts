@@ -5,6 +5,7 @@ import { MCP_OPTIONS } from '#sources/mcp/options'
 import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
+import { PACK_OPTIONS } from '#sources/pack/options'
 
 /** The options of every type of source. */
 export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
@@ -13,6 +14,7 @@ export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
   OPENAPI_OPTIONS,
   OTC_OPTIONS,
   OPENTOOL_OPTIONS,
+  PACK_OPTIONS,
   CUSTOM_OPTIONS,
 ])
 

@@ -4,8 +4,7 @@ import { Registry } from './registry.ts'
 import type { Tool } from './tool.ts'
 
 /** What calls ask about tools. */
-export interface ToolSet
-  extends Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'catalogFor'> {
+export interface ToolSet extends Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'catalogFor'> {
   /** Calls back after each change; gives the way to stop that. Absent where nothing changes. */
   onChange?(listener: () => void): () => void
 }
@@ -13,9 +12,12 @@ export interface ToolSet
 /** The tools of the server while sources come, change and go: each change is one new frozen snapshot. */
 export class LiveRegistry implements ToolSet {
   #current: Registry
+  /** What it was made of: workflows among them know their steps only in the registry. */
+  #served: readonly Tool[]
   readonly #listeners = new Set<() => void>()
 
   constructor(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>) {
+    this.#served = tools
     this.#current = new Registry(tools, toolkits)
   }
 
@@ -25,6 +27,11 @@ export class LiveRegistry implements ToolSet {
 
   get toolkits(): ReadonlyMap<string, string> {
     return this.#current.toolkits
+  }
+
+  /** Workflows that are not served because tools they use are not, with what is missing. */
+  get waiting(): ReadonlyMap<string, readonly string[]> {
+    return this.#current.waiting
   }
 
   get hasWaiting(): boolean {
@@ -41,7 +48,8 @@ export class LiveRegistry implements ToolSet {
 
   /** Nothing happens when every definition is what it was: catalogs, and all that is made of them, stay. */
   replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): void {
-    if (isSame(tools, this.tools) && isSameText(toolkits, this.toolkits)) return
+    if (isSame(tools, this.#served) && isSameText(toolkits, this.toolkits)) return
+    this.#served = tools
     this.#current = new Registry(tools, toolkits)
     for (const listener of this.#listeners) listener()
   }

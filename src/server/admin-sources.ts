@@ -118,6 +118,7 @@ export function renderSource(source: SourceView) {
     waiting: source.waiting,
     read_at: source.readAtMs === undefined ? null : new Date(source.readAtMs).toISOString(),
     warnings: source.warnings,
+    oddities: source.oddities.map(({ toolId, problem }) => ({ tool: toolId, problem })),
     left_out: source.findings.map(({ toolId, problem, fix }) => ({ tool: toolId, problem, fix })),
   }
 }

@@ -7,6 +7,7 @@ import { createMcpSource } from '#sources/mcp/index'
 import { createOpenapiSource } from '#sources/openapi/index'
 import { createOpenToolSource } from '#sources/opentool/index'
 import { createOtcSource } from '#sources/otc/index'
+import { createPackSource } from '#sources/pack/index'
 
 /** Opens a source of any type. */
 export function createSource(key: string, options: SourceOptions, services: SourceServices): Source {
@@ -21,6 +22,8 @@ export function createSource(key: string, options: SourceOptions, services: Sour
       return createOtcSource(key, options, services)
     case 'opentool':
       return createOpenToolSource(key, options, services)
+    case 'pack':
+      return createPackSource(key, options, services)
     case 'custom':
       return options.open(key, services)
   }
@@ -37,6 +40,8 @@ export function kindOf(options: SourceOptions): SourceKind {
     case 'otc':
     case 'opentool':
       return 'connector'
+    case 'pack':
+      return 'node-pack'
     case 'custom':
       return options.kind
   }

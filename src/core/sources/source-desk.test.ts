@@ -73,6 +73,7 @@ function openDesk(wanted: () => readonly WantedSource[], pins: PinView = new Fir
         sampleTool(`${key}.${pin.offered.nativeName}@1.0.0`, () => null, { source: kind }),
       ),
       findings: [],
+      warnings: [],
     }),
   })
   closing.push(desk)

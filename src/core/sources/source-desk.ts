@@ -9,6 +9,7 @@ import { FailedSource } from './failed-source.ts'
 import { joinTools } from './join-tools.ts'
 import type { PinView } from './pin-view.ts'
 import type { PinnedTool } from './pinned-tool.ts'
+import type { ProjectedTools } from './project-tools.ts'
 import { SourceRunner, type SourceStatus } from './source-runner.ts'
 
 /** A source as it was asked for, before it is opened. */
@@ -32,13 +33,7 @@ export interface SourceDeskOptions {
   wanted(): Promise<readonly WantedSource[]>
   /** Another number when sources or pins changed in the store, whoever changed them. */
   epoch(): Promise<number | string>
-  project(
-    source: Source,
-    pinned: readonly PinnedTool[],
-  ): {
-    readonly tools: readonly Tool[]
-    readonly findings: readonly Finding[]
-  }
+  project(source: Source, pinned: readonly PinnedTool[]): ProjectedTools
   readonly clock: Clock
   readonly log: Logger
 }
@@ -53,6 +48,7 @@ interface OpenSource {
   readonly runner: SourceRunner
   tools: readonly Tool[]
   findings: readonly Finding[]
+  oddities: readonly Finding[]
   /** What `tools` were made of. */
   pinned: string
 }
@@ -61,6 +57,8 @@ export interface SourceView extends SourceStatus {
   /** Tools that agents can see. */
   readonly tools: number
   readonly findings: readonly Finding[]
+  /** What is odd about tools that are served all the same. */
+  readonly oddities: readonly Finding[]
 }
 
 /** All sources of the server. Agents see projections of accepted pins, so no upstream can delay or empty the catalog. */
@@ -90,8 +88,9 @@ export class SourceDesk {
   }
 
   status(): readonly SourceView[] {
-    return [...this.#open.values()].map(({ runner, tools, findings, wanted }) => ({
+    return [...this.#open.values()].map(({ runner, tools, findings, oddities, wanted }) => ({
       ...runner.status(),
+      oddities,
       tools: tools.length,
       findings: [...findings, ...this.#clashes.filter(({ toolId }) => toolId.startsWith(`${wanted.key}.`))],
     }))
@@ -151,7 +150,7 @@ export class SourceDesk {
         return observed
       },
     })
-    this.#open.set(wanted.key, { wanted, runner, tools: [], findings: [], pinned: '' })
+    this.#open.set(wanted.key, { wanted, runner, tools: [], findings: [], oddities: [], pinned: '' })
   }
 
   /** Puts what is accepted now before agents. */
@@ -161,8 +160,8 @@ export class SourceDesk {
       const pinned = await pins.accepted(key)
       const made = hash('sha256', JSON.stringify(pinned))
       if (made === open.pinned) continue
-      const { tools, findings } = this.#options.project(open.runner.source, pinned)
-      Object.assign(open, { tools, findings, pinned: made })
+      const { tools, findings, warnings } = this.#options.project(open.runner.source, pinned)
+      Object.assign(open, { tools, findings, oddities: warnings, pinned: made })
       for (const finding of findings) log.warn({ source: key, finding }, 'an imported tool cannot be served')
     }
     const { tools, findings } = joinTools(

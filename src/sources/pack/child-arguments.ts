@@ -36,7 +36,7 @@ export function childArguments({ pack, options, folder }: ChildPlan): readonly s
     ...(grant.includes('subprocess') ? ['--allow-child-process'] : []),
     '--disable-warning=ExperimentalWarning',
     '--disable-warning=SecurityWarning',
-    ...(IS_SOURCE ? ['--conditions=source'] : []),
+    ...(IS_SOURCE ? ['--conditions=collet-source'] : []),
     CHILD,
   ]
 }
