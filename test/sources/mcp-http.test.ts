@@ -113,10 +113,16 @@ describe('a server of 2026-07-28', () => {
   })
 
   it('§7.3: what is common to all never carries the credential of one', async () => {
-    const upstream = open({ url: server.url, idleMs: 100, authorization: { provider: 'up' } })
-    const as = (token: string) => ({ token: () => new Secret(token) })
-    await upstream.call('add', { a: 1, b: 1 }, as('alice'))
-    await upstream.call('add', { a: 1, b: 1 }, as('bob'))
+    const options = { url: server.url, authorization: { provider: 'up' } }
+    const { tools } = await open(options).discover()
+    const upstream = open(options)
+    for (const token of ['alice', 'bob'])
+      await upstream.source.invoke({
+        nativeName: 'add',
+        binding: tools[0]?.binding ?? {},
+        input: { a: 1, b: 1 },
+        context: callContext({ token: () => new Secret(token) }),
+      })
     const before = server.seen.length
     await upstream.discover()
     expect(server.seen.slice(before).filter((seen) => seen !== undefined)).toEqual([])
@@ -219,7 +225,8 @@ describe('a server of the old era with sessions', () => {
 type Answer = (request: IncomingMessage, response: ServerResponse, message: Record<string, unknown>) => void
 
 /** An old server whose answer to a call is the fault at hand. */
-async function startFaulty(onCall: Answer): Promise<{ readonly url: string; close(): Promise<void> }> {
+async function startFaulty(onCall: Answer) {
+  const heard: unknown[] = []
   const server = createServer((request, response) => {
     if (request.method !== 'POST') {
       response.writeHead(405).end()
@@ -231,6 +238,7 @@ async function startFaulty(onCall: Answer): Promise<{ readonly url: string; clos
     })
     request.on('end', () => {
       const message = JSON.parse(body)
+      heard.push(message)
       const json = (result: object): void => {
         response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's1' })
         response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
@@ -253,6 +261,7 @@ async function startFaulty(onCall: Answer): Promise<{ readonly url: string; clos
   if (address === null || typeof address === 'string') throw new Error('no TCP address')
   return {
     url: `http://127.0.0.1:${address.port}/mcp`,
+    heard,
     async close() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
@@ -306,6 +315,27 @@ describe('rule 9: what a failed call says about its effect', () => {
     const server = await startFaulty(onCall)
     const upstream = open({ url: server.url })
     await expect(upstream.call('t')).rejects.toMatchObject(expected)
+    await server.close()
+  })
+
+  it('MCP-85: a cancelled call is cancelled there too, and its exchange ends', async () => {
+    let hasEnded = false
+    const server = await startFaulty((request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(': begun\n\n')
+      request.socket.once('close', () => {
+        hasEnded = true
+      })
+    })
+    const upstream = open({ url: server.url })
+    await upstream.discover()
+    const stop = new AbortController()
+    const waiting = upstream.call('t', {}, { signal: stop.signal })
+    await vi.waitUntil(() => server.heard.some((message) => JSON.stringify(message).includes('tools/call')))
+    stop.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+    await vi.waitUntil(() => JSON.stringify(server.heard).includes('notifications/cancelled'))
+    await vi.waitUntil(() => hasEnded)
     await server.close()
   })
 
