@@ -14,6 +14,12 @@ const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
 const accept = (name: string) => async () => ({ action: 'accept', content: { name } }) as const
 
 const opened: OpenedMcp[] = []
+const started: { stop(): Promise<void> }[] = []
+async function start(port: number) {
+  const server = await startEverything(port)
+  started.push(server)
+  return server
+}
 const open: typeof openMcp = (...parts) => {
   const upstream = openMcp(...parts)
   opened.push(upstream)
@@ -21,6 +27,7 @@ const open: typeof openMcp = (...parts) => {
 }
 afterEach(async () => {
   await Promise.all(opened.splice(0).map(({ source }) => source.close()))
+  await Promise.all(started.splice(0).map((server) => server.stop()))
 })
 
 describe('a server of 2026-07-28', () => {
@@ -160,7 +167,7 @@ describe('a server of 2026-07-28', () => {
 describe('a server of the old era with sessions', () => {
   it('is called, asks, and is connected to anew after a restart', async () => {
     const port = await freePort()
-    let server = await startEverything(port)
+    let server = await start(port)
     const upstream = open({ url: server.url })
     const { tools } = await upstream.discover()
     expect(tools.map(({ nativeName }) => nativeName)).toContain('echo')
@@ -178,7 +185,7 @@ describe('a server of the old era with sessions', () => {
     ])
     await server.stop()
     await expect(upstream.call('echo', { message: 'x' })).rejects.toMatchObject({ code: 'upstream_failed' })
-    server = await startEverything(port)
+    server = await start(port)
     await vi.waitFor(
       async () =>
         expect(await upstream.call('echo', { message: 'x' })).toEqual({
@@ -186,8 +193,6 @@ describe('a server of the old era with sessions', () => {
         }),
       { timeout: 10_000, interval: 200 },
     )
-    await upstream.source.close()
-    await server.stop()
   }, 30_000)
 
   it('gives pictures as blocks, structure as values, errors as errors', async () => {
