@@ -230,7 +230,7 @@ describe('a server of the old era with sessions', () => {
 type Answer = (request: IncomingMessage, response: ServerResponse, message: Record<string, unknown>) => void
 
 /** An old server whose answer to a call is the fault at hand. */
-async function startFaulty(onCall: Answer) {
+async function startFaulty(onCall: Answer, isDeaf = false) {
   const heard: unknown[] = []
   const server = createServer((request, response) => {
     if (request.method !== 'POST') {
@@ -258,6 +258,7 @@ async function startFaulty(onCall: Answer) {
         json({ tools: [{ name: 't', inputSchema: { type: 'object' } }] })
       else if (message.method === 'tools/call') onCall(request, response, message)
       else if (message.id === undefined) response.writeHead(202).end()
+      else if (isDeaf) return
       else response.writeHead(400).end()
     })
   })
@@ -273,6 +274,15 @@ async function startFaulty(onCall: Answer) {
     },
   }
 }
+
+describe('an old server', () => {
+  it('T-24: that is silent at the question for its era is connected to all the same', async () => {
+    const server = await startFaulty((_request, response) => response.writeHead(500).end(), true)
+    const upstream = open({ url: server.url, connectTimeoutMs: 1000 })
+    expect((await upstream.discover()).tools.length).toBe(1)
+    await server.close()
+  })
+})
 
 describe('rule 9: what a failed call says about its effect', () => {
   const rows: readonly (readonly [string, Answer, object])[] = [
