@@ -41,6 +41,7 @@ export async function startEverything(
   return {
     url: `http://127.0.0.1:${port}/mcp`,
     async stop() {
+      if (child.exitCode !== null || child.signalCode !== null) return
       const gone = new Promise((done) => child.once('exit', done))
       child.kill('SIGKILL')
       await gone

@@ -121,7 +121,11 @@ async function answer(message: Message): Promise<void> {
     const serverInfo = { name: 'fault', version: '1' }
     say({
       id,
-      result: { protocolVersion: '2025-11-25', capabilities: { tools: { listChanged: true } }, serverInfo },
+      result: {
+        protocolVersion: manners.has('ancient') ? '2024-11-05' : '2025-11-25',
+        capabilities: { tools: { listChanged: true } },
+        serverInfo,
+      },
     })
   } else if (method === 'tools/list') {
     say({ id, result: list(params?.cursor) })

@@ -1,4 +1,3 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { isContentBlocksSchema } from '#core/content-blocks'
 import type { Elicitation } from '#core/ports/elicitation'
@@ -14,6 +13,12 @@ const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
 const accept = (name: string) => async () => ({ action: 'accept', content: { name } }) as const
 
 const opened: OpenedMcp[] = []
+const started: { stop(): Promise<void> }[] = []
+async function start(port: number) {
+  const server = await startEverything(port)
+  started.push(server)
+  return server
+}
 const open: typeof openMcp = (...parts) => {
   const upstream = openMcp(...parts)
   opened.push(upstream)
@@ -21,6 +26,7 @@ const open: typeof openMcp = (...parts) => {
 }
 afterEach(async () => {
   await Promise.all(opened.splice(0).map(({ source }) => source.close()))
+  await Promise.all(started.splice(0).map((server) => server.stop()))
 })
 
 describe('a server of 2026-07-28', () => {
@@ -113,10 +119,16 @@ describe('a server of 2026-07-28', () => {
   })
 
   it('§7.3: what is common to all never carries the credential of one', async () => {
-    const upstream = open({ url: server.url, idleMs: 100, authorization: { provider: 'up' } })
-    const as = (token: string) => ({ token: () => new Secret(token) })
-    await upstream.call('add', { a: 1, b: 1 }, as('alice'))
-    await upstream.call('add', { a: 1, b: 1 }, as('bob'))
+    const options = { url: server.url, authorization: { provider: 'up' } }
+    const { tools } = await open(options).discover()
+    const upstream = open(options)
+    for (const token of ['alice', 'bob'])
+      await upstream.source.invoke({
+        nativeName: 'add',
+        binding: tools[0]?.binding ?? {},
+        input: { a: 1, b: 1 },
+        context: callContext({ token: () => new Secret(token) }),
+      })
     const before = server.seen.length
     await upstream.discover()
     expect(server.seen.slice(before).filter((seen) => seen !== undefined)).toEqual([])
@@ -154,7 +166,7 @@ describe('a server of 2026-07-28', () => {
 describe('a server of the old era with sessions', () => {
   it('is called, asks, and is connected to anew after a restart', async () => {
     const port = await freePort()
-    let server = await startEverything(port)
+    let server = await start(port)
     const upstream = open({ url: server.url })
     const { tools } = await upstream.discover()
     expect(tools.map(({ nativeName }) => nativeName)).toContain('echo')
@@ -172,7 +184,7 @@ describe('a server of the old era with sessions', () => {
     ])
     await server.stop()
     await expect(upstream.call('echo', { message: 'x' })).rejects.toMatchObject({ code: 'upstream_failed' })
-    server = await startEverything(port)
+    server = await start(port)
     await vi.waitFor(
       async () =>
         expect(await upstream.call('echo', { message: 'x' })).toEqual({
@@ -180,8 +192,6 @@ describe('a server of the old era with sessions', () => {
         }),
       { timeout: 10_000, interval: 200 },
     )
-    await upstream.source.close()
-    await server.stop()
   }, 30_000)
 
   it('gives pictures as blocks, structure as values, errors as errors', async () => {
@@ -214,137 +224,4 @@ describe('a server of the old era with sessions', () => {
     const declared = tools.find(({ nativeName }) => nativeName === 'get-tiny-image')?.outputSchema ?? null
     expect(isContentBlocksSchema(declared)).toBe(true)
   }, 30_000)
-})
-
-type Answer = (request: IncomingMessage, response: ServerResponse, message: Record<string, unknown>) => void
-
-/** An old server whose answer to a call is the fault at hand. */
-async function startFaulty(onCall: Answer): Promise<{ readonly url: string; close(): Promise<void> }> {
-  const server = createServer((request, response) => {
-    if (request.method !== 'POST') {
-      response.writeHead(405).end()
-      return
-    }
-    let body = ''
-    request.on('data', (chunk) => {
-      body += chunk
-    })
-    request.on('end', () => {
-      const message = JSON.parse(body)
-      const json = (result: object): void => {
-        response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's1' })
-        response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
-      }
-      if (message.method === 'initialize')
-        json({
-          protocolVersion: '2025-06-18',
-          capabilities: { tools: {} },
-          serverInfo: { name: 'f', version: '1' },
-        })
-      else if (message.method === 'tools/list')
-        json({ tools: [{ name: 't', inputSchema: { type: 'object' } }] })
-      else if (message.method === 'tools/call') onCall(request, response, message)
-      else if (message.id === undefined) response.writeHead(202).end()
-      else response.writeHead(400).end()
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no TCP address')
-  return {
-    url: `http://127.0.0.1:${address.port}/mcp`,
-    async close() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
-}
-
-describe('rule 9: what a failed call says about its effect', () => {
-  const rows: readonly (readonly [string, Answer, object])[] = [
-    [
-      'refused with 429',
-      (_request, response) => response.writeHead(429, { 'retry-after': '7' }).end(),
-      { code: 'upstream_failed', canRetry: true, retryAfterMs: 7000 },
-    ],
-    ['refused with 503', (_request, response) => response.writeHead(503).end(), { canRetry: true }],
-    ['an error of the server', (_request, response) => response.writeHead(500).end(), { canRetry: false }],
-    ['a refused credential', (_request, response) => response.writeHead(401).end(), { canRetry: false }],
-    ['a reset', (request) => request.socket.destroy(), { code: 'upstream_failed', canRetry: false }],
-    [
-      'a stream without an answer',
-      (_request, response) => {
-        response.writeHead(200, { 'content-type': 'text/event-stream' })
-        response.end(': nothing\n\n')
-      },
-      { code: 'upstream_failed', canRetry: false },
-    ],
-    [
-      'a broken stream',
-      (request, response) => {
-        response.writeHead(200, { 'content-type': 'text/event-stream' })
-        response.write(': begun\n\n', () => request.socket.destroy())
-      },
-      { code: 'upstream_failed', canRetry: false },
-    ],
-    [
-      'an answer that is no JSON',
-      (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('oops'),
-      { code: 'upstream_failed', canRetry: false },
-    ],
-    [
-      'a JSON-RPC error',
-      (_request, response, { id }) => {
-        const error = { code: -32_603, message: 'broken' }
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.end(JSON.stringify({ jsonrpc: '2.0', id, error }))
-      },
-      { code: 'upstream_failed', canRetry: false, errorNumber: -32_603 },
-    ],
-  ]
-  it.each(rows)('%s', async (_name, onCall, expected) => {
-    const server = await startFaulty(onCall)
-    const upstream = open({ url: server.url })
-    await expect(upstream.call('t')).rejects.toMatchObject(expected)
-    await server.close()
-  })
-
-  it('§7.3: a refused call ends nobody else on the same connection', async () => {
-    let answer: (() => void) | undefined
-    const server = await startFaulty((_request, response, { id }) => {
-      if (answer !== undefined) {
-        response.writeHead(404).end()
-        return
-      }
-      answer = () => {
-        response.writeHead(200, { 'content-type': 'application/json' })
-        response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } }))
-      }
-    })
-    const upstream = open({ url: server.url })
-    await upstream.discover()
-    const slow = upstream.call('t')
-    await vi.waitUntil(() => answer !== undefined)
-    await expect(upstream.call('t')).rejects.toMatchObject({ code: 'upstream_failed' })
-    answer?.()
-    expect(await slow).toEqual({ content: [] })
-    await server.close()
-  })
-
-  it('§7.3: an ended session is opened anew, and the call made once', async () => {
-    let calls = 0
-    const server = await startFaulty((_request, response, { id }) => {
-      calls += 1
-      if (calls === 1) {
-        response.writeHead(404).end()
-        return
-      }
-      response.writeHead(200, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } }))
-    })
-    const upstream = open({ url: server.url })
-    expect(await upstream.call('t')).toEqual({ content: [] })
-    expect(calls).toBe(2)
-    await server.close()
-  })
 })

@@ -1,6 +1,8 @@
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Elicitation } from '#core/ports/elicitation'
 import { ProcessPlaces } from '#sources/mcp/process-places'
@@ -31,6 +33,11 @@ describe('a program that speaks MCP', () => {
 
   it('MCP-99: may write other things than messages', async () => {
     const upstream = open(faulty('garbage'))
+    expect(said(await upstream.call('count'))).toBe(1)
+  })
+
+  it('T-29: may be of the first revision', async () => {
+    const upstream = open(faulty('ancient'))
     expect(said(await upstream.call('count'))).toBe(1)
   })
 
@@ -173,6 +180,18 @@ describe('a program that speaks MCP', () => {
     expect(answers.map(said)).toEqual(names.map((name) => ({ action: 'accept', content: { name } })))
   })
 
+  it('ledger §3: a question that fits two calls is cancelled, not answered by the wrong person', async () => {
+    const upstream = open(faulty('plain'))
+    await upstream.call('count')
+    const elicit = vi.fn(async () => ({ action: 'accept', content: { name: 'Ann' } }) as const)
+    const stop = new AbortController()
+    const waiting = upstream.call('wait', {}, { signal: stop.signal })
+    expect(said(await upstream.call('ask', {}, { elicit }))).toEqual({ action: 'cancel' })
+    expect(elicit).not.toHaveBeenCalled()
+    stop.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+  })
+
   it('MCP-46: tells when its tools change', async () => {
     const upstream = open(faulty('plain'))
     const onChange = vi.fn()
@@ -268,6 +287,23 @@ describe('processes', () => {
     if (!Array.isArray(pids)) throw new Error('no pids')
     expect(pids.map(isAlive)).toEqual([true, true])
     await upstream.source.close()
+    await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
+  }, 20_000)
+
+  it('go with a server that leaves without closing its sources', async () => {
+    const code = `
+      import { openMcp } from ${JSON.stringify(new URL('./open-mcp.ts', import.meta.url).href)}
+      const upstream = openMcp(${JSON.stringify(faulty('stubborn'))})
+      console.log(JSON.stringify(await upstream.call('fork')))
+      process.exit(0)`
+    const flags = [
+      '--conditions=collet-source',
+      '--disable-warning=ExperimentalWarning',
+      '--input-type=module',
+    ]
+    const { stdout } = await promisify(execFile)(process.execPath, [...flags, '-e', code])
+    const pids = said(JSON.parse(stdout))
+    if (!Array.isArray(pids)) throw new Error('no pids')
     await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
   }, 20_000)
 

@@ -266,6 +266,18 @@ describe('a process of a pack', { timeout: LIMIT_MS }, () => {
     expect(envOf(await granted.invoke('Context', { text: 'https://a.example' }, context()))).toEqual(['TZ'])
   })
 
+  it('a single file sees nothing that lies beside it', async () => {
+    const run = `() => import('node:fs').then(({ readFileSync }) => readFileSync(new URL('./key', import.meta.url), 'utf8'))`
+    const folder = folderWith({
+      'one.mjs': `export const a = ${toolText('A.Read@1.0.0', run)}`,
+      key: 's3cr3t',
+    })
+    const { invoke } = await ready({ isolation, path: 'one.mjs' }, folder)
+    await expect(invoke('Read')).rejects.toThrow(/restricted|denied/i)
+    const open = await ready({ isolation: 'none', path: 'one.mjs' }, folder)
+    expect(await open.invoke('Read')).toBe('s3cr3t')
+  })
+
   it('takes only so many calls at once', async () => {
     const { invoke } = await ready({ isolation, maxCalls: 1 })
     const abort = new AbortController()

@@ -10,7 +10,11 @@ import type { McpOptions } from './options.ts'
 import type { ProcessPlaces } from './process-places.ts'
 import { mcpPolicy } from './read-tool.ts'
 import { SessionHold } from './session-hold.ts'
+import { throttle } from './throttle.ts'
 import { Upstream } from './upstream.ts'
+
+/** However often an upstream says that it changed, or callers meet definitions that are none any more. */
+const NEWS_GAP_MS = 1000
 
 /** Any MCP server as a source of tools: a command (stdio) or a URL (Streamable HTTP), old and new revisions. */
 export function createMcpSource(
@@ -28,9 +32,9 @@ export function createMcpSource(
     options,
     services,
     ...(places === undefined ? {} : { places }),
-    onChange: () => {
+    onChange: throttle(() => {
       if (!stopped.signal.aborted) tell()
-    },
+    }, NEWS_GAP_MS),
   })
   const isStateful = options.stateful ?? endpoint.transport === 'stdio'
   const setting = { key, endpoint, options, services, upstream, stopped: stopped.signal }

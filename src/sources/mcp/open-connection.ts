@@ -18,6 +18,8 @@ import { StdioTransport } from './stdio-transport.ts'
 const CLIENT_INFO = { name: 'collet', version: '1' }
 /** T-24: silence on stdio is an old server; longer than this nobody needs to say no. */
 const PROBE_MS = 5000
+/** On HTTP it says less: the old handshake is tried, but it may be silent too. */
+const HTTP_PROBE_MS = 10_000
 const FAREWELL_MS = 2000
 
 /** What is the same for all connections of a source. */
@@ -52,7 +54,8 @@ export async function openConnection(setting: ConnectionSetting, request: OpenRe
 }
 
 function isUndecided(error: unknown): boolean {
-  return error instanceof SdkError && error.code === SdkErrorCode.EraNegotiationFailed
+  if (!(error instanceof SdkError)) return false
+  return error.code === SdkErrorCode.EraNegotiationFailed || error.code === SdkErrorCode.RequestTimeout
 }
 
 async function attempt(setting: ConnectionSetting, request: OpenRequest): Promise<Connection> {
@@ -101,7 +104,7 @@ function isOneAtATime({ endpoint, manners }: ConnectionSetting, client: Client):
 }
 
 function clientFor({ revision, connectTimeoutMs, url }: McpOptions): Client {
-  const probe = { timeoutMs: url === undefined ? Math.min(PROBE_MS, connectTimeoutMs) : connectTimeoutMs }
+  const probe = { timeoutMs: Math.min(url === undefined ? PROBE_MS : HTTP_PROBE_MS, connectTimeoutMs / 2) }
   const mode = revision === 'modern' ? { pin: '2026-07-28' } : revision
   return new Client(CLIENT_INFO, {
     capabilities: { elicitation: { form: { applyDefaults: true }, url: {} } },

@@ -170,7 +170,8 @@ export class Upstream {
       if (!isRefused || this.#health.state === 'starting') this.#health = { state: 'down', reason }
       if (isRefused) throw error
       const { waitMs } = this.#backoff
-      throw isToolError(error) && !error.canRetry
+      // The call that wanted the connection was not sent, whatever became of the handshake.
+      throw isToolError(error) && error.code !== 'upstream_failed'
         ? error
         : unreachable({ developerMessage: reason, cause: error, retryAfterMs: waitMs })
     }
@@ -201,6 +202,7 @@ export class Upstream {
       state: 'degraded',
       reason: `The connection to the MCP server was lost${why === undefined ? '' : `: ${why}`}`,
     }
+    this.#setting.services.log.warn({ reason: this.#health.reason }, 'An MCP server went away')
     const key = this.#pool.lost(connection)
     if (key !== COMMON || this.#isClosed) return
     clearTimeout(this.#restart)

@@ -8,6 +8,8 @@ const IS_SOURCE = import.meta.url.endsWith('.ts')
 const CHILD = fileURLToPath(new URL(IS_SOURCE ? './child.ts' : './child.js', import.meta.url))
 /** `dist/sources/pack` or `src/sources/pack` lies three below it. */
 const OWN_ROOT = resolve(dirname(CHILD), '../../..')
+/** Not the whole package: a server that runs from its sources keeps its data beside them. */
+const OWN_FILES = [resolve(dirname(CHILD), '../..'), join(OWN_ROOT, 'package.json')]
 
 export interface ChildPlan {
   readonly pack: LocatedPack
@@ -24,7 +26,7 @@ export function childArguments({ pack, options, folder }: ChildPlan): readonly s
     mayRead && readable === undefined
       ? ['*']
       : [
-          ...[OWN_ROOT, pack.root, ...modulesAbove(OWN_ROOT), ...modulesAbove(pack.root)],
+          ...[...OWN_FILES, pack.own, ...modulesAbove(OWN_ROOT), ...modulesAbove(pack.root)],
           ...(mayRead ? (readable ?? []).map((path) => resolve(folder, path)) : []),
         ]
   const writes = grant.includes('fs.write') ? writable.map((path) => resolve(folder, path)) : []

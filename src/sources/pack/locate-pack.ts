@@ -27,6 +27,8 @@ const PACKAGE_FILE = z.looseObject({
 export interface LocatedPack {
   /** The folder that its own files are in. */
   readonly root: string
+  /** What it may read of its own: that folder, or for a single file nothing else that lies beside it. */
+  readonly own: string
   readonly entry: string
   readonly requires: readonly string[]
   /** Who it is, for its pins: name, version and the digest of its entry file (rules 21 and 32). */
@@ -39,7 +41,9 @@ export async function locatePack(options: PackOptions, folder: string): Promise<
     options.path === undefined ? findPackage(options.package ?? '', folder) : resolve(folder, options.path)
   const place = await realpath(start).catch(() => undefined)
   if (place === undefined) throw missing(options)
-  if (!(await stat(place)).isDirectory()) return await describe(dirname(place), place, {}, {})
+  if (!(await stat(place)).isDirectory()) {
+    return { ...(await describe(dirname(place), place, {}, {})), own: place }
+  }
   const pack = await readManifest(join(place, 'pack.json'), PACK_FILE)
   const packed = await readManifest(join(place, 'package.json'), PACKAGE_FILE)
   const said = pack?.runtime?.entry ?? packed?.collet?.entry
@@ -94,6 +98,7 @@ async function describe(
   const version = pack.version ?? packed.version
   return {
     root,
+    own: root,
     entry,
     requires: [...new Set([...(pack.runtime?.requires ?? []), ...(packed.collet?.requires ?? [])])],
     identity: {
