@@ -184,7 +184,10 @@ describe('a server of the old era with sessions', () => {
     ])
     await server.stop()
     await expect(upstream.call('echo', { message: 'x' })).rejects.toMatchObject({ code: 'upstream_failed' })
+    await expect(upstream.discover()).rejects.toMatchObject({ code: 'upstream_failed' })
+    expect(upstream.source.health()).toMatchObject({ state: 'down' })
     server = await start(port)
+    expect((await upstream.discover()).tools.length).toBe(tools.length)
     await vi.waitFor(
       async () =>
         expect(await upstream.call('echo', { message: 'x' })).toEqual({

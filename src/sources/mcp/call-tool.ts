@@ -5,7 +5,7 @@ import type { JsonObject, JsonValue } from '#core/json'
 import type { CallScope } from './call-scope.ts'
 import type { Completions } from './completions.ts'
 import type { Connection } from './connection.ts'
-import { explain, isStale } from './explain.ts'
+import { explain, isStale, StaleConnection } from './explain.ts'
 import { answerOf, askCaller } from './questions.ts'
 import { isWireArray, isWireObject, textOf } from './wire.ts'
 
@@ -26,11 +26,6 @@ export interface ToolCall {
   readonly params: JsonObject
   readonly headers: Readonly<Record<string, string>> | undefined
   readonly completions: Completions
-}
-
-/** Thrown when the call was not processed because of the connection it went over. */
-export class StaleConnection extends Error {
-  override readonly name = 'StaleConnection'
 }
 
 /** One call with all its rounds: what the upstream asks goes to the caller, the answers go back (MCP-73). */

@@ -5,7 +5,7 @@ import type { SourceServices } from '#core/ports/source-services'
 import { isWanted } from '#sources/common/policy-options'
 import type { Connection } from './connection.ts'
 import { type Endpoint, endpointJson } from './endpoint.ts'
-import { isRefusal, reasonOf } from './explain.ts'
+import { isRefusal, isStale, reasonOf, StaleConnection } from './explain.ts'
 import { listTools } from './list-tools.ts'
 import { listenForChanges } from './listen.ts'
 import type { McpOptions } from './options.ts'
@@ -26,23 +26,40 @@ const LISTENING = new WeakSet<Connection>()
 
 /** What the upstream offers now, within its time. */
 export async function discover(setting: DiscoverSetting, signal: AbortSignal): Promise<Discovery> {
-  const { options, upstream, endpoint, stopped } = setting
+  const { options, upstream, stopped } = setting
   const late = AbortSignal.timeout(options.discoverTimeoutMs)
   const deadline = AbortSignal.any([signal, late, stopped])
   try {
-    const { connection, release } = await upstream.common(deadline)
-    try {
-      const listing = await listTools(connection, deadline)
-      connection.hasListed = true
-      listen(setting, connection)
-      const warnings = [...listing.warnings]
-      const tools = readAll(listing.tools, setting, warnings)
-      return { identity: identityOf(endpoint, connection), tools, warnings }
-    } finally {
-      release()
-    }
+    return await list(setting, deadline).catch((error: unknown) => {
+      if (error instanceof StaleConnection) return list(setting, deadline)
+      throw error
+    })
   } catch (error) {
-    throw explainDiscovery(error, setting, late)
+    const cause = error instanceof StaleConnection ? error.cause : error
+    const explained = explainDiscovery(cause, setting, late)
+    if (!signal.aborted && !stopped.aborted) upstream.unlisted(explained)
+    throw explained
+  }
+}
+
+async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Discovery> {
+  const { upstream, endpoint } = setting
+  const { connection, release } = await upstream.common(deadline)
+  try {
+    const listing = await listTools(connection, deadline)
+    connection.hasListed = true
+    upstream.listed()
+    listen(setting, connection)
+    const warnings = [...listing.warnings]
+    const tools = readAll(listing.tools, setting, warnings)
+    return { identity: identityOf(endpoint, connection), tools, warnings }
+  } catch (error) {
+    if (!isStale(error, connection)) throw error
+    // Pain 7: an upstream that was restarted knows nothing of the session before.
+    upstream.refused(connection)
+    throw new StaleConnection('the connection was refused', { cause: error })
+  } finally {
+    release()
   }
 }
 

@@ -120,3 +120,8 @@ export function isOutdated(error: unknown): boolean {
   if (!(error instanceof ProtocolError)) return false
   return error.code === -32_602 || error.code === -32_601 || error.code === HEADER_MISMATCH
 }
+
+/** Thrown when a request was not processed because of the connection it went over. */
+export class StaleConnection extends Error {
+  override readonly name = 'StaleConnection'
+}

@@ -1,5 +1,5 @@
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
-import { isToolError } from '#core/errors'
+import { isToolError, type ToolError } from '#core/errors'
 import type { SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { ToolContext } from '#core/tool'
@@ -115,6 +115,15 @@ export class Upstream {
   /** Nobody will use it again. */
   retire(connection: Connection): void {
     this.#pool.retire(connection)
+  }
+
+  listed(): void {
+    if (this.#health.state !== 'ready') this.#health = { state: 'ready' }
+  }
+
+  /** Whoever cannot tell what it offers is down, whatever became of connections before. */
+  unlisted({ developerMessage, message }: ToolError): void {
+    if (this.#health.state !== 'down') this.#health = { state: 'down', reason: developerMessage ?? message }
   }
 
   /** What is offered is not what was accepted any more. */
