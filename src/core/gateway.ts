@@ -2,6 +2,7 @@ import type { ApprovalDesk } from './approvals/approval-desk.ts'
 import type { CallReply, CallRequest } from './call/call-request.ts'
 import type { CallView } from './call/call-view.ts'
 import type { Catalog } from './catalog.ts'
+import type { CatalogChanges } from './catalog-changes.ts'
 import type { ChallengeRecord } from './ports/store.ts'
 import type { Principal } from './principal.ts'
 import type { RunPage, RunQuery } from './runs/run-view.ts'
@@ -11,6 +12,8 @@ import type { OpenedSession, SessionRequest } from './sessions/session-request.t
 export interface Gateway {
   /** The frozen snapshot this principal may see; the same object until tools or scopes change. */
   catalogFor(principal: Principal): Catalog
+  /** Tells when catalogs change. */
+  readonly catalogChanges: CatalogChanges
   /** Toolkit descriptions by name. */
   readonly toolkits: ReadonlyMap<string, string>
   /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */

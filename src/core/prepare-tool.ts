@@ -121,13 +121,13 @@ function readTool(
   const title = checkTitle(written.title, report)
   const description = checkDescription(written.description, report)
   const input = readInput(written.input, describeParameters, report)
-  const outputSchema = readOutput(written.output, report)
+  const output = readOutput(written.output, report)
   const requirements = checkRequirements(written.requirements, 'userId', report)
   const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
   const session = readSession(written.session, report)
   const run = readRun(written, report)
   if (identity === undefined || description === undefined || input === undefined) return undefined
-  if (outputSchema === undefined || run === undefined) return undefined
+  if (output === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
   // What a run costs is the operator's account and no promise: a call goes on under another price.
   const { cost: _cost, ...promised } = policy
@@ -137,11 +137,12 @@ function readTool(
     description,
     source,
     inputSchema: input.schema,
-    outputSchema,
+    outputSchema: output.schema,
   }
   return Object.freeze({
     ...published,
     parts,
+    authored: Object.freeze({ input: input.authored, output: output.authored }),
     ...(requirements === undefined ? {} : { requirements: Object.freeze(requirements.requirements) }),
     policy,
     definitionHash: definitionHash({
@@ -154,7 +155,7 @@ function readTool(
     ...(session === undefined ? {} : { session }),
     checkInput: createInputCheck(input.schema),
     parseInput: createInputParse(input.validate),
-    checkOutput: createOutputCheck(outputSchema),
+    checkOutput: createOutputCheck(output.schema),
     run,
   })
 }
@@ -164,14 +165,20 @@ function readInput(written: unknown, describeParameters: boolean, report: Report
   const schema = source === undefined ? undefined : publish(source.json, 'input', report)
   if (source === undefined || schema === undefined) return undefined
   checkParameters(schema, 'input', report, { describeParameters })
-  return { schema, validate: source.validate }
+  return { schema, authored: source.json, validate: source.validate }
 }
 
 /** `null` = no output (OTC-35). */
-function readOutput(written: unknown, report: Report): JsonObject | null | undefined {
-  if (written === null) return null
-  const json = readOutputSchema(written, report)
-  return json === undefined ? undefined : publish(json, 'output', report)
+function readOutput(written: unknown, report: Report): OutputSchemas | undefined {
+  if (written === null) return { schema: null, authored: null }
+  const authored = readOutputSchema(written, report)
+  const schema = authored === undefined ? undefined : publish(authored, 'output', report)
+  return authored === undefined || schema === undefined ? undefined : { schema, authored }
+}
+
+interface OutputSchemas {
+  readonly schema: JsonObject | null
+  readonly authored: JsonObject | null
 }
 
 function publish(json: JsonObject, where: string, report: Report): JsonObject | undefined {

@@ -1,3 +1,4 @@
+import type { AskCaller } from './caller-question.ts'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import type { Logger } from './ports/logger.ts'
@@ -74,6 +75,11 @@ export interface ToolContext {
   readonly log: Logger
   /** Reports progress; protocols that can, show it. */
   progress(done: number, total?: number, message?: string): void
+  /**
+   * Asks the caller in the middle of the run; absent when this caller cannot be asked anything. The time it takes does
+   * not count against `timeoutMs`.
+   */
+  readonly elicit?: AskCaller | undefined
 }
 
 /** The same for a tool that keeps state between calls. */
@@ -98,6 +104,8 @@ export interface Tool {
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
+  /** Both schemas as they were written, with their `$ref` and definitions, for protocols that take those (MCP-55). */
+  readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
   /** How its state is made and ended, for a tool that keeps some between calls (rule 30). */

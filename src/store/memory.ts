@@ -40,6 +40,7 @@ import { Acknowledger } from './acknowledger.ts'
 import { MemoryApprovals } from './memory-approvals.ts'
 import { MemoryAudit } from './memory-audit.ts'
 import { MemoryBudgets } from './memory-budgets.ts'
+import { MemoryCallers } from './memory-callers.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryConsents } from './memory-consents.ts'
 import { MemoryKeys } from './memory-keys.ts'
@@ -65,6 +66,7 @@ export class MemoryStore implements Store {
   readonly #salt = randomBytes(32).toString('base64url')
   readonly vault = new MemoryVault((event) => this.#append(event))
   readonly consents = new MemoryConsents()
+  readonly callers = new MemoryCallers()
   readonly #rows = new Map<string, MemoryRow>()
   readonly #groups: JournalGroup[] = []
   readonly #challenges = new MemoryChallenges((event) => this.#append(event))
@@ -340,6 +342,7 @@ export class MemoryStore implements Store {
     this.audit.forget(nowMs - policy.journalMs)
     this.budgets.forget(nowMs)
     this.consents.purge(nowMs)
+    this.callers.forget(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)

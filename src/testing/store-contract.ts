@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { NewChallenge, Store } from '#core/ports/store'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
+import { CALLER_STORE_CONTRACT } from './caller-store-contract.ts'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { KEY_STORE_CONTRACT } from './key-store-contract.ts'
@@ -326,5 +327,6 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...SESSION_STORE_CONTRACT,
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,
+  ...CALLER_STORE_CONTRACT,
   ...VAULT_STORE_CONTRACT,
 ]

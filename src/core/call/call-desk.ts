@@ -1,5 +1,6 @@
 import { ApprovalDesk } from '#core/approvals/approval-desk'
 import { ApprovalWaits } from '#core/approvals/approval-waits'
+import { CatalogChanges } from '#core/catalog-changes'
 import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
 import type { BudgetRule } from '#core/limits/budget-rule'
@@ -47,6 +48,8 @@ type Made =
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
+  /** Where changes of tools are told; default one that nobody tells anything. */
+  readonly catalogChanges?: CatalogChanges
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
@@ -139,6 +142,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     store,
     running,
     approvals,
+    catalogChanges: options.catalogChanges ?? new CatalogChanges(),
     toolkits: registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
     call: (principal, request) => callTool(services, principal, request),

@@ -1,3 +1,4 @@
+import type { AskCaller } from '#core/caller-question'
 import type { JsonValue } from '#core/json'
 import type { Outcome } from '#core/outcome'
 import type { Secret } from '#core/secret'
@@ -32,6 +33,10 @@ export interface CallRequest {
   /** How long to wait for the decision about a call that needs a yes. */
   readonly waitMs?: number
   readonly onProgress?: (progress: Progress) => void
+  /** Asks whoever made this request, where its protocol can. */
+  readonly ask?: AskCaller
+  /** Aborted when its caller leaves, where leaving means cancelling: what it began is cancelled unless somebody else joined (MCP-84). */
+  readonly left?: AbortSignal
 }
 
 export interface Progress {

@@ -55,23 +55,43 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** The answer, or the interruption: whichever is first. The timer and the listener never outlive the race. */
 function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunContext): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => running.interrupt('timeout'), running.tool.policy.timeoutMs)
+    const endTimer = startTimer(running)
     running.onInterrupt((why: Interruption) => {
-      clearTimeout(timer)
+      endTimer()
       resolve(INTERRUPTED)
       context.abort(why)
     })
     answer.then(
       (value) => {
-        clearTimeout(timer)
+        endTimer()
         resolve(value)
       },
       (error: unknown) => {
-        clearTimeout(timer)
+        endTimer()
         reject(error)
       },
     )
   })
+}
+
+/** Interrupts a run that takes too long; the clock stands still while its caller is being asked. */
+function startTimer(running: RunningCall): () => void {
+  let leftMs = running.tool.policy.timeoutMs
+  let startedMs = performance.now()
+  const start = () => setTimeout(() => running.interrupt('timeout'), leftMs)
+  let timer = start()
+  running.onAsking((isAsking) => {
+    clearTimeout(timer)
+    if (isAsking) leftMs = Math.max(1, leftMs - (performance.now() - startedMs))
+    else {
+      startedMs = performance.now()
+      timer = start()
+    }
+  })
+  return () => {
+    running.onAsking(() => undefined)
+    clearTimeout(timer)
+  }
 }
 
 function outcomeOf(

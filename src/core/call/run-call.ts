@@ -8,6 +8,7 @@ import { hasEffects, type Tool } from '#core/tool'
 import { type CallPlace, runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import type { Grant } from './check-approval.ts'
+import { checkPresent } from './check-present.ts'
 import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
@@ -52,14 +53,21 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
+  checkPresent(checked.call)
   const place = recordedPlace(services.store, checked)
   if (place.live?.closing !== undefined) throw sessionEnded()
   const slot = services.limits.enter(checked.call.principal, checked.tool)
   const running = services.running.start(checked.call, checked.tool, place)
   place.live?.enter(running)
+  const { left } = checked.call.request
+  const leave = () => {
+    if (!running.isJoined) running.interrupt('cancel')
+  }
+  left?.addEventListener('abort', leave, { once: true })
   try {
     return await claimAndRun(services, running, { ...checked, place, slot })
   } finally {
+    left?.removeEventListener('abort', leave)
     slot.leave()
     place.live?.leave(running)
     services.feed.notify(place.place?.run ?? checked.call.record)

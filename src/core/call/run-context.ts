@@ -1,3 +1,4 @@
+import type { AskCaller } from '#core/caller-question'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
@@ -98,6 +99,12 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   progress(done: number, total?: number, message?: string): void {
     if (this.#aborted !== undefined) return
     this.#running.call.request.onProgress?.({ done, total, message })
+  }
+
+  get elicit(): AskCaller | undefined {
+    const { ask } = this.#running.call.request
+    if (ask === undefined) return undefined
+    return (question) => this.#running.whileAsking(() => ask(question))
   }
 
   abort(why: Interruption): void {

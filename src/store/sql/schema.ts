@@ -1,10 +1,11 @@
 import { APPROVALS } from './schema-approvals.ts'
 import { BUDGETS } from './schema-budgets.ts'
+import { CALLERS } from './schema-callers.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 3
+export const SCHEMA_VERSION = 4
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -156,4 +157,4 @@ CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT, APPROVALS].join('\n')
 
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
-export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, TRUST]
+export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, TRUST, CALLERS]

@@ -48,6 +48,7 @@ import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
+import { SqliteCallers } from './sqlite-callers.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { SqliteConsents } from './vault-consents.ts'
 import { SqliteVault } from './vault-entries.ts'
@@ -81,6 +82,7 @@ export class SqliteStore implements Store {
   readonly budgets: SqliteBudgets
   readonly vault: SqliteVault
   readonly consents: SqliteConsents
+  readonly callers: SqliteCallers
   readonly approvals: SqliteApprovals
   readonly #keys: StoreKeys
   readonly #database: Database
@@ -151,6 +153,7 @@ export class SqliteStore implements Store {
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
     this.consents = new SqliteConsents(sealing)
+    this.callers = new SqliteCallers(sealing, (plain) => this.digest(plain))
   }
 
   get pendingWrites(): number {
