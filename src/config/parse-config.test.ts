@@ -46,6 +46,7 @@ describe('parseConfig', () => {
       openwop: { catalog: true, compactView: true, sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
+      mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
       approvals: { perTool: {}, webhooks: [], mostParkedPerPrincipal: 100 },
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
@@ -129,6 +130,7 @@ describe('parseConfig', () => {
         stringIdsAreKeys: true,
         streaming: true,
       },
+      mcp: { enabled: false, name: 'sums', instructions: 'Ask before adding.', pageSize: 50 },
       approvals: {
         when: () => false,
         expiresAfterMs: 60_000,
@@ -220,6 +222,10 @@ describe('parseConfig', () => {
       'opentool.title: must not be empty.',
       'opentool.version: expected text, got a number.',
       'opentool: unknown key "info". Known here: title, version, description, stringIdsAreKeys, streaming.',
+    ])
+    expect(problemsOf({ mcp: { pageSize: 0 }, pageSize: 5 })).toEqual([
+      'mcp.pageSize: must be at least 1.',
+      'unknown key "pageSize". Did you mean "mcp.pageSize"?',
     ])
     expect(problemsOf({ opentool: [] })).toEqual(['opentool: expected an object, got a list.'])
     expect(problemsOf({ streaming: true })).toEqual([

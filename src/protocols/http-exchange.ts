@@ -28,6 +28,8 @@ export interface HttpRequest {
   readonly traceId: string
   /** The same as a W3C header, with the span of this request. */
   readonly traceparent?: string
+  /** Aborted when the client leaves before it has its whole answer. */
+  readonly left?: AbortSignal
 }
 
 export interface HttpReply {

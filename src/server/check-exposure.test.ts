@@ -57,6 +57,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
       stringIdsAreKeys: false,
       streaming: false,
     },
+    mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
     hooks: {},
     approvals: DEFAULT_APPROVAL_RULES,
     logLevel: 'silent',

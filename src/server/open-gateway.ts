@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import { type CallDesk, openCallDesk } from '#core/call/call-desk'
+import type { CatalogChanges } from '#core/catalog-changes'
 import type { LimitName } from '#core/limits/limit-refusal'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
@@ -30,6 +31,7 @@ export interface OpenGatewayOptions {
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
   onLimitRefused?(name: LimitName): void
+  readonly catalogChanges?: CatalogChanges
 }
 
 export interface OpenGateway {
@@ -80,6 +82,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     budgets: settings.budgets,
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
+    ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
   })
   const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
   if (ambiguous > 0)

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
@@ -16,13 +16,17 @@ export class RequestView implements HttpRequest {
   readonly principal: Principal
   readonly body: JsonValue | undefined
   readonly #raw: IncomingMessage
+  readonly #response: ServerResponse
+  #left: AbortSignal | undefined
   #query: URLSearchParams | undefined
 
   constructor(
     raw: IncomingMessage,
+    response: ServerResponse,
     seen: Pick<HttpRequest, 'path' | 'params' | 'principal' | 'body'> & { readonly trace: TraceContext },
   ) {
     this.#raw = raw
+    this.#response = response
     this.path = seen.path
     this.params = seen.params
     this.traceId = seen.trace.traceId
@@ -33,6 +37,12 @@ export class RequestView implements HttpRequest {
 
   get traceparent(): string {
     return formatTraceparent(this.#trace)
+  }
+
+  /** Made for those who ask: most protocols let calls go on. */
+  get left(): AbortSignal {
+    this.#left ??= leavingOf(this.#response)
+    return this.#left
   }
 
   get method(): string {
@@ -47,6 +57,15 @@ export class RequestView implements HttpRequest {
   get headers(): PlainHeaders {
     return plainHeaders(this.#raw.headers)
   }
+}
+
+function leavingOf(response: ServerResponse): AbortSignal {
+  const leaving = new AbortController()
+  if (response.destroyed) leaving.abort()
+  response.once('close', () => {
+    if (!response.writableFinished) leaving.abort()
+  })
+  return leaving.signal
 }
 
 /** Node joins repeated headers, all but `set-cookie`, which no request has a use for. */

@@ -94,6 +94,6 @@ function viewOf(
   principal: Principal,
   body: RequestView['body'],
 ): RequestView {
-  const { raw, path, trace } = exchange
-  return new RequestView(raw, { path, params, trace, principal, body })
+  const { raw, response, path, trace } = exchange
+  return new RequestView(raw, response, { path, params, trace, principal, body })
 }

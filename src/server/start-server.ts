@@ -2,11 +2,13 @@ import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
+import type { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
 import { ConsentDesk } from '#oauth/consent-desk'
 import { consentRoutes } from '#oauth/consent-routes'
+import { MCP_PATH } from '#protocols/mcp/wire'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
@@ -26,6 +28,7 @@ import { createHttpApp } from './http-app.ts'
 import { KeyDesk } from './key-desk.ts'
 import { createLog, type ServerLog } from './log.ts'
 import { isLoopback } from './loopback.ts'
+import { createMcpRoutes } from './mcp-routes.ts'
 import { createMetrics } from './metrics.ts'
 import { createMetricsListener } from './metrics-listener.ts'
 import { createMetricsRoute } from './metrics-route.ts'
@@ -49,6 +52,8 @@ export interface StartOptions {
   readonly log?: ServerLog
   readonly graceMs?: number
   readonly opentool?: OpenToolServing
+  /** Tell it when tools change while the server runs: clients that listen hear of it. */
+  readonly catalogChanges?: CatalogChanges
   /** Serve what the public openwop suite drives. Never in production. */
   readonly testSeams?: boolean
 }
@@ -88,6 +93,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
+      ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
   const { desk, broker } = gateway
@@ -136,6 +142,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       log,
       publicUrl: () => settings.server.publicUrl ?? url,
     })
+    const mcp = createMcpRoutes(observed, settings.mcp, {
+      store,
+      clock,
+      log,
+      ...(metadata === undefined ? {} : { metadataUrl: () => metadata.urlFor(MCP_PATH) }),
+    })
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, {
@@ -158,6 +170,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           log,
           isClosed,
         }),
+        ...mcp.routes,
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
         ...createAdminApprovals({ approvals: desk.approvals, startToken, authenticator, clock, publicUrl }),
         ...createApprovalLinks({
@@ -186,6 +199,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
+    closing.push(async () => mcp.close())
     url = await app.listen()
     const { metricsPort } = settings.server
     const metricsApp =

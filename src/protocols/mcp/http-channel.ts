@@ -1,0 +1,95 @@
+import type { HttpReply } from '#protocols/http-exchange'
+import type { Accepted } from './accept.ts'
+import { type Answer, NO_ANSWER } from './answer.ts'
+import type { Channel } from './channel.ts'
+import { encodeEvent } from './codec-answer.ts'
+import { FrameQueue } from './frame-queue.ts'
+import { JSON_TYPE, STREAM_TYPE } from './wire.ts'
+
+/** Without an answer for so long, a stream begins, so that nothing between us takes the connection for dead (MCP-15). */
+const QUIET_MS = 10_000
+const KEEP_ALIVE_MS = 15_000
+const KEEP_ALIVE = ':\n\n'
+
+/** MCP-16. */
+export const STREAM_HEADERS: Readonly<Record<string, string>> = {
+  'content-type': STREAM_TYPE,
+  'cache-control': 'no-cache, no-transform',
+  'x-accel-buffering': 'no',
+}
+
+/** One POST: answered with JSON, unless something has to be said before the answer (MCP-13, MCP-15). */
+export class HttpChannel implements Channel {
+  readonly #accepted: Accepted
+  readonly #headers: Readonly<Record<string, string>>
+  readonly #onLeft: () => void
+  readonly #frames = new FrameQueue()
+  readonly #streaming = Promise.withResolvers<'stream'>()
+
+  constructor(options: {
+    readonly accepted: Accepted
+    /** Of a stream, whose head leaves before the answer is known. */
+    readonly headers: Readonly<Record<string, string>>
+    /** Told when the reader of a stream leaves. */
+    readonly onLeft: () => void
+  }) {
+    this.#accepted = options.accepted
+    this.#headers = options.headers
+    this.#onLeft = options.onLeft
+  }
+
+  get canSend(): boolean {
+    return this.#accepted.stream
+  }
+
+  send(json: string, what: 'news' | 'question'): void {
+    if (!this.canSend) return
+    this.#frames.add(encodeEvent(json), what === 'news')
+    this.#streaming.resolve('stream')
+  }
+
+  /** All refusals by status are known before the stream begins. */
+  async reply(answer: Promise<Answer>): Promise<HttpReply> {
+    const quiet = this.canSend ? setTimeout(() => this.#streaming.resolve('stream'), QUIET_MS) : undefined
+    try {
+      const first = await Promise.race([answer, this.#streaming.promise])
+      if (first === 'stream') return this.#stream(answer)
+      return this.#accepted.json || first.status !== 200 ? toReply(first) : this.#stream(answer)
+    } finally {
+      clearTimeout(quiet)
+    }
+  }
+
+  #stream(answer: Promise<Answer>): HttpReply {
+    return {
+      status: 200,
+      headers: { ...STREAM_HEADERS, ...this.#headers },
+      body: (ended) => this.#pieces(answer, ended),
+    }
+  }
+
+  async *#pieces(answer: Promise<Answer>, ended: AbortSignal): AsyncGenerator<string> {
+    const leave = (): void => {
+      this.#frames.end()
+      this.#onLeft()
+    }
+    ended.addEventListener('abort', leave, { once: true })
+    const last = answer.catch(() => NO_ANSWER)
+    void last.finally(() => this.#frames.end())
+    for (;;) {
+      const frame = await this.#frames.next(KEEP_ALIVE_MS)
+      if (frame === undefined) break
+      yield frame === 'late' ? KEEP_ALIVE : frame
+    }
+    if (ended.aborted) return
+    const { json } = await last
+    ended.removeEventListener('abort', leave)
+    if (json !== undefined) yield encodeEvent(json)
+  }
+}
+
+/** A cancelled request gets an empty stream: there is no other way to say nothing (MCP-85). */
+export function toReply({ status, headers, json }: Answer): HttpReply {
+  if (json === undefined) return { status: 200, headers: { ...STREAM_HEADERS, ...headers }, body: '' }
+  return { status, headers: { 'content-type': JSON_TYPE, ...headers }, body: json }
+}
