@@ -115,7 +115,9 @@ export function askingTools(): readonly DefinedTool[] {
     asking('test_elicitation_sep1330_enums', async (ask) =>
       text(`Elicitation completed: ${JSON.stringify(await ask(form2('all', 'Choose', ENUMS)))}`),
     ),
-    asking('test_missing_capability', async (ask) => text(JSON.stringify(await ask(sampling('need', 'Hello'))))),
+    asking('test_missing_capability', async (ask) =>
+      text(JSON.stringify(await ask(sampling('need', 'Hello')))),
+    ),
     asking('test_streaming_elicitation', async (ask) => text(JSON.stringify(await ask(name('user_name'))))),
     asking('test_input_required_result_elicitation', async (ask) => {
       const { content } = await ask(name('user_name'))

@@ -17,7 +17,9 @@ const CLI = fileURLToPath(
 const EXPECTED = fileURLToPath(new URL('./mcp-expected-failures.yaml', import.meta.url))
 const LIMIT_MS = 120_000
 
-const checksShape = z.array(z.object({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }))
+const checksShape = z.array(
+  z.object({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }),
+)
 
 interface SuiteRun {
   readonly exitCode: number | null
@@ -64,7 +66,12 @@ describe('the official MCP suite, on SQLite', () => {
   ])(
     'MCP-19, MCP-22…24, MCP-29/30, MCP-33…36, MCP-45…48, MCP-70…74, MCP-79, MCP-82: $revision passes, but for what a server of tools does not have',
     async ({ revision, atLeast }) => {
-      const { exitCode, output, passed } = await runSuite(server.url, ['--suite', 'all', '--spec-version', revision])
+      const { exitCode, output, passed } = await runSuite(server.url, [
+        '--suite',
+        'all',
+        '--spec-version',
+        revision,
+      ])
       expect(exitCode, output).toBe(0)
       expect(passed, output).toBeGreaterThanOrEqual(atLeast)
     },

@@ -87,9 +87,9 @@ export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
       input: {},
       output: {},
       policy: { safetyTier: 'pure' },
-      async run(_input, { progress }) {
+      async run(_input, context) {
         for (const done of [0, 50, 100]) {
-          progress(done, 100)
+          context.progress(done, 100)
           await wait(20)
         }
         return { content: [text('Done.')] }

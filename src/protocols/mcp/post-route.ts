@@ -13,6 +13,7 @@ import { readInitialize } from './initialize.ts'
 import { takeNotification, takeResponse } from './old-messages.ts'
 import type { OldSession } from './old-sessions.ts'
 import { refuseMessage } from './refuse.ts'
+import { unsupportedVersion } from './unsupported-version.ts'
 import {
   HEADERS,
   isOldRevision,
@@ -192,15 +193,6 @@ function exchangeOf(request: HttpRequest, { id }: RequestMessage) {
 
 function nameOf(params: JsonValue | undefined): JsonValue | undefined {
   return isJsonObject(params) ? params.name : undefined
-}
-
-/** T-8: only what can be used this way; older ones are named in the text. */
-export function unsupportedVersion(requested: string): WireError {
-  return {
-    code: MCP_CODES.unsupportedVersion,
-    message: 'Unsupported protocol version. 2025-11-25 and 2025-06-18 are served after initialize.',
-    data: { supported: [NEW_REVISION], requested },
-  }
 }
 
 function refusal(error: WireError, id: RequestMessage['id'] | undefined): HttpReply {

@@ -14,6 +14,8 @@ export interface ToolCallRequest {
   readonly input: JsonObject
   readonly key: string | undefined
   readonly progressToken: string | number | undefined
+  /** W3C trace context, where the transport carries none. */
+  readonly traceparent: string | undefined
   /** By the key of the question they answer. */
   readonly inputResponses: ReadonlyMap<string, JsonObject> | undefined
   readonly requestState: string | undefined
@@ -36,7 +38,7 @@ export function readToolCall(
   const key = readKey(meta[META.idempotencyKey], headers)
   if (!key.ok) return key
   const progressToken = readProgressToken(meta.progressToken)
-  const call = { name, input, key: key.key, progressToken }
+  const call = { name, input, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
   if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
   const { requestState } = params
   if (requestState !== undefined && typeof requestState !== 'string')
@@ -44,6 +46,12 @@ export function readToolCall(
   const responses = readResponses(params.inputResponses)
   if (responses === 'bad') return bad('params.inputResponses must be an object of objects by key.')
   return { ok: true, call: { ...call, inputResponses: responses, requestState } }
+}
+
+const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+function readTraceparent(sent: JsonValue | undefined): string | undefined {
+  return typeof sent === 'string' && TRACEPARENT.test(sent) ? sent : undefined
 }
 
 function readResponses(given: JsonValue | undefined): ReadonlyMap<string, JsonObject> | undefined | 'bad' {

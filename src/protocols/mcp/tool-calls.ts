@@ -220,7 +220,9 @@ export class ToolCalls {
   }
 
   #requestOf({ exchange, asked, served }: StartedCall, key: string | undefined, callId: string): CallRequest {
-    const { headers, traceId, traceparent } = exchange
+    const { headers } = exchange
+    const traceparent = asked.traceparent ?? exchange.traceparent
+    const traceId = asked.traceparent?.split('-')[1] ?? exchange.traceId
     return {
       tool: served?.ref ?? { base: NO_TOOL + asked.name, version: LATEST },
       input: asked.input,
