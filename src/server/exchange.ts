@@ -91,9 +91,12 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
   if (services.frontDoor.hasCors)
     added.push(...corsHeaders(services.frontDoor.corsOrigin(raw.headers.origin)))
   if (services.isClosing()) added.push('connection', 'close')
-  writeReply(response, sent, added)?.catch((err: unknown) =>
-    services.log.error({ err, route, traceId: trace.traceId }, 'a streamed reply broke off'),
-  )
+  writeReply(response, sent, added)
+    ?.catch((err: unknown) =>
+      services.log.error({ err, route, traceId: trace.traceId }, 'a streamed reply broke off'),
+    )
+    // Its head left before anybody knew that we close.
+    .finally(() => services.isClosing() && raw.socket.end())
   services.metrics.requestAnswered(route, raw.method ?? '', reply.status)
   if (exchange.scope !== undefined) observe(services, exchange, exchange.scope, reply.status)
 }
