@@ -23,20 +23,22 @@ export interface ToolCallRequest {
 
 export type ReadCall =
   | { readonly ok: true; readonly call: ToolCallRequest }
-  | { readonly ok: false; readonly error: WireError }
+  /** `key` is the request's own, if it is a usable one. */
+  | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
 
 /** MCP-60, MCP-68, MCP-74. `_meta` is never tool input (MCP-06); members of other revisions are unknown, so ignored. */
 export function readToolCall(
   params: JsonValue | undefined,
   { headers, mayContinue }: { readonly headers: RequestHeaders | undefined; readonly mayContinue: boolean },
 ): ReadCall {
+  const meta = metaOf(params)
+  const key = readKey(meta[META.idempotencyKey], headers)
+  const bad = (message: string): ReadCall => ({ ...refuse(message), key: key.ok ? key.key : undefined })
   if (!isJsonObject(params)) return bad('params must be an object with the name of a tool.')
   const { name, arguments: input = {} } = params
   if (typeof name !== 'string') return bad('params.name must be the name of a tool.')
   if (!isJsonObject(input)) return bad('params.arguments must be an object.')
-  const meta = metaOf(params)
-  const key = readKey(meta[META.idempotencyKey], headers)
-  if (!key.ok) return key
+  if (!key.ok) return { ...key, key: undefined }
   const progressToken = readProgressToken(meta.progressToken)
   const call = { name, input, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
   if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
@@ -73,18 +75,18 @@ type ReadKey =
 function readKey(inMeta: JsonValue | undefined, headers: RequestHeaders | undefined): ReadKey {
   const inHeader = headers === undefined ? undefined : readKeyHeader(headers)
   if (inMeta !== undefined && typeof inMeta !== 'string')
-    return bad(`${META.idempotencyKey} must be a string.`)
+    return refuse(`${META.idempotencyKey} must be a string.`)
   if (inMeta !== undefined && inHeader !== undefined && inMeta !== inHeader)
-    return bad(`${META.idempotencyKey} and Idempotency-Key differ; send one of them.`)
+    return refuse(`${META.idempotencyKey} and Idempotency-Key differ; send one of them.`)
   const key = inMeta ?? inHeader
   try {
     return { ok: true, key: key === undefined ? undefined : checkCallKey(key) }
   } catch (error) {
-    if (isToolError(error)) return bad(error.message)
+    if (isToolError(error)) return refuse(error.message)
     throw error
   }
 }
 
-function bad(message: string): { readonly ok: false; readonly error: WireError } {
+function refuse(message: string): { readonly ok: false; readonly error: WireError } {
   return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
 }

@@ -1,19 +1,22 @@
 import { randomUUID } from 'node:crypto'
-import { type CallReply, type CallRequest, NO_SECRETS } from '#core/call/call-request'
-import { isToolError } from '#core/errors'
+import type { CallReply, CallRequest } from '#core/call/call-request'
+import { type ErrorCode, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { LATEST } from '#core/tool-id'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
   callReplyHeaders,
+  ERROR_CODE_HEADER,
   readCallPlace,
   readWait,
 } from '#protocols/call-headers'
+import { decodeRequirements } from '#protocols/call-requirements'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Answer, errorAnswer } from './answer.ts'
 import { askGuard, type CapabilityWatch, refuseToAsk } from './capability-watch.ts'
 import { requiredFor } from './codec-capabilities.ts'
+import type { RequestHeaders } from './codec-headers.ts'
 import { checkParameterHeaders } from './codec-param-headers.ts'
 import { ContinuedCalls } from './continued-calls.ts'
 import { encodeFailure, encodeReply, type ReplyTarget } from './encode-reply.ts'
@@ -31,6 +34,7 @@ import { MCP_CODES, NEW_REVISION } from './wire.ts'
 
 /** No tool has such a name: unknown tools walk the same way as hidden ones, and end there (rule 2). */
 const NO_TOOL = '/'
+const NO_HEADERS: RequestHeaders = {}
 
 export interface ToolCallParts {
   readonly services: McpServices
@@ -68,7 +72,7 @@ export class ToolCalls {
     const { id, principal, headers, revision } = exchange
     const isNew = revision === NEW_REVISION
     const read = readToolCall(params, { headers, mayContinue: isNew })
-    if (!read.ok) return errorAnswer(id, read.error, { headers: freshHeaders() })
+    if (!read.ok) return errorAnswer(id, read.error, { headers: unreadHeaders(read.key) })
     const asked = read.call
     const { gateway } = this.#parts.services
     const served = this.#parts.tables.find(gateway.catalogFor(principal), asked.name)
@@ -78,7 +82,7 @@ export class ToolCalls {
         return errorAnswer(
           id,
           { code: MCP_CODES.headerMismatch, message },
-          { status: 400, headers: freshHeaders() },
+          { status: 400, headers: unreadHeaders(asked.key) },
         )
     }
     const call: StartedCall = { exchange, asked, served, target: this.#targetOf(exchange, asked, served) }
@@ -89,11 +93,8 @@ export class ToolCalls {
     } catch (error) {
       if (!isToolError(error)) throw error
       const { code, message, canRetry } = error
-      const failed = {
-        callId: asked.key ?? randomUUID(),
-        headers: freshHeaders(asked.key),
-        target: call.target,
-      }
+      const callId = asked.key ?? randomUUID()
+      const failed = { callId, headers: unreadHeaders(callId, code), target: call.target }
       return encodeFailure({ code, message, canRetry }, failed)
     }
   }
@@ -187,7 +188,7 @@ export class ToolCalls {
       return errorAnswer(
         call.exchange.id,
         { code: JSON_RPC_CODES.badParams, message },
-        { headers: freshHeaders() },
+        { headers: unreadHeaders(call.asked.key) },
       )
     }
     const round = state.round + 1
@@ -198,7 +199,7 @@ export class ToolCalls {
     }
     const taken = await this.#continued.deliver(call, state)
     if (taken !== undefined)
-      return errorAnswer(call.exchange.id, taken, { headers: freshHeaders(state.callId) })
+      return errorAnswer(call.exchange.id, taken, { headers: unreadHeaders(state.callId) })
     const held = this.#held.find(call.exchange.principal, state.callId)
     if (held !== undefined) return this.#answer(call, held, await held.next(call.exchange.left), { round })
     const step = await this.#continued.nextElsewhere(call, state)
@@ -231,10 +232,9 @@ export class ToolCalls {
       mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.name,
       traceId,
       ...(traceparent === undefined ? undefined : { traceparent }),
-      userId: undefined,
-      tokens: NO_SECRETS,
-      secrets: NO_SECRETS,
-      ...(headers === undefined ? undefined : { ...readCallPlace(headers), ...readWait(headers) }),
+      ...decodeRequirements(headers ?? NO_HEADERS),
+      ...readCallPlace(headers ?? NO_HEADERS),
+      ...readWait(headers ?? NO_HEADERS),
     }
   }
 
@@ -254,6 +254,9 @@ export class ToolCalls {
 }
 
 /** Rule 6: every reply to a call has an id, also one that was never made. */
-function freshHeaders(callId: string = randomUUID()): Record<string, string> {
-  return { [CALL_ID_HEADER]: callIdToHeader(callId) }
+function unreadHeaders(
+  callId: string = randomUUID(),
+  code: ErrorCode = 'request_invalid',
+): Record<string, string> {
+  return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
 }
