@@ -89,7 +89,7 @@ describe('checkExposure', () => {
     expect(checkExposure(settingsOf(host, OPEN), false)).toEqual([])
   })
 
-  it('OTC-97: a key or a JWT secret is enough to serve others', () => {
+  it('OTC-97, MCP-12: a key or a JWT secret is enough to serve others', () => {
     expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong)), false)).toEqual([])
     expect(checkExposure(settingsOf('0.0.0.0', BY_JWT(strong)), false)).toEqual([])
   })

@@ -136,6 +136,17 @@ describe('questions without sessions', () => {
   })
 })
 
+describe('what is never asked for our own purposes', () => {
+  it('MCP-81: a client that offers its model and its folders is asked for neither by us, and by tools that ask it is', async () => {
+    const { server } = await startTalk([...mcpFixtures().tools, ...askingTools()])
+    const capabilities = { sampling: {}, roots: {} }
+    const call = (name: string) => ask(server.url, { method: 'tools/call', params: { name }, capabilities })
+    expect(await answerOf(await call('Mail_Delete'))).toMatchObject({ result: { isError: true } })
+    const { result } = await answerOf(await call('test_input_required_result_list_roots'))
+    expect(result.inputRequests).toEqual({ client_roots: { method: 'roots/list', params: {} } })
+  })
+})
+
 describe('approvals', () => {
   const call = {
     method: 'tools/call',
