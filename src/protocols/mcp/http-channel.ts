@@ -21,21 +21,11 @@ export const STREAM_HEADERS: Readonly<Record<string, string>> = {
 /** One POST: answered with JSON, unless something has to be said before the answer (MCP-13, MCP-15). */
 export class HttpChannel implements Channel {
   readonly #accepted: Accepted
-  readonly #headers: Readonly<Record<string, string>>
-  readonly #onLeft: () => void
-  readonly #frames = new FrameQueue()
   readonly #streaming = Promise.withResolvers<'stream'>()
+  #frames: FrameQueue | undefined
 
-  constructor(options: {
-    readonly accepted: Accepted
-    /** Of a stream, whose head leaves before the answer is known. */
-    readonly headers: Readonly<Record<string, string>>
-    /** Told when the reader of a stream leaves. */
-    readonly onLeft: () => void
-  }) {
-    this.#accepted = options.accepted
-    this.#headers = options.headers
-    this.#onLeft = options.onLeft
+  constructor(accepted: Accepted) {
+    this.#accepted = accepted
   }
 
   get canSend(): boolean {
@@ -44,7 +34,7 @@ export class HttpChannel implements Channel {
 
   send(json: string, what: 'news' | 'question'): void {
     if (!this.canSend) return
-    this.#frames.add(encodeEvent(json), what === 'news')
+    this.#queue().add(encodeEvent(json), what === 'news')
     this.#streaming.resolve('stream')
   }
 
@@ -60,30 +50,32 @@ export class HttpChannel implements Channel {
     }
   }
 
+  /** Made for those who stream: most calls are answered with one JSON body. */
+  #queue(): FrameQueue {
+    this.#frames ??= new FrameQueue()
+    return this.#frames
+  }
+
   #stream(answer: Promise<Answer>): HttpReply {
     return {
       status: 200,
-      headers: { ...STREAM_HEADERS, ...this.#headers },
+      headers: STREAM_HEADERS,
       body: (ended) => this.#pieces(answer, ended),
     }
   }
 
   async *#pieces(answer: Promise<Answer>, ended: AbortSignal): AsyncGenerator<string> {
-    const leave = (): void => {
-      this.#frames.end()
-      this.#onLeft()
-    }
-    ended.addEventListener('abort', leave, { once: true })
+    const frames = this.#queue()
+    ended.addEventListener('abort', () => frames.end(), { once: true })
     const last = answer.catch(() => NO_ANSWER)
-    void last.finally(() => this.#frames.end())
+    void last.finally(() => frames.end())
     for (;;) {
-      const frame = await this.#frames.next(KEEP_ALIVE_MS)
+      const frame = await frames.next(KEEP_ALIVE_MS)
       if (frame === undefined) break
       yield frame === 'late' ? KEEP_ALIVE : frame
     }
     if (ended.aborted) return
     const { json } = await last
-    ended.removeEventListener('abort', leave)
     if (json !== undefined) yield encodeEvent(json)
   }
 }

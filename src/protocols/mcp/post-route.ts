@@ -107,16 +107,13 @@ async function handleNew(
   if (claimed !== NEW_REVISION) return refusal(unsupportedVersion(claimed), id)
   const problem = checkStandardHeaders(request.headers, { method, name: nameOf(params) })
   if (problem !== undefined) return mismatch(problem)
-  const left = new AbortController()
-  const leave = (): void => left.abort()
-  request.left?.addEventListener('abort', leave, { once: true })
-  const channel = new HttpChannel({ accepted, headers: {}, onLeft: leave })
+  const channel = new HttpChannel(accepted)
   const exchange: McpExchange = {
     ...exchangeOf(request, message),
     revision: NEW_REVISION,
     capabilities,
     channel,
-    left: left.signal,
+    left: request.left,
   }
   return await channel.reply(parts.methods.run(method, params, exchange))
 }
@@ -130,13 +127,13 @@ async function handleOld(
   const { principal } = request
   const address = { tenant: principal.tenant, session: session.id, requestId: JSON.stringify(message.id) }
   const underWay = message.method === 'tools/call' ? parts.underWay.begin(address) : undefined
-  // A reader that leaves detaches; the call goes on (MCP-28).
-  const channel = new HttpChannel({ accepted, headers: {}, onLeft: () => undefined })
+  const channel = new HttpChannel(accepted)
   const exchange: McpExchange = {
     ...exchangeOf(request, message),
     revision: session.revision,
     capabilities: session.capabilities,
     channel,
+    // A reader that leaves detaches; the call goes on (MCP-28).
     left: undefined,
     ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun }),
   }
