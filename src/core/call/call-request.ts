@@ -36,7 +36,7 @@ export interface CallRequest {
   /** Asks whoever made this request, where its protocol can. */
   readonly ask?: AskCaller
   /** Aborted when its caller leaves, where leaving means cancelling: what it began is cancelled unless somebody else joined (MCP-84). */
-  readonly left?: AbortSignal
+  readonly left?: AbortSignal | undefined
 }
 
 export interface Progress {

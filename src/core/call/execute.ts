@@ -61,6 +61,7 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
       resolve(INTERRUPTED)
       context.abort(why)
     })
+    watchCaller(running)
     answer.then(
       (value) => {
         endTimer()
@@ -72,6 +73,17 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
       },
     )
   })
+}
+
+/** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once somebody joined. */
+function watchCaller(running: RunningCall): void {
+  const { left } = running.call.request
+  if (left === undefined) return
+  const leave = (): void => {
+    if (!running.isJoined) running.interrupt('cancel')
+  }
+  if (left.aborted) leave()
+  else left.addEventListener('abort', leave, { once: true })
 }
 
 /** Interrupts a run that takes too long; the clock stands still while its caller is being asked. */

@@ -53,21 +53,15 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
-  checkPresent(checked.call)
+  if (checked.seen !== undefined) checkPresent(checked.call)
   const place = recordedPlace(services.store, checked)
   if (place.live?.closing !== undefined) throw sessionEnded()
   const slot = services.limits.enter(checked.call.principal, checked.tool)
   const running = services.running.start(checked.call, checked.tool, place)
   place.live?.enter(running)
-  const { left } = checked.call.request
-  const leave = () => {
-    if (!running.isJoined) running.interrupt('cancel')
-  }
-  left?.addEventListener('abort', leave, { once: true })
   try {
     return await claimAndRun(services, running, { ...checked, place, slot })
   } finally {
-    left?.removeEventListener('abort', leave)
     slot.leave()
     place.live?.leave(running)
     services.feed.notify(place.place?.run ?? checked.call.record)
@@ -83,6 +77,7 @@ async function claimAndRun(
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
   services.feed.notify(checked.place.place?.run ?? checked.call.record)
+  if (isClaimed(checked) && checked.call.request.left?.aborted === true) running.interrupt('cancel')
   const { outcome: ran, late } = await execute(services, running, checked.input)
   if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs)
   const claimed = isClaimed(checked)

@@ -4,12 +4,16 @@ import { type Answer, NO_ANSWER } from './answer.ts'
 import type { Channel } from './channel.ts'
 import { encodeEvent } from './codec-answer.ts'
 import { FrameQueue } from './frame-queue.ts'
+import { QuietReplies } from './quiet-replies.ts'
 import { JSON_TYPE, STREAM_TYPE } from './wire.ts'
 
 /** Without an answer for so long, a stream begins, so that nothing between us takes the connection for dead (MCP-15). */
 const QUIET_MS = 10_000
 const KEEP_ALIVE_MS = 15_000
 const KEEP_ALIVE = ':\n\n'
+
+/** Those without an answer yet: one look a second at all of them costs less than a timer for each. */
+const QUIET = new QuietReplies(QUIET_MS)
 
 /** MCP-16. */
 export const STREAM_HEADERS: Readonly<Record<string, string>> = {
@@ -21,7 +25,8 @@ export const STREAM_HEADERS: Readonly<Record<string, string>> = {
 /** One POST: answered with JSON, unless something has to be said before the answer (MCP-13, MCP-15). */
 export class HttpChannel implements Channel {
   readonly #accepted: Accepted
-  readonly #streaming = Promise.withResolvers<'stream'>()
+  #beginStream: (() => void) | undefined
+  #mustStream = false
   #frames: FrameQueue | undefined
 
   constructor(accepted: Accepted) {
@@ -35,19 +40,35 @@ export class HttpChannel implements Channel {
   send(json: string, what: 'news' | 'question'): void {
     if (!this.canSend) return
     this.#queue().add(encodeEvent(json), what === 'news')
-    this.#streaming.resolve('stream')
+    this.stream()
+  }
+
+  /** From now on the answer is a stream. */
+  stream(): void {
+    this.#mustStream = true
+    this.#beginStream?.()
   }
 
   /** All refusals by status are known before the stream begins. */
-  async reply(answer: Promise<Answer>): Promise<HttpReply> {
-    const quiet = this.canSend ? setTimeout(() => this.#streaming.resolve('stream'), QUIET_MS) : undefined
-    try {
-      const first = await Promise.race([answer, this.#streaming.promise])
-      if (first === 'stream') return this.#stream(answer)
-      return this.#accepted.json || first.status !== 200 ? toReply(first) : this.#stream(answer)
-    } finally {
-      clearTimeout(quiet)
-    }
+  reply(answer: Promise<Answer>): Promise<HttpReply> {
+    if (this.canSend) QUIET.add(this)
+    return new Promise((resolve, reject) => {
+      this.#beginStream = () => {
+        QUIET.delete(this)
+        resolve(this.#stream(answer))
+      }
+      if (this.#mustStream) this.#beginStream()
+      answer.then(
+        (made) => {
+          QUIET.delete(this)
+          resolve(this.#accepted.json || made.status !== 200 ? toReply(made) : this.#stream(answer))
+        },
+        (error: unknown) => {
+          QUIET.delete(this)
+          reject(error)
+        },
+      )
+    })
   }
 
   /** Made for those who stream: most calls are answered with one JSON body. */

@@ -40,7 +40,7 @@ export function postRoute(parts: HttpParts): HttpRoute {
   }
 }
 
-async function handlePost(request: HttpRequest, parts: HttpParts): Promise<HttpReply> {
+function handlePost(request: HttpRequest, parts: HttpParts): HttpReply | Promise<HttpReply> {
   if (request.body === undefined) {
     const error = { code: JSON_RPC_CODES.unreadable, message: 'The body is empty; send a JSON-RPC message.' }
     return refusal(error, undefined)
@@ -58,8 +58,17 @@ async function handlePost(request: HttpRequest, parts: HttpParts): Promise<HttpR
       }
       return toReply(errorAnswer(message.id, error, { status: 406 }))
     }
-    return await handleRequest(message, { request, version, accepted }, parts)
+    return handleRequest(message, { request, version, accepted }, parts)
   }
+  return handleOther(message, { request, version }, parts)
+}
+
+/** What gets no answer: notifications, and responses to questions of ours. */
+async function handleOther(
+  message: Exclude<Message, RequestMessage>,
+  { request, version }: Omit<Asked, 'accepted'>,
+  parts: HttpParts,
+): Promise<HttpReply> {
   const isNew = isNewVersionHeader(version)
   if (message.kind === 'notification') {
     // Row 15: no notification travels over HTTP in the newest revision.
@@ -82,24 +91,26 @@ interface Asked {
   readonly accepted: Accepted
 }
 
-async function handleRequest(message: RequestMessage, asked: Asked, parts: HttpParts): Promise<HttpReply> {
+function handleRequest(
+  message: RequestMessage,
+  asked: Asked,
+  parts: HttpParts,
+): HttpReply | Promise<HttpReply> {
   const read = readClaim(message.params)
   if (read.kind === 'bad') return refusal(read.error, message.id)
-  if (read.kind === 'claim') return await handleNew(message, read.claim, asked, parts)
+  if (read.kind === 'claim') return handleNew(message, read.claim, asked, parts)
   if (isNewVersionHeader(asked.version)) return refusal(CLAIM_MISSING, message.id)
-  if (message.method === 'initialize') return await handleInitialize(message, asked.request, parts)
-  const session = await findSession(asked.request, asked.version, parts, message)
-  if ('status' in session) return session
-  return await handleOld(message, session, asked, parts)
+  if (message.method === 'initialize') return handleInitialize(message, asked.request, parts)
+  return handleOld(message, asked, parts)
 }
 
 /** Rows 10 to 14: the body decides, the headers only repeat it. */
-async function handleNew(
+function handleNew(
   message: RequestMessage,
   { version: claimed, capabilities }: Claim,
   { request, version, accepted }: Asked,
   parts: HttpParts,
-): Promise<HttpReply> {
+): HttpReply | Promise<HttpReply> {
   const { id, method, params } = message
   const mismatch = (text: string) => refusal({ code: MCP_CODES.headerMismatch, message: text }, id)
   if (version !== undefined && version !== claimed)
@@ -113,17 +124,20 @@ async function handleNew(
     revision: NEW_REVISION,
     capabilities,
     channel,
-    left: request.left,
+    get left() {
+      return request.left
+    },
   }
-  return await channel.reply(parts.methods.run(method, params, exchange))
+  return channel.reply(parts.methods.run(method, params, exchange))
 }
 
 async function handleOld(
   message: RequestMessage,
-  session: OldSession,
-  { request, accepted }: Asked,
+  { request, version, accepted }: Asked,
   parts: HttpParts,
 ): Promise<HttpReply> {
+  const session = await findSession(request, version, parts, message)
+  if ('status' in session) return session
   const { principal } = request
   const address = { tenant: principal.tenant, session: session.id, requestId: JSON.stringify(message.id) }
   const underWay = message.method === 'tools/call' ? parts.underWay.begin(address) : undefined

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { CallReply, CallRequest } from '#core/call/call-request'
+import type { AskCaller } from '#core/caller-question'
 import { type ErrorCode, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { LATEST } from '#core/tool-id'
@@ -48,6 +49,18 @@ export interface StartedCall {
   readonly asked: ToolCallRequest
   readonly served: ServedTool | undefined
   readonly target: ReplyTarget
+}
+
+/** How one call goes about it. */
+interface BegunCall {
+  readonly key: string | undefined
+  readonly callId: string
+  readonly waitMs: number | undefined
+  readonly progress: ProgressGate | undefined
+}
+
+interface Leaving {
+  readonly left: AbortSignal | undefined
 }
 
 /** `tools/call` in every revision: the one durable call behind it, and what its caller may be asked meanwhile. */
@@ -102,56 +115,43 @@ export class ToolCalls {
   /** A call from the start, or one that goes on under its id after a person did something. */
   async #begin(call: StartedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
     const { exchange, asked } = call
-    const { gateway } = this.#parts.services
     const callId = key ?? randomUUID()
-    const progress =
-      asked.progressToken === undefined || !exchange.channel.canSend
-        ? undefined
-        : new ProgressGate(asked.progressToken, exchange.channel)
-    exchange.onBegun?.(() => void gateway.cancelCall(exchange.principal, callId))
-    const request: CallRequest = {
-      ...this.#requestOf(call, key, callId),
-      ...(progress === undefined ? undefined : { onProgress: progress.tell }),
-      ...(waitMs === undefined ? undefined : { waitMs }),
-    }
+    const { principal, channel, onBegun } = exchange
+    onBegun?.(() => void this.#parts.services.gateway.cancelCall(principal, callId))
+    if (asked.progressToken === undefined || !channel.canSend)
+      return await this.#run(call, { key, callId, waitMs, progress: undefined })
+    const progress = new ProgressGate(asked.progressToken, channel)
     try {
-      return await this.#run(call, request, callId)
+      return await this.#run(call, { key, callId, waitMs, progress })
     } finally {
-      progress?.end()
+      progress.end()
     }
   }
 
-  async #run(call: StartedCall, request: CallRequest, callId: string): Promise<Answer> {
+  async #run(call: StartedCall, begun: BegunCall): Promise<Answer> {
     const { exchange, asked } = call
     const { gateway } = this.#parts.services
-    const { principal, capabilities, revision, left } = exchange
-    const canAsk = Object.values(capabilities).includes(true)
+    const { principal, capabilities, revision, channel } = exchange
+    const { callId } = begun
+    const canAsk = capabilities.form || capabilities.url || capabilities.sampling || capabilities.roots
     const watch: CapabilityWatch = { missing: undefined }
     if (revision === NEW_REVISION && !canAsk) {
       const ask = askGuard(refuseToAsk, capabilities, watch)
-      const reply = await gateway.call(principal, {
-        ...request,
-        ask,
-        ...(left === undefined ? undefined : { left }),
-      })
+      const reply = await gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: exchange }))
       return this.#answerOnce(call, reply, watch)
     }
     if (revision === NEW_REVISION) {
       const held = new HeldCall({ callId, principal, questions: this.questions, early: asked.inputResponses })
-      held.start(
-        gateway.call(principal, {
-          ...request,
-          ask: askGuard(held.ask, capabilities, watch),
-          left: held.left,
-        }),
-      )
-      return this.#answer(call, held, await held.next(left), { round: 1, watch })
+      const ask = askGuard(held.ask, capabilities, watch)
+      held.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: held })))
+      return this.#answer(call, held, await held.next(exchange.left), { round: 1, watch })
     }
+    if (!canAsk || !channel.canSend)
+      return this.#finish(call, await gateway.call(principal, this.#requestOf(call, begun, {})), 1)
     const asker = new OldAsker({ exchange, callId, questions: this.questions })
     try {
       const ask = askGuard(asker.ask, capabilities, watch)
-      const withAsk = canAsk && exchange.channel.canSend ? { ask } : undefined
-      return this.#finish(call, await gateway.call(principal, { ...request, ...withAsk }), 1)
+      return this.#finish(call, await gateway.call(principal, this.#requestOf(call, begun, { ask })), 1)
     } finally {
       asker.end()
     }
@@ -220,21 +220,31 @@ export class ToolCalls {
     )
   }
 
-  #requestOf({ exchange, asked, served }: StartedCall, key: string | undefined, callId: string): CallRequest {
-    const { headers } = exchange
+  #requestOf(
+    { exchange, asked, served }: StartedCall,
+    { key, callId, waitMs, progress }: BegunCall,
+    { ask, leaving }: { readonly ask?: AskCaller; readonly leaving?: Leaving },
+  ): CallRequest {
+    const headers = exchange.headers ?? NO_HEADERS
     const traceparent = asked.traceparent ?? exchange.traceparent
-    const traceId = asked.traceparent?.split('-')[1] ?? exchange.traceId
     return {
       tool: served?.ref ?? { base: NO_TOOL + asked.name, version: LATEST },
       input: asked.input,
       key,
       freshId: callId,
       mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.name,
-      traceId,
+      traceId: asked.traceparent?.split('-')[1] ?? exchange.traceId,
       ...(traceparent === undefined ? undefined : { traceparent }),
-      ...decodeRequirements(headers ?? NO_HEADERS),
-      ...readCallPlace(headers ?? NO_HEADERS),
-      ...readWait(headers ?? NO_HEADERS),
+      ...decodeRequirements(headers),
+      ...readCallPlace(headers),
+      ...readWait(headers),
+      ...(waitMs === undefined ? undefined : { waitMs }),
+      ...(progress === undefined ? undefined : { onProgress: progress.tell }),
+      ...(ask === undefined ? undefined : { ask }),
+      // Made only for runs that take time.
+      get left() {
+        return leaving?.left
+      },
     }
   }
 
