@@ -35,7 +35,12 @@ export interface CallRequest {
   readonly onProgress?: (progress: Progress) => void
   /** Asks whoever made this request, where its protocol can. */
   readonly ask?: AskCaller
-  /** Aborted when its caller leaves, where leaving means cancelling: what it began is cancelled unless somebody else joined (MCP-84). */
+  /** Its caller, where leaving means cancelling: what it began is then cancelled unless somebody else joined (MCP-84). */
+  readonly leaving?: Leaving | undefined
+}
+
+/** Somebody who may leave; the signal is made for those who ask for it, because few runs take time. */
+export interface Leaving {
   readonly left?: AbortSignal | undefined
 }
 

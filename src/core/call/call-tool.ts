@@ -158,6 +158,6 @@ async function isDecided(
   if (waitMs <= 0) return false
   return await waits.until(call.record, waitMs, async () => {
     const now = await store.approvals.find({ tenant, id })
-    return now?.state !== 'pending' || call.request.left?.aborted === true
+    return now?.state !== 'pending' || call.request.leaving?.left?.aborted === true
   })
 }

@@ -77,7 +77,7 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
 
 /** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once somebody joined. */
 function watchCaller(running: RunningCall): void {
-  const { left } = running.call.request
+  const left = running.call.request.leaving?.left
   if (left === undefined) return
   const leave = (): void => {
     if (!running.isJoined) running.interrupt('cancel')

@@ -77,7 +77,7 @@ async function claimAndRun(
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
   services.feed.notify(checked.place.place?.run ?? checked.call.record)
-  if (isClaimed(checked) && checked.call.request.left?.aborted === true) running.interrupt('cancel')
+  if (isClaimed(checked) && checked.call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
   const { outcome: ran, late } = await execute(services, running, checked.input)
   if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs)
   const claimed = isClaimed(checked)

@@ -146,8 +146,8 @@ export class ContinuedCalls {
   /** The run waits in another process, or has ended since: the store tells (bridge table). */
   async nextElsewhere({ exchange }: StartedCall, state: RequestState): Promise<ElsewhereStep> {
     const { gateway, clock } = this.#services
-    const { principal, left } = exchange
-    while (left?.aborted !== true && clock.nowMs() < state.expiresAtMs) {
+    const { principal, leaving } = exchange
+    while (leaving?.left?.aborted !== true && clock.nowMs() < state.expiresAtMs) {
       const questions = await this.#openQuestions(principal, state.callId)
       if (questions.length > 0) return { kind: 'asks', questions }
       const view = await gateway.readCall(principal, state.callId)
@@ -178,7 +178,7 @@ export class ContinuedCalls {
     if (answers.some(({ action }) => action === 'decline' || action === 'cancel')) return 'declined'
     if (!answers.every(({ action }) => action === 'accept')) return 'missing'
     const endsAtMs = this.#services.clock.monotonicMs() + PAGE_WAIT_MS
-    while (exchange.left?.aborted !== true && this.#services.clock.monotonicMs() < endsAtMs) {
+    while (exchange.leaving?.left?.aborted !== true && this.#services.clock.monotonicMs() < endsAtMs) {
       const found = await Promise.all(challenges.map((id) => this.#services.gateway.findChallenge(id)))
       if (!found.some((challenge) => challenge?.status === 'pending')) break
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))

@@ -1,3 +1,4 @@
+import type { Leaving } from '#core/call/call-request'
 import type { Principal } from '#core/principal'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import type { Channel } from './channel.ts'
@@ -15,8 +16,8 @@ export interface McpExchange {
   readonly headers: RequestHeaders | undefined
   readonly traceId: string | undefined
   readonly traceparent: string | undefined
-  /** Aborted when the client leaves, where that cancels: the newest revision over HTTP (MCP-83). */
-  readonly left: AbortSignal | undefined
+  /** The client, where its leaving cancels: the newest revision over HTTP (MCP-83). */
+  readonly leaving: Leaving | undefined
   /** Gets the way to cancel what the request began, once there is something (MCP-85). */
   onBegun?(cancel: () => void): void
 }

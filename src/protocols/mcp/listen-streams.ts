@@ -77,7 +77,7 @@ export class ListenStreams {
   /** `false` when the client left or cancelled, so that nobody waits for an end. */
   #untilEnd(exchange: McpExchange): Promise<boolean> {
     return new Promise((resolve) => {
-      const { left } = exchange
+      const left = exchange.leaving?.left
       const closing = this.#closing.signal
       const settle = (isOurEnd: boolean): void => {
         closing.removeEventListener('abort', end)

@@ -124,9 +124,7 @@ function handleNew(
     revision: NEW_REVISION,
     capabilities,
     channel,
-    get left() {
-      return request.left
-    },
+    leaving: request,
   }
   return channel.reply(parts.methods.run(method, params, exchange))
 }
@@ -148,7 +146,7 @@ async function handleOld(
     capabilities: session.capabilities,
     channel,
     // A reader that leaves detaches; the call goes on (MCP-28).
-    left: undefined,
+    leaving: undefined,
     ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun }),
   }
   const answer = async (): Promise<Answer> => {

@@ -139,7 +139,7 @@ export class StdioServer {
         headers: undefined,
         traceId: undefined,
         traceparent: undefined,
-        left: undefined,
+        leaving: undefined,
         onBegun: (cancel) => {
           underWay.cancel = cancel
           if (underWay.isCancelled) cancel()

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { CallReply, CallRequest } from '#core/call/call-request'
+import type { CallReply, CallRequest, Leaving } from '#core/call/call-request'
 import type { AskCaller } from '#core/caller-question'
 import { type ErrorCode, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
@@ -59,10 +59,6 @@ interface BegunCall {
   readonly progress: ProgressGate | undefined
 }
 
-interface Leaving {
-  readonly left: AbortSignal | undefined
-}
-
 /** `tools/call` in every revision: the one durable call behind it, and what its caller may be asked meanwhile. */
 export class ToolCalls {
   readonly #parts: ToolCallParts
@@ -113,19 +109,15 @@ export class ToolCalls {
   }
 
   /** A call from the start, or one that goes on under its id after a person did something. */
-  async #begin(call: StartedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
+  #begin(call: StartedCall, key: string | undefined, waitMs?: number): Promise<Answer> {
     const { exchange, asked } = call
     const callId = key ?? randomUUID()
     const { principal, channel, onBegun } = exchange
     onBegun?.(() => void this.#parts.services.gateway.cancelCall(principal, callId))
     if (asked.progressToken === undefined || !channel.canSend)
-      return await this.#run(call, { key, callId, waitMs, progress: undefined })
+      return this.#run(call, { key, callId, waitMs, progress: undefined })
     const progress = new ProgressGate(asked.progressToken, channel)
-    try {
-      return await this.#run(call, { key, callId, waitMs, progress })
-    } finally {
-      progress.end()
-    }
+    return this.#run(call, { key, callId, waitMs, progress }).finally(() => progress.end())
   }
 
   async #run(call: StartedCall, begun: BegunCall): Promise<Answer> {
@@ -137,14 +129,17 @@ export class ToolCalls {
     const watch: CapabilityWatch = { missing: undefined }
     if (revision === NEW_REVISION && !canAsk) {
       const ask = askGuard(refuseToAsk, capabilities, watch)
-      const reply = await gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: exchange }))
+      const reply = await gateway.call(
+        principal,
+        this.#requestOf(call, begun, { ask, leaving: exchange.leaving }),
+      )
       return this.#answerOnce(call, reply, watch)
     }
     if (revision === NEW_REVISION) {
       const held = new HeldCall({ callId, principal, questions: this.questions, early: asked.inputResponses })
       const ask = askGuard(held.ask, capabilities, watch)
       held.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: held })))
-      return this.#answer(call, held, await held.next(exchange.left), { round: 1, watch })
+      return this.#answer(call, held, await held.next(exchange.leaving?.left), { round: 1, watch })
     }
     if (!canAsk || !channel.canSend)
       return this.#finish(call, await gateway.call(principal, this.#requestOf(call, begun, {})), 1)
@@ -201,7 +196,8 @@ export class ToolCalls {
     if (taken !== undefined)
       return errorAnswer(call.exchange.id, taken, { headers: unreadHeaders(state.callId) })
     const held = this.#held.find(call.exchange.principal, state.callId)
-    if (held !== undefined) return this.#answer(call, held, await held.next(call.exchange.left), { round })
+    if (held !== undefined)
+      return this.#answer(call, held, await held.next(call.exchange.leaving?.left), { round })
     const step = await this.#continued.nextElsewhere(call, state)
     if (step.kind === 'asks')
       return this.#continued.ask(call, { callId: state.callId, questions: step.questions, round })
@@ -223,7 +219,7 @@ export class ToolCalls {
   #requestOf(
     { exchange, asked, served }: StartedCall,
     { key, callId, waitMs, progress }: BegunCall,
-    { ask, leaving }: { readonly ask?: AskCaller; readonly leaving?: Leaving },
+    { ask, leaving }: { readonly ask?: AskCaller; readonly leaving?: Leaving | undefined },
   ): CallRequest {
     const headers = exchange.headers ?? NO_HEADERS
     const traceparent = asked.traceparent ?? exchange.traceparent
@@ -241,10 +237,7 @@ export class ToolCalls {
       ...(waitMs === undefined ? undefined : { waitMs }),
       ...(progress === undefined ? undefined : { onProgress: progress.tell }),
       ...(ask === undefined ? undefined : { ask }),
-      // Made only for runs that take time.
-      get left() {
-        return leaving?.left
-      },
+      leaving,
     }
   }
 
