@@ -225,7 +225,7 @@ describe('parseConfig', () => {
     ])
     expect(problemsOf({ mcp: { pageSize: 0 }, pageSize: 5 })).toEqual([
       'mcp.pageSize: must be at least 1.',
-      'unknown key "pageSize". Did you mean "mcp.pageSize"?',
+      ': unknown key "pageSize". Did you mean "mcp.pageSize"?',
     ])
     expect(problemsOf({ opentool: [] })).toEqual(['opentool: expected an object, got a list.'])
     expect(problemsOf({ streaming: true })).toEqual([

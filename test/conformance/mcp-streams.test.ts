@@ -101,6 +101,23 @@ describe('cancellation in sessions', () => {
   })
 })
 
+describe('cancellation over several processes', () => {
+  it.each(['write', 'pure'] as const)(
+    'MCP-85, T-30: another process hears of it, for a %s tool too',
+    async (tier) => {
+      const gate = new Gate()
+      const talk = await startTalk([gate.tool(tier)])
+      const other = await talk.another()
+      const session = await openSession(talk.server.url)
+      const call = inSession(talk.server.url, session, { ...CALL, id: 1 })
+      await gate.begun
+      await inSession(other.url, session, { method: 'notifications/cancelled', params: { requestId: 1 } })
+      await gate.aborted
+      expect(await (await call).text()).toBe('')
+    },
+  )
+})
+
 describe('progress', () => {
   it('MCP-82, MCP-15: rising values only, on the stream of the request, and nothing after its end', async () => {
     const { server } = await startTalk(mcpFixtures().tools)

@@ -91,7 +91,8 @@ function startTimer(running: RunningCall): () => void {
   let leftMs = running.tool.policy.timeoutMs
   let startedMs = performance.now()
   const start = () => setTimeout(() => running.interrupt('timeout'), leftMs)
-  let timer = start()
+  // A tool may have asked before anybody could listen.
+  let timer = running.isAsking ? undefined : start()
   running.onAsking((isAsking) => {
     clearTimeout(timer)
     if (isAsking) leftMs = Math.max(1, leftMs - (performance.now() - startedMs))

@@ -43,6 +43,10 @@ export class RunningCall {
     return this.#done !== undefined
   }
 
+  get isAsking(): boolean {
+    return this.#questions > 0
+  }
+
   /** The time a caller takes to answer is not run time. */
   async whileAsking<T>(ask: () => Promise<T>): Promise<T> {
     this.#questions += 1

@@ -28,6 +28,7 @@ export class QuietReplies {
     const longAgo = performance.now() - this.#longestMs
     for (const [reply, sinceMs] of this.#since) {
       if (sinceMs > longAgo) return
+      this.#since.delete(reply)
       reply.stream()
     }
     clearInterval(this.#timer)
