@@ -7,11 +7,15 @@ export type RequestHeaders = Readonly<Record<string, string | undefined>>
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const SENTINEL = /^=\?base64\?(.*)\?=$/
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
-const SURROUNDING_SPACE = /^[ \t]+|[ \t]+$/g
+const SURROUNDING_SPACE = /^[ \t]|[ \t]$/
+const SURROUNDING_SPACES = /^[ \t]+|[ \t]+$/g
 
 /** Names ignore case, values do not; spaces and tabs around them are no part of them (MCP-35). */
 export function headerOf(headers: RequestHeaders, name: string): string | undefined {
-  return headers[name]?.replace(SURROUNDING_SPACE, '')
+  const value = headers[name]
+  return value === undefined || !SURROUNDING_SPACE.test(value)
+    ? value
+    : value.replaceAll(SURROUNDING_SPACES, '')
 }
 
 /** T-9: the known revision, or a date later than it. */
