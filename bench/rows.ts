@@ -89,6 +89,13 @@ export const ROWS = {
     against: 'mcp',
     atLeast: 4,
   },
+  'mcp-out': {
+    kind: 'ratio',
+    title: 'MCP tools/call, stateless, on SQLite, against MCP SDK v2, same tool',
+    contender: 'mcp sqlite',
+    against: 'mcp',
+    atLeast: 4,
+  },
   write: {
     kind: 'ratio',
     title: 'SQLite, write tool, claim and outcome fsynced, against bare',

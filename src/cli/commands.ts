@@ -18,6 +18,7 @@ import { keysGenerate } from '#cli/commands/keys-generate'
 import { keysList } from '#cli/commands/keys-list'
 import { keysRevoke } from '#cli/commands/keys-revoke'
 import { keysRotate } from '#cli/commands/keys-rotate'
+import { mcp } from '#cli/commands/mcp'
 import { opentoolExport } from '#cli/commands/opentool-export'
 import { opentoolStart } from '#cli/commands/opentool-start'
 import { opentoolValidate } from '#cli/commands/opentool-validate'
@@ -40,6 +41,7 @@ import type { Command } from './command.ts'
 /** Every command, in the order of the help. */
 export const COMMANDS: readonly Command[] = [
   serve,
+  mcp,
   tools,
   sources,
   sourcesRefresh,

@@ -231,6 +231,16 @@ export interface ColletConfig {
     /** Serve `/opentool/streamCall` too. Default false. */
     readonly streaming?: boolean
   }
+  readonly mcp?: {
+    /** Serve `/mcp`. Default true. */
+    readonly enabled?: boolean
+    /** What the server calls itself. Default `collet`. */
+    readonly name?: string
+    /** Text for models about the server as a whole. Default none. */
+    readonly instructions?: string
+    /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
+    readonly pageSize?: number
+  }
   readonly approvals?: ApprovalsConfig
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   readonly acknowledgeLaxerVersions?: readonly string[]

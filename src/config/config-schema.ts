@@ -231,6 +231,12 @@ export const CONFIG_SCHEMA = closed({
     stringIdsAreKeys: z.boolean().default(false),
     streaming: z.boolean().default(false),
   }).prefault({}),
+  mcp: closed({
+    enabled: z.boolean().default(true),
+    name: TEXT.default('collet'),
+    instructions: TEXT.optional(),
+    pageSize: z.int().min(1).max(10_000).default(1_000),
+  }).prefault({}),
   approvals: approvalsSchema({ closed, url: WEBHOOK_URL, scope: SCOPE, name: NAME }),
   acknowledgeLaxerVersions: z.array(TEXT).default([]),
   authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),

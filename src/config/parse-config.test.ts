@@ -48,6 +48,7 @@ describe('parseConfig', () => {
       openwop: { catalog: true, compactView: true, sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
+      mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
       approvals: { perTool: {}, webhooks: [], mostParkedPerPrincipal: 100 },
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
@@ -131,6 +132,7 @@ describe('parseConfig', () => {
         stringIdsAreKeys: true,
         streaming: true,
       },
+      mcp: { enabled: false, name: 'sums', instructions: 'Ask before adding.', pageSize: 50 },
       approvals: {
         when: () => false,
         expiresAfterMs: 60_000,
@@ -230,6 +232,10 @@ describe('parseConfig', () => {
       'opentool.title: must not be empty.',
       'opentool.version: expected text, got a number.',
       'opentool: unknown key "info". Known here: title, version, description, stringIdsAreKeys, streaming.',
+    ])
+    expect(problemsOf({ mcp: { pageSize: 0 }, pageSize: 5 })).toEqual([
+      'mcp.pageSize: must be at least 1.',
+      ': unknown key "pageSize". Did you mean "mcp.pageSize"?',
     ])
     expect(problemsOf({ opentool: [] })).toEqual(['opentool: expected an object, got a list.'])
     expect(problemsOf({ streaming: true })).toEqual([

@@ -185,6 +185,15 @@ export interface Settings {
     /** Serve `/opentool/streamCall` (OTS-50). */
     readonly streaming: boolean
   }
+  readonly mcp: {
+    /** `/mcp`; off = 404 there. */
+    readonly enabled: boolean
+    /** `serverInfo.name` (MCP-08). */
+    readonly name: string
+    readonly instructions: string | undefined
+    /** Tools on one page of a list (MCP-44). */
+    readonly pageSize: number
+  }
   readonly approvals: ApprovalRules
   readonly hooks: Hooks
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'

@@ -71,6 +71,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       version: config.opentool.version,
       description: config.opentool.description,
     },
+    mcp: { ...config.mcp, instructions: config.mcp.instructions },
     approvals: toApprovalRules(config.approvals),
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),

@@ -1,22 +1,21 @@
 import type { Catalog } from './catalog.ts'
+import { CatalogChanges } from './catalog-changes.ts'
 import type { Principal } from './principal.ts'
 import { Registry } from './registry.ts'
 import type { Tool } from './tool.ts'
 
 /** What calls ask about tools. */
-export interface ToolSet extends Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'catalogFor'> {
-  /** Calls back after each change; gives the way to stop that. Absent where nothing changes. */
-  onChange?(listener: () => void): () => void
-}
+export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'catalogFor'>
 
 /** The tools of the server while sources come, change and go: each change is one new frozen snapshot. */
 export class LiveRegistry implements ToolSet {
   #current: Registry
   /** What it was made of: workflows among them know their steps only in the registry. */
   #served: readonly Tool[]
-  readonly #listeners = new Set<() => void>()
+  readonly #changes: CatalogChanges
 
-  constructor(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>) {
+  constructor(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>, changes = new CatalogChanges()) {
+    this.#changes = changes
     this.#served = tools
     this.#current = new Registry(tools, toolkits)
   }
@@ -49,14 +48,13 @@ export class LiveRegistry implements ToolSet {
   /** Nothing happens when every definition is what it was: catalogs, and all that is made of them, stay. */
   replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): void {
     if (isSame(tools, this.#served) && isSameText(toolkits, this.toolkits)) return
+    const before = this.#current
     this.#served = tools
     this.#current = new Registry(tools, toolkits)
-    for (const listener of this.#listeners) listener()
-  }
-
-  onChange(listener: () => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    this.#changes.notify((principal) => {
+      const [then, now] = [before.catalogFor(principal).tools, this.catalogFor(principal).tools]
+      return then.length !== now.length || !isSame(then, now)
+    })
   }
 }
 

@@ -190,6 +190,7 @@ function readTool(
   return Object.freeze({
     ...published,
     parts,
+    ...authoredOf(input, output),
     ...(requirements === undefined ? {} : { requirements: Object.freeze(requirements.requirements) }),
     policy,
     definitionHash: ownHash,
@@ -207,6 +208,7 @@ function readTool(
 interface ReadInput extends ReadSchema {
   readonly schema: JsonObject
   readonly enforced: EnforcedSchema
+  readonly authored?: JsonObject
   readonly validate?: SchemaSource['validate']
 }
 
@@ -214,6 +216,12 @@ interface ReadInput extends ReadSchema {
 interface ReadSchema {
   readonly schema: JsonObject | null
   readonly enforced: EnforcedSchema | null
+  /** As its author wrote it; absent for imported ones, which are shown as they are published. */
+  readonly authored?: JsonObject | null
+}
+
+function authoredOf({ authored: input }: ReadInput, { authored: output }: ReadSchema) {
+  return input === undefined || output === undefined ? {} : { authored: Object.freeze({ input, output }) }
 }
 
 function readInput(written: unknown, options: PrepareOptions, report: Report): ReadInput | undefined {
@@ -236,16 +244,17 @@ function readOwnInput(written: unknown, report: Report): ReadInput | undefined {
   const source = readInputSchema(written, report)
   const schema = source === undefined ? undefined : publish(source.json, 'input', report)
   if (source === undefined || schema === undefined) return undefined
-  return { schema, enforced: schema, ...(source.validate === undefined ? {} : { validate: source.validate }) }
+  const { json, validate } = source
+  return { schema, enforced: schema, authored: json, ...(validate === undefined ? {} : { validate }) }
 }
 
 /** `null` = no output (OTC-35). */
 function readOutput(written: unknown, { onOddity }: PrepareOptions, report: Report): ReadSchema | undefined {
-  if (written === null) return { schema: null, enforced: null }
+  if (written === null) return { schema: null, enforced: null, authored: null }
   if (onOddity !== undefined) return readImportedSchema(written, 'output', report, onOddity)
-  const json = readOutputSchema(written, report)
-  const schema = json === undefined ? undefined : publish(json, 'output', report)
-  return schema === undefined ? undefined : { schema, enforced: schema }
+  const authored = readOutputSchema(written, report)
+  const schema = authored === undefined ? undefined : publish(authored, 'output', report)
+  return authored === undefined || schema === undefined ? undefined : { schema, enforced: schema, authored }
 }
 
 function publish(json: JsonObject, where: string, report: Report): JsonObject | undefined {

@@ -1,3 +1,4 @@
+import type { AskCaller } from './caller-question.ts'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import type { Elicitation, ElicitationAnswer } from './ports/elicitation.ts'
@@ -79,6 +80,11 @@ export interface ToolContext {
   /** Asks the person behind the call; declined at once where the caller's protocol cannot ask. */
   elicit(question: Elicitation): Promise<ElicitationAnswer>
   /**
+   * Asks the caller whatever its protocol can ask, in the middle of the run; absent when this caller cannot be asked
+   * anything. The time it takes does not count against `timeoutMs`.
+   */
+  readonly ask?: AskCaller | undefined
+  /**
    * The idempotency key to send upstream for the nth effect of this call: the same in every attempt, other for every
    * call, and nothing of the caller's own text (rule 27).
    */
@@ -107,6 +113,8 @@ export interface Tool {
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
+  /** Both schemas as they were written, with their `$ref` and definitions, for protocols that take those (MCP-55). */
+  readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
   /** How its state is made and ended, for a tool that keeps some between calls (rule 30). */

@@ -32,7 +32,7 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
 
   return {
     toolkits: () => gateway.toolkits(),
-    onToolsChanged: (listener) => gateway.onToolsChanged(listener),
+    catalogChanges: gateway.catalogChanges,
     approvals: gateway.approvals,
     catalogFor: (principal) => gateway.catalogFor(principal),
     readCall: (principal, callId) => gateway.readCall(principal, callId),

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import { type CallDesk, openCallDesk } from '#core/call/call-desk'
+import { CatalogChanges } from '#core/catalog-changes'
 import type { LimitName } from '#core/limits/limit-refusal'
 import { LiveRegistry } from '#core/live-registry'
 import type { Clock } from '#core/ports/clock'
@@ -32,6 +33,7 @@ export interface OpenGatewayOptions {
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
   onLimitRefused?(name: LimitName): void
+  readonly catalogChanges?: CatalogChanges
 }
 
 export interface OpenGateway {
@@ -67,7 +69,8 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     mode: 'server',
     onCommit: options.onCommit,
   })
-  const registry = new LiveRegistry(settings.tools, settings.toolkits)
+  const catalogChanges = options.catalogChanges ?? new CatalogChanges()
+  const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges)
   const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
@@ -90,6 +93,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
     onApproverDenied: denials.note,
+    catalogChanges,
   })
   const sources = openSources(settings, {
     ...{ registry, store, clock, log },

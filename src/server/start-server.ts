@@ -2,6 +2,7 @@ import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
+import type { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
@@ -9,6 +10,7 @@ import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
 import { consentRoutes } from '#oauth/consent-routes'
 import { RoundTrips } from '#oauth/round-trips'
+import { MCP_PATH } from '#protocols/mcp/wire'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
@@ -29,6 +31,7 @@ import { createHttpApp } from './http-app.ts'
 import { KeyDesk } from './key-desk.ts'
 import { createLog, type ServerLog } from './log.ts'
 import { isLoopback } from './loopback.ts'
+import { createMcpRoutes } from './mcp-routes.ts'
 import { createMetrics } from './metrics.ts'
 import { createMetricsListener } from './metrics-listener.ts'
 import { createMetricsRoute } from './metrics-route.ts'
@@ -52,6 +55,8 @@ export interface StartOptions {
   readonly log?: ServerLog
   readonly graceMs?: number
   readonly opentool?: OpenToolServing
+  /** Tell it when tools change while the server runs: clients that listen hear of it. */
+  readonly catalogChanges?: CatalogChanges
   /** Serve what the public openwop suite drives. Never in production. */
   readonly testSeams?: boolean
 }
@@ -93,6 +98,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
+      ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
   const { desk, broker, noteDenial } = gateway
@@ -142,6 +148,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...{ approvals: desk.approvals, signIn, clock, log, publicUrl },
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
+    const mcp = createMcpRoutes(observed, settings.mcp, {
+      store,
+      clock,
+      log,
+      ...(metadata === undefined ? {} : { metadataUrl: () => metadata.urlFor(MCP_PATH) }),
+    })
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, {
@@ -169,6 +181,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           log,
           isClosed,
         }),
+        ...mcp.routes,
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
         ...createAdminApprovals({
           ...{ approvals: desk.approvals, startToken, authenticator, clock, publicUrl },
@@ -205,6 +218,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
+    closing.push(async () => mcp.close())
     url = await app.listen()
     const { metricsPort } = settings.server
     const metricsApp =

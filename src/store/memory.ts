@@ -39,6 +39,7 @@ import { Acknowledger } from './acknowledger.ts'
 import { MemoryApprovals } from './memory-approvals.ts'
 import { MemoryAudit } from './memory-audit.ts'
 import { MemoryBudgets } from './memory-budgets.ts'
+import { MemoryCallers } from './memory-callers.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryConsents } from './memory-consents.ts'
 import { MemoryJournal } from './memory-journal.ts'
@@ -68,6 +69,7 @@ export class MemoryStore implements Store {
   readonly budgets = new MemoryBudgets()
   readonly #salt = randomBytes(32).toString('base64url')
   readonly vault = new MemoryVault(this.#journal.append)
+  readonly callers = new MemoryCallers()
   readonly pins = new MemoryPins(this.#journal.append)
   readonly sources = new MemorySources(this.#journal.append)
   readonly #rows = new Map<string, MemoryRow>()
@@ -354,6 +356,7 @@ export class MemoryStore implements Store {
     this.audit.forget(nowMs - policy.journalMs)
     this.budgets.forget(nowMs)
     this.consents.purge(nowMs)
+    this.callers.forget(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     this.#journal.forget(nowMs - policy.journalMs)

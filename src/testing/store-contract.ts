@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { NewChallenge, Store } from '#core/ports/store'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
+import { CALLER_STORE_CONTRACT } from './caller-store-contract.ts'
 import { CONSENT_RUN_CONTRACT } from './consent-run-contract.ts'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
@@ -332,6 +333,7 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...SESSION_STORE_CONTRACT,
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,
+  ...CALLER_STORE_CONTRACT,
   ...VAULT_STORE_CONTRACT,
   ...SOURCE_STORE_CONTRACT,
   ...WORKFLOW_STORE_CONTRACT,

@@ -34,6 +34,12 @@ export const READINGS = {
     if (!isJsonObject(input)) return refuse(call, '"params" must be an object of arguments by name.')
     return readAs(newest, withoutNulls(visibleTool(batch, newest), input))
   },
+  /** Tools have no versions here either; arguments are an object, and nothing is none (MCP-60). */
+  'as MCP': (_batch, call) => {
+    const input = call.input === undefined ? {} : call.input
+    if (!isJsonObject(input)) return refuse(call, 'params.arguments must be an object.')
+    return readAs({ ...call, suffix: '' }, input)
+  },
 } satisfies Record<string, Read>
 
 export type ReadingName = keyof typeof READINGS

@@ -29,7 +29,7 @@ const REACHED = [
 ]
 
 it(
-  'OTC-63, OTS-40, OWP-22: one call gives one value, one error, one decision and one journal over every way',
+  'OTC-63, OTS-40, OWP-22, MCP-69: one call gives one value, one error, one decision and one journal over every way',
   async () => {
     const tally: Tally = { cases: 0, calls: 0, replays: 0, codes: new Map() }
     const firstSeed = seed === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(seed)

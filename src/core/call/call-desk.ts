@@ -1,5 +1,6 @@
 import { ApprovalDesk, type ApprovalDeskOptions } from '#core/approvals/approval-desk'
 import { ApprovalWaits } from '#core/approvals/approval-waits'
+import { CatalogChanges } from '#core/catalog-changes'
 import { ConsentTeller } from '#core/credentials/consent-teller'
 import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
@@ -56,6 +57,8 @@ type Made =
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
+  /** Where changes of tools are told; default one that nobody tells anything. */
+  readonly catalogChanges?: CatalogChanges
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
@@ -164,8 +167,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     running,
     consents,
     approvals,
+    catalogChanges: options.catalogChanges ?? new CatalogChanges(),
     toolkits: () => registry.toolkits,
-    onToolsChanged: (listener) => registry.onChange?.(listener) ?? (() => undefined),
     catalogFor: (principal) => registry.catalogFor(principal),
     call: (principal, request) => callTool(services, principal, request),
     readCall: (principal, callId) => readOwnCall(services, principal, callId),

@@ -180,7 +180,7 @@ async function isDecided(
   try {
     return await waits.until(record, { waitMs: places.shorten(waitMs), gone }, async () => {
       const now = await store.approvals.find({ tenant, id })
-      return now?.state !== 'pending'
+      return now?.state !== 'pending' || request.leaving?.left?.aborted === true
     })
   } finally {
     leave()

@@ -74,23 +74,56 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** The answer, or the interruption: whichever is first. The timer and the listener never outlive the race. */
 function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunContext): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => running.interrupt('timeout'), running.tool.policy.timeoutMs)
+    const endTimer = startTimer(running)
     running.onInterrupt((why: Interruption) => {
-      clearTimeout(timer)
+      endTimer()
       resolve(INTERRUPTED)
       context.abort(why)
     })
+    watchCaller(running)
     answer.then(
       (value) => {
-        clearTimeout(timer)
+        endTimer()
         resolve(value)
       },
       (error: unknown) => {
-        clearTimeout(timer)
+        endTimer()
         reject(error)
       },
     )
   })
+}
+
+/** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once somebody joined. */
+function watchCaller(running: RunningCall): void {
+  const left = running.call.request.leaving?.left
+  if (left === undefined) return
+  const leave = (): void => {
+    if (!running.isJoined) running.interrupt('cancel')
+  }
+  if (left.aborted) leave()
+  else left.addEventListener('abort', leave, { once: true })
+}
+
+/** Interrupts a run that takes too long; the clock stands still while its caller is being asked. */
+function startTimer(running: RunningCall): () => void {
+  let leftMs = running.tool.policy.timeoutMs
+  let startedMs = performance.now()
+  const start = () => setTimeout(() => running.interrupt('timeout'), leftMs)
+  // A tool may have asked before anybody could listen.
+  let timer = running.isAsking ? undefined : start()
+  running.onAsking((isAsking) => {
+    clearTimeout(timer)
+    if (isAsking) leftMs = Math.max(1, leftMs - (performance.now() - startedMs))
+    else {
+      startedMs = performance.now()
+      timer = start()
+    }
+  })
+  return () => {
+    running.onAsking(() => undefined)
+    clearTimeout(timer)
+  }
 }
 
 function outcomeOf(

@@ -10,6 +10,7 @@ import type { Waits } from '#core/workflow/still-waits'
 import { type CallPlace, runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import type { Grant } from './check-approval.ts'
+import { checkPresent } from './check-present.ts'
 import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
@@ -58,6 +59,7 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
   if (checked.call.step?.isOver() === true) throw fault('cancelled', 'The workflow of this step has ended.')
+  if (checked.seen !== undefined) checkPresent(checked.call)
   const place = recordedPlace(services.store, checked)
   if (place.live?.closing !== undefined) throw sessionEnded()
   const slot = services.limits.enter(checked.call, checked.tool)
@@ -81,6 +83,7 @@ async function claimAndRun(
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
   services.feed.notify(checked.place.place?.run ?? checked.call.record)
+  if (isClaimed(checked) && checked.call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
   const end = await execute(services, running, checked.input)
   if (end.kind === 'suspended') {
     const waits = await putAway(services, { running, attempt, suspension: end.suspension })

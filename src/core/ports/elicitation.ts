@@ -8,6 +8,3 @@ export type Elicitation =
 export type ElicitationAnswer =
   | { readonly action: 'accept'; readonly content?: JsonObject }
   | { readonly action: 'decline' | 'cancel' }
-
-/** Asks the caller; rejects with the signal's reason when nobody waits any more. */
-export type Elicit = (question: Elicitation, signal: AbortSignal) => Promise<ElicitationAnswer>

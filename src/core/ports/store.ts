@@ -5,6 +5,7 @@ import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore } from './approval-store.ts'
 import type { AuditStore } from './audit-store.ts'
 import type { BudgetStore } from './budget-store.ts'
+import type { CallerStore } from './caller-store.ts'
 import type { ConsentStore } from './consent-store.ts'
 import type { KeyStore } from './key-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
@@ -204,6 +205,8 @@ export interface Store extends RunStore, SessionStore {
   readonly pendingWrites: number
   readonly vault: VaultStore
   readonly consents: ConsentStore
+  /** What callers with several requests for one exchange leave behind. */
+  readonly callers: CallerStore
   /** Calls that wait for a yes (rules 20 to 23). */
   readonly approvals: ApprovalStore
   /** Imported definitions that were let in, and those that wait (rule 32). */

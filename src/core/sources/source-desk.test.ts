@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
+import { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { LiveRegistry } from '#core/live-registry'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
@@ -61,7 +62,8 @@ afterEach(async () => {
 
 function openDesk(wanted: () => readonly WantedSource[], pins: PinView = new FirstSight()) {
   const own = [sampleTool('Calc.Add@1.0.0', () => 1)]
-  const registry = new LiveRegistry(own, new Map())
+  const changes = new CatalogChanges()
+  const registry = new LiveRegistry(own, new Map(), changes)
   const state = { epoch: 0 }
   const desk = new SourceDesk({
     ...{ registry, pins, clock: SYSTEM_CLOCK, log: SILENT_LOGGER },
@@ -78,7 +80,7 @@ function openDesk(wanted: () => readonly WantedSource[], pins: PinView = new Fir
   })
   closing.push(desk)
   const listed = (): string[] => registry.catalogFor(ALICE).tools.map(({ id }) => id)
-  return { desk, registry, listed, state }
+  return { desk, registry, listed, state, changes }
 }
 
 function wantedOf(source: Source, revision = '1'): WantedSource {
@@ -178,11 +180,11 @@ describe('SourceDesk', () => {
   })
 
   it('keeps every catalog while nothing changes', async () => {
-    const { desk, registry } = openDesk(() => [wantedOf(sourceOf('Web', async () => ['Get']))])
+    const { desk, registry, changes } = openDesk(() => [wantedOf(sourceOf('Web', async () => ['Get']))])
     await desk.start()
     const before = registry.catalogFor(ALICE)
     const heard = vi.fn()
-    registry.onChange(heard)
+    changes.listen(heard)
     await desk.refresh('Web')
     await desk.sync()
     expect(registry.catalogFor(ALICE)).toBe(before)

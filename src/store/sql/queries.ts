@@ -1,5 +1,6 @@
 import { APPROVAL_QUERIES } from './queries-approvals.ts'
 import { BUDGET_QUERIES } from './queries-budgets.ts'
+import { CALLER_QUERIES } from './queries-callers.ts'
 import { KEY_QUERIES } from './queries-keys.ts'
 import { PIN_QUERIES } from './queries-pins.ts'
 import { SOURCE_QUERIES } from './queries-sources.ts'
@@ -146,6 +147,7 @@ export const QUERIES = {
 
   ...BUDGET_QUERIES,
   ...VAULT_QUERIES,
+  ...CALLER_QUERIES,
 } as const
 
 export type QueryName = keyof typeof QUERIES

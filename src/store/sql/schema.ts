@@ -1,5 +1,6 @@
 import { APPROVALS } from './schema-approvals.ts'
 import { BUDGETS } from './schema-budgets.ts'
+import { CALLERS } from './schema-callers.ts'
 import { CONSENT_RUNS } from './schema-consent-runs.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
 import { PINS } from './schema-pins.ts'
@@ -7,7 +8,7 @@ import { SOURCES } from './schema-sources.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 6
+export const SCHEMA_VERSION = 7
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -180,4 +181,5 @@ export const MIGRATIONS: readonly string[] = [
   CONSENT_RUNS,
   IMPORTS,
   WORKFLOWS,
+  CALLERS,
 ]

@@ -50,6 +50,7 @@ import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
 import { SqliteSources } from './source-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
+import { SqliteCallers } from './sqlite-callers.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 import { SqliteWorkflows } from './sqlite-workflows.ts'
 import { SqliteConsents } from './vault-consents.ts'
@@ -84,6 +85,7 @@ export class SqliteStore implements Store {
   readonly budgets: SqliteBudgets
   readonly vault: SqliteVault
   readonly consents: SqliteConsents
+  readonly callers: SqliteCallers
   readonly approvals: SqliteApprovals
   readonly pins: SqlitePins
   readonly sources: SqliteSources
@@ -159,6 +161,7 @@ export class SqliteStore implements Store {
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
     this.consents = new SqliteConsents({ ...sealing, runs })
+    this.callers = new SqliteCallers(sealing, (plain) => this.digest(plain))
   }
 
   get pendingWrites(): number {

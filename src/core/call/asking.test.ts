@@ -1,0 +1,44 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { tool } from '#core/define-tool'
+import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+
+const asks = tool({
+  id: 'Ask.Name@1.0.0',
+  description: 'Asks for a name.',
+  input: {},
+  output: {},
+  policy: { safetyTier: 'read', timeoutMs: 50 },
+  run: async (_input, { ask }) => {
+    if (ask === undefined) return 'nobody to ask'
+    const { content } = await ask({ kind: 'roots', key: 'where' })
+    return content ?? null
+  },
+})
+
+describe('a run that asks its caller', () => {
+  it('rule 10: the time its caller takes is no run time', async () => {
+    const desk = openTestDesk([asks])
+    const ask = async () => {
+      await wait(120)
+      return { action: 'accept', content: { roots: [] } } as const
+    }
+    expect(gist(await desk.call(ALICE, callRequest('Ask.Name', { ask })))).toBe('ok {"roots":[]}')
+  })
+
+  it('has nobody to ask where its protocol cannot', async () => {
+    const desk = openTestDesk([asks])
+    expect(gist(await desk.call(ALICE, callRequest('Ask.Name')))).toBe('ok "nobody to ask"')
+  })
+
+  it('MCP-84: is cancelled when its caller leaves', async () => {
+    const desk = openTestDesk([asks])
+    const leaving = new AbortController()
+    const ask = () => {
+      leaving.abort()
+      return new Promise<never>(() => undefined)
+    }
+    const reply = await desk.call(ALICE, callRequest('Ask.Name', { ask, leaving: { left: leaving.signal } }))
+    expect(gist(reply)).toBe('cancelled')
+  })
+})
