@@ -122,6 +122,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
       hasTool: (id) => settings.tools.some(({ catalogId }) => catalogId === id),
+      isConfigured: ({ tenant, name }) =>
+        settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })
     const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
@@ -151,7 +153,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
             capabilities: openwopCapabilities(settings),
             testSeams,
           }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
-          { startToken, authenticator },
+          access,
         ),
         ...(testSeams
           ? serverSeams({
@@ -166,12 +168,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         }),
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
         ...createAdminApprovals({
-          ...{ approvals: desk.approvals, startToken, authenticator, clock, publicUrl },
+          ...{ approvals: desk.approvals, access, clock, publicUrl },
           canSignIn: signIn.isThere,
         }),
         ...links.routes,
         ...createKeyRoutes(keyDesk, access),
-        ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
+        ...createSecretsRoutes({ store, broker, access, clock }),
         ...createAuditRoutes(store.audit, access),
         ...(metadata?.routes ?? []),
         createMetricsRoute({
