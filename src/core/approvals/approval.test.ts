@@ -345,6 +345,21 @@ describe('who may say yes', () => {
   })
 })
 
+const padding = (members: number) =>
+  Object.fromEntries(Array.from({ length: members }, (_, place) => [place, 0]))
+
+describe('what an approver sees', () => {
+  it('rule 21: shows what the tool declares before anything else', async () => {
+    const requirements = { inputSchema: { type: 'object', properties: { amount: { type: 'number' } } } }
+    const { ring, newest } = stage({ requirements })
+    await ring({ input: { ...padding(100), amount: 500 } })
+    expect(JSON.parse((await newest())?.subject.summaryJson ?? '')).toMatchObject({
+      amount: 500,
+      '…': '71 more',
+    })
+  })
+})
+
 describe('a conditional tool', () => {
   const policy = { approval: 'conditional' } as const
 
@@ -370,12 +385,34 @@ describe('a conditional tool', () => {
       return false
     }
     const { ring } = stage({ policy, rules: { when } })
-    const input = { amount: 5, password: 'hunter2', note: 'x'.repeat(500) }
+    const input = { amount: 5, password: 'hunter2', card: { pin: 1, holders: [{ api_key: 'hunter2' }] } }
     expect(gist(await ring({ input }))).toBe('ok 1')
     expect(seen).toMatchObject([
       { tool: RING, tier: 'write', principal: ALICE, input: { amount: 5, password: '[redacted]' } },
     ])
     expect(JSON.stringify(seen)).not.toContain('hunter2')
-    expect(JSON.stringify(seen).length).toBeLessThan(600)
+  })
+
+  it.each([
+    ['behind members that mean nothing', { ...padding(100), amount: 500 }],
+    ['at the end of a long list', { parts: [...Array(99).fill(0), 500] }],
+    ['at the end of a long text', { text: `${'x'.repeat(500)}500` }],
+    ['below many levels', { a: { b: { c: { d: { e: { f: 500 } } } } } }],
+    ['in what is sent as a credential too', { text: '500 euros' }],
+  ])('rule 21: a caller hides nothing from the predicate: %s', async (_where, input) => {
+    const when = ({ input: seen }: { input: object }) => JSON.stringify(seen).includes('500')
+    const { ring } = stage({ policy, rules: { when } })
+    const secrets = new Map([['any', new Secret('500 euros')]])
+    expect(gist(await ring({ input, secrets }))).toBe('approval_required')
+  })
+
+  it('rule 21: the predicate judges what the schema makes of the input', async () => {
+    const parseInput = () =>
+      ({ ok: true, input: { amount: 500n, at: new Date(0), to: new Set(['bob']) } }) as const
+    const seen: unknown[] = []
+    const when = ({ input }: { input: object }) => seen.push(input) < 0
+    const { ring } = stage({ policy, rules: { when }, requirements: { parseInput } })
+    expect(gist(await ring({ input: { note: 'n' } }))).toBe('ok 1')
+    expect(seen).toEqual([{ note: 'n', amount: 500, at: '1970-01-01T00:00:00.000Z', to: ['bob'] }])
   })
 })
