@@ -5,6 +5,7 @@ import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
+import type { Listener } from '#egress/egress-policy'
 import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
 import { consentRoutes } from '#oauth/consent-routes'
@@ -77,6 +78,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const log = options.log ?? createLog(settings.logLevel)
   const metrics = createMetrics()
   let url = ''
+  const listeners: Listener[] = []
   const testSeams = options.testSeams ?? false
   const tools = testSeams ? [...settings.tools, ...safeFetchTool()] : settings.tools
   const publicUrl = (): string => settings.server.publicUrl ?? url
@@ -86,7 +88,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       clock,
       log,
       publicUrl,
-      ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
+      ownListeners: () => listeners,
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
     },
@@ -195,13 +197,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     closing.push(app.close)
     url = await app.listen()
-    const { metricsPort } = settings.server
+    const { host, metricsPort } = settings.server
+    listeners.push({ host, port: portOf(url) })
     const metricsApp =
       metricsPort === undefined
         ? undefined
         : createMetricsListener(metricsPort, settings.server, { log, metrics, clock })
     if (metricsApp !== undefined) closing.push(metricsApp.close)
     const metricsUrl = await metricsApp?.listen()
+    if (metricsUrl !== undefined)
+      listeners.push({ host: new URL(metricsUrl).hostname, port: portOf(metricsUrl) })
     const startTokenFile = startTokenFileIn(settings.dataFolder, url)
     await startToken.publish(startTokenFile)
     return {
