@@ -66,6 +66,16 @@ describe('requirements', () => {
   })
 })
 
+describe('credentials that are sent', () => {
+  it('are at most a hundred: each is looked for in every text of the call', async () => {
+    const desk = openTestDesk([sampleTool(MAIL, () => 'mail')])
+    const secrets = (count: number) =>
+      new Map(Array.from({ length: count }, (_, place) => [`s${place}`, new Secret(`value-${place}`)]))
+    expect(gist(await desk.call(ALICE, callRequest(MAIL, { secrets: secrets(100) })))).toBe('ok "mail"')
+    expect(gist(await desk.call(ALICE, callRequest(MAIL, { secrets: secrets(101) })))).toBe('request_invalid')
+  })
+})
+
 describe('requirements and the vault', () => {
   const seen: string[] = []
   const telling = sampleTool(

@@ -11,6 +11,8 @@ import { HeldCredentials } from './held-credentials.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
+/** Each is looked for in every text of the call, so nobody may send thousands. */
+const MOST_SENT = 100
 
 /** A call, the tool it is for, and where it belongs. */
 interface Requiring {
@@ -40,6 +42,8 @@ export async function checkRequirements(
   const { tool, call } = requiring
   const { requirements } = tool
   const { request } = call
+  if (request.tokens.size + request.secrets.size > MOST_SENT)
+    throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
   await checkUser(services.hooks, call.principal, request.userId)
   if (requirements === undefined) return call
   const owner = vaultOwner(services.store, call.principal, request.userId)
