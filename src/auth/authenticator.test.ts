@@ -48,6 +48,13 @@ describe('createAuthenticator', () => {
     }
   })
 
+  it('OTC-102, OTC-108: a wrong bearer is told apart from a wrong token only by its shape', async () => {
+    expect(() => both.authenticate({ authorization: 'Bearer nope' })).toThrow(/API key is not valid/)
+    await expect(async () => both.authenticate({ authorization: 'Bearer x.y.z' })).rejects.toThrow(
+      /not a JWT/,
+    )
+  })
+
   it.each(['Basic abc', 'Bearer', 'Bearer ', 'k-alice', ''])(
     'refuses the Authorization %j',
     (authorization) => {

@@ -52,7 +52,8 @@ export function createAuthenticator(
   const tokens = createTokens(settings, clock, parts)
   const isClosed = settings.required === true || keys.size > 0 || tokens !== undefined
   const isConfigured = (): boolean => isClosed || stored?.hasAny === true
-  const expected = describeMethods(keys.size > 0 || stored !== undefined, tokens !== undefined)
+  const takesKeys = keys.size > 0 || stored !== undefined
+  const expected = describeMethods(takesKeys, tokens !== undefined)
 
   const findKey = (presented: string): MaybePromise<Principal | undefined> => {
     if (stored === undefined || !presented.startsWith(KEY_PREFIX)) return keys.find(presented)
@@ -87,7 +88,8 @@ export function createAuthenticator(
   }
 
   const byToken = (token: string): MaybePromise<Principal> => {
-    if (tokens !== undefined) return tokens.verify(token)
+    // Whoever sends a wrong key should not be told about tokens.
+    if (tokens !== undefined && (!takesKeys || isJwtShaped(token))) return tokens.verify(token)
     throw fault('unauthenticated', `The bearer API key is not valid here. ${expected}`)
   }
 
@@ -139,6 +141,10 @@ function createTokens(
     ),
     clock,
   })
+}
+
+function isJwtShaped(text: string): boolean {
+  return text.split('.', 4).length === 3
 }
 
 function describeMethods(byKey: boolean, byJwt: boolean): string {

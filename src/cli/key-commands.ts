@@ -41,6 +41,9 @@ const WIRE_KEY = z.object({
   expires_at: z.string().nullable(),
 })
 
+/** What only a server knows, which has its configuration. */
+const UNKNOWN_HERE = { roles: undefined, hasTool: undefined, isConfigured: undefined }
+
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
 export async function onStore<T>(
   args: Arguments<KeyOption>,
@@ -50,7 +53,7 @@ export async function onStore<T>(
   const actor = { id: `cli:${context.userName}`, bounds: undefined }
   try {
     return await withStore(args, context, async (store) =>
-      work(new KeyDesk({ store, clock: context.clock, roles: undefined, hasTool: undefined }), actor),
+      work(new KeyDesk({ store, clock: context.clock, ...UNKNOWN_HERE }), actor),
     )
   } catch (error) {
     if (error instanceof ToolError) throw new CommandFailure(EXIT.usage, error.message)

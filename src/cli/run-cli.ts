@@ -48,10 +48,21 @@ function overview(argv: readonly string[], output: Output): ExitCode {
   const [first, ...rest] = argv
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
     const asked = rest.length === 0 ? undefined : findCommand(rest)
-    output.data(asked === undefined ? renderOverview(COMMANDS) : renderCommandHelp(asked))
+    output.data(asked === undefined ? renderOverview(familyOf(rest[0])) : renderCommandHelp(asked))
     return first === undefined ? EXIT.usage : EXIT.ok
   }
+  const isHelp = rest[0] === '--help' || rest[0] === '-h'
+  if (isHelp && COMMANDS.some(({ name }) => name.startsWith(`${first} `))) {
+    output.data(renderOverview(familyOf(first)))
+    return EXIT.ok
+  }
   return refuse(unknownCommand(first, rest), output)
+}
+
+/** `keys` → `keys create`, `keys rotate` …; every command for a word that begins none. */
+function familyOf(word: string | undefined): readonly Command[] {
+  const family = COMMANDS.filter(({ name }) => name.split(' ')[0] === word)
+  return family.length === 0 ? COMMANDS : family
 }
 
 function refuse(message: string, output: Output): ExitCode {

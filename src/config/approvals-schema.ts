@@ -19,6 +19,14 @@ interface Words {
   readonly name: z.ZodType<string, string>
 }
 
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** Whether nobody on the way can read what is sent there. */
+function isPrivate(text: string): boolean {
+  const url = URL.parse(text)
+  return url?.protocol === 'https:' || LOOPBACK.test(url?.hostname ?? '')
+}
+
 /** The `approvals` key, in the words of the other keys. */
 export function approvalsSchema({ closed, url, scope, name }: Words) {
   const terms = {
@@ -35,6 +43,9 @@ export function approvalsSchema({ closed, url, scope, name }: Words) {
       .min(SHORTEST_SECRET, { error: `must have at least ${SHORTEST_SECRET} characters.` })
       .transform((text) => new Secret(text)),
     approver: name.optional(),
+  }).refine(({ url: text, approver }) => approver === undefined || isPrivate(text), {
+    path: ['url'],
+    error: 'must be https, or http on loopback: its messages carry links that decide for `approver`.',
   })
   const when = z
     .custom<(facts: ApprovalFacts) => boolean | Promise<boolean>>((value) => typeof value === 'function', {

@@ -3,6 +3,7 @@ import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import type { ParsedConfig } from './config-schema.ts'
+import { isImported } from './is-imported.ts'
 
 type WrittenLimits = ParsedConfig['limits']
 type WrittenLimit = WrittenLimits['perPrincipal']
@@ -80,9 +81,4 @@ export function checkLimits(
     }),
   ].map(([where = '', message = '']): ConfigProblem => ({ severity: 'error', file, where, message }))
   if (problems.length > 0) throw new ConfigError(problems)
-}
-
-/** What a source offers is not known before it is asked. */
-function isImported(base: string, sources: ParsedConfig['sources']): boolean {
-  return Object.hasOwn(sources, base.slice(0, base.indexOf('.')))
 }

@@ -15,6 +15,21 @@ function settingsOf(config: unknown, flags: SettingsFlags = {}, variables: Recor
 }
 
 describe('toSettings', () => {
+  it('refuses terms of approvals for a tool that is not there', () => {
+    expect(() => settingsOf({ approvals: { perTool: { 'Mail.Snd': { quorum: 2 } } } })).toThrow(
+      /approvals\.perTool\.Mail\.Snd: there is no such tool/,
+    )
+  })
+
+  it('sends links that decide only where nobody on the way reads them', () => {
+    const hook = (url: string, approver?: string) => () =>
+      settingsOf({ approvals: { webhooks: [{ url, secret: 'w-0123456789abcdef', approver }] } })
+    expect(hook('http://chat.example/hook', 'ann')).toThrow(/webhooks.*https/)
+    expect(hook('https://chat.example/hook', 'ann')).not.toThrow()
+    expect(hook('http://127.0.0.1:9/hook', 'ann')).not.toThrow()
+    expect(hook('http://chat.example/hook')).not.toThrow()
+  })
+
   it('puts the default store next to the config', () => {
     expect(settingsOf({})).toMatchObject({
       store: 'sqlite:/app/.collet/collet.db',

@@ -3,6 +3,7 @@ import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { toApprovalRules } from './approvals-schema.ts'
+import { checkApprovals } from './check-approvals.ts'
 import { ConfigError } from './config-error.ts'
 import { LOG_LEVELS } from './config-schema.ts'
 import { decodeMasterKey, type Environment } from './environment.ts'
@@ -33,7 +34,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
   const { config, folder } = loaded
   const { store, dataFolder } = chooseStore(flags.store, workingFolder, { text: config.store, folder })
   const { jwt } = config.auth
-  checkLimits(config, tools, loaded.file)
+  checkAgainstTools(loaded, tools)
   return {
     tools,
     toolkits: new Map(Object.entries(config.toolkits).map(([name, { description }]) => [name, description])),
@@ -77,6 +78,13 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),
     otlpEndpoint: otlpEndpoint(environment.otlpEndpoint) ?? config.telemetry.otlpEndpoint,
   }
+}
+
+/** What a config can only be checked for once its tools are known. */
+export function checkAgainstTools({ config, file }: LoadedConfig, tools: readonly Tool[]): void {
+  checkLimits(config, tools, file)
+  checkApprovals(config, tools, file)
+  toOAuthSettings(config.oauth, tools, file)
 }
 
 function givenHooks({ admit, verifyToken, bindUser }: LoadedConfig['config']['hooks']): Hooks {

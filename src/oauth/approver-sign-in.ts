@@ -2,7 +2,7 @@ import type { OAuthSettings } from '#config/settings'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { HttpReply } from '#protocols/http-exchange'
-import { signedInPrincipal } from './is-consenter.ts'
+import { signedInName, signedInPrincipal } from './is-consenter.ts'
 import type { OAuthBroker } from './oauth-broker.ts'
 import type { Arrival, RoundTrips } from './round-trips.ts'
 
@@ -62,9 +62,9 @@ export class ApproverSignIn {
     const answer = await broker.signIn.exchange(back, { scopes: signIn.scopes, identify: true })
     if (answer.kind === 'failed') log.warn({ reason: answer.reason }, 'a sign-in failed')
     const claims = answer.kind === 'tokens' ? (answer.claims ?? {}) : {}
-    const name = claims[signIn.userClaim]
+    const name = signedInName(signIn, claims)
     const principal = signedInPrincipal(claims)
-    if (typeof name !== 'string' || name === '' || principal === undefined) return { kind: 'failed', token }
+    if (name === undefined || principal === undefined) return { kind: 'failed', token }
     return { kind: 'signed_in', token, name, principal }
   }
 }

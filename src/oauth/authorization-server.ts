@@ -30,6 +30,8 @@ interface PeerRequest extends Omit<RequestInit, 'body'> {
 }
 
 export interface PeerOptions {
+  /** Ends every request that is made with them. */
+  readonly signal?: AbortSignal
   readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
   readonly [allowInsecureRequests]: boolean
 }
@@ -53,17 +55,18 @@ export class PeerFinder {
     }
   }
 
-  async find(): Promise<OAuthPeer> {
+  async find(signal?: AbortSignal): Promise<OAuthPeer> {
     const { clientId } = this.#settings
+    const options = signal === undefined ? this.#options : { ...this.#options, signal }
     return {
-      as: await this.#server(),
+      as: await this.#server(options),
       client: { client_id: clientId, [clockTolerance]: SKEW_SECONDS },
       clientAuth: clientAuthOf(this.#settings),
-      options: this.#options,
+      options,
     }
   }
 
-  async #server(): Promise<AuthorizationServer> {
+  async #server(options: PeerOptions): Promise<AuthorizationServer> {
     const { issuer, authorizationEndpoint, tokenEndpoint, revocationEndpoint } = this.#settings
     if (authorizationEndpoint !== undefined && tokenEndpoint !== undefined) {
       return {
@@ -76,7 +79,7 @@ export class PeerFinder {
     const nowMs = this.#clock.nowMs()
     if (this.#known !== undefined && nowMs < this.#known.untilMs) return this.#known.as
     try {
-      const as = await this.#discover(issuer ?? '')
+      const as = await this.#discover(issuer ?? '', options)
       const whole = revocationEndpoint === undefined ? as : { ...as, revocation_endpoint: revocationEndpoint }
       this.#known = { as: whole, untilMs: nowMs + METADATA_LIFETIME_MS }
       return whole
@@ -86,14 +89,14 @@ export class PeerFinder {
     }
   }
 
-  async #discover(issuer: string): Promise<AuthorizationServer> {
+  async #discover(issuer: string, options: PeerOptions): Promise<AuthorizationServer> {
     const url = new URL(issuer)
-    const response = await discoveryRequest(url, { algorithm: 'oidc', ...this.#options })
+    const response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
     if (response.status !== 404) return await processDiscoveryResponse(url, response)
     // Not an OpenID provider: the same by RFC 8414.
     return await processDiscoveryResponse(
       url,
-      await discoveryRequest(url, { algorithm: 'oauth2', ...this.#options }),
+      await discoveryRequest(url, { algorithm: 'oauth2', ...options }),
     )
   }
 }

@@ -6,6 +6,7 @@ import type { ConsentEnd } from '#core/ports/consent-store'
 import type { Logger } from '#core/ports/logger'
 import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
 import type { TokenSet } from '#core/ports/token-broker'
+import type { VaultEntry } from '#core/ports/vault-store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import {
   askingPage,
@@ -133,10 +134,24 @@ export class ConsentDesk {
       return providerFailedPage(challenge.provider, clear)
     }
     const { scopes: given } = answer.tokens
-    const credential = { ref: await this.#keep(challenge, answer.tokens), scopes: given }
     const covers = challenge.scopes.every((scope) => given.includes(scope))
+    if (!covers && (await this.#takesAway(challenge, given))) {
+      await this.#end(challenge, { as: 'failed', reason: 'scopes' })
+      return tooLittlePage(challenge, clear)
+    }
+    const credential = { ref: await this.#keep(challenge, answer.tokens), scopes: given }
     await this.#end(challenge, covers ? { as: 'completed', credential } : { as: 'failed', reason: 'scopes' })
     return covers ? completedPage(challenge, clear) : tooLittlePage(challenge, clear)
+  }
+
+  /** Whether other tools would lose what they can do now, for a token that is of no use to the one that asked. */
+  async #takesAway(challenge: ChallengeRecord, given: readonly string[]): Promise<boolean> {
+    const before = await this.#tokenOf(challenge)
+    return before?.value !== undefined && before.scopes.some((scope) => !given.includes(scope))
+  }
+
+  async #tokenOf({ tenant, principal, user, provider }: ChallengeRecord): Promise<VaultEntry | undefined> {
+    return await this.#options.store.vault.find({ tenant, principal, user, provider, kind: 'token' })
   }
 
   /** Its runs hear first: what a crash cuts off here is told with the next call that finds the token. */
@@ -164,21 +179,13 @@ export class ConsentDesk {
   }
 
   /** What the tool needs and what was given before: a new consent never takes away from other tools. */
-  async #scopesToAsk({
-    tenant,
-    principal,
-    user,
-    provider,
-    scopes,
-  }: ChallengeRecord): Promise<readonly string[]> {
-    const { broker, store } = this.#options
-    const settings = broker.provider(provider)?.settings
-    const before =
-      (await store.vault.find({ tenant, principal, user, provider, kind: 'token' }))?.scopes ?? []
+  async #scopesToAsk(challenge: ChallengeRecord): Promise<readonly string[]> {
+    const settings = this.#options.broker.provider(challenge.provider)?.settings
+    const before = (await this.#tokenOf(challenge))?.scopes ?? []
     const allowed = before.filter(
       (scope) => settings?.scopes === undefined || settings.scopes.includes(scope),
     )
-    return [...new Set([...(settings?.alwaysScopes ?? []), ...allowed, ...scopes])]
+    return [...new Set([...(settings?.alwaysScopes ?? []), ...allowed, ...challenge.scopes])]
   }
 
   async #pending(id: string): Promise<ChallengeRecord | undefined> {

@@ -12,14 +12,24 @@ export function isConsenter(
   opened: { readonly challenge: ChallengeRecord; readonly claims: Readonly<Record<string, unknown>> },
 ): boolean {
   const { challenge, claims } = opened
-  const userId = claims[signIn.userClaim]
-  if (typeof userId !== 'string' || userId === '') return false
+  const userId = signedInName(signIn, claims)
+  if (userId === undefined) return false
   if (challenge.user !== '') return userDigest(store, userId) === challenge.user
   const isPrincipal = challenge.principal === signedInPrincipal(claims)
   const owners = Object.hasOwn(signIn.owners, challenge.principal)
     ? signIn.owners[challenge.principal]
     : undefined
   return isPrincipal || (owners?.includes(userId) ?? false)
+}
+
+/** Whom the sign-in service says it is. An address that it says it has not verified names nobody: anybody can type one. */
+export function signedInName(
+  { userClaim }: Pick<SignInSettings, 'userClaim'>,
+  claims: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const name = claims[userClaim]
+  const isUnverified = userClaim === 'email' && String(claims.email_verified) === 'false'
+  return typeof name === 'string' && name !== '' && !isUnverified ? name : undefined
 }
 
 /** The principal that a JWT of the same issuer and subject would be (rule 3). */

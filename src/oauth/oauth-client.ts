@@ -44,6 +44,8 @@ export type Exchanged =
   /** `reason` is a code, never a text of the provider's. */
   | { readonly kind: 'failed'; readonly reason: string }
 
+/** For discovery and request together: less than a refresh is leased for, so that nobody sends the token twice (rule 26). */
+const REFRESH_MS = 10_000
 const LONGEST_LIFETIME_SECONDS = 10 * 365 * 86_400
 
 /** We as a client of one authorization server: the code flow with PKCE, refresh and revocation. */
@@ -119,7 +121,7 @@ export class OAuthClient {
     scopes: readonly string[],
   ): Promise<RefreshAnswer & { readonly reason?: string }> {
     try {
-      const { as, client, clientAuth, options } = await this.#finder.find()
+      const { as, client, clientAuth, options } = await this.#finder.find(AbortSignal.timeout(REFRESH_MS))
       const response = await refreshTokenGrantRequest(as, client, clientAuth, refreshToken.reveal(), {
         ...options,
         ...this.#audience(),

@@ -10,13 +10,15 @@ import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
 import type { Clock } from '#core/ports/clock'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { type ApproverAccess, approverOf, findApprover } from './approver-access.ts'
+import { approverOf } from './approver-access.ts'
 import { httpFault } from './http-fault.ts'
 import { jsonReply } from './message-reply.ts'
+import type { OperatorAccess } from './operator-access.ts'
 import { renderApproval } from './render-approval.ts'
 import { refuseWithMessage, type ServerRoute } from './server-route.ts'
 
-export interface AdminApprovalsOptions extends ApproverAccess {
+export interface AdminApprovalsOptions {
+  readonly access: Pick<OperatorAccess, 'authenticate'>
   readonly approvals: ApprovalDesk
   readonly clock: Clock
   /** Whether approvers can sign in, for links that decide only then (rule 23). */
@@ -32,7 +34,7 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
   const { approvals, clock } = options
   const shared = {
     access: 'authenticated',
-    authenticate: (headers: Parameters<typeof findApprover>[1]) => findApprover(options, headers),
+    authenticate: options.access.authenticate,
     refuse: refuseWithMessage,
   } as const
 

@@ -19,10 +19,10 @@ export const LINK_ANSWERS = {
   link_only_shows: { status: 403, text: 'This link only shows the call. Deciding needs a credential.' },
 } as const satisfies Record<DecisionResult['kind'], { readonly status: number; readonly text: string }>
 
-/** With the two buttons that decide. */
-export function decidingPage(view: LinkView, token: string, csrf: string): HttpReply {
+/** With the two buttons that decide. `path` is that of the link, as the browser sees it. */
+export function decidingPage(view: LinkView, path: string, csrf: string): HttpReply {
   const form = (verb: string, label: string) =>
-    `<form method="post" action="/approve/${escapeHtml(token)}/${verb}?csrf=${encodeURIComponent(csrf)}"><button type="submit">${label}</button></form>`
+    `<form method="post" action="${escapeHtml(path)}/${verb}?csrf=${encodeURIComponent(csrf)}"><button type="submit">${label}</button></form>`
   const content = `${describe(view)}<p>${form('approve', 'Approve')}${form('reject', 'Reject')}</p>`
   return { status: 200, headers: FORM_PAGE_HEADERS, body: renderPage(TITLE, content) }
 }
@@ -34,7 +34,7 @@ export function showingPage(view: LinkView): HttpReply {
 }
 
 /** Shows, and leads to the sign-in (rule 23). */
-export function signInPage(view: LinkView, token: string): HttpReply {
+export function signInPage(view: LinkView, path: string): HttpReply {
   const { quorum, tier } = view.approval
   const why = tier === 'exec' ? 'it runs a command' : `it needs ${quorum} approvers`
   const as = escapeHtml(view.link.approver)
@@ -42,16 +42,16 @@ export function signInPage(view: LinkView, token: string): HttpReply {
     200,
     TITLE,
     `${describe(view)}<p>This call can be decided after a sign-in only, because ${why}.</p>
-<p><a href="${signInPath(token)}" rel="noreferrer">Sign in as ${as}</a></p>`,
+<p><a href="${escapeHtml(path)}/sign-in" rel="noreferrer">Sign in as ${as}</a></p>`,
   )
 }
 
-export function wrongApproverPage(token: string): HttpReply {
+export function wrongApproverPage(path: string): HttpReply {
   return page(
     403,
     'Not for this user',
     `<p>You are signed in as somebody other than whom this link is for. Nothing was decided.</p>
-<p><a href="${signInPath(token)}?as=other" rel="noreferrer">Sign in as another user</a></p>`,
+<p><a href="${escapeHtml(path)}/sign-in?as=other" rel="noreferrer">Sign in as another user</a></p>`,
   )
 }
 
@@ -68,10 +68,6 @@ export function textPage(status: number, title: string, text: string): HttpReply
 }
 
 const TITLE = 'Approve a call?'
-
-function signInPath(token: string): string {
-  return `/approve/${escapeHtml(token)}/sign-in`
-}
 
 function page(status: number, title: string, content: string): HttpReply {
   return { status, headers: PAGE_HEADERS, body: renderPage(title, content) }

@@ -88,7 +88,7 @@ async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): 
   const { view } = opened
   if (view.link.power !== 'decide') return showingPage(view)
   if (!needsSignIn(view.approval)) return formPage(view, token, { signedIn: undefined }, options)
-  return options.signIn.isThere ? signInPage(view, token) : showingPage(view)
+  return options.signIn.isThere ? signInPage(view, pathOf(options, token)) : showingPage(view)
 }
 
 async function startSignIn({ params, query }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
@@ -112,7 +112,7 @@ async function finishSignIn(arrival: Arrival, options: ApprovalLinkOptions): Pro
   if (view.link.power !== 'decide') return showingPage(view)
   if (came.name !== view.link.approver) {
     options.log.warn({ approval: view.approval.id }, 'an approval link was opened by somebody it is not for')
-    return wrongApproverPage(came.token)
+    return wrongApproverPage(pathOf(options, came.token))
   }
   return formPage(view, came.token, { signedIn: { principal: came.principal } }, options)
 }
@@ -121,13 +121,20 @@ function formPage(
   view: LinkView,
   token: string,
   holder: PassHolder,
-  { sign, clock, publicUrl }: ApprovalLinkOptions,
+  options: ApprovalLinkOptions,
 ): HttpReply {
+  const { sign, clock, publicUrl } = options
   const { cookie, csrf } = makePass(sign, token, holder, clock.nowMs())
   const secure = publicUrl().startsWith('https:') ? '; Secure' : ''
-  const reply = decidingPage(view, token, csrf)
-  const set = `${COOKIE}=${cookie}; Path=/approve; HttpOnly; SameSite=Strict${secure}`
+  const reply = decidingPage(view, pathOf(options, token), csrf)
+  const set = `${COOKIE}=${cookie}; Path=${pathOf(options)}; HttpOnly; SameSite=Strict${secure}`
   return { ...reply, headers: { ...reply.headers, 'set-cookie': set } }
+}
+
+/** Of a link, or of all: a proxy may serve us below a path of its own, which `publicUrl` then has. */
+function pathOf({ publicUrl }: ApprovalLinkOptions, token?: string): string {
+  const all = `${new URL(publicUrl()).pathname.replace(/\/$/, '')}/approve`
+  return token === undefined ? all : `${all}/${token}`
 }
 
 const VERBS: Readonly<Record<string, 'grant' | 'reject'>> = { approve: 'grant', reject: 'reject' }

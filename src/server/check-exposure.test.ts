@@ -137,19 +137,10 @@ describe('checkExposure', () => {
     expect(checkExposure(settingsOf('127.0.0.1', BY_KEY(strong), [scoped]), false)).toEqual([])
   })
 
-  it.each(['127.0.0.1', '0.0.0.0'])(
-    'names tools on %s whose calls are refused for want of approvals',
-    (host) => {
-      const asking = [
-        sampleTool('Mail.Send@1.0.0', () => null, { policy: { approval: 'always' } }),
-        sampleTool('Mail.Draft@1.0.0', () => null, { policy: { approval: 'conditional' } }),
-      ]
-      const never = sampleTool('Mail.Read@1.0.0', () => null)
-      const [warning, ...more] = checkExposure(settingsOf(host, BY_KEY(strong), [...asking, never]), false)
-      expect(warning).toMatch(/refused: Mail\.Send@1\.0\.0, Mail\.Draft@1\.0\.0\. .*policy\.approval/)
-      expect(more).toEqual([])
-    },
-  )
+  it('has nothing to say about tools that ask for an approval: it can be given', () => {
+    const asking = sampleTool('Mail.Send@1.0.0', () => null, { policy: { approval: 'always' } })
+    expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong), [asking]), false)).toEqual([])
+  })
 })
 
 describe('startServer', () => {

@@ -18,11 +18,7 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
   const { auth, server } = settings
   const isOpen = !needsCredential(auth)
   const weak = findWeakCredentials(auth)
-  const warnings = [
-    ...(isOpen ? findUnreachableTools(settings) : []),
-    ...findUnapprovableTools(settings),
-    ...findUnknownTools(settings),
-  ]
+  const warnings = [...(isOpen ? findUnreachableTools(settings) : []), ...findUnknownTools(settings)]
   if (isLoopback(server.host)) return [...weak, ...warnings]
   if (weak.length > 0) throw new StartRefused(weak.join('\n'))
   if (!isOpen) return warnings
@@ -55,14 +51,5 @@ function findUnreachableTools(settings: Exposure): readonly string[] {
   if (scoped.length === 0) return []
   return [
     `No credential is configured, so nobody holds the scopes that these tools ask for: ${scoped.join(', ')}.`,
-  ]
-}
-
-/** Better said once at the start than with every refused call. */
-function findUnapprovableTools(settings: Exposure): readonly string[] {
-  const asking = settings.tools.filter(({ policy }) => policy.approval !== 'never').map(({ id }) => id)
-  if (asking.length === 0) return []
-  return [
-    `Approvals cannot be given yet, so every call to these tools is refused: ${asking.join(', ')}. Set policy.approval to 'never' to let them run.`,
   ]
 }

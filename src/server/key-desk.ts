@@ -33,6 +33,8 @@ export interface KeyDeskOptions {
   readonly roles: RoleTable | undefined
   /** Whether there is a tool with this catalog id; `undefined` = not known here. */
   readonly hasTool: ((catalogId: string) => boolean) | undefined
+  /** Whether the configuration has keys of this principal; `undefined` = not known here. */
+  readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
 }
 
 /** Everything that happens to the keys of the store, the same for the command line and the admin API. */
@@ -51,6 +53,8 @@ export class KeyDesk {
     this.#checkBounds(grant, actor)
     const owner = { tenant: request.tenant, name: request.name }
     checkTenant(owner.tenant, actor)
+    // A second key of a configured principal would open its calls and its vault to whoever makes it (rule 3).
+    if (this.#options.isConfigured?.(owner) === true) throw configuredFault(owner)
     const made = this.#make()
     const { label, expiresAtMs } = request
     const key = { ...owner, ...grant, label, expiresAtMs, keyId: made.keyId, digest: made.digest }
@@ -145,6 +149,10 @@ function checkTenant(tenant: string, actor: KeyActor): void {
 
 function noSuchPrincipal() {
   return httpFault(404, 'There is no principal with this name that has keys here.')
+}
+
+function configuredFault({ name }: KeyOwner) {
+  return httpFault(400, `The principal "${name}" has its keys in the configuration. Choose another name.`)
 }
 
 /** Rule 3. */

@@ -37,7 +37,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
       if (authenticator.isConfigured) return principal
       throw fault(
         'unauthenticated',
-        'Deciding about calls and keys needs a credential, on loopback too. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
+        'Looking after calls, keys, secrets and approvals needs a credential, on loopback too. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
       )
     },
     requireScope(principal, scope) {

@@ -9,7 +9,13 @@ const MOST_ENTRIES = 1_000
 const LONGEST_LABEL = 200
 const LONGEST_OVERLAP_SECONDS = 366 * 86_400
 
-const CATALOG_ID = z.string().min(1).max(256)
+/** A bare name would open nothing, and nobody would notice (OWP-57). */
+const CATALOG_ID = z
+  .string()
+  .max(256)
+  .regex(/^(x-host-.|[^:]+:.)/, {
+    error: 'expected a catalog id, such as "openwop:Mail.Send".',
+  })
 const MOMENT = z.iso.datetime({ offset: true })
 
 const SECRET = {

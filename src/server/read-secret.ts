@@ -24,6 +24,8 @@ const MEMBERS: ReadonlySet<string> = new Set([
   'user_id',
   'value',
 ])
+/** A name without its kind is no principal (rule 3), so nobody could use what is kept for it. */
+const PRINCIPAL = /^[a-z]+:./
 const LONGEST_NAME = 256
 const LONGEST_VALUE = 64 * 1_024
 
@@ -42,6 +44,8 @@ export function readSecretToSet(body: JsonValue | undefined, ownTenant: string |
   const principal = readName(body.principal, 'principal')
   if (principal === ANONYMOUS.id)
     throw wrong('`anonymous` is shared by everybody, so it has no vault (rule 3).')
+  if (!PRINCIPAL.test(principal))
+    throw wrong('`principal` begins with its kind: "key:<id>", or "jwt:<issuer>#<sub>".')
   if (kind !== 'secret' && kind !== 'token') throw wrong('`kind` is "secret" or "token".')
   if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string' && scope !== ''))
     throw wrong('`scopes` is a list of texts.')

@@ -6,6 +6,7 @@ import type { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
+import type { Listener } from '#egress/egress-policy'
 import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
 import { consentRoutes } from '#oauth/consent-routes'
@@ -86,6 +87,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const log = options.log ?? createLog(settings.logLevel)
   const metrics = createMetrics()
   let url = ''
+  const listeners: Listener[] = []
   const testSeams = options.testSeams ?? false
   const tools = testSeams ? [...settings.tools, ...safeFetchTool()] : settings.tools
   const publicUrl = (): string => settings.server.publicUrl ?? url
@@ -95,7 +97,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       clock,
       log,
       publicUrl,
-      ownListeners: () => (url === '' ? [] : [{ host: settings.server.host, port: portOf(url) }]),
+      ownListeners: () => listeners,
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
       ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
@@ -133,6 +135,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
       hasTool: (id) => gateway.registry.tools.some(({ catalogId }) => catalogId === id),
+      isConfigured: ({ tenant, name }) =>
+        settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })
     const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
@@ -168,7 +172,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
             capabilities: openwopCapabilities(settings),
             testSeams,
           }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
-          { startToken, authenticator },
+          access,
         ),
         ...(testSeams
           ? serverSeams({
@@ -184,13 +188,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         ...mcp.routes,
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
         ...createAdminApprovals({
-          ...{ approvals: desk.approvals, startToken, authenticator, clock, publicUrl },
+          ...{ approvals: desk.approvals, access, clock, publicUrl },
           canSignIn: signIn.isThere,
         }),
         ...links.routes,
         ...createKeyRoutes(keyDesk, access),
         ...createPinRoutes(gateway.sources.pins, access),
-        ...createSecretsRoutes({ store, broker, startToken, authenticator, clock }),
+        ...createSecretsRoutes({ store, broker, access, clock }),
         ...createSourceRoutes(
           {
             ...{ desk: gateway.sources.desk, store: store.sources, clock },
@@ -220,13 +224,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     closing.push(app.close)
     closing.push(async () => mcp.close())
     url = await app.listen()
-    const { metricsPort } = settings.server
+    const { host, metricsPort } = settings.server
+    listeners.push({ host, port: portOf(url) })
     const metricsApp =
       metricsPort === undefined
         ? undefined
         : createMetricsListener(metricsPort, settings.server, { log, metrics, clock })
     if (metricsApp !== undefined) closing.push(metricsApp.close)
     const metricsUrl = await metricsApp?.listen()
+    if (metricsUrl !== undefined)
+      listeners.push({ host: new URL(metricsUrl).hostname, port: portOf(metricsUrl) })
     const startTokenFile = startTokenFileIn(settings.dataFolder, url)
     await startToken.publish(startTokenFile)
     return {

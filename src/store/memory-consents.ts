@@ -12,7 +12,9 @@ export class MemoryConsents implements ConsentStore {
 
   begin(consent: Consent, most: number): void {
     this.#byId.set(consent.id, consent)
-    const same = [...this.#byId.values()].filter(({ challenge }) => challenge === consent.challenge)
+    const same = [...this.#byId.values()].filter(
+      ({ challenge, stage }) => challenge === consent.challenge && stage === consent.stage,
+    )
     for (const { id } of same.slice(0, Math.max(0, same.length - most))) this.#byId.delete(id)
   }
 

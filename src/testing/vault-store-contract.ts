@@ -228,6 +228,17 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'rule 25: whoever only opens a link pushes out nobody who is at the provider',
+    async run(open) {
+      const store = await open()
+      await store.consents.begin({ ...CONSENT, id: 'at provider', stage: 'provider' }, 3)
+      for (let index = 0; index < 5; index += 1)
+        await store.consents.begin({ ...CONSENT, id: `opened-${index}`, stage: 'sign_in' }, 3)
+      assert.equal((await store.consents.find('at provider'))?.stage, 'provider')
+      assert.equal(await store.consents.find('opened-0'), undefined)
+    },
+  },
+  {
     name: 'consents of one challenge are few, and are forgotten when they are over',
     async run(open) {
       const store = await open()

@@ -53,6 +53,18 @@ describe('collet doctor', () => {
       { workingFolder: folder, clock: SYSTEM_CLOCK, ...changes },
     )
 
+  it.each([
+    ['limits.byTool', { limits: { byTool: { 'Mail.Send': { concurrent: 1 } } } }],
+    ['approvals.perTool', { approvals: { perTool: { 'Mail.Send': { quorum: 2 } } } }],
+  ])('finds what a server would refuse: %s of a tool that is not there', async (where, content) => {
+    config(content)
+    const { code, check } = await examine(here())
+    expect([code, check('config')]).toEqual([
+      2,
+      expect.objectContaining({ level: 'fail', message: expect.stringContaining(where) }),
+    ])
+  })
+
   it('finds a fresh folder in order', async () => {
     const io = here()
     expect(await io.run('doctor')).toBe(0)

@@ -64,6 +64,17 @@ describe('collet', () => {
     expect(io.stderr).toContain('There is no config in /nowhere.')
   })
 
+  it.each([
+    ['approvals', '--help'],
+    ['approvals', '-h'],
+    ['help', 'approvals'],
+  ])('shows what there is of a family: collet %s %s', async (...argv) => {
+    const io = new FakeIo()
+    expect(await io.run(...argv)).toBe(0)
+    expect(io.stdout).toMatch(/approvals list .*approvals reject/s)
+    expect(io.stdout).not.toContain('keys create')
+  })
+
   it('shows in the help which options are required', async () => {
     const io = new FakeIo()
     await io.run('calls', 'settle', '--help')

@@ -65,12 +65,18 @@ describe('ctx.fetch', () => {
   })
 
   it('rule 33: never reaches the server itself, whatever is allowed', async () => {
-    const { server, call } = await start(asking(), { egress: egressTo('127.0.0.0/8', 'localhost', '::1') })
-    const { port } = new URL(server.url)
+    const changes = testSettings({ egress: egressTo('127.0.0.0/8', 'localhost', '::1') })
+    const { server, call } = await start(asking(), {
+      egress: changes.egress,
+      server: { ...changes.server, metricsPort: 0 },
+    })
+    const ports = [server.url, server.metricsUrl ?? ''].map((url) => new URL(url).port)
     for (const host of ['127.0.0.1', 'localhost', '127.1', '127.0.0.9', '[::1]']) {
-      const { code, json } = await call(`http://${host}:${port}/health`)
-      expect(code).toBe('egress_denied')
-      expect(json.result.error.developer_message).toContain('it is a listener of this server')
+      for (const port of ports) {
+        const { code, json } = await call(`http://${host}:${port}/metrics`)
+        expect(code).toBe('egress_denied')
+        expect(json.result.error.developer_message).toContain('it is a listener of this server')
+      }
     }
   })
 

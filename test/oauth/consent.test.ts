@@ -217,6 +217,27 @@ describe('consent without a sign-in, on loopback', () => {
   })
 })
 
+describe('a consent that gives too little', () => {
+  it('takes nothing away from tools that have what they need', async () => {
+    await using stage = await openStage()
+    await gives((await stage.challenge()).url)
+    await stage.call({ tool: 'Mail.Read' })
+    const { url, checkUrl } = await stage.challenge({ tool: 'Mail.Send' })
+    stage.provider.intercept = (request, _same, response) => {
+      if (request.url !== '/token') return false
+      const end = response.end.bind(response)
+      const lessOf = (body: string) => body.replace(/"scope":"[^"]*"/, '"scope":"openid"').padEnd(body.length)
+      Object.assign(response, { end: (body: unknown) => end(lessOf(String(body))) })
+      return false
+    }
+    const before = stage.given.at(-1)?.token
+    expect((await new Browser().visit(url, { login: 'ann' })).text).toContain('less')
+    expect(await stage.status(checkUrl)).toBe('failed')
+    expect((await stage.call({ tool: 'Mail.Read' })).value).toBe('mail')
+    expect(stage.given.at(-1)?.token).toBe(before)
+  })
+})
+
 describe('consent with a sign-in', () => {
   it('rule 25: the user of the ticket signs in, consents, and the call runs', async () => {
     await using stage = await openStage({ signIn: true })

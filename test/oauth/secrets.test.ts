@@ -115,6 +115,7 @@ describe('the vault over HTTP', () => {
     ['an empty value', { name: 'K', principal: 'key:a', value: '' }],
     ['a value that is no text', { name: 'K', principal: 'key:a', value: { VALUE } }],
     ['no name', { principal: 'key:a', value: VALUE }],
+    ['a name that is no principal', { name: 'K', principal: 'agent', value: VALUE }],
     ['the anonymous principal', { name: 'K', principal: 'anonymous', value: VALUE }],
     ['a stranger', { name: 'K', principal: 'key:a', value: VALUE, note: VALUE }],
     ['scopes of a secret', { name: 'K', principal: 'key:a', value: VALUE, scopes: ['x'] }],

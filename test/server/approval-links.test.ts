@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
+import { testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 
 const ACCEPT = { resumeValue: { action: 'accept' } }
@@ -139,5 +140,26 @@ describe('links for approvers', () => {
     expect((await server.ask(path, { body: { approver: 'alice' } })).status).toBe(401)
     expect((await server.ask(path, { as: 'bob', body: {} })).status).toBe(400)
     expect((await server.ask(path, { as: 'bob', body: { approver: '<b>' } })).status).toBe(400)
+  })
+})
+
+describe('a server below a path of its proxy', () => {
+  it('has buttons and a cookie of that path', async () => {
+    const { server: plain } = testSettings()
+    const publicUrl = 'https://tools.example.com/collet'
+    const server = await startApprovalServer({ server: { ...plain, publicUrl } })
+    try {
+      const { id } = await server.park('below')
+      const asked = { as: 'bob', body: { approver: 'carol' } } as const
+      const { url, token } = (await server.ask(`/admin/approvals/${id}/link`, asked)).json
+      expect(url).toBe(`${publicUrl}/approve/${token}`)
+      const page = await server.ask(`/approve/${token}`)
+      expect(page.headers.get('set-cookie')).toContain(
+        'Path=/collet/approve; HttpOnly; SameSite=Strict; Secure',
+      )
+      expect(page.text).toContain(`action="/collet/approve/${token}/approve?csrf=`)
+    } finally {
+      await server.close()
+    }
   })
 })

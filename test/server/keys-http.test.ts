@@ -144,12 +144,28 @@ describe('/admin/keys', () => {
     expect((await make({ principal: 'e5', tenant: 'globex' })).status).toBe(201)
   })
 
+  it('rule 3: nobody becomes a configured principal by making a key under its name', async () => {
+    for (const credential of ['k-root', startToken]) {
+      const taken = await make({ principal: 'plain', tenant: 'acme' }, credential)
+      expect([taken.status, taken.json.message]).toEqual([400, expect.stringContaining('configuration')])
+    }
+    expect((await make({ principal: 'plain', tenant: 'elsewhere' })).status).toBe(201)
+  })
+
   it('OWP-62: an attempt to give on more than one holds is audited', async () => {
     await make({ principal: 'e9', scopes: ['*'] }, 'k-root')
     const read = async () => (await server.ask('/admin/audit?limit=1000', { key: startToken })).json.events
     await expect
       .poll(async () => (await read()).map(({ resource }: { resource: string }) => resource))
       .toContain('admin:keys')
+  })
+
+  it('OWP-62: an attempt to reach the vault without its scope is audited', async () => {
+    expect((await server.ask('/admin/secrets', { key: 'k-plain' })).status).toBe(403)
+    const read = async () => (await server.ask('/admin/audit?limit=1000', { key: startToken })).json.events
+    await expect
+      .poll(read)
+      .toContainEqual(expect.objectContaining({ resource: 'admin:secrets', allowed: false }))
   })
 
   it('nobody rotates themselves into a stronger principal, nor touches another tenant', async () => {
@@ -264,6 +280,22 @@ describe('a server without configured credentials', () => {
       await open.stop()
     }
   })
+
+  it.each(['/admin/secrets', '/admin/approvals', '/admin/calls', '/admin/audit'])(
+    'rule 26: the first key opens %s, also when nobody asked for anything else before',
+    async (path) => {
+      const open = await startPrincipalsServer({}, 'sqlite')
+      try {
+        const token = readFileSync(open.startTokenFile, 'utf8').trim()
+        const body = { principal: 'ann', scopes: ['*'] }
+        const { json } = await open.ask('/admin/keys', { method: 'POST', key: token, body })
+        const status = async () => (await open.ask(path, { key: json.key })).status
+        await expect.poll(status, { interval: 50, timeout: 1_200 }).toBe(200)
+      } finally {
+        await open.stop()
+      }
+    },
+  )
 
   it('auth.required closes it before there is any key', async () => {
     const closed = await startPrincipalsServer({ auth: { apiKeys: [], jwt: undefined, required: true } })

@@ -13,7 +13,7 @@ import { ConfigError, type ConfigProblem } from '#config/config-error'
 import { decodeMasterKey } from '#config/environment'
 import { loadTools } from '#config/load-tools'
 import type { StoreLocation } from '#config/locate-store'
-import { chooseStore } from '#config/to-settings'
+import { checkAgainstTools, chooseStore } from '#config/to-settings'
 import type { Tool } from '#core/tool'
 
 export const doctor = defineCommand<'config' | 'store'>({
@@ -55,6 +55,7 @@ async function examine(
     })
     const { host, port } = loaded.config.server
     const { tools, problems } = await loadTools(loaded)
+    if (problems.every(({ severity }) => severity !== 'error')) checkAgainstTools(loaded, tools)
     return [
       ...machine,
       ok('config', loaded.file),

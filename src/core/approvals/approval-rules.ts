@@ -9,7 +9,7 @@ export interface ApprovalFacts {
   readonly tier: SafetyTier
   readonly principal: Principal
   readonly userId: string | undefined
-  /** The input with secrets cut out and long values shortened. */
+  /** The whole input as the tool gets it, without what is named like a secret. */
   readonly input: JsonObject
 }
 

@@ -344,38 +344,3 @@ describe('who may say yes', () => {
     expect(await newest()).toMatchObject({ quorum: 2, expiresAtMs: clock.nowMs() + 1_000 })
   })
 })
-
-describe('a conditional tool', () => {
-  const policy = { approval: 'conditional' } as const
-
-  it('rule 21: always asks without a predicate, and when it throws or gives nothing', async () => {
-    for (const when of [
-      undefined,
-      () => {
-        throw new Error('oops')
-      },
-      () => true,
-      // A config without types may give anything.
-      () => Reflect.get({}, 'nothing'),
-    ]) {
-      const { ring } = stage({ policy, rules: { when } })
-      expect(gist(await ring())).toBe('approval_required')
-    }
-  })
-
-  it('runs without a yes where the predicate says no, and tells it no secrets', async () => {
-    const seen: unknown[] = []
-    const when = (facts: unknown) => {
-      seen.push(facts)
-      return false
-    }
-    const { ring } = stage({ policy, rules: { when } })
-    const input = { amount: 5, password: 'hunter2', note: 'x'.repeat(500) }
-    expect(gist(await ring({ input }))).toBe('ok 1')
-    expect(seen).toMatchObject([
-      { tool: RING, tier: 'write', principal: ALICE, input: { amount: 5, password: '[redacted]' } },
-    ])
-    expect(JSON.stringify(seen)).not.toContain('hunter2')
-    expect(JSON.stringify(seen).length).toBeLessThan(600)
-  })
-})

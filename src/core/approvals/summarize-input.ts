@@ -3,7 +3,9 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 const LONGEST_TEXT = 200
 const MOST_MEMBERS = 30
 const DEEPEST = 4
-const REDACTED = '[redacted]'
+export const REDACTED = '[redacted]'
+
+type Member = [string, JsonValue]
 
 /** Member names whose values nobody is shown. */
 const SECRET_NAME =
@@ -13,10 +15,22 @@ export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name)
 }
 
-/** An input as approvers, predicates and webhooks see it: short, and without what looks like a secret (§6.5). */
-export function summarizeInput(input: JsonValue, clean: (text: string) => string): JsonObject {
-  const summary = summarize(input, clean, 0)
-  return isJsonObject(summary) ? summary : { input: summary }
+/** An input as approvers and webhooks see it: short, and without what looks like a secret (§6.5). */
+export function summarizeInput(
+  input: JsonValue,
+  clean: (text: string) => string,
+  declared: JsonValue | undefined = undefined,
+): JsonObject {
+  if (!isJsonObject(input)) return { input: summarize(input, clean, 0) }
+  return summarizeMembers(declaredFirst(input, declared), clean, 0)
+}
+
+/** A caller must not push what a tool acts on out of an approver's sight with members that mean nothing. */
+function declaredFirst(input: JsonObject, declared: JsonValue | undefined): readonly Member[] {
+  const members = Object.entries(input)
+  if (!isJsonObject(declared)) return members
+  const isDeclared = ([name]: Member): boolean => Object.hasOwn(declared, name)
+  return [...members.filter(isDeclared), ...members.filter((member) => !isDeclared(member))]
 }
 
 function summarize(value: JsonValue, clean: (text: string) => string, depth: number): JsonValue {
@@ -28,13 +42,22 @@ function summarize(value: JsonValue, clean: (text: string) => string, depth: num
     return value.length > shown.length ? [...shown, `… ${value.length - shown.length} more`] : shown
   }
   const members = Object.entries(value)
-  if (depth >= DEEPEST) return `{${members.length} members}`
+  return depth >= DEEPEST ? `{${members.length} members}` : summarizeMembers(members, clean, depth)
+}
+
+function summarizeMembers(
+  members: readonly Member[],
+  clean: (text: string) => string,
+  depth: number,
+): JsonObject {
   const shown = members
     .slice(0, MOST_MEMBERS)
-    .map(([name, member]): [string, JsonValue] => [
-      shorten(clean(name)),
-      isSecretName(name) ? REDACTED : summarize(member, clean, depth + 1),
-    ])
+    .map(
+      ([name, member]): Member => [
+        shorten(clean(name)),
+        isSecretName(name) ? REDACTED : summarize(member, clean, depth + 1),
+      ],
+    )
   const more = members.length - shown.length
   return Object.fromEntries(more > 0 ? [...shown, ['…', `${more} more`]] : shown)
 }

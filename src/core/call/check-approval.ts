@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type ApprovalTerms, termsFor } from '#core/approvals/approval-rules'
 import { bindCall } from '#core/approvals/bind-call'
 import { credentialTags } from '#core/approvals/credential-tags'
+import { judgedInput } from '#core/approvals/judged-input'
 import { needsApproval } from '#core/approvals/needs-approval'
 import { summarizeInput } from '#core/approvals/summarize-input'
 import { canonicalJson } from '#core/canonical-json'
@@ -35,14 +36,13 @@ export type ApprovalCheck =
 export async function checkApproval(services: CallServices, checked: CheckedCall): Promise<ApprovalCheck> {
   const { tool, call, seen } = checked
   const { policy } = tool
-  const summary = summarizeInput(call.input, (text) => redactText(text, call.request))
   if (seen?.state !== 'parked') {
     const facts = () => ({
       tool: tool.id,
       tier: policy.safetyTier,
       principal: call.principal,
       userId: call.request.userId,
-      input: summary,
+      input: judgedInput(call.input, checked.input),
     })
     const isNeeded = await needsApproval(policy.approval, services.approvalRules, {
       facts,
@@ -55,6 +55,8 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
   const binding = bindCall(approvals, { call, tool, input: checked.input, credentials })
   if (seen?.state === 'parked') return await judgeParked(services, checked, binding)
   const terms = termsFor(services.approvalRules, tool)
+  const clean = (text: string) => redactText(text, call.request)
+  const summary = summarizeInput(call.input, clean, tool.inputSchema.properties)
   return await park(services, checked, { binding, terms, summaryJson: canonicalJson(summary) })
 }
 

@@ -66,6 +66,16 @@ describe('requirements', () => {
   })
 })
 
+describe('credentials that are sent', () => {
+  it('are at most a hundred: each is looked for in every text of the call', async () => {
+    const desk = openTestDesk([sampleTool(MAIL, () => 'mail')])
+    const secrets = (count: number) =>
+      new Map(Array.from({ length: count }, (_, place) => [`s${place}`, new Secret(`value-${place}`)]))
+    expect(gist(await desk.call(ALICE, callRequest(MAIL, { secrets: secrets(100) })))).toBe('ok "mail"')
+    expect(gist(await desk.call(ALICE, callRequest(MAIL, { secrets: secrets(101) })))).toBe('request_invalid')
+  })
+})
+
 describe('requirements and the vault', () => {
   const seen: string[] = []
   const telling = sampleTool(
@@ -81,6 +91,9 @@ describe('requirements and the vault', () => {
       },
     },
   )
+  const forUsers = sampleTool('Users.Mail@1.0.0', () => 'mail', {
+    requirements: { authorization: [{ id: 'google', oauth2: { scopes: ['mail.send'] } }], userId: true },
+  })
   const AT = { tenant: 'default', principal: ALICE.id, user: '' }
 
   function filledStore(scopes: readonly string[] = ['mail.read', 'mail.send']): MemoryStore {
@@ -176,5 +189,24 @@ describe('requirements and the vault', () => {
     expect(await consentOf(ALICE, 'u')).toBeUndefined()
     expect(await consentOf({ ...ALICE, id: 'key:bob', scopes: ['users:assert'] }, 'u')).toBe(true)
     expect(await consentOf({ ...ALICE, id: 'anonymous' })).toBeUndefined()
+  })
+
+  it('rule 24: a token for a user ends no question that the principal itself was asked', async () => {
+    const desk = openTestDesk([telling, forUsers], { broker: { ...NO_BROKER, canAsk: () => true } })
+    const asked = async (id: string) => {
+      const reply = await desk.call(ALICE, callRequest(id))
+      const [challenge] = errorOf(reply).details?.missing?.authorization ?? []
+      return async () => await desk.findChallenge(challenge?.id ?? '')
+    }
+    const tokens = new Map([['google', new Secret('t')]])
+    const secrets = new Map([['K', new Secret('s')]])
+    const own = await asked(MAIL)
+    await desk.call(ALICE, callRequest(MAIL, { userId: 'u', tokens, secrets }))
+    expect(await own()).toMatchObject({ status: 'pending', consent: true })
+    const late = await asked(forUsers.id)
+    expect(await late()).toMatchObject({ status: 'pending' })
+    expect((await late())?.consent).toBeUndefined()
+    await desk.call(ALICE, callRequest(forUsers.id, { userId: 'u', tokens }))
+    expect(await late()).toMatchObject({ status: 'completed' })
   })
 })

@@ -11,6 +11,8 @@ import { HeldCredentials } from './held-credentials.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
+/** Each is looked for in every text of the call, so nobody may send thousands. */
+const MOST_SENT = 100
 
 /** A call, the tool it is for, and where it belongs. */
 interface Requiring {
@@ -40,6 +42,8 @@ export async function checkRequirements(
   const { tool, call } = requiring
   const { requirements } = tool
   const { request } = call
+  if (request.tokens.size + request.secrets.size > MOST_SENT)
+    throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
   await checkUser(services.hooks, call.principal, request.userId)
   if (requirements === undefined) return call
   const owner = vaultOwner(services.store, call.principal, request.userId)
@@ -48,7 +52,8 @@ export async function checkRequirements(
   const unauthorized: Unmet[] = []
   for (const need of requirements.authorization ?? []) {
     const problem = await holdToken(services, need, wanted, held)
-    if (problem === undefined) await completeChallenges(services, need, call, held.tokens.get(need.id)?.ref)
+    if (problem === undefined)
+      await completeChallenges(services, need, requiring, held.tokens.get(need.id)?.ref)
     else unauthorized.push({ need, problem })
   }
   const secrets: string[] = []
@@ -137,17 +142,21 @@ function needOf(services: CallServices, need: AuthorizationRequirement, call: Id
   }
 }
 
-/** Whoever polls a challenge learns that the token has arrived by another way, also when it was asked before the user was known. */
+/**
+ * Whoever polls a challenge learns that the token has arrived by another way. Of a tool that needs a user also who was
+ * asked before the user was known; of any other that is the principal's own question, and stays open (rule 24).
+ */
 async function completeChallenges(
   services: CallServices,
   need: AuthorizationRequirement,
-  call: IdentifiedCall,
+  { tool, call }: Requiring,
   ref: string | undefined,
 ): Promise<void> {
   const met = needOf(services, need, call)
   const atMs = services.clock.nowMs()
   const credential = ref === undefined ? {} : { credential: { ref, scopes: met.scopes } }
-  for (const each of met.user === '' ? [met] : [met, { ...met, user: '' }]) {
+  const isUserLate = met.user !== '' && tool.requirements?.userId === true
+  for (const each of isUserLate ? [met, { ...met, user: '' }] : [met]) {
     await services.consents.resolve(each, { as: 'completed', ...credential, atMs })
     await services.store.endChallenge(each, 'completed', atMs)
   }
@@ -159,7 +168,9 @@ async function openChallenge(
   wanted: Wanted,
 ): Promise<Challenge & { readonly runId: string | undefined }> {
   const atMs = services.clock.nowMs()
-  const canAsk = wanted.owner !== undefined && services.broker.canAsk(need.id, scopesOf(need))
+  // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
+  const lacksUser = wanted.tool.requirements?.userId === true && !isGiven(wanted.call.request.userId)
+  const canAsk = wanted.owner !== undefined && !lacksUser && services.broker.canAsk(need.id, scopesOf(need))
   const challenge = await services.store.openChallenge({
     id: services.newChallengeId(),
     ...needOf(services, need, wanted.call),

@@ -66,7 +66,7 @@ export interface ConsentRunStore {
 /** Consents under way: single use, minutes long. */
 export interface ConsentStore {
   readonly runs: ConsentRunStore
-  /** Keeps at most `most` of one challenge: the oldest make room. */
+  /** Keeps at most `most` of one challenge and stage: the oldest make room. */
   begin(consent: Consent, most: number): MaybePromise<void>
   find(id: string): MaybePromise<Consent | undefined>
   /** Of many that try exactly one gets `true`. */

@@ -29,8 +29,8 @@ export const VAULT_QUERIES = {
 
   insertConsent: `INSERT INTO consents (id, tenant, challenge, stage, browser, data_key, held, expires_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-  trimConsents: `DELETE FROM consents WHERE challenge = ? AND no NOT IN
-    (SELECT no FROM consents WHERE challenge = ? ORDER BY no DESC LIMIT ?)`,
+  trimConsents: `DELETE FROM consents WHERE challenge = ? AND stage = ? AND no NOT IN
+    (SELECT no FROM consents WHERE challenge = ? AND stage = ? ORDER BY no DESC LIMIT ?)`,
   findConsent: `SELECT c.*, k.wrapped FROM consents c LEFT JOIN vault_keys k ON k.no = c.data_key AND k.tenant = c.tenant
     WHERE c.id = ?`,
   takeConsent: 'DELETE FROM consents WHERE id = ?',

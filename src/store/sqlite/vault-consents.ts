@@ -29,7 +29,7 @@ export class SqliteConsents implements ConsentStore {
       const key = this.#sealer.keyOf(tenant, expiresAtMs)
       const sealed = this.#sealer.seal(key, held.reveal(), placeOf(consent))
       this.#database.run('insertConsent', id, tenant, challenge, stage, browser, key.no, sealed, expiresAtMs)
-      this.#database.run('trimConsents', challenge, challenge, most)
+      this.#database.run('trimConsents', challenge, stage, challenge, stage, most)
     })
   }
 
