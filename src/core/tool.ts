@@ -1,6 +1,6 @@
-import type { AskCaller } from './caller-question.ts'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import type { Elicitation, ElicitationAnswer } from './ports/elicitation.ts'
 import type { Logger } from './ports/logger.ts'
 import type { Principal } from './principal.ts'
 import type { Transport } from './runs/run-event.ts'
@@ -76,10 +76,10 @@ export interface ToolContext {
   /** Reports progress; protocols that can, show it. */
   progress(done: number, total?: number, message?: string): void
   /**
-   * Asks the caller in the middle of the run; absent when this caller cannot be asked anything. The time it takes does
-   * not count against `timeoutMs`.
+   * Asks the person behind the call; declined at once where the caller's protocol cannot ask. The time it takes does not
+   * count against `timeoutMs`.
    */
-  readonly elicit?: AskCaller | undefined
+  elicit(question: Elicitation): Promise<ElicitationAnswer>
 }
 
 /** The same for a tool that keeps state between calls. */

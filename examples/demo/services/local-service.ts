@@ -71,5 +71,6 @@ export function contextWith(
     fetch: (input, init) => fetch(input, { ...init, signal: aborted }),
     log: { debug: silent, info: silent, warn: silent, error: silent },
     progress: silent,
+    elicit: async () => ({ action: 'decline' }),
   }
 }

@@ -1,5 +1,5 @@
-import type { AskCaller } from '#core/caller-question'
 import { fault, isToolError, type ToolError } from '#core/errors'
+import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
 import type { Secret } from '#core/secret'
@@ -101,10 +101,10 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     this.#running.call.request.onProgress?.({ done, total, message })
   }
 
-  get elicit(): AskCaller | undefined {
-    const { ask } = this.#running.call.request
-    if (ask === undefined) return undefined
-    return (question) => this.#running.whileAsking(() => ask(question))
+  async elicit(question: Elicitation): Promise<ElicitationAnswer> {
+    const ask = this.#running.call.request.onElicit
+    if (ask === undefined) return { action: 'decline' }
+    return await this.#running.whileAsking(() => ask(question, this.signal))
   }
 
   abort(why: Interruption): void {
