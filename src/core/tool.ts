@@ -1,4 +1,3 @@
-import type { AskCaller } from './caller-question.ts'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import type { Elicitation, ElicitationAnswer } from './ports/elicitation.ts'
@@ -77,13 +76,11 @@ export interface ToolContext {
   readonly log: Logger
   /** Reports progress; protocols that can, show it. */
   progress(done: number, total?: number, message?: string): void
-  /** Asks the person behind the call; declined at once where the caller's protocol cannot ask. */
-  elicit(question: Elicitation): Promise<ElicitationAnswer>
   /**
-   * Asks the caller whatever its protocol can ask, in the middle of the run; absent when this caller cannot be asked
-   * anything. The time it takes does not count against `timeoutMs`.
+   * Asks the person behind the call; declined at once where the caller's protocol cannot ask. The time it takes does not
+   * count against `timeoutMs`.
    */
-  readonly ask?: AskCaller | undefined
+  elicit(question: Elicitation): Promise<ElicitationAnswer>
   /**
    * The idempotency key to send upstream for the nth effect of this call: the same in every attempt, other for every
    * call, and nothing of the caller's own text (rule 27).

@@ -1,16 +1,20 @@
-import type { CallerAnswer, CallerQuestion } from '#core/caller-question'
 import { type DefinedTool, tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
+import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
 import type { ToolContext } from '#core/tool'
 
-type Ask = (question: CallerQuestion) => Promise<CallerAnswer>
+type Ask = (question: Elicitation) => Promise<ElicitationAnswer & { readonly action: 'accept' }>
 
 const text = (said: string) => ({ content: [{ type: 'text', text: said }] })
 
-function askOf({ ask }: ToolContext): Ask {
-  if (ask === undefined) throw new ToolError('This client cannot be asked.')
-  return ask
+/** These tools cannot go on without an answer. */
+function askOf(context: ToolContext): Ask {
+  return async (question) => {
+    const answer = await context.elicit(question)
+    if (answer.action === 'accept') return answer
+    throw new ToolError(`The answer was ${answer.action}.`)
+  }
 }
 
 function asking(
@@ -29,14 +33,14 @@ function asking(
   })
 }
 
-function form(key: string, message: string, field: string, type = 'string'): CallerQuestion {
+function form(key: string, message: string, field: string, type = 'string'): Elicitation {
   const schema = { type: 'object', properties: { [field]: { type } }, required: [field] }
-  return { kind: 'form', key, message, schema }
+  return { mode: 'form', key, message, schema }
 }
 
-function sampling(key: string, prompt: string): CallerQuestion {
+function sampling(key: string, prompt: string): Elicitation {
   const messages = [{ role: 'user', content: { type: 'text', text: prompt } }]
-  return { kind: 'sampling', key, params: { messages, maxTokens: 100 } }
+  return { mode: 'sampling', key, params: { messages, maxTokens: 100 } }
 }
 
 const name = (key: string, message = 'What is your name?') => form(key, message, 'name')
@@ -86,8 +90,8 @@ const PERSON: JsonObject = {
 
 /** Tools of the suite that ask their caller, in every revision by the same means. */
 export function askingTools(): readonly DefinedTool[] {
-  const form2 = (key: string, message: string, schema: JsonObject): CallerQuestion => ({
-    kind: 'form',
+  const form2 = (key: string, message: string, schema: JsonObject): Elicitation => ({
+    mode: 'form',
     key,
     message,
     schema,
@@ -127,7 +131,7 @@ export function askingTools(): readonly DefinedTool[] {
       text(JSON.stringify(await ask(sampling('capital_question', 'What is the capital of France?')))),
     ),
     asking('test_input_required_result_list_roots', async (ask) =>
-      text(JSON.stringify(await ask({ kind: 'roots', key: 'client_roots' }))),
+      text(JSON.stringify(await ask({ mode: 'roots', key: 'client_roots' }))),
     ),
     asking('test_input_required_result_request_state', confirmed),
     asking('test_input_required_result_tampered_state', confirmed),
@@ -137,7 +141,7 @@ export function askingTools(): readonly DefinedTool[] {
           await Promise.all([
             ask(name('user_name')),
             ask(sampling('greeting', 'Generate a greeting')),
-            ask({ kind: 'roots', key: 'client_roots' }),
+            ask({ mode: 'roots', key: 'client_roots' }),
           ]),
         ),
       ),

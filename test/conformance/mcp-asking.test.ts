@@ -1,6 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { tool } from '#core/define-tool'
-import { ToolError } from '#core/errors'
 import { Secret } from '#core/secret'
 import { askingTools } from './mcp-asking-tools.ts'
 import { mcpFixtures } from './mcp-fixtures.ts'
@@ -60,7 +59,7 @@ describe('questions in sessions', () => {
     const { server } = await startTalk(mcpFixtures().tools)
     const session = await openSession(server.url)
     const { result } = await answerOf(await inSession(server.url, session, { ...NAME_CALL, id: 1 }))
-    expect(result.structuredContent).toEqual({ result: 'nobody' })
+    expect(result.structuredContent).toEqual({ result: 'decline' })
   })
 
   it('MCP-79, MCP-23: another process takes the answer, and serves the same session', async () => {
@@ -83,10 +82,9 @@ describe('questions in sessions', () => {
         input: {},
         output: {},
         policy: { safetyTier: 'read' },
-        run: async (_input, { ask }) => {
-          if (ask === undefined) throw new ToolError('cannot ask')
+        run: async (_input, context) => {
           const schema = { type: 'object', properties: { [field]: { type: 'string' } } }
-          return (await ask({ kind: 'form', key: 'k', message, schema })).action
+          return (await context.elicit({ mode: 'form', key: 'k', message, schema })).action
         },
       })
     for (const [message, field] of [

@@ -124,11 +124,10 @@ const TOOLS: readonly FixtureTool[] = [
     input: {},
     output: { type: 'string' },
     policy: { safetyTier: 'write' },
-    run: async (_input, { ask }) => {
-      if (ask === undefined) return 'nobody'
+    run: async (_input, context) => {
       const schema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }
-      const { action, content } = await ask({ kind: 'form', key: 'name', message: 'Name?', schema })
-      return action === 'accept' ? String(content?.name) : action
+      const answer = await context.elicit({ mode: 'form', key: 'name', message: 'Name?', schema })
+      return answer.action === 'accept' ? String(answer.content?.name) : answer.action
     },
   },
   {

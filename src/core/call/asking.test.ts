@@ -9,10 +9,9 @@ const asks = tool({
   input: {},
   output: {},
   policy: { safetyTier: 'read', timeoutMs: 50 },
-  run: async (_input, { ask }) => {
-    if (ask === undefined) return 'nobody to ask'
-    const { content } = await ask({ kind: 'roots', key: 'where' })
-    return content ?? null
+  run: async (_input, context) => {
+    const answer = await context.elicit({ mode: 'roots' })
+    return answer.action === 'accept' ? (answer.content ?? null) : answer.action
   },
 })
 
@@ -23,12 +22,12 @@ describe('a run that asks its caller', () => {
       await wait(120)
       return { action: 'accept', content: { roots: [] } } as const
     }
-    expect(gist(await desk.call(ALICE, callRequest('Ask.Name', { ask })))).toBe('ok {"roots":[]}')
+    expect(gist(await desk.call(ALICE, callRequest('Ask.Name', { onElicit: ask })))).toBe('ok {"roots":[]}')
   })
 
-  it('has nobody to ask where its protocol cannot', async () => {
+  it('is declined where its protocol cannot ask', async () => {
     const desk = openTestDesk([asks])
-    expect(gist(await desk.call(ALICE, callRequest('Ask.Name')))).toBe('ok "nobody to ask"')
+    expect(gist(await desk.call(ALICE, callRequest('Ask.Name')))).toBe('ok "decline"')
   })
 
   it('MCP-84: is cancelled when its caller leaves', async () => {
@@ -38,7 +37,10 @@ describe('a run that asks its caller', () => {
       leaving.abort()
       return new Promise<never>(() => undefined)
     }
-    const reply = await desk.call(ALICE, callRequest('Ask.Name', { ask, leaving: { left: leaving.signal } }))
+    const reply = await desk.call(
+      ALICE,
+      callRequest('Ask.Name', { onElicit: ask, leaving: { left: leaving.signal } }),
+    )
     expect(gist(reply)).toBe('cancelled')
   })
 })

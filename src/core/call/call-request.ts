@@ -1,6 +1,6 @@
-import type { AskCaller } from '#core/caller-question'
 import type { JsonValue } from '#core/json'
 import type { Outcome } from '#core/outcome'
+import type { Elicit } from '#core/ports/elicitation'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import type { ToolId, ToolRef } from '#core/tool-id'
@@ -35,8 +35,8 @@ export interface CallRequest {
   /** Aborted when nobody waits for the answer any more. The call itself goes on (rule 10). */
   readonly gone?: AbortSignal
   readonly onProgress?: (progress: Progress) => void
-  /** Asks whoever made this request, where its protocol can. */
-  readonly ask?: AskCaller
+  /** Present where the protocol can put a tool's question to the person behind the call. */
+  readonly onElicit?: Elicit
   /** Its caller, where leaving means cancelling: what it began is then cancelled unless somebody else joined (MCP-84). */
   readonly leaving?: Leaving | undefined
 }

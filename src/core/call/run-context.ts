@@ -1,4 +1,3 @@
-import type { AskCaller } from '#core/caller-question'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
 import { boundLogger, type Logger } from '#core/ports/logger'
@@ -8,7 +7,6 @@ import type { SessionContext } from '#core/sessions/session-context'
 import { hasEffects, type StatefulContext, type Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
 import { cleanLogger } from './clean-logger.ts'
-import { elicit } from './elicit.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
 
 /** What one run of a tool gets. The abort controller is made only for tools that look at the signal. */
@@ -18,7 +16,6 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   readonly #services: CallServices
   readonly #running: RunningCall
   #abort: AbortController | undefined
-  #questions = 0
   #aborted: Interruption | undefined
 
   constructor(services: CallServices, running: RunningCall) {
@@ -104,15 +101,10 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     this.#running.call.request.onProgress?.({ done, total, message })
   }
 
-  get ask(): AskCaller | undefined {
-    const { ask } = this.#running.call.request
-    if (ask === undefined) return undefined
-    return (question) => this.#running.whileAsking(() => ask(question))
-  }
-
   async elicit(question: Elicitation): Promise<ElicitationAnswer> {
-    this.#questions += 1
-    return await elicit(this.ask, question, this.#questions)
+    const ask = this.#running.call.request.onElicit
+    if (ask === undefined) return { action: 'decline' }
+    return await this.#running.whileAsking(() => ask(question, this.signal))
   }
 
   effectKey(ordinal = 0): string {

@@ -145,7 +145,7 @@ function requestOf({ call: { request } }: RunningCall, { tool, input }: PlannedS
       developerMessage: `${copied.pointer === '' ? 'The input' : copied.pointer}: ${copied.problem}`,
     })
   }
-  const { traceId, traceparent, userId, tokens, secrets, ask } = request
+  const { traceId, traceparent, userId, tokens, secrets, onElicit } = request
   return {
     tool: { base: tool.base, version: plainVersion(tool.version) },
     input: copied.value,
@@ -155,6 +155,6 @@ function requestOf({ call: { request } }: RunningCall, { tool, input }: PlannedS
     userId,
     tokens,
     secrets,
-    ...(ask === undefined ? {} : { ask }),
+    ...(onElicit === undefined ? {} : { onElicit }),
   }
 }

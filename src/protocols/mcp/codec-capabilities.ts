@@ -1,5 +1,5 @@
-import type { QuestionKind } from '#core/caller-question'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { ElicitationMode } from '#core/ports/elicitation'
 import { type ClientCapabilities, NEW_REVISION, type Revision } from './wire.ts'
 
 export const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
@@ -20,7 +20,7 @@ export function readCapabilities(declared: JsonValue | undefined, revision: Revi
 }
 
 /** What a client would have to declare (§1.5): the mode is named, as SDKs do. */
-export function requiredFor(kind: QuestionKind): JsonObject {
+export function requiredFor(kind: ElicitationMode): JsonObject {
   return REQUIRED[kind]
 }
 
@@ -29,7 +29,7 @@ const REQUIRED = {
   url: { elicitation: { url: {} } },
   sampling: { sampling: {} },
   roots: { roots: {} },
-} satisfies Record<QuestionKind, JsonObject>
+} satisfies Record<ElicitationMode, JsonObject>
 
 /** As kept in a session: flags, none of the client's own text. */
 export function capabilitiesToJson({ form, url, sampling, roots }: ClientCapabilities): JsonObject {

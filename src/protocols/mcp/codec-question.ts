@@ -1,5 +1,5 @@
-import type { CallerAnswer, CallerQuestion } from '#core/caller-question'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
 import type { ClientCapabilities, Revision } from './wire.ts'
 
 /** A question as the method and params of a revision (MCP-71, MCP-76, MCP-77). */
@@ -8,12 +8,15 @@ export interface WireQuestion {
   readonly params: JsonObject
 }
 
-export function mayAsk(question: CallerQuestion, capabilities: ClientCapabilities): boolean {
-  return capabilities[question.kind]
+/** A question under the name its answer has. */
+export type KeyedQuestion = Elicitation & { readonly key: string }
+
+export function mayAsk(question: Elicitation, capabilities: ClientCapabilities): boolean {
+  return capabilities[question.mode]
 }
 
-export function toWireQuestion(question: CallerQuestion, revision: Revision, id: string): WireQuestion {
-  switch (question.kind) {
+export function toWireQuestion(question: Elicitation, revision: Revision, id: string): WireQuestion {
+  switch (question.mode) {
     case 'form':
       return { method: 'elicitation/create', params: toForm(question, revision) }
     case 'url': {
@@ -28,7 +31,7 @@ export function toWireQuestion(question: CallerQuestion, revision: Revision, id:
   }
 }
 
-function toForm(question: CallerQuestion & { readonly kind: 'form' }, revision: Revision): JsonObject {
+function toForm(question: Elicitation & { readonly mode: 'form' }, revision: Revision): JsonObject {
   const { message, schema } = question
   if (revision !== '2025-06-18') return { mode: 'form', message, requestedSchema: schema }
   return { message, requestedSchema: toOldForm(schema) }
@@ -62,13 +65,13 @@ const ACTIONS = ['accept', 'decline', 'cancel'] as const
 
 /** What came back; `undefined` when it is no answer to such a question (MCP-74). */
 export function readAnswer(
-  question: CallerQuestion,
+  question: Elicitation,
   result: JsonValue | undefined,
-): CallerAnswer | undefined {
+): ElicitationAnswer | undefined {
   if (!isJsonObject(result)) return undefined
-  if (question.kind === 'sampling' || question.kind === 'roots') {
+  if (question.mode === 'sampling' || question.mode === 'roots') {
     const isWhole =
-      question.kind === 'roots'
+      question.mode === 'roots'
         ? Array.isArray(result.roots)
         : result.role !== undefined && 'content' in result
     return isWhole ? { action: 'accept', content: result } : undefined
@@ -77,21 +80,22 @@ export function readAnswer(
   if (action === undefined) return undefined
   const { content } = result
   if (content !== undefined && !isJsonObject(content)) return undefined
-  return { action, ...(action === 'accept' && isJsonObject(content) ? { content } : {}) }
+  if (action !== 'accept') return { action }
+  return { action, ...(isJsonObject(content) ? { content } : {}) }
 }
 
-export function questionToJson(question: CallerQuestion): JsonObject {
+export function questionToJson(question: KeyedQuestion): JsonObject {
   return { ...question }
 }
 
 /** As the store gives it back; `undefined` for one that another version wrote. */
-export function questionFromJson(json: JsonObject): CallerQuestion | undefined {
-  const { kind, key, message, schema, url, params } = json
+export function questionFromJson(json: JsonObject): KeyedQuestion | undefined {
+  const { mode, key, message, schema, url, id, params } = json
   if (typeof key !== 'string') return undefined
-  if (kind === 'form' && typeof message === 'string' && isJsonObject(schema))
-    return { kind, key, message, schema }
-  if (kind === 'url' && typeof message === 'string' && typeof url === 'string')
-    return { kind, key, message, url }
-  if (kind === 'sampling' && isJsonObject(params)) return { kind, key, params }
-  return kind === 'roots' ? { kind, key } : undefined
+  if (mode === 'form' && typeof message === 'string' && isJsonObject(schema))
+    return { mode, key, message, schema }
+  if (mode === 'url' && typeof message === 'string' && typeof url === 'string' && typeof id === 'string')
+    return { mode, key, message, url, id }
+  if (mode === 'sampling' && isJsonObject(params)) return { mode, key, params }
+  return mode === 'roots' ? { mode, key } : undefined
 }

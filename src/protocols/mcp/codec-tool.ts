@@ -1,3 +1,4 @@
+import { isContentBlocksSchema } from '#core/content-blocks'
 import type { JsonObject } from '#core/json'
 import type { Tool, ToolPolicy } from '#core/tool'
 import { headerParameters, withoutHeaderAnnotations } from './codec-param-headers.ts'
@@ -21,6 +22,8 @@ export function toWireTool(tool: Tool, name: string, revision: Revision): JsonOb
 /** What the tool declares about its value; any value, and none at all, are no promise (MCP-65). */
 export function outputOf({ outputSchema, authored }: Tool): JsonObject | undefined {
   if (outputSchema === null || Object.keys(outputSchema).length === 0) return undefined
+  // Content of another MCP server is content here too.
+  if (isContentBlocksSchema(outputSchema)) return undefined
   return authored?.output ?? outputSchema
 }
 

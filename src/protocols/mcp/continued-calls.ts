@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { CallReply } from '#core/call/call-request'
-import type { CallerQuestion } from '#core/caller-question'
 import type { JsonObject } from '#core/json'
 import { CALL_ID_HEADER, callIdToHeader, callReplyHeaders } from '#protocols/call-headers'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './answer.ts'
-import { questionFromJson, readAnswer, toWireQuestion } from './codec-question.ts'
+import { type KeyedQuestion, questionFromJson, readAnswer, toWireQuestion } from './codec-question.ts'
 import { toolError } from './encode-reply.ts'
 import type { Page } from './failure-text.ts'
 import type { HeldCalls } from './held-call.ts'
@@ -22,7 +21,7 @@ const POLL_MS = 250
 
 interface AskedQuestion {
   readonly id: string
-  readonly question: CallerQuestion
+  readonly question: KeyedQuestion
 }
 
 interface Asked {
@@ -81,7 +80,7 @@ export class ContinuedCalls {
     const headers = callReplyHeaders(reply)
     const questions = pages.map(({ key, message: what, challenge: { id, url } }) => ({
       id,
-      question: { kind: 'url', key, message: `${what}: ${target.name}`, url } as const,
+      question: { mode: 'url', key, message: `${what}: ${target.name}`, url, id } as const,
     }))
     if (exchange.revision !== NEW_REVISION) {
       const elicitations = questions.map(

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CallReply } from '#core/call/call-request'
-import type { AskCaller } from '#core/caller-question'
 import type { JsonObject } from '#core/json'
 import type { Principal } from '#core/principal'
+import type { AskKeyed } from './capability-watch.ts'
 import { readAnswer } from './codec-question.ts'
 import { fitsQuestion, type OpenedQuestion, type Questions } from './questions.ts'
 
@@ -53,7 +53,7 @@ export class HeldCall {
     return [...this.#open.values()]
   }
 
-  readonly ask: AskCaller = async (question) => {
+  readonly ask: AskKeyed = async (question) => {
     const early = this.#early.get(question.key)
     this.#early.delete(question.key)
     const known = early === undefined ? undefined : readAnswer(question, early)

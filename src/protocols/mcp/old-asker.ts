@@ -1,4 +1,4 @@
-import type { AskCaller } from '#core/caller-question'
+import type { AskKeyed } from './capability-watch.ts'
 import { encodeRequest } from './codec-answer.ts'
 import { toWireQuestion } from './codec-question.ts'
 import type { McpExchange } from './exchange.ts'
@@ -21,7 +21,7 @@ export class OldAsker {
     this.#questions = options.questions
   }
 
-  readonly ask: AskCaller = async (question) => {
+  readonly ask: AskKeyed = async (question) => {
     const { principal, revision, channel } = this.#exchange
     const ended = this.#ended.signal
     const opened = await this.#questions.open(question, { principal, callId: this.#callId, ended })

@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import type { CallerAnswer, CallerQuestion } from '#core/caller-question'
 import { fault } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { CallerStore, QuestionAddress } from '#core/ports/caller-store'
 import type { Clock } from '#core/ports/clock'
+import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
 import type { Principal } from '#core/principal'
 import { createSchemaValidator } from '#core/schema-validator'
 import { findFormProblem } from './codec-form.ts'
-import { questionToJson, readAnswer } from './codec-question.ts'
+import { type KeyedQuestion, questionToJson, readAnswer } from './codec-question.ts'
 
 /** How long a person may take; whoever asks goes on with `cancel` after that (MCP-79). */
 export const QUESTION_MS = 10 * 60_000
@@ -17,8 +17,8 @@ const ID_BYTES = 18
 
 export interface OpenedQuestion {
   readonly id: string
-  readonly question: CallerQuestion
-  readonly answer: Promise<CallerAnswer>
+  readonly question: KeyedQuestion
+  readonly answer: Promise<ElicitationAnswer>
 }
 
 /** Who asks: the call, and the principal that alone may answer. */
@@ -40,8 +40,8 @@ export class Questions {
     this.#clock = clock
   }
 
-  async open(question: CallerQuestion, { principal, callId, ended }: Asking): Promise<OpenedQuestion> {
-    const problem = question.kind === 'form' ? findFormProblem(question.message, question.schema) : undefined
+  async open(question: KeyedQuestion, { principal, callId, ended }: Asking): Promise<OpenedQuestion> {
+    const problem = question.mode === 'form' ? findFormProblem(question.message, question.schema) : undefined
     if (problem !== undefined) {
       throw fault('tool_failed', 'The tool asked its caller for something that cannot be asked.', {
         developerMessage: `A form cannot be asked: ${problem}.`,
@@ -68,10 +68,10 @@ export class Questions {
   }
 
   async #await(
-    question: CallerQuestion,
+    question: Elicitation,
     address: QuestionAddress,
     ended: AbortSignal,
-  ): Promise<CallerAnswer> {
+  ): Promise<ElicitationAnswer> {
     const key = keyOf(address)
     const untilMs = this.#clock.monotonicMs() + QUESTION_MS
     try {
@@ -102,9 +102,9 @@ export class Questions {
 }
 
 /** Whether an accepted form holds what was asked for (MCP-74). */
-export function fitsQuestion(question: CallerQuestion, { action, content }: CallerAnswer): boolean {
-  if (question.kind !== 'form' || action !== 'accept') return true
-  return createSchemaValidator(question.schema)(content ?? {}).length === 0
+export function fitsQuestion(question: Elicitation, answer: ElicitationAnswer): boolean {
+  if (question.mode !== 'form' || answer.action !== 'accept') return true
+  return createSchemaValidator(question.schema)(answer.content ?? {}).length === 0
 }
 
 function keyOf({ tenant, id }: QuestionAddress): string {

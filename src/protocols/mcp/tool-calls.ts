@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { CallReply, CallRequest, Leaving } from '#core/call/call-request'
-import type { AskCaller } from '#core/caller-question'
 import { type ErrorCode, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
+import type { Elicit } from '#core/ports/elicitation'
 import { LATEST } from '#core/tool-id'
 import {
   CALL_ID_HEADER,
@@ -219,7 +219,7 @@ export class ToolCalls {
   #requestOf(
     { exchange, asked, served }: StartedCall,
     { key, callId, waitMs, progress }: BegunCall,
-    { ask, leaving }: { readonly ask?: AskCaller; readonly leaving?: Leaving | undefined },
+    { ask, leaving }: { readonly ask?: Elicit; readonly leaving?: Leaving | undefined },
   ): CallRequest {
     const headers = exchange.headers ?? NO_HEADERS
     const traceparent = asked.traceparent ?? exchange.traceparent
@@ -236,7 +236,7 @@ export class ToolCalls {
       ...readWait({ headers }),
       ...(waitMs === undefined ? undefined : { waitMs }),
       ...(progress === undefined ? undefined : { onProgress: progress.tell }),
-      ...(ask === undefined ? undefined : { ask }),
+      ...(ask === undefined ? undefined : { onElicit: ask }),
       leaving,
     }
   }
