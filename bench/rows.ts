@@ -57,6 +57,14 @@ export interface ImportRow {
   readonly atMostMegabytes: number
 }
 
+/** A call that goes on to another server, against the same call made there. */
+export interface HopRow {
+  readonly kind: 'hop'
+  readonly title: string
+  readonly atMostMoreMs: number
+  readonly atMostP99Ratio: number
+}
+
 export type Row =
   | RatioRow
   | SpreadRow
@@ -65,6 +73,7 @@ export type Row =
   | PrincipalsMemoryRow
   | FollowersRow
   | ImportRow
+  | HopRow
 
 /** What is promised, row by row. */
 export const ROWS = {
@@ -162,6 +171,13 @@ export const ROWS = {
     atLeastTools: 1_000,
     atMostMs: 3_000,
     atMostMegabytes: 150,
+  },
+  'mcp-hop': {
+    kind: 'hop',
+    title:
+      'call through us to an MCP server over HTTP, 1 connection, SQLite; more p50 and ratio of p99 against direct',
+    atMostMoreMs: 1,
+    atMostP99Ratio: 1.5,
   },
   'auth-key': {
     kind: 'ratio',
