@@ -7,7 +7,6 @@ import type { Transport } from './runs/run-event.ts'
 import type { Secret } from './secret.ts'
 import type { SessionHooks } from './sessions/session-context.ts'
 import type { ToolId } from './tool-id.ts'
-import type { WorkflowContext } from './workflow/define-workflow.ts'
 
 export type SafetyTier = 'pure' | 'read' | 'write' | 'exec'
 export type ReplayPolicy = 'deterministic' | 'idempotent' | 'non-deterministic'
@@ -139,8 +138,8 @@ export interface WorkflowParts {
   readonly steps: ReadonlyMap<string, WorkflowStep> | undefined
   /** Workflows inside workflows: 1 for one that has none. */
   readonly depth: number
-  /** Its function, which gets a way to call its steps and is run in place of the tool's `run`. */
-  run(input: unknown, context: WorkflowContext): unknown
+  /** Its function, which gets a `WorkflowContext` with a way to call its steps, and is run in place of the tool's `run`. */
+  run(input: unknown, context: object): unknown
 }
 
 export interface WorkflowStep {

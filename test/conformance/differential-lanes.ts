@@ -53,9 +53,11 @@ function askDesk(
     const asked = read(batch, call)
     if (asked.kind === 'refusal')
       return { observation: asked.observation, callId: undefined, runId: undefined }
+    const { adapted } = asked
     const { callId, runId, outcome, replayed } = await stage.desk.call(principalOf(batch, as, call.caller), {
       tool: asked.ref,
       input: asked.input,
+      ...(adapted === undefined ? {} : { adapt: () => adapted }),
       key: asked.key,
       traceId: undefined,
       userId: call.userId,

@@ -80,7 +80,7 @@ describe('a program that speaks MCP', () => {
     ])
   })
 
-  it('MCP-85: hears of a cancelled call', async () => {
+  it('MCP-85, MCP-88: hears of a call that is cancelled or out of time', async () => {
     const upstream = open(faulty('plain'))
     await upstream.call('count')
     const stop = new AbortController()

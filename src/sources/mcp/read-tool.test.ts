@@ -11,7 +11,7 @@ const read = (written: JsonObject) => readTool(written, OPTIONS, endpointOf(OPTI
 const inputSchema = { type: 'object' }
 
 describe('a tool of an MCP server', () => {
-  it('OWP-33: is not believed about itself', () => {
+  it('OWP-33, MCP-57: is not believed about itself', () => {
     const annotations = {
       readOnlyHint: true,
       destructiveHint: false,
