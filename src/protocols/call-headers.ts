@@ -52,19 +52,20 @@ const LONGEST_WAIT_S = 60
 const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 
 /** `Prefer: wait=N` (RFC 7240): hold the answer until somebody decides, at most so long. Other preferences are ignored. */
-export function readWait({
-  headers,
-  signal,
-}: {
+export function readWait(request: {
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Of a request: aborted when its client is gone. */
+  /** Aborted when the client is gone. Made for those who ask for it, so only a request that waits does. */
   readonly signal?: AbortSignal | undefined
 }): Pick<CallRequest, 'waitMs' | 'gone'> | undefined {
-  const preferences = headers[PREFER_HEADER]?.split(',') ?? []
-  const seconds = preferences.map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
+  const preferred = request.headers[PREFER_HEADER]
+  if (preferred === undefined) return undefined
+  const seconds = preferred
+    .split(',')
+    .map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
   const asked = seconds.find((found) => found !== undefined)
   if (asked === undefined) return undefined
   const waitMs = Math.min(Number(asked), LONGEST_WAIT_S) * 1_000
+  const { signal } = request
   return signal === undefined ? { waitMs } : { waitMs, gone: signal }
 }
 
