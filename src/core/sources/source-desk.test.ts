@@ -7,7 +7,7 @@ import { SILENT_LOGGER } from '#core/ports/logger'
 import type { Discovery, OfferedTool, Source } from '#core/ports/source'
 import type { Principal } from '#core/principal'
 import { sampleTool } from '#testing/sample-tool'
-import type { PinView } from './pin-view.ts'
+import type { DefinitionPins } from './definition-pins.ts'
 import type { PinnedTool } from './pinned-tool.ts'
 import { SourceDesk, type WantedSource } from './source-desk.ts'
 
@@ -18,7 +18,7 @@ function offered(nativeName: string): OfferedTool {
 }
 
 /** Accepts whatever is seen first and nothing after that. */
-class FirstSight implements PinView {
+class FirstSight implements DefinitionPins {
   readonly pinned = new Map<string, readonly PinnedTool[]>()
 
   async accepted(key: string) {
@@ -60,7 +60,7 @@ afterEach(async () => {
   vi.useRealTimers()
 })
 
-function openDesk(wanted: () => readonly WantedSource[], pins: PinView = new FirstSight()) {
+function openDesk(wanted: () => readonly WantedSource[], pins: DefinitionPins = new FirstSight()) {
   const own = [sampleTool('Calc.Add@1.0.0', () => 1)]
   const changes = new CatalogChanges()
   const registry = new LiveRegistry(own, new Map(), changes)

@@ -1,13 +1,14 @@
 import { hash } from 'node:crypto'
 import type { Finding } from '#core/finding'
 import type { LiveRegistry } from '#core/live-registry'
+import { pinHash } from '#core/pins/pin-hash'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { Source } from '#core/ports/source'
 import type { SourceKind, Tool } from '#core/tool'
+import type { DefinitionPins } from './definition-pins.ts'
 import { FailedSource } from './failed-source.ts'
 import { joinTools } from './join-tools.ts'
-import type { PinView } from './pin-view.ts'
 import type { PinnedTool } from './pinned-tool.ts'
 import type { ProjectedTools } from './project-tools.ts'
 import { SourceRunner, type SourceStatus } from './source-runner.ts'
@@ -28,7 +29,7 @@ export interface SourceDeskOptions {
   readonly registry: LiveRegistry
   /** Tools written as code, and their toolkits' texts. */
   readonly own: { readonly tools: readonly Tool[]; readonly toolkits: ReadonlyMap<string, string> }
-  readonly pins: PinView
+  readonly pins: DefinitionPins
   /** Everything that should be open now: of the configuration and of the store. */
   wanted(): Promise<readonly WantedSource[]>
   /** Another number when sources or pins changed in the store, whoever changed them. */
@@ -158,7 +159,7 @@ export class SourceDesk {
     const { own, registry, pins, log } = this.#options
     for (const [key, open] of this.#open) {
       const pinned = await pins.accepted(key)
-      const made = hash('sha256', JSON.stringify(pinned))
+      const made = digestOf(pinned)
       if (made === open.pinned) continue
       const { tools, findings, warnings } = this.#options.project(open.runner.source, pinned)
       Object.assign(open, { tools, findings, oddities: warnings, pinned: made })
@@ -189,6 +190,17 @@ export class SourceDesk {
       if (!this.#isClosed) this.#poll()
     }, EPOCH_POLL_MS).unref()
   }
+}
+
+/** Tells whether the same would be projected again. */
+function digestOf(pinned: readonly PinnedTool[]): string {
+  const facts = pinned.map(({ hash: known, identity, offered, version, local, suspended }) => [
+    known ?? pinHash(identity, offered),
+    version,
+    local,
+    suspended,
+  ])
+  return hash('sha256', JSON.stringify(facts))
 }
 
 /** What cannot be opened is one source down, not a server that does not start. */

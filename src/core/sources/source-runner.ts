@@ -1,7 +1,7 @@
 import type { Clock } from '#core/ports/clock'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Discovery, Source, SourceHealth } from '#core/ports/source'
-import type { Observed } from './pin-view.ts'
+import type { Observed } from './definition-pins.ts'
 import { untilAborted } from './until-aborted.ts'
 
 const DISCOVERY_DEADLINE_MS = 30_000

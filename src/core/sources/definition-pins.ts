@@ -2,7 +2,7 @@ import type { Discovery, Source } from '#core/ports/source'
 import type { PinnedTool } from './pinned-tool.ts'
 
 /** What the sources need of the pins. */
-export interface PinView {
+export interface DefinitionPins {
   accepted(sourceKey: string): Promise<readonly PinnedTool[]>
   /** Takes note of what is offered now: pins at first sight, quarantines every later change. */
   observe(source: Source, discovery: Discovery): Promise<Observed>
