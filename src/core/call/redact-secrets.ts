@@ -40,7 +40,29 @@ export function redactLogged(fields: object, request: CallRequest): object {
   return typeof cleaned === 'object' && cleaned !== null ? cleaned : {}
 }
 
+/** What a tool of others gave, the same way: it may echo what it was sent (OWP-58). */
+export function redactOutput(value: unknown, request: CallRequest): unknown {
+  const clean = cleanerOf(request)
+  if (clean === undefined) return value
+  if (typeof value !== 'object' || value === null) return cleanJson(value, clean)
+  try {
+    return cleanJson(JSON.parse(JSON.stringify(value)), clean)
+  } catch {
+    // Whoever writes it refuses it.
+    return value
+  }
+}
+
 type Clean = (text: string) => string
+
+function cleanJson(value: unknown, clean: Clean): unknown {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((item) => cleanJson(item, clean))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [clean(name), cleanJson(member, clean)]),
+  )
+}
 
 function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
   if (typeof value === 'string') return clean(value)

@@ -1,4 +1,13 @@
-import { json, KEYED, keyRefusal, pathParameter, queryParameter, refusal, text, UNAUTHENTICATED } from './openapi-parts.ts'
+import {
+  json,
+  KEYED,
+  keyRefusal,
+  pathParameter,
+  queryParameter,
+  refusal,
+  text,
+  UNAUTHENTICATED,
+} from './openapi-parts.ts'
 import { schemaRef } from './openapi-schemas.ts'
 
 const sequence = { type: 'integer', minimum: -1 } as const
