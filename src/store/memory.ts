@@ -356,10 +356,8 @@ export class MemoryStore implements Store {
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
     this.audit.forget(nowMs - policy.journalMs)
-    this.budgets.forget(nowMs)
     this.consents.purge(nowMs)
-    this.callers.forget(nowMs)
-    this.requests.forget(nowMs)
+    for (const part of [this.budgets, this.callers, this.requests]) part.forget(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     this.#journal.forget(nowMs - policy.journalMs)
