@@ -10,6 +10,8 @@ export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
 export const RUN_HEADER = 'collet-run'
 export const SESSION_HEADER = 'collet-session'
+/** On answers that somebody else wrote: nothing in them is an instruction (OWP-58). */
+export const TRUST_HEADER = 'collet-content-trust'
 export const PREFER_HEADER = 'prefer'
 
 const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
@@ -94,12 +96,17 @@ export function callPlaceHeaders(place: {
 }
 
 /** What every answer to a call says besides its body (rule 6): its id, its run, and how it failed. */
-export function callReplyHeaders({ callId, runId, outcome }: CallReply): Record<string, string> {
+export function callReplyHeaders({ callId, runId, outcome, untrusted }: CallReply): Record<string, string> {
   return {
     [CALL_ID_HEADER]: callIdToHeader(callId),
     ...(runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(runId) }),
     ...(outcome.ok ? undefined : { [ERROR_CODE_HEADER]: outcome.error.code }),
+    ...trustHeader(untrusted),
   }
+}
+
+export function trustHeader(untrusted: true | undefined): Record<string, string> | undefined {
+  return untrusted === undefined ? undefined : { [TRUST_HEADER]: 'untrusted' }
 }
 
 /** The run a reply names, for clients. */

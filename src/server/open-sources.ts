@@ -14,6 +14,7 @@ import { SourceDesk, type WantedSource } from '#core/sources/source-desk'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import { createSource, kindOf } from './create-source.ts'
+import { hideSourceSecrets } from './hide-source-secrets.ts'
 import { sourceHosts } from './source-hosts.ts'
 
 const LONGEST_REQUEST_MS = 24 * 3_600_000
@@ -81,7 +82,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
       folder: settings.folder,
       ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
     })
-    return closingWith(opened, guarded.close)
+    return closingWith(hideSourceSecrets(opened, source), guarded.close)
   }
 }
 

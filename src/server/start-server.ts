@@ -171,6 +171,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
             serverVersion: VERSION,
             capabilities: openwopCapabilities(settings),
             testSeams,
+            store,
           }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
           access,
         ),

@@ -45,6 +45,7 @@ import { MemoryConsents } from './memory-consents.ts'
 import { MemoryJournal } from './memory-journal.ts'
 import { MemoryKeys } from './memory-keys.ts'
 import { MemoryPins } from './memory-pins.ts'
+import { MemoryRequests } from './memory-requests.ts'
 import { isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
@@ -70,6 +71,7 @@ export class MemoryStore implements Store {
   readonly #salt = randomBytes(32).toString('base64url')
   readonly vault = new MemoryVault(this.#journal.append)
   readonly callers = new MemoryCallers()
+  readonly requests = new MemoryRequests(this.writer)
   readonly pins = new MemoryPins(this.#journal.append)
   readonly sources = new MemorySources(this.#journal.append)
   readonly #rows = new Map<string, MemoryRow>()
@@ -354,9 +356,8 @@ export class MemoryStore implements Store {
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
     this.audit.forget(nowMs - policy.journalMs)
-    this.budgets.forget(nowMs)
     this.consents.purge(nowMs)
-    this.callers.forget(nowMs)
+    for (const part of [this.budgets, this.callers, this.requests]) part.forget(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
     this.#journal.forget(nowMs - policy.journalMs)

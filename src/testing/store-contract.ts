@@ -8,6 +8,7 @@ import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { KEY_STORE_CONTRACT } from './key-store-contract.ts'
 import { LIMIT_STORE_CONTRACT } from './limit-store-contract.ts'
 import { PIN_STORE_CONTRACT } from './pin-store-contract.ts'
+import { REQUEST_STORE_CONTRACT } from './request-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
@@ -336,5 +337,6 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...CALLER_STORE_CONTRACT,
   ...VAULT_STORE_CONTRACT,
   ...SOURCE_STORE_CONTRACT,
+  ...REQUEST_STORE_CONTRACT,
   ...WORKFLOW_STORE_CONTRACT,
 ]

@@ -63,4 +63,6 @@ export interface CallReply {
   readonly runId?: string
   /** The outcome was recorded by an earlier request with this key. */
   readonly replayed: boolean
+  /** Somebody else wrote what the outcome says (OWP-58). */
+  readonly untrusted?: true
 }

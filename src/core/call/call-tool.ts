@@ -3,6 +3,7 @@ import { type Reservation, UNBUDGETED } from '#core/limits/budgets'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallRecord, MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { hasUntrustedOutput } from '#core/untrusted-output'
 import type { StepOrigin } from '#core/workflow/step-origin'
 import { stillWaits, type Waits } from '#core/workflow/still-waits'
 import { adaptInput } from './adapt-input.ts'
@@ -15,7 +16,7 @@ import { checkApproval } from './check-approval.ts'
 import { checkReady } from './check-ready.ts'
 import { checkRequirements } from './check-requirements.ts'
 import { type IdentifiedCall, identifyCall } from './identified-call.ts'
-import { lookUp } from './look-up.ts'
+import { type Found, lookUp } from './look-up.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { resolveTool } from './resolve-tool.ts'
 import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run-call.ts'
@@ -40,15 +41,12 @@ export async function callTool(
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
       if (!call.keyed && services.registry.hasWaiting) call = await adoptCall(services, call)
       const found = call.keyed ? await lookUp(services, call) : undefined
-      if (found?.kind === 'answer')
-        return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }
+      if (found?.kind === 'answer') return replyOf(call, found, true)
       const seen = found?.seen
       const run = await (call.keyed
         ? startOrWait(services, { call, seen, mayWait: round === 0 })
         : startCall(services, { call, seen, isFirst: true }))
-      if (run.kind === 'answer') {
-        return { callId: call.callId, outcome: run.outcome, runId: run.runId, replayed: run.joined }
-      }
+      if (run.kind === 'answer') return replyOf(call, run, run.joined)
       if (run.kind === 'parked' && !(await isDecided(services, call, run.approval))) {
         const outcome = refusalOutcome(services, approvalRequired(run.approval, services.publicUrl()))
         return { callId: call.callId, outcome, runId: run.runId, replayed: false }
@@ -66,6 +64,16 @@ export async function callTool(
     const outcome = refusalOutcome(services, error)
     return { callId: call.callId, outcome, ...(runId === undefined ? {} : { runId }), replayed: false }
   }
+}
+
+/** What a tool of others gave is marked, on replays too (OWP-58). */
+function replyOf(
+  { callId }: IdentifiedCall,
+  { outcome, runId, toolId }: Pick<Found & { kind: 'answer' }, 'outcome' | 'runId' | 'toolId'>,
+  replayed: boolean,
+): CallReply {
+  const reply = { callId, outcome, runId, replayed }
+  return hasUntrustedOutput(toolId) ? { ...reply, untrusted: true } : reply
 }
 
 interface Start {

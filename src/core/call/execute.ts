@@ -1,11 +1,12 @@
 import { FAILURE_CODES, type FailureCode, isToolError } from '#core/errors'
 import type { CallError, Outcome } from '#core/outcome'
 import { hasEffects } from '#core/tool'
+import { hasUntrustedOutput } from '#core/untrusted-output'
 import { heldUp, Suspension } from '#core/workflow/suspension'
 import { callErrorOf } from './call-error-of.ts'
 import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
-import { redactSecrets, redactThrown } from './redact-secrets.ts'
+import { redactOutput, redactSecrets, redactThrown } from './redact-secrets.ts'
 import { RunContext } from './run-context.ts'
 import { runTool } from './run-tool.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
@@ -131,8 +132,9 @@ function outcomeOf(
   running: RunningCall,
   ran: { readonly value: unknown; readonly durationMs: number },
 ): Outcome {
-  const { tool } = running
-  const output = serializeOutput(tool, ran.value, services.maxResultBytes)
+  const { tool, call } = running
+  const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(ran.value, call.request) : ran.value
+  const output = serializeOutput(tool, value, services.maxResultBytes)
   if (output.ok) return { ok: true, valueJson: output.valueJson, durationMs: ran.durationMs }
   const error: CallError = hasEffects(tool.policy) ? { ...output.error, effect: 'unknown' } : output.error
   return { ok: false, error, durationMs: ran.durationMs }

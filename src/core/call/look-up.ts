@@ -18,7 +18,7 @@ const JOIN_POLL_MS = 50
 const MOST_ROUNDS_ALONE = 100
 
 export type Found =
-  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string }
+  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly toolId: string }
   /** A recorded call whose next attempt this request may make. */
   | { readonly kind: 'again'; readonly seen: CallRecord }
 
@@ -29,7 +29,12 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
     if (running !== undefined) {
       const outcome = await running.done
       if (outcome === LOST) continue
-      return { kind: 'answer', outcome, runId: runIdOf(call, running.place) }
+      return {
+        kind: 'answer',
+        outcome,
+        runId: runIdOf(call, running.place),
+        toolId: running.tool.catalogId,
+      }
     }
     const read = services.store.find(call)
     const record = read instanceof Promise ? await read : read
@@ -90,7 +95,8 @@ async function judge(
   // Rule 1: what waits for a yes walks the whole ladder again.
   if (record.state === 'parked') return { kind: 'again', seen: record }
   if (record.state !== 'running') {
-    return { kind: 'answer', outcome: answerRecorded(record), runId: record.runId ?? ownRunId(record.record) }
+    const { runId = ownRunId(record.record), toolId } = record
+    return { kind: 'answer', outcome: answerRecorded(record), runId, toolId }
   }
   if (record.writer === services.store.writer && services.running.takeAbandoned(call.record)) {
     return { kind: 'again', seen: record }

@@ -1,5 +1,6 @@
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { hasUntrustedOutput } from '#core/untrusted-output'
 import { endSteps } from '#core/workflow/end-steps'
 import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
@@ -77,5 +78,6 @@ function viewOf(record: CallRecord): CallView {
     finishedAtMs: record.finishedAtMs,
     outcome: isOpen ? undefined : answerRecorded(record),
     expired: record.expired,
+    ...(hasUntrustedOutput(record.toolId) ? { untrusted: true } : {}),
   }
 }

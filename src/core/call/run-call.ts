@@ -42,7 +42,13 @@ export interface FundedCall extends GrantedCall {
 }
 
 export type RunResult =
-  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly joined: boolean }
+  | {
+      readonly kind: 'answer'
+      readonly outcome: Outcome
+      readonly runId: string
+      readonly toolId: string
+      readonly joined: boolean
+    }
   /** Somebody else's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
   /** A workflow that is put away until a step of it may go on. */
@@ -54,7 +60,11 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   if (joined !== undefined) {
     const outcome = await joined.done
     if (outcome === LOST) return { kind: 'lost' }
-    return { kind: 'answer', outcome, runId: runIdOf(checked.call, joined.place), joined: true }
+    const { place, tool } = joined
+    return {
+      ...{ kind: 'answer', outcome, joined: true },
+      ...{ runId: runIdOf(checked.call, place), toolId: tool.catalogId },
+    }
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
@@ -95,7 +105,8 @@ async function claimAndRun(
   const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
   if (late !== undefined) keepLate(services, checked.slot, { run: attemptOf(running, attempt), late })
   if (outcome === LOST) return { kind: 'lost' }
-  return { kind: 'answer', outcome, runId: runIdOf(checked.call, checked.place), joined: false }
+  const runId = runIdOf(checked.call, checked.place)
+  return { kind: 'answer', outcome, runId, toolId: checked.tool.catalogId, joined: false }
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */

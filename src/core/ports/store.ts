@@ -10,6 +10,7 @@ import type { ConsentStore } from './consent-store.ts'
 import type { KeyStore } from './key-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
 import type { PinStore } from './pin-store.ts'
+import type { RequestStore } from './request-store.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
 import type { SourceStore } from './source-store.ts'
@@ -215,6 +216,8 @@ export interface Store extends RunStore, SessionStore {
   readonly sources: SourceStore
   /** Workflows that are put away while a step waits (rule 31). */
   readonly workflows: WorkflowStore
+  /** Requests that have a key of their caller's own, and are no calls. */
+  readonly requests: RequestStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

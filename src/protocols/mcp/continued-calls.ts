@@ -151,7 +151,9 @@ export class ContinuedCalls {
       if (questions.length > 0) return { kind: 'asks', questions }
       const view = await gateway.readCall(principal, state.callId)
       if (view?.outcome !== undefined) {
-        const reply = { callId: state.callId, outcome: view.outcome, replayed: true }
+        const { outcome, untrusted } = view
+        const trust = untrusted === undefined ? {} : { untrusted }
+        const reply = { callId: state.callId, outcome, replayed: true, ...trust }
         return { kind: 'done', reply }
       }
       await new Promise((resolve) => setTimeout(resolve, POLL_MS))

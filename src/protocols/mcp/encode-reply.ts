@@ -27,23 +27,29 @@ export interface ReplyTarget {
 
 /** A finished call as a result, or as an error where nothing could be called (MCP-60 to MCP-69). */
 export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
-  const { callId, outcome } = reply
+  const { callId, outcome, untrusted } = reply
   const headers = callReplyHeaders(reply)
-  if (outcome.ok) return resultAnswer(target.id, valueResult(outcome, callId, target), headers)
-  return encodeFailure(outcome.error, { callId, headers, target })
+  if (outcome.ok) return resultAnswer(target.id, valueResult(outcome, reply, target), headers)
+  return encodeFailure(outcome.error, { callId, headers, target, untrusted })
 }
 
-function valueResult(outcome: Outcome & { readonly ok: true }, callId: string, target: ReplyTarget): string {
-  return target.frame.complete(encodeValue(outcome.valueJson, target.tool, target.revision), callId)
+function valueResult(
+  { valueJson }: Outcome & { readonly ok: true },
+  { callId, untrusted }: CallReply,
+  { frame, tool, revision }: ReplyTarget,
+): string {
+  return frame.complete(encodeValue(valueJson, tool, revision), { callId, untrusted })
 }
 
 export interface FailedReply {
   readonly callId: string
   readonly headers: Readonly<Record<string, string>>
   readonly target: ReplyTarget
+  readonly untrusted?: true | undefined
 }
 
-export function encodeFailure(error: CallError, { callId, headers, target }: FailedReply): Answer {
+export function encodeFailure(error: CallError, failed: FailedReply): Answer {
+  const { callId, headers, target } = failed
   const { id } = target
   const answer = MCP_ANSWERS[error.code]
   switch (answer.kind) {
@@ -62,18 +68,22 @@ export function encodeFailure(error: CallError, { callId, headers, target }: Fai
       return errorAnswer(id, said, { status: answer.status, headers: { ...headers, ...retryAfter(error) } })
     }
     case 'forbidden':
-      return encodeForbidden(error, { callId, headers, target })
+      return encodeForbidden(error, failed)
     case 'tool error':
     case 'ask':
-      return toolError(error, { callId, headers, target })
+      return toolError(error, failed)
   }
 }
 
 /** A result that the model reads; no value beside it (MCP-63). */
-export function toolError(error: CallError, { callId, headers, target }: FailedReply): Answer {
+export function toolError(error: CallError, { callId, headers, target, untrusted }: FailedReply): Answer {
   const text = JSON.stringify(describeFailure(error, callId))
   const members = `"content":[{"type":"text","text":${text}}],"isError":true`
-  return resultAnswer(target.id, target.frame.complete(members, callId, error.code), headers)
+  return resultAnswer(
+    target.id,
+    target.frame.complete(members, { callId, errorCode: error.code, untrusted }),
+    headers,
+  )
 }
 
 /** MCP-93: a token may be widened, a key cannot. */

@@ -39,6 +39,7 @@ export const META = {
   /** Ours (§1.3): one label, so not reserved. */
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
+  contentTrust: 'collet/contentTrust',
 } as const
 
 /** In lower case, as requests are read. */

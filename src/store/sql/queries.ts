@@ -3,6 +3,7 @@ import { BUDGET_QUERIES } from './queries-budgets.ts'
 import { CALLER_QUERIES } from './queries-callers.ts'
 import { KEY_QUERIES } from './queries-keys.ts'
 import { PIN_QUERIES } from './queries-pins.ts'
+import { REQUEST_QUERIES } from './queries-requests.ts'
 import { SOURCE_QUERIES } from './queries-sources.ts'
 import { VAULT_QUERIES } from './queries-vault.ts'
 import { WORKFLOW_QUERIES } from './queries-workflows.ts'
@@ -13,6 +14,7 @@ export const QUERIES = {
   ...APPROVAL_QUERIES,
   ...PIN_QUERIES,
   ...SOURCE_QUERIES,
+  ...REQUEST_QUERIES,
   /** Moves with commits of other connections only. */
   changeMark: 'PRAGMA data_version',
   ...WORKFLOW_QUERIES,

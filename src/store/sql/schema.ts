@@ -4,11 +4,12 @@ import { CALLERS } from './schema-callers.ts'
 import { CONSENT_RUNS } from './schema-consent-runs.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
 import { PINS } from './schema-pins.ts'
+import { REQUESTS } from './schema-requests.ts'
 import { SOURCES } from './schema-sources.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 7
+export const SCHEMA_VERSION = 8
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -182,4 +183,5 @@ export const MIGRATIONS: readonly string[] = [
   IMPORTS,
   WORKFLOWS,
   CALLERS,
+  REQUESTS,
 ]

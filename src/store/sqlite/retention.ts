@@ -45,6 +45,7 @@ function forgetCallers(database: Database, nowMs: number): void {
   database.run('deleteCallerRequests', nowMs - CALLER_REQUEST_KEPT_MS)
   database.run('deleteQuestions', nowMs)
   database.run('deleteMarks', nowMs)
+  database.run('deleteRequests', nowMs)
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */

@@ -52,6 +52,7 @@ import { SqliteSources } from './source-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
 import { SqliteCallers } from './sqlite-callers.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
+import { SqliteRequests } from './sqlite-requests.ts'
 import { SqliteWorkflows } from './sqlite-workflows.ts'
 import { SqliteConsents } from './vault-consents.ts'
 import { SqliteVault } from './vault-entries.ts'
@@ -90,6 +91,7 @@ export class SqliteStore implements Store {
   readonly pins: SqlitePins
   readonly sources: SqliteSources
   readonly workflows: SqliteWorkflows
+  readonly requests: SqliteRequests
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -158,6 +160,7 @@ export class SqliteStore implements Store {
     this.audit = new SqliteAudit(ways)
     this.pins = new SqlitePins(ways)
     this.sources = new SqliteSources(ways, this.#keys.sources)
+    this.requests = new SqliteRequests(ways, { sealingKey: this.#keys.requests, writer: () => this.writer })
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
     this.consents = new SqliteConsents({ ...sealing, runs })
