@@ -53,6 +53,8 @@ export interface Source {
   /** `mcp`, `openapi`, … as the operator wrote it. */
   readonly type: string
   readonly kind: SourceKind
+  /** Of a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); else its key. */
+  readonly vendor?: string
   /**
    * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) when it cannot tell: the last
    * good definitions then stay.

@@ -28,6 +28,7 @@ export function createCommandSource(
     key,
     type: 'command',
     kind: 'host-extension',
+    vendor: options.vendor,
     async discover() {
       const found = await findBounds(true)
       const discovery = await discoverCommands({ options, folder: services.folder, path, confinement: found })
