@@ -74,6 +74,11 @@ export interface Source {
    * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
+  /**
+   * Whether the operator still wants a tool under the options of now. One that is excluded is not served from then on,
+   * whatever was accepted and whether or not the upstream answers. Without it all are wanted.
+   */
+  wants?(tool: OfferedTool): boolean
   health(): SourceHealth
   /** Ends connections and processes. */
   close(): Promise<void>

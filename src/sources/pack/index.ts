@@ -3,7 +3,7 @@ import type { JsonValue } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { PolicyDefinition } from '#core/tool-definition'
-import { policyOf } from '#sources/common/policy-options'
+import { isWanted, policyOf } from '#sources/common/policy-options'
 import { checkNeeds } from './check-needs.ts'
 import { type LoadedPack, loadPack } from './load-pack.ts'
 import { type LocatedPack, locatePack } from './locate-pack.ts'
@@ -60,6 +60,10 @@ class PackSource implements Source {
 
   policyFor(tool: OfferedTool): PolicyDefinition {
     return policyOf(tool.nativeName, this.#options, tool.policy)
+  }
+
+  wants({ nativeName }: OfferedTool): boolean {
+    return isWanted(nativeName, this.#options)
   }
 
   health(): SourceHealth {
