@@ -81,4 +81,13 @@ describe('what an operator says now holds for what was accepted before, without 
     expect(source.wants?.(sampleOffer('add', { binding: HTTP_BINDING }))).toBe(false)
     expect(source.wants?.(sampleOffer('see', { binding: { ...HTTP_BINDING, method: 'get' } }))).toBe(true)
   })
+
+  it('a base address with a query is refused: paths would land in it', () => {
+    const parsed = OPENAPI_OPTIONS.safeParse({
+      type: 'openapi',
+      file: 'a.json',
+      baseUrl: 'https://a.example/?k=1',
+    })
+    expect(parsed.error?.issues[0]?.message).toMatch('without a query')
+  })
 })

@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { isWanted } from '#sources/common/policy-options'
+import { shownAddress } from '#sources/common/shown-address'
 import type { Documents } from './documents.ts'
 import { dialectOf, listOperations, readPlace } from './list-operations.ts'
 import { loadDocuments } from './load-documents.ts'
@@ -79,7 +80,7 @@ async function offerTools(
     }
   }
   if (seen === 0 && named.size > 0) warn('The filters of this source leave no operation.')
-  const identity = { document: options.url ?? options.file ?? '' }
+  const identity = { document: options.url === undefined ? (options.file ?? '') : shownAddress(options.url) }
   return { discovery: { identity, tools, warnings: warnings.list() }, unwanted }
 }
 
