@@ -127,6 +127,17 @@ export const SOURCE_CONTRACT: readonly ContractCase<SourceUnderTest>[] = [
       }),
   },
   {
+    name: 'wants what it offers, under the policy that it offers it with',
+    run: (open) =>
+      withSource(open, async (subject) => {
+        const { source } = subject
+        for (const tool of (await discover(subject)).tools) {
+          if (source.policyFor !== undefined) assert.deepEqual(source.policyFor(tool), tool.policy)
+          if (source.wants !== undefined) assert.equal(source.wants(tool), true)
+        }
+      }),
+  },
+  {
     name: 'carries a call out with the binding it was handed, as it comes back from a store',
     run: (open) =>
       withSource(open, async (subject) => {

@@ -83,6 +83,14 @@ describe('collet import, sources and pins, on a server that runs', () => {
     return (await client.list()).map(({ id, description }) => `${id} ${description}`)
   }
 
+  it('asks the server of the config, wherever that listens', async () => {
+    const { port } = new URL(collet.url)
+    const config = { server: { port: Number(port) }, store: 'sqlite:collet.db' }
+    writeFileSync(join(folder, 'collet.config.json'), JSON.stringify(config))
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    expect([await io.run('sources', '--json'), io.stderr]).toEqual([0, ''])
+  })
+
   it('imports a service, pins what it says, shows a change, and takes it away', async () => {
     expect(await run('sources')).toMatchObject({ code: 0, stderr: expect.stringContaining('collet import') })
     const imported = await run('import', `${service.url}/openapi.json`, '--key', 'Greet', '--yes')

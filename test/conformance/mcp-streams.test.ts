@@ -227,6 +227,27 @@ describe('news of the list', () => {
     await older.body?.cancel()
   })
 
+  it('MCP-47: streams of every revision count, so that nobody takes all connections', async () => {
+    const { server } = await startTalk([])
+    const session = await openSession(server.url)
+    const get = () =>
+      fetch(`${server.url}/mcp`, { headers: { 'Mcp-Session-Id': session, Accept: 'text/event-stream' } })
+    const streams = await Promise.all(Array.from({ length: 100 }, get))
+    expect(streams.map(({ status }) => status)).toEqual(streams.map(() => 200))
+    const refused = await get()
+    expect([refused.status, await refused.json()]).toMatchObject([429, { error: { code: -32600 } }])
+    expect((await ask(server.url, LISTEN)).headers.get('content-type')).toMatch('application/json')
+    await streams[0]?.body?.cancel()
+    await expect
+      .poll(async () => {
+        const response = await get()
+        await response.body?.cancel()
+        return response.status
+      })
+      .toBe(200)
+    await Promise.all(streams.slice(1).map((response) => response.body?.cancel()))
+  })
+
   it('MCP-24: a GET that takes no stream is 406', async () => {
     const { server } = await startTalk([])
     const session = await openSession(server.url)

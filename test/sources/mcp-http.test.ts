@@ -56,6 +56,22 @@ describe('a server of 2026-07-28', () => {
     expect((await told.discover()).tools.map(({ policy }) => policy.safetyTier)).toEqual(['pure'])
   })
 
+  it('rule 32: a key in its address is sent, and is in nothing that is pinned and shown', async () => {
+    const asked: string[] = []
+    const way: typeof fetch = (resource, init) => {
+      asked.push(String(resource))
+      return fetch(resource, init)
+    }
+    const upstream = open({ url: `${server.url}?api_key=top-secret` }, { services: { fetch: way } })
+    const discovery = await upstream.discover()
+    expect(JSON.stringify(discovery)).not.toContain('top-secret')
+    expect(discovery.tools[0]?.binding.endpoint).toMatchObject({
+      url: expect.stringContaining('?api_key=sha256-'),
+    })
+    expect(await upstream.call('add', { a: 1, b: 2 })).toBe(3)
+    expect(asked.every((address) => address.endsWith('?api_key=top-secret'))).toBe(true)
+  })
+
   it('is asked for its era once, by all callers together', async () => {
     const upstream = open({ url: server.url })
     const before = server.handshakes.length

@@ -218,6 +218,19 @@ describe.each(['none', 'process'] as const)(
 describe('a process of a pack', { timeout: LIMIT_MS }, () => {
   const isolation = 'process'
 
+  it.each(['none', 'process'] as const)(
+    'runs a call that comes before it was read (isolation %s)',
+    async (isolation) => {
+      const folder = folderWith({ 'index.js': `export const one = ${toolText('Odd.One@1.0.0')}` })
+      const source = open({ path: 'index.js', isolation }, folder)
+      const call = { nativeName: 'One', binding: {}, input: {}, context: contextFor() }
+      await expect(source.invoke(call)).resolves.toBe(1)
+      const broken = open({ path: 'none.js', isolation }, folder)
+      expect(await failureOf(broken.invoke(call))).toMatchObject({ code: 'upstream_failed', canRetry: true })
+    },
+    LIMIT_MS,
+  )
+
   it('is killed with a tool that loops, and started again; its other calls have an unknown effect', async () => {
     const { invoke, source } = await ready({ isolation, killGraceMs: 100 })
     const abort = new AbortController()

@@ -23,7 +23,7 @@ export const FIRST_SIGHT = 'first sight'
 export const FIRST_VERSION = '1.0.0'
 
 export interface Sighting {
-  readonly source: Pick<Source, 'policyFor'>
+  readonly source: Pick<Source, 'policyFor' | 'wants'>
   readonly identity: JsonObject
   /** Distinct native names. */
   readonly tools: readonly OfferedTool[]
@@ -135,6 +135,9 @@ function reasonOf({ where, says }: Suspicion): string {
 function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
   if (!row.isServed) return withWaiting(row, undefined)
   const current = withPolicy(row, policyNow(row, sighting))
+  // What the operator left out himself is no news of the upstream, and nothing to decide.
+  if (row.accepted !== undefined && sighting.source.wants?.(row.accepted.offered) === false)
+    return withWaiting(current, undefined)
   if (row.waiting?.kind === 'removal') return current
   const reasons = ['the upstream no longer offers it']
   return withWaiting(current, {

@@ -143,6 +143,18 @@ describe('the pin desk (rule 32)', () => {
     expect(await served(pins)).toEqual(['z@1.0.0 Does a.'])
   })
 
+  it('asks nobody about what the operator excludes, and takes it up again as it was', async () => {
+    const pins = desk()
+    const source = (exclude: string) => sampleSource({ wants: ({ nativeName }) => nativeName !== exclude })
+    await observe(pins, [sampleOffer('a'), sampleOffer('b')])
+    const discovery = sampleDiscovery([sampleOffer('b')])
+    await expect(pins.observe(source('a'), discovery)).resolves.toEqual({ changed: false, waiting: 0 })
+    await expect(pins.observe(source('none'), discovery)).resolves.toMatchObject({ waiting: 1 })
+    await expect(pins.observe(source('a'), discovery)).resolves.toMatchObject({ waiting: 0 })
+    await observe(pins, [sampleOffer('a'), sampleOffer('b')])
+    expect(await served(pins)).toEqual(['a@1.0.0 Does a.', 'b@1.0.0 Does b.'])
+  })
+
   it('gives a tool that comes back after an accepted removal its old version only for its old definition', async () => {
     const pins = desk()
     await observe(pins, [sampleOffer('a'), sampleOffer('b')])

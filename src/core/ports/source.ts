@@ -53,6 +53,8 @@ export interface Source {
   /** `mcp`, `openapi`, … as the operator wrote it. */
   readonly type: string
   readonly kind: SourceKind
+  /** Of a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); else its key. */
+  readonly vendor?: string
   /**
    * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) when it cannot tell: the last
    * good definitions then stay.
@@ -72,6 +74,11 @@ export interface Source {
    * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
    */
   policyFor?(tool: OfferedTool): PolicyDefinition
+  /**
+   * Whether the operator still wants a tool under the options of now. One that is excluded is not served from then on,
+   * whatever was accepted and whether or not the upstream answers. Without it all are wanted.
+   */
+  wants?(tool: OfferedTool): boolean
   health(): SourceHealth
   /** Ends connections and processes. */
   close(): Promise<void>

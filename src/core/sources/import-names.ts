@@ -44,8 +44,12 @@ const CATALOG_IDS = {
   workflow: (toolkit, native) => `workflow:${toolkit}.${encode(native)}`,
   mcp: (toolkit, native) => `mcp:${toolkit}.${encode(native)}`,
   connector: (toolkit, native) => `connector:${toolkit}.${encode(native)}`,
-  'host-extension': (toolkit, _native, local) => `x-host-${label(toolkit)}-${label(local)}`,
-} satisfies Record<SourceKind, (toolkit: string, native: string, local: string) => string>
+  'host-extension': (toolkit, _native, local, vendor) =>
+    `x-host-${vendorLabel(vendor, toolkit)}-${label(local)}`,
+} satisfies Record<
+  SourceKind,
+  (toolkit: string, native: string, local: string, vendor: string | undefined) => string
+>
 
 export function catalogIdOf(
   kind: SourceKind,
@@ -53,9 +57,15 @@ export function catalogIdOf(
     toolkit,
     nativeName,
     local,
-  }: { readonly toolkit: string; readonly nativeName: string; readonly local: string },
+    vendor,
+  }: {
+    readonly toolkit: string
+    readonly nativeName: string
+    readonly local: string
+    readonly vendor?: string | undefined
+  },
 ): string {
-  return shortenTo(CATALOG_IDS[kind](toolkit, nativeName, local), LONGEST_CATALOG_ID, '-')
+  return shortenTo(CATALOG_IDS[kind](toolkit, nativeName, local, vendor), LONGEST_CATALOG_ID, '-')
 }
 
 function freeName(native: string, taken: ReadonlySet<string>): string {
@@ -93,6 +103,11 @@ function encodeCharacter(character: string): string {
   return [...Buffer.from(character, 'utf8')]
     .map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`)
     .join('')
+}
+
+/** A vendor that is a label already stays as it was written, `-` and all. */
+function vendorLabel(vendor: string | undefined, toolkit: string): string {
+  return vendor !== undefined && /^[a-z][a-z0-9-]*$/.test(vendor) ? vendor : label(plain(vendor ?? toolkit))
 }
 
 /** A label of a host extension's id. Small letters, digits and `-` only: whatever else was lost is told apart by digits. */

@@ -232,6 +232,15 @@ describe('projecting accepted definitions', () => {
     expect([catalogId, policy.safetyTier, policy.approval]).toEqual(['x-host-ops-shell', 'exec', 'always'])
   })
 
+  it('openwop §7.1: the vendor that a host extension names is in its catalog ids', () => {
+    const exec = (name: string) => sampleOffer(name, { policy: { safetyTier: 'exec', approval: 'always' } })
+    const idOf = (name: string, vendor: string) =>
+      only(exec(name), sampleSource({ key: 'Ops', kind: 'host-extension', vendor })).catalogId
+    expect(idOf('word-count', 'acme')).toBe('x-host-acme-word-count')
+    expect(idOf('shell', 'acme-labs')).toBe('x-host-acme-labs-shell')
+    expect(idOf('shell', 'Acme Inc')).toMatch(/^x-host-[a-z][a-z0-9-]*-shell$/)
+  })
+
   it('OWP-33: a tool that nobody classified is `write`', () => {
     expect(only(sampleOffer('read', { policy: {} })).policy.safetyTier).toBe('write')
   })

@@ -129,7 +129,7 @@ function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Namin
     id: `${toolkit}.${local}@${version}`,
     name: functionNameOf(toolkit, local),
     ...(title === undefined || title.trim() === '' ? {} : { title: title.toWellFormed() }),
-    catalogId: catalogIdOf(source.kind, { toolkit, nativeName, local }),
+    catalogId: catalogIdOf(source.kind, { toolkit, nativeName, local, vendor: source.vendor }),
     description: firstText(description, title, nativeName),
     input: inputSchema,
     output: outputSchema,

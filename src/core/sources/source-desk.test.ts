@@ -113,6 +113,32 @@ describe('SourceDesk', () => {
     await expect.poll(() => desk.status()[0]).toMatchObject({ state: 'down', reason: 'Nobody is there.' })
   })
 
+  it('does not serve what the operator excludes, though it was accepted and the upstream is down', async () => {
+    const pins = new FirstSight()
+    pins.pinned.set(
+      'Web',
+      ['Get', 'Put'].map((name) => ({ offered: offered(name), identity: {}, version: '1.0.0' })),
+    )
+    const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    const source: Source = { ...dead, wants: ({ nativeName }) => nativeName !== 'Put' }
+    const { desk, listed } = openDesk(() => [wantedOf(source)], pins)
+    await desk.start()
+    expect(listed()).toEqual(['Calc.Add@1.0.0', 'Web.Get@1.0.0'])
+  })
+
+  it('takes away what a reading shows to be unwanted, though no pin changes', async () => {
+    const pins = new FirstSight()
+    pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
+    let isRead = false
+    const read = sourceOf('Web', async () => {
+      isRead = true
+      return []
+    })
+    const { desk, listed } = openDesk(() => [wantedOf({ ...read, wants: () => !isRead })], pins)
+    await desk.start()
+    await expect.poll(listed).toEqual(['Calc.Add@1.0.0'])
+  })
+
   it('starts without a source that never answers', async () => {
     vi.useFakeTimers()
     const { desk, listed } = openDesk(() => [

@@ -4,7 +4,7 @@ import type { LiveRegistry } from '#core/live-registry'
 import { pinHash } from '#core/pins/pin-hash'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
-import type { Source } from '#core/ports/source'
+import type { OfferedTool, Source } from '#core/ports/source'
 import type { SourceKind, Tool } from '#core/tool'
 import type { DefinitionPins } from './definition-pins.ts'
 import { FailedSource } from './failed-source.ts'
@@ -52,6 +52,7 @@ interface OpenSource {
   oddities: readonly Finding[]
   /** What `tools` were made of. */
   pinned: string
+  offered: readonly OfferedTool[]
 }
 
 export interface SourceView extends SourceStatus {
@@ -147,22 +148,38 @@ export class SourceDesk {
       ...{ source, clock, log },
       observe: async (discovery) => {
         const observed = await pins.observe(source, discovery)
-        if (observed.changed) await this.#serve()
+        if (observed.changed || this.#servesUnwanted(wanted.key)) await this.#serve()
         return observed
       },
     })
-    this.#open.set(wanted.key, { wanted, runner, tools: [], findings: [], oddities: [], pinned: '' })
+    this.#open.set(wanted.key, {
+      wanted,
+      runner,
+      tools: [],
+      findings: [],
+      oddities: [],
+      pinned: '',
+      offered: [],
+    })
+  }
+
+  /** Some filters of operators look at what only a reading tells. */
+  #servesUnwanted(key: string): boolean {
+    const open = this.#open.get(key)
+    return open?.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
   }
 
   /** Puts what is accepted now before agents. */
   async #serve(): Promise<void> {
     const { own, registry, pins, log } = this.#options
     for (const [key, open] of this.#open) {
-      const pinned = await pins.accepted(key)
+      const { source } = open.runner
+      const pinned = (await pins.accepted(key)).filter(({ offered }) => source.wants?.(offered) ?? true)
       const made = digestOf(pinned)
       if (made === open.pinned) continue
-      const { tools, findings, warnings } = this.#options.project(open.runner.source, pinned)
-      Object.assign(open, { tools, findings, oddities: warnings, pinned: made })
+      const { tools, findings, warnings } = this.#options.project(source, pinned)
+      const offered = pinned.map((pin) => pin.offered)
+      Object.assign(open, { tools, findings, oddities: warnings, pinned: made, offered })
       for (const finding of findings) log.warn({ source: key, finding }, 'an imported tool cannot be served')
     }
     const { tools, findings } = joinTools(
@@ -196,6 +213,7 @@ export class SourceDesk {
 function digestOf(pinned: readonly PinnedTool[]): string {
   const facts = pinned.map(({ hash: known, identity, offered, version, local, suspended }) => [
     known ?? pinHash(identity, offered),
+    offered.policy,
     version,
     local,
     suspended,

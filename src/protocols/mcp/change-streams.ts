@@ -4,6 +4,7 @@ import type { ReplyStream } from '#protocols/http-exchange'
 import { encodeEvent, encodeNotification } from './codec-answer.ts'
 import { FrameQueue } from './frame-queue.ts'
 import { LIST_CHANGED } from './listen-streams.ts'
+import type { OpenStreams } from './open-streams.ts'
 
 const KEEP_ALIVE_MS = 15_000
 /** Also how soon the end of a session in another process is seen. */
@@ -12,13 +13,18 @@ const KEEP_ALIVE = ':\n\n'
 /** GET streams of older revisions: news of the list, on the newest stream of each session only (MCP-24, MCP-25, MCP-46). */
 export class ChangeStreams {
   readonly #changes: CatalogChanges
+  readonly #places: OpenStreams
   readonly #newest = new Map<string, FrameQueue>()
+  readonly #all = new Set<FrameQueue>()
 
-  constructor(changes: CatalogChanges) {
+  constructor(changes: CatalogChanges, places: OpenStreams) {
     this.#changes = changes
+    this.#places = places
   }
 
-  open(principal: Principal, sessionId: string, isOpen: () => Promise<boolean>): ReplyStream {
+  /** `undefined` when this principal has no place for another one. */
+  open(principal: Principal, sessionId: string, isOpen: () => Promise<boolean>): ReplyStream | undefined {
+    if (this.#places.isFull(principal)) return undefined
     return (ended) => this.#pieces(principal, sessionId, { isOpen, ended })
   }
 
@@ -27,7 +33,7 @@ export class ChangeStreams {
   }
 
   close(): void {
-    for (const queue of this.#newest.values()) queue.end()
+    for (const queue of this.#all) queue.end()
   }
 
   async *#pieces(
@@ -35,8 +41,12 @@ export class ChangeStreams {
     sessionId: string,
     { isOpen, ended }: { readonly isOpen: () => Promise<boolean>; readonly ended: AbortSignal },
   ): AsyncGenerator<string> {
+    // Taken by whoever reads, so that a reader who never came holds none.
+    const leave = this.#places.take(principal)
+    if (leave === undefined) return
     const queue = new FrameQueue()
     this.#newest.set(sessionId, queue)
+    this.#all.add(queue)
     const stop = this.#changes.listen((isAffected) => {
       if (this.#newest.get(sessionId) !== queue || !isAffected(principal)) return
       queue.add(encodeEvent(encodeNotification(LIST_CHANGED)), true)
@@ -50,6 +60,8 @@ export class ChangeStreams {
       }
     } finally {
       stop()
+      leave()
+      this.#all.delete(queue)
       if (this.#newest.get(sessionId) === queue) this.#newest.delete(sessionId)
     }
   }

@@ -4,22 +4,21 @@ import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, NO_ANSWER, resultAnswer } from './answer.ts'
 import { encodeNotification } from './codec-answer.ts'
 import type { McpExchange } from './exchange.ts'
+import { MOST_STREAMS, type OpenStreams } from './open-streams.ts'
 import type { McpServices } from './options.ts'
 import { META } from './wire.ts'
 
 export const LIST_CHANGED = 'notifications/tools/list_changed'
 
-/** Streams one principal may hold open (MCP-47). */
-const MOST_PER_PRINCIPAL = 100
-
 /** `subscriptions/listen`: news for as long as the client stays, and nothing it did not ask for (MCP-46 to MCP-49). */
 export class ListenStreams {
   readonly #services: McpServices
-  readonly #open = new Map<string, number>()
+  readonly #places: OpenStreams
   readonly #closing = new AbortController()
 
-  constructor(services: McpServices) {
+  constructor(services: McpServices, places: OpenStreams) {
     this.#services = services
+    this.#places = places
   }
 
   async listen(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
@@ -30,13 +29,11 @@ export class ListenStreams {
         'params.notifications must name what to listen for, such as { "toolsListChanged": true }.'
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
     }
-    const key = JSON.stringify([principal.tenant, principal.id])
-    const open = this.#open.get(key) ?? 0
-    if (open >= MOST_PER_PRINCIPAL) {
-      const message = `This caller listens ${MOST_PER_PRINCIPAL} times already. Close a stream first.`
+    const leave = this.#places.take(principal)
+    if (leave === undefined) {
+      const message = `This caller listens ${MOST_STREAMS} times already. Close a stream first.`
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
     }
-    this.#open.set(key, open + 1)
     const tag = { _meta: { [META.subscriptionId]: id } }
     const hearsTools = wanted.toolsListChanged === true
     const notifications: JsonObject = hearsTools ? { toolsListChanged: true } : {}
@@ -47,9 +44,7 @@ export class ListenStreams {
       return (await this.#untilEnd(exchange)) ? this.#end(exchange) : NO_ANSWER
     } finally {
       stop()
-      const left = (this.#open.get(key) ?? 1) - 1
-      if (left === 0) this.#open.delete(key)
-      else this.#open.set(key, left)
+      leave()
     }
   }
 

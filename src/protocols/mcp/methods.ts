@@ -4,6 +4,7 @@ import { type Answer, errorAnswer, resultAnswer } from './answer.ts'
 import type { McpExchange } from './exchange.ts'
 import { listTools } from './list-tools.ts'
 import { ListenStreams } from './listen-streams.ts'
+import { OpenStreams } from './open-streams.ts'
 import type { McpServices } from './options.ts'
 import { ResultFrames } from './result-frames.ts'
 import { ToolCalls } from './tool-calls.ts'
@@ -25,11 +26,11 @@ export class Methods {
   readonly #old: ReadonlyMap<string, Method>
   readonly #new: ReadonlyMap<string, Method>
 
-  constructor(services: McpServices) {
+  constructor(services: McpServices, places = new OpenStreams()) {
     const { options } = services
     this.services = services
     this.frames = new ResultFrames(options)
-    this.listens = new ListenStreams(services)
+    this.listens = new ListenStreams(services, places)
     const tables = new ToolTables()
     const lists = new ToolLists(tables, (text) => services.sign(text), options.pageSize)
     this.calls = new ToolCalls({ services, tables, frames: this.frames })

@@ -6,6 +6,7 @@ import { headerOf, isNewVersionHeader } from './codec-headers.ts'
 import { STREAM_HEADERS, toReply } from './http-channel.ts'
 import type { HttpParts } from './http-parts.ts'
 import type { OldSession } from './old-sessions.ts'
+import { MOST_STREAMS } from './open-streams.ts'
 import { refuseMessage } from './refuse.ts'
 import { HEADERS, MCP_PATH } from './wire.ts'
 
@@ -25,7 +26,10 @@ async function handleGet(request: HttpRequest, parts: HttpParts): Promise<HttpRe
   const { principal } = request
   const isOpen = async (): Promise<boolean> =>
     (await parts.sessions.find(principal, session.id)) !== undefined
-  return { status: 200, headers: STREAM_HEADERS, body: parts.streams.open(principal, session.id, isOpen) }
+  const body = parts.streams.open(principal, session.id, isOpen)
+  if (body === undefined)
+    return refusal(429, `This caller listens ${MOST_STREAMS} times already. Close a stream first.`)
+  return { status: 200, headers: STREAM_HEADERS, body }
 }
 
 async function handleDelete(request: HttpRequest, parts: HttpParts): Promise<HttpReply> {

@@ -228,6 +228,7 @@ export class ToolCalls {
       input: asked.input,
       key,
       freshId: callId,
+      calledAs: asked.name,
       mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.name,
       traceId: asked.traceparent?.split('-')[1] ?? exchange.traceId,
       ...(traceparent === undefined ? undefined : { traceparent }),

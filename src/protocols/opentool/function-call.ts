@@ -47,6 +47,7 @@ export function readFunctionCall(
       tool: served?.ref ?? { base: NO_TOOL + asked.method, version: LATEST },
       input: asked.params,
       adapt: dropNullArguments,
+      calledAs: asked.method,
       mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.method,
       key: readKey(request, asked.id, options),
       traceId: request.traceId,

@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { ToolRequirements } from '#core/tool'
+import type { PolicyDefinition } from '#core/tool-definition'
 import { type ArgvPart, exposedParameters } from '#sources/common/argv-template'
 import { isWanted, policyOf } from '#sources/common/policy-options'
 import type { CommandBinding } from './binding.ts'
@@ -67,14 +68,19 @@ async function offer(
     inputSchema: guardOperands(command.input, command.argv),
     outputSchema: outputSchemaOf(command),
     ...(requirements === undefined ? {} : { requirements }),
-    policy: {
-      ...policyOf(name, options, { approval: 'always', timeoutMs: command.timeoutMs }),
-      // OWP-31, OWP-37: decided here, whatever else is said.
-      safetyTier: 'exec',
-      egress: 'host-owned',
-    },
+    policy: commandPolicy(name, options),
     binding: bindingOf(command, program, place),
   }
+}
+
+/** OWP-31, OWP-37: tier and egress are decided here, whatever else is said. */
+export function commandPolicy(name: string, options: CommandSourceOptions): PolicyDefinition {
+  const command = Object.hasOwn(options.commands, name) ? options.commands[name] : undefined
+  const defaults = {
+    approval: 'always',
+    ...(command === undefined ? {} : { timeoutMs: command.timeoutMs }),
+  } as const
+  return { ...policyOf(name, options, defaults), safetyTier: 'exec', egress: 'host-owned' }
 }
 
 function bindingOf(command: CommandOptions, program: string, place: CommandPlace): JsonObject {

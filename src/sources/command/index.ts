@@ -1,7 +1,8 @@
 import { fault } from '#core/errors'
 import type { Source, SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
-import { discoverCommands, isolationProblem } from './discover.ts'
+import { isWanted } from '#sources/common/policy-options'
+import { commandPolicy, discoverCommands, isolationProblem } from './discover.ts'
 import { DEFAULT_PATH } from './find-program.ts'
 import { invokeCommand } from './invoke.ts'
 import type { CommandSourceOptions } from './options.ts'
@@ -28,6 +29,7 @@ export function createCommandSource(
     key,
     type: 'command',
     kind: 'host-extension',
+    vendor: options.vendor,
     async discover() {
       const found = await findBounds(true)
       const discovery = await discoverCommands({ options, folder: services.folder, path, confinement: found })
@@ -57,6 +59,8 @@ export function createCommandSource(
         running.delete(run)
       }
     },
+    policyFor: ({ nativeName }) => commandPolicy(nativeName, options),
+    wants: ({ nativeName }) => Object.hasOwn(options.commands, nativeName) && isWanted(nativeName, options),
     health: () => health,
     async close() {
       closing.abort(fault('cancelled', 'The server is shutting down.'))

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { shownAddress } from '#sources/common/shown-address'
 import type { McpOptions } from './options.ts'
 
 /** Where the upstream is. */
@@ -19,10 +20,10 @@ export function endpointOf({ command, args, cwd, url }: McpOptions, folder: stri
   return { transport: 'http', url: new URL(url).href }
 }
 
-/** The part of an endpoint that a pin holds; not the folder, which differs between machines (rule 32). */
+/** The part of an endpoint that a pin holds; not the folder, which differs between machines, and no key of its query (rule 32). */
 export function endpointJson(endpoint: Endpoint): JsonObject {
   return endpoint.transport === 'http'
-    ? { transport: 'http', url: endpoint.url }
+    ? { transport: 'http', url: shownAddress(endpoint.url) }
     : { transport: 'stdio', command: endpoint.command, args: [...endpoint.args] }
 }
 

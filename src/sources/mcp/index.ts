@@ -3,6 +3,7 @@ import type { JsonValue } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { SessionDefinition } from '#core/tool-definition'
+import { isWanted } from '#sources/common/policy-options'
 import { discover } from './discover.ts'
 import { endpointOf } from './endpoint.ts'
 import { invoke } from './invoke.ts'
@@ -68,6 +69,7 @@ export function createMcpSource(
     },
     /** What the operator writes now holds for accepted definitions too. */
     policyFor: ({ nativeName }: OfferedTool) => mcpPolicy(nativeName, options),
+    wants: ({ nativeName }: OfferedTool) => isWanted(nativeName, options),
     health: () => upstream.health,
     async close() {
       stopped.abort()

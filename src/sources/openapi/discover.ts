@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { isWanted } from '#sources/common/policy-options'
+import { shownAddress } from '#sources/common/shown-address'
 import type { Documents } from './documents.ts'
 import { dialectOf, listOperations, readPlace } from './list-operations.ts'
 import { loadDocuments } from './load-documents.ts'
@@ -27,6 +28,8 @@ export interface DiscoverRequest {
 export interface Discovered {
   readonly digest: string | undefined
   readonly discovery: Discovery
+  /** Operations that the operator's filters leave out. */
+  readonly unwanted: ReadonlySet<string>
 }
 
 /** Reads the document and offers each wanted operation as a tool. */
@@ -35,14 +38,14 @@ export async function discover(request: DiscoverRequest, known: Discovered | und
   const loaded = await loadDocuments(request, known, (text) => warnings.add(text))
   if (!('documents' in loaded)) return loaded
   const { digest, documents } = loaded
-  return { digest, discovery: await offerTools(documents, request, warnings) }
+  return { digest, ...(await offerTools(documents, request, warnings)) }
 }
 
 async function offerTools(
   documents: Documents,
   { key, options, signal }: DiscoverRequest,
   warnings: Warnings,
-): Promise<Discovery> {
+): Promise<Omit<Discovered, 'digest'>> {
   const warn = (text: string): void => warnings.add(text)
   const dialect = dialectOf(documents)
   const operations = listOperations(documents, warn).map((place) => readPlace(documents, dialect, place))
@@ -58,9 +61,13 @@ async function offerTools(
     output: shelf('output'),
   }
   const tools: OfferedTool[] = []
+  const unwanted = new Set<string>()
   let seen = 0
   for (const [nativeName, operation] of named) {
-    if (!isOffered(nativeName, operation, options)) continue
+    if (!isOffered(nativeName, operation, options)) {
+      unwanted.add(nativeName)
+      continue
+    }
     const offer = offerTool(nativeName, operation, context)
     if (offer.ok) {
       tools.push(offer.tool)
@@ -73,7 +80,8 @@ async function offerTools(
     }
   }
   if (seen === 0 && named.size > 0) warn('The filters of this source leave no operation.')
-  return { identity: { document: options.url ?? options.file ?? '' }, tools, warnings: warnings.list() }
+  const identity = { document: options.url === undefined ? (options.file ?? '') : shownAddress(options.url) }
+  return { discovery: { identity, tools, warnings: warnings.list() }, unwanted }
 }
 
 /** A misspelled name would change nothing, and nobody would know. */
@@ -108,7 +116,12 @@ function isOffered(
   options: OpenapiOptions,
 ): boolean {
   if (options.tags !== undefined && !tags.some((tag) => options.tags?.includes(tag))) return false
-  if (options.methods !== undefined && !options.methods.includes(method)) return false
+  if (!isWantedMethod(method, options)) return false
   if (deprecated && options.deprecated === 'exclude') return false
   return isWanted(nativeName, options)
+}
+
+/** `method` may come from a pin of before. */
+export function isWantedMethod(method: unknown, { methods }: OpenapiOptions): boolean {
+  return methods?.some((wanted) => wanted === method) ?? true
 }

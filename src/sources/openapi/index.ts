@@ -2,8 +2,9 @@ import { fault } from '#core/errors'
 import type { OfferedTool, Source, SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { PolicyDefinition } from '#core/tool-definition'
+import { isWanted } from '#sources/common/policy-options'
 import { readBinding } from './binding.ts'
-import { type Discovered, discover } from './discover.ts'
+import { type Discovered, discover, isWantedMethod } from './discover.ts'
 import { invoke } from './invoke.ts'
 import { operationPolicy } from './operation-policy.ts'
 import type { OpenapiOptions } from './options.ts'
@@ -45,6 +46,10 @@ export function createOpenapiSource(
       return invoke(invocation, { services, maxResponseBytes, signal: until(invocation.context.signal) })
     },
     policyFor: ({ nativeName, binding }) => operationPolicy(nativeName, readBinding(binding), options),
+    wants: ({ nativeName, binding }) =>
+      isWantedMethod(binding.method, options) &&
+      isWanted(nativeName, options) &&
+      !discovered?.unwanted.has(nativeName),
     health: () => health,
     async close() {
       closing.abort(fault('upstream_failed', 'The source of this tool was closed.'))

@@ -57,7 +57,9 @@ export const OPENAPI_OPTIONS = z
       )
       .default({}),
     /** Where calls go, instead of the servers that the document names. */
-    baseUrl: ADDRESS.optional(),
+    baseUrl: ADDRESS.refine((text) => (URL.parse(text)?.search ?? '') === '', {
+      error: 'expected an address without a query: paths are added to it. Keys go into `security`.',
+    }).optional(),
     /** Values of server variables. */
     variables: z.record(z.string().min(1), z.string()).default({}),
     /** Only operations with one of these tags. */

@@ -5,6 +5,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { fault, isToolError } from '#core/errors'
 import type { SourceServices } from '#core/ports/source-services'
 import type { Secret } from '#core/secret'
+import { shownAddress } from '#sources/common/shown-address'
 import { readBounded } from './read-bounded.ts'
 
 const MOST_BYTES = 64 * 1_048_576
@@ -74,13 +75,13 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
   const response = await send(address, { headers, signal: reader.signal }, reader)
   if (!response.ok) {
     await response.body?.cancel()
-    const problem = `${url} answered ${response.status}.`
+    const problem = `${shownAddress(url)} answered ${response.status}.`
     if (response.status >= 400 && response.status < 500 && ![401, 403, 408, 429].includes(response.status))
       throw new Unreadable(problem)
     throw fault('upstream_failed', problem)
   }
   const bytes = await readBounded(response, MOST_BYTES)
-  if (bytes === undefined) throw new Unreadable(`${url} has more than ${MOST_BYTES} bytes.`)
+  if (bytes === undefined) throw new Unreadable(`${shownAddress(url)} has more than ${MOST_BYTES} bytes.`)
   // After a redirect, relative references start where the document really is.
   return resourceOf(response.url === '' ? address.href : response.url, bytes)
 }
@@ -95,9 +96,9 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
   } catch (error) {
     if (isToolError(error) && error.code === 'egress_denied')
       throw new Unreadable(
-        `${url.href} is an address this server does not reach: ${error.developerMessage ?? ''}`,
+        `${shownAddress(url.href)} is an address this server does not reach: ${error.developerMessage ?? ''}`,
       )
     if (isToolError(error) || init.signal?.aborted === true) throw error
-    throw fault('upstream_failed', `${url.href} cannot be reached.`, { cause: error })
+    throw fault('upstream_failed', `${shownAddress(url.href)} cannot be reached.`, { cause: error })
   }
 }

@@ -7,7 +7,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
 import type { OpenToolDocument, OpenToolFunction } from '#protocols/opentool/codec-document'
-import { isWanted, policyOf } from '#sources/common/policy-options'
+import { isWanted, remotePolicyOf } from '#sources/common/policy-options'
 import type { OpenToolBinding } from './binding.ts'
 import type { OpenToolSourceOptions } from './options.ts'
 
@@ -50,7 +50,7 @@ function offer(described: OpenToolFunction, url: string, options: OpenToolSource
     description: description === '' ? name : description,
     inputSchema: input,
     outputSchema: returned === undefined ? null : valueSchema(output, returned.name),
-    policy: policyOf(name, options, { safetyTier: 'write', egress: 'safe-fetch' }),
+    policy: remotePolicyOf(name, options),
     binding,
   }
 }

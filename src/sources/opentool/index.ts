@@ -4,6 +4,7 @@ import { unchangedFetch } from '#client/unchanged-fetch'
 import { fault } from '#core/errors'
 import type { Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
+import { isWanted, remotePolicyOf } from '#sources/common/policy-options'
 import { ServerHealth } from '#sources/common/server-health'
 import { discoverOpenTool } from './discover.ts'
 import { invokeOpenTool } from './invoke.ts'
@@ -55,6 +56,8 @@ export function createOpenToolSource(
         throw error
       }
     },
+    policyFor: ({ nativeName }) => remotePolicyOf(nativeName, options),
+    wants: ({ nativeName }) => isWanted(nativeName, options),
     health: () => health.now,
     async close() {
       closing.abort(fault('cancelled', 'The server is shutting down.'))

@@ -8,7 +8,7 @@ import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { ToolRequirements } from '#core/tool'
 import { compareVersions, isToolVersion } from '#core/tool-id'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
-import { isWanted, policyOf } from '#sources/common/policy-options'
+import { isWanted, remotePolicyOf } from '#sources/common/policy-options'
 import type { OtcBinding } from './binding.ts'
 import type { OtcSourceOptions } from './options.ts'
 
@@ -113,7 +113,7 @@ function offer(
     inputSchema: { type: 'object', ...tool.input },
     outputSchema: outputOf(tool),
     ...(Object.keys(requirements).length === 0 ? {} : { requirements }),
-    policy: policyOf(name, options, { safetyTier: 'write', egress: 'safe-fetch' }),
+    policy: remotePolicyOf(name, options),
     binding,
   }
 }

@@ -2,8 +2,9 @@ import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
+import { untilAborted } from '#core/sources/until-aborted'
 import type { PolicyDefinition } from '#core/tool-definition'
-import { policyOf } from '#sources/common/policy-options'
+import { isWanted, policyOf } from '#sources/common/policy-options'
 import { checkNeeds } from './check-needs.ts'
 import { type LoadedPack, loadPack } from './load-pack.ts'
 import { type LocatedPack, locatePack } from './locate-pack.ts'
@@ -11,6 +12,8 @@ import { describeTool, offerTools } from './offer-tools.ts'
 import type { PackOptions } from './options.ts'
 import { PackSupervisor } from './pack-supervisor.ts'
 import { runPackTool } from './run-pack-tool.ts'
+
+const UNREAD = 'It has not been read yet.'
 
 /** Tools of a package or folder, in this process or in one of their own. */
 export function createPackSource(key: string, options: PackOptions, services: SourceServices): Source {
@@ -25,8 +28,9 @@ class PackSource implements Source {
   readonly #services: SourceServices
   readonly #supervisor: PackSupervisor | undefined
   #loaded: LoadedPack | undefined
-  #problem: string | undefined = 'It has not been read yet.'
+  #problem: string | undefined = UNREAD
   #warnings: readonly string[] = []
+  #reading: Promise<Discovery> | undefined
   #isClosed = false
 
   constructor(key: string, options: PackOptions, services: SourceServices) {
@@ -36,7 +40,13 @@ class PackSource implements Source {
     this.#supervisor = options.isolation === 'process' ? new PackSupervisor(options, services) : undefined
   }
 
-  async discover(): Promise<Discovery> {
+  discover(): Promise<Discovery> {
+    const reading = this.#read()
+    this.#reading = reading
+    return reading
+  }
+
+  async #read(): Promise<Discovery> {
     try {
       const pack = await locatePack(this.#options, this.#services.folder)
       checkNeeds(pack.requires, this.#options)
@@ -51,6 +61,8 @@ class PackSource implements Source {
   }
 
   async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
+    // Accepted tools are served before their pack is read: the first calls after a start wait for that.
+    if (!this.#isRead && !this.#isClosed) await untilAborted(this.#firstReading(), invocation.context.signal)
     if (this.#isClosed || this.#problem !== undefined) throw unusable(this.#problem ?? 'it is closed.')
     if (this.#supervisor !== undefined) return await this.#supervisor.invoke(invocation)
     const tool = this.#loaded?.tools.get(invocation.nativeName)
@@ -60,6 +72,19 @@ class PackSource implements Source {
 
   policyFor(tool: OfferedTool): PolicyDefinition {
     return policyOf(tool.nativeName, this.#options, tool.policy)
+  }
+
+  get #isRead(): boolean {
+    return this.#problem !== UNREAD
+  }
+
+  /** Never throws: what went wrong is the problem of the pack. */
+  async #firstReading(): Promise<void> {
+    await (this.#reading ?? this.discover()).catch(() => undefined)
+  }
+
+  wants({ nativeName }: OfferedTool): boolean {
+    return isWanted(nativeName, this.#options)
   }
 
   health(): SourceHealth {
