@@ -17,6 +17,7 @@ import { refuse } from './refuse.ts'
 import { jsonReply } from './reply.ts'
 
 const REPLAY = 'openwop-Idempotent-Replay'
+const REFUSED: readonly number[] = [400, 401, 403, 429]
 const POLICY = { resultsMs: REPLY_KEPT_MS, journalMs: REPLY_KEPT_MS }
 
 interface Sent {
@@ -69,17 +70,20 @@ function stageOver(store: Store, clock = new FakeClock()) {
 describe('keys of requests that change something', () => {
   it('OWP-92: only what was done, or is decided, is kept; refusals free the key', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.integer({ min: 200, max: 599 }), async (status) => {
-        const { send, answers, asked } = stageOver(new MemoryStore())
-        answers(() => jsonReply(status, {}))
-        const first = await send()
-        expect(first).toMatchObject({ status })
-        expect(first.headers).not.toHaveProperty(REPLAY)
-        const second = await send()
-        const isKept = status < 500 && ![400, 401, 403, 429].includes(status)
-        expect(second.headers[REPLAY]).toBe(isKept ? 'true' : undefined)
-        expect(asked).toHaveLength(isKept ? 1 : 2)
-      }),
+      fc.asyncProperty(
+        fc.oneof(fc.constantFrom(...REFUSED), fc.integer({ min: 200, max: 599 })),
+        async (status) => {
+          const { send, answers, asked } = stageOver(new MemoryStore())
+          answers(() => jsonReply(status, {}))
+          const first = await send()
+          expect(first).toMatchObject({ status })
+          expect(first.headers).not.toHaveProperty(REPLAY)
+          const second = await send()
+          const isKept = status < 500 && !REFUSED.includes(status)
+          expect(second.headers[REPLAY]).toBe(isKept ? 'true' : undefined)
+          expect(asked).toHaveLength(isKept ? 1 : 2)
+        },
+      ),
     )
   })
 
