@@ -125,7 +125,7 @@ describe('collet import', () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     const refused = await run([url, '--yes', '--url', 'http://127.0.0.1:9', ...STORE])
     expect(refused.code).toBe(2)
-    expect(refused.stderr).toContain('This needs a credential')
+    expect(refused.stderr).toContain('needs a credential')
     const requests: { url: string; authorization: string | null; body: unknown }[] = []
     const send: typeof fetch = async (input, init) => {
       const authorization = new Headers(init?.headers).get('authorization')

@@ -108,6 +108,7 @@ describe('a program that speaks MCP', () => {
     const [tool] = tools
     const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
     const context = { sessionId: 'ses_1', principal: ALICE, userId: undefined, log: console }
+    expect(session?.isOptional).toBe(true)
     const state = await session?.open(context)
     await upstream.call('count')
     expect(said(await upstream.call('count', {}, { session: state }))).toBe(1)

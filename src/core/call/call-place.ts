@@ -21,17 +21,21 @@ export interface CallPlace {
 
 const ALONE: CallPlace = { place: undefined, session: undefined, live: undefined }
 
-/** A stateful tool always runs in a session: the one its caller named, or one of its own (rule 30). */
+/**
+ * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
+ * call outside of sessions is like any other, but in a run that its caller watches its use is bracketed (openwop §7.3).
+ */
 export async function findPlace(
   services: CallServices,
   { call, tool, seen }: Pick<CheckedCall, 'call' | 'tool' | 'seen'>,
 ): Promise<CallPlace> {
   const { runId, sessionId } = call.request
-  const isPlain = tool.session === undefined && tool.workflow === undefined && call.step === undefined
+  const hasOwn = tool.session !== undefined && (!tool.session.isOptional || runId !== undefined)
+  const isPlain = !hasOwn && tool.workflow === undefined && call.step === undefined
   if (runId === undefined && sessionId === undefined && isPlain) return ALONE
   if (sessionId !== undefined) return await placeInSession(services, { call, tool, sessionId })
   const place = await runPlace(services, call, tool)
-  if (tool.session === undefined) return { ...ALONE, place }
+  if (!hasOwn) return { ...ALONE, place }
   // The bracket of an attempt that waits for a yes is open already (OWP-45).
   if (seen?.state === 'parked' && seen.sessionId !== undefined) {
     return { place, session: { sessionId: seen.sessionId, isOwn: true }, live: undefined }

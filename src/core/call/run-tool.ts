@@ -14,7 +14,8 @@ export function runTool(
 ): unknown {
   const { tool, place } = running
   if (tool.workflow !== undefined) return new WorkflowRun(services, running, context).run(input)
-  if (place.session?.isOwn === true) return runInOwnSession(tool, input, context)
+  const isStateOwn = place.session?.isOwn === true && tool.session?.isOptional !== true
+  if (isStateOwn) return runInOwnSession(tool, input, context)
   context.session = place.live?.state
   return tool.run(input, context)
 }

@@ -60,6 +60,8 @@ export function createMcpSource(
     sessionOf(_tool: OfferedTool): SessionDefinition | undefined {
       if (!isStateful) return undefined
       return {
+        // Calls outside of sessions share the connection of their principal.
+        isOptional: true,
         open: ({ sessionId }) => new SessionHold(sessionId, upstream),
         close: (state) => {
           if (state instanceof SessionHold) return state.close()
