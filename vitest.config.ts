@@ -1,11 +1,11 @@
 import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
-  resolve: { conditions: ['source', 'node', 'import', 'module', 'default'] },
-  ssr: { resolve: { conditions: ['source', 'node', 'import', 'module', 'default'] } },
+  resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] },
+  ssr: { resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] } },
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts'],
-    execArgv: ['--conditions=source', '--disable-warning=ExperimentalWarning'],
+    execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'],
     pool: 'forks',
     setupFiles: ['test/seed.ts'],
     // For what hangs; a busy machine is no failure.

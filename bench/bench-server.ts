@@ -45,7 +45,13 @@ export async function startBenchServer(
   const startedAt = performance.now()
   const child = spawn(
     process.execPath,
-    ['--conditions=source', '--disable-warning=ExperimentalWarning', ...nodeOptions, file, ...command.args],
+    [
+      '--conditions=collet-source',
+      '--disable-warning=ExperimentalWarning',
+      ...nodeOptions,
+      file,
+      ...command.args,
+    ],
     { stdio: ['ignore', 'pipe', 'inherit', 'ipc'], env: { ...process.env, NODE_ENV: 'production' } },
   )
   try {

@@ -75,6 +75,7 @@ export const CONTENDERS = {
     connections: OPENTOOL_CONNECTIONS,
   },
   mcp: { title: 'MCP SDK v2', command: { file: 'mcp', args: [] }, request: mcpAddCall() },
+  'mcp sqlite': { title: 'SQLite, MCP', command: collet('sqlite'), request: mcpAddCall() },
   'tools 1000': { title: '1 000 tools', command: collet('memory', 1_000), request: addCall() },
   'tools 10000': { title: '10 000 tools', command: collet('memory', 10_000), request: addCall() },
 } as const satisfies Record<string, Contender>

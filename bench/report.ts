@@ -2,10 +2,14 @@ import type { ContenderName } from './contenders.ts'
 import type { LoadResult } from './load-result.ts'
 import type { CatalogMeasurement } from './measure-catalog.ts'
 import { FOLLOWERS, type FollowersMeasurement } from './measure-followers.ts'
+import type { HopMeasurement } from './measure-hop.ts'
+import type { ImportMeasurement } from './measure-import.ts'
 import type { PrincipalsMeasurement } from './measure-principals.ts'
 import type {
   CatalogRow,
   FollowersRow,
+  HopRow,
+  ImportRow,
   PrincipalsMemoryRow,
   PrincipalsRow,
   RatioRow,
@@ -21,6 +25,8 @@ export interface Measurements {
   readonly catalogs: readonly CatalogMeasurement[]
   readonly principals: readonly PrincipalsMeasurement[]
   readonly followers: readonly FollowersMeasurement[]
+  readonly imports: readonly ImportMeasurement[]
+  readonly hops: readonly HopMeasurement[]
 }
 
 /** One line of the table. */
@@ -45,6 +51,8 @@ export function reportLine(name: RowName, row: Row, measured: Measurements): Lin
   if (row.kind === 'principals') return { row: name, ...reportPrincipals(row, measured) }
   if (row.kind === 'principalsMemory') return { row: name, ...reportMemory(row, measured) }
   if (row.kind === 'followers') return { row: name, ...reportFollowers(row, measured) }
+  if (row.kind === 'import') return { row: name, ...reportImport(row, measured) }
+  if (row.kind === 'hop') return { row: name, ...reportHop(row, measured) }
   return { row: name, ...reportCatalog(row, measured) }
 }
 
@@ -119,6 +127,38 @@ function reportFollowers({ title }: FollowersRow, { followers }: Measurements): 
     ratio: undefined,
     target: 'all, once, in order',
     passed: followers.every(({ complete }) => complete === FOLLOWERS.readers),
+  }
+}
+
+function reportImport(row: ImportRow, { imports }: Measurements): Body {
+  const p50Ms = median(imports.map(({ tookMs }) => tookMs))
+  const megabytes = Math.max(...imports.map(({ extraBytes }) => extraBytes / 1e6))
+  const isWhole = imports.every(({ tools }) => tools >= row.atLeastTools)
+  return {
+    title: `${row.title}, ${Math.round(megabytes)} MB`,
+    ...NO_LOAD,
+    p50Ms,
+    againstRequestsPerSecond: undefined,
+    ratio: undefined,
+    target: `≤ ${row.atMostMs} ms, ≤ ${row.atMostMegabytes} MB`,
+    passed: isWhole && p50Ms <= row.atMostMs && megabytes <= row.atMostMegabytes,
+  }
+}
+
+function reportHop(row: HopRow, { hops }: Measurements): Body {
+  const more = hops.map(({ direct, through }) => through.p50Ms - direct.p50Ms)
+  const ratios = hops.map(({ direct, through }) => through.p99Ms / direct.p99Ms)
+  const ratio = { median: median(ratios), lowest: Math.min(...ratios), highest: Math.max(...ratios) }
+  return {
+    title: `${row.title} (+${median(more).toFixed(2)} ms)`,
+    requestsPerSecond: undefined,
+    cpuMicroseconds: undefined,
+    p50Ms: median(hops.map(({ through }) => through.p50Ms)),
+    p99Ms: median(hops.map(({ through }) => through.p99Ms)),
+    againstRequestsPerSecond: undefined,
+    ratio,
+    target: `+≤ ${row.atMostMoreMs} ms, p99 ≤ ${row.atMostP99Ratio}`,
+    passed: median(more) <= row.atMostMoreMs && ratio.median <= row.atMostP99Ratio,
   }
 }
 

@@ -48,7 +48,32 @@ export interface FollowersRow {
   readonly title: string
 }
 
-export type Row = RatioRow | SpreadRow | CatalogRow | PrincipalsRow | PrincipalsMemoryRow | FollowersRow
+/** A large OpenAPI document read into tools, in a process of its own. */
+export interface ImportRow {
+  readonly kind: 'import'
+  readonly title: string
+  readonly atLeastTools: number
+  readonly atMostMs: number
+  readonly atMostMegabytes: number
+}
+
+/** A call that goes on to another server, against the same call made there. */
+export interface HopRow {
+  readonly kind: 'hop'
+  readonly title: string
+  readonly atMostMoreMs: number
+  readonly atMostP99Ratio: number
+}
+
+export type Row =
+  | RatioRow
+  | SpreadRow
+  | CatalogRow
+  | PrincipalsRow
+  | PrincipalsMemoryRow
+  | FollowersRow
+  | ImportRow
+  | HopRow
 
 /** What is promised, row by row. */
 export const ROWS = {
@@ -70,6 +95,13 @@ export const ROWS = {
     kind: 'ratio',
     title: 'SQLite, against MCP SDK v2 (stateless, JSON)',
     contender: 'sqlite',
+    against: 'mcp',
+    atLeast: 4,
+  },
+  'mcp-out': {
+    kind: 'ratio',
+    title: 'MCP tools/call, stateless, on SQLite, against MCP SDK v2, same tool',
+    contender: 'mcp sqlite',
     against: 'mcp',
     atLeast: 4,
   },
@@ -133,6 +165,20 @@ export const ROWS = {
     atMost: 1.25,
   },
   followers: { kind: 'followers', title: '1 000 SSE readers of one run, 100 calls in it; events/s, lag' },
+  import: {
+    kind: 'import',
+    title: "import of GitHub's OpenAPI document, more than 1 000 operations",
+    atLeastTools: 1_000,
+    atMostMs: 3_000,
+    atMostMegabytes: 150,
+  },
+  'mcp-hop': {
+    kind: 'hop',
+    title:
+      'call through us to an MCP server over HTTP, 1 connection, SQLite; more p50 and ratio of p99 against direct',
+    atMostMoreMs: 1,
+    atMostP99Ratio: 1.5,
+  },
   'auth-key': {
     kind: 'ratio',
     title: 'memory store, API key of the store checked, against no auth',

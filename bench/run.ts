@@ -3,6 +3,8 @@ import { parseArgs } from 'node:util'
 import { formatTable } from './format-table.ts'
 import { type CatalogMeasurement, measureCatalog } from './measure-catalog.ts'
 import { type FollowersMeasurement, measureFollowers } from './measure-followers.ts'
+import { type HopMeasurement, measureHop } from './measure-hop.ts'
+import { type ImportMeasurement, measureImport } from './measure-import.ts'
 import { measurePrincipals, type PrincipalsMeasurement } from './measure-principals.ts'
 import { measureRound, type Timing } from './measure-round.ts'
 import { type Measurements, reportLine } from './report.ts'
@@ -54,6 +56,8 @@ async function measureAll(options: Options): Promise<Measurements> {
   const catalogs: CatalogMeasurement[] = []
   const principals: PrincipalsMeasurement[] = []
   const followers: FollowersMeasurement[] = []
+  const imports: ImportMeasurement[] = []
+  const hops: HopMeasurement[] = []
   for (let round = 1; round <= ROUNDS; round += 1) {
     const say = (step: string) => progress(`round ${round} of ${ROUNDS}: ${step}`)
     rounds.push(await measureRound(names, options.timing, say))
@@ -69,9 +73,17 @@ async function measureAll(options: Options): Promise<Measurements> {
       say('followers')
       followers.push(await measureFollowers())
     }
+    if (rows.some((row) => row.kind === 'import')) {
+      say('import')
+      imports.push(await measureImport())
+    }
+    if (rows.some((row) => row.kind === 'hop')) {
+      say('hop')
+      hops.push(await measureHop())
+    }
   }
   progress('')
-  return { rounds, catalogs, principals, followers }
+  return { rounds, catalogs, principals, followers, imports, hops }
 }
 
 /** One line that is written over, and only where somebody watches. */

@@ -9,6 +9,8 @@ export { DefinitionError } from '#core/finding'
 export type { JsonObject, JsonValue } from '#core/json'
 export type { CallError, Failure, Outcome, Success } from '#core/outcome'
 export type { ApprovalState, ApproverDecision } from '#core/ports/approval-store'
+export type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
+export type { SourceServices } from '#core/ports/source-services'
 export type { Principal } from '#core/principal'
 export type { RunEvent } from '#core/runs/run-event'
 export type { RunPage } from '#core/runs/run-view'
@@ -17,6 +19,13 @@ export type { SessionContext } from '#core/sessions/session-context'
 export type { OpenedSession } from '#core/sessions/session-request'
 export type { StatefulContext, Tool, ToolContext, ToolPolicy, ToolRequirements } from '#core/tool'
 export type { PolicyDefinition, SessionDefinition, ToolDefinition } from '#core/tool-definition'
+export type {
+  CallStep,
+  StepOptions,
+  WorkflowContext,
+  WorkflowDefinition,
+} from '#core/workflow/define-workflow'
+export { workflow } from '#core/workflow/define-workflow'
 export type {
   GatewayCallOptions,
   GatewayOptions,

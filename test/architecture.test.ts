@@ -11,7 +11,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   {
     zone: 'codec',
     files:
-      /^src\/protocols\/((json-rpc|call-headers|header-text|error-data)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
+      /^src\/protocols\/((json-rpc|call-headers|call-requirements|header-text|error-data)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
     may: ['core', 'http-exchange'],
   },
   {

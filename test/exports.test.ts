@@ -6,7 +6,16 @@ const ROOT = join(import.meta.dirname, '..')
 
 /** What users may import, symbol by symbol: a change here is a change of the public surface. */
 const PUBLIC: Readonly<Record<string, readonly string[]>> = {
-  collet: ['DefinitionError', 'Secret', 'ToolError', 'createGateway', 'defineConfig', 'serve', 'tool'],
+  collet: [
+    'DefinitionError',
+    'Secret',
+    'ToolError',
+    'createGateway',
+    'defineConfig',
+    'serve',
+    'tool',
+    'workflow',
+  ],
   'collet/client': ['CallFailure', 'connect', 'opentool'],
   'collet/protocols/opentool': [
     'OpenToolDocumentError',
@@ -31,8 +40,10 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
   'collet/testing': [
     'ALICE',
     'FakeClock',
+    'SOURCE_CONTRACT',
     'STORE_CONTRACT',
     'callRequest',
+    'contextFor',
     'errorOf',
     'faultyStore',
     'gist',
@@ -51,8 +62,8 @@ describe('the public surface', () => {
     const names = Object.keys(exports).map((path) => path.replace(/^\.\/?/, 'collet/').replace(/\/$/, ''))
     expect(names.sort()).toEqual([...Object.keys(PUBLIC), 'collet/package.json'].sort())
     for (const entry of Object.values<unknown>(exports)) {
-      if (typeof entry === 'object' && entry !== null && 'source' in entry) {
-        expect(existsSync(join(ROOT, String(entry.source)))).toBe(true)
+      if (typeof entry === 'object' && entry !== null && 'collet-source' in entry) {
+        expect(existsSync(join(ROOT, String(entry['collet-source'])))).toBe(true)
       }
     }
   })

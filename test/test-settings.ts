@@ -10,6 +10,8 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
   return {
     tools: [],
     toolkits: new Map(),
+    sources: new Map(),
+    folder: '.',
     server: {
       host: '127.0.0.1',
       port: 0,
@@ -37,6 +39,7 @@ export function testSettings(changes: Partial<Settings> = {}): Settings {
       stringIdsAreKeys: false,
       streaming: false,
     },
+    mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
     approvals: DEFAULT_APPROVAL_RULES,
     hooks: {},
     logLevel: 'silent',

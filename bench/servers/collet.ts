@@ -12,6 +12,7 @@ import { DEFAULT_TENANT } from '#core/principal'
 import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
+import { MCP_OPTIONS } from '#sources/mcp/options'
 import { ADD_INPUT_SCHEMA, ADD_TOOL, API_KEY, BUMP_TOOL, NUMBER_DIGITS } from './add-contract.ts'
 import { announce } from './announce.ts'
 import { principalKey, principalScopes, scopesAskedBy } from './principals.ts'
@@ -25,6 +26,8 @@ const { values } = parseArgs({
     /** How callers are known: by a key of the configuration, of the store, by a token, or not at all. */
     auth: { type: 'string', default: 'config' },
     limits: { type: 'boolean', default: false },
+    /** An MCP server whose tools are served too. */
+    upstream: { type: 'string' },
   },
 })
 
@@ -149,11 +152,19 @@ async function makeCredential(method: string, url: string, startTokenFile: strin
     .sign(new TextEncoder().encode(API_KEY))
 }
 
+/** Its tools are classed as reads, as an operator would class them: their outcome is fsynced, and no claim before it. */
+function upstreamAt(url: string) {
+  const headers = { 'x-api-key': API_KEY }
+  return MCP_OPTIONS.parse({ type: 'mcp', url, headers, policy: { safetyTier: 'read' } })
+}
+
 const dataFolder = makeDataFolder()
 const fillers = Array.from({ length: Number(values.tools) - 2 }, (_, place) => fillerTool(place))
 const settings: Settings = {
   tools: requireTools([...fillers, add, bump]),
   toolkits: new Map(),
+  sources: new Map(values.upstream === undefined ? [] : [['Upstream', upstreamAt(values.upstream)]]),
+  folder: '.',
   server: {
     host: '127.0.0.1',
     port: 0,
@@ -180,6 +191,7 @@ const settings: Settings = {
     stringIdsAreKeys: false,
     streaming: false,
   },
+  mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
   hooks: {},
   logLevel: 'warn',
   approvals: DEFAULT_APPROVAL_RULES,

@@ -22,6 +22,8 @@ export interface CliIo {
   }
   readonly stdout: TextStream
   readonly stderr: TextStream
+  /** From now on nothing else reaches stdout: what tools print goes to stderr. */
+  takeStdout(): TextStream
   readonly environment: Environment
   readonly workingFolder: string
   /** Who is at the terminal, for the journal. */

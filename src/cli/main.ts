@@ -4,6 +4,7 @@ import { readEnvironment } from '#config/environment'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import type { CliIo, ServerProcess } from './cli-io.ts'
 import { EXIT } from './exit-codes.ts'
+import type { TextStream } from './output.ts'
 import { REAL_SERVICES } from './real-services.ts'
 import { runCli } from './run-cli.ts'
 
@@ -14,6 +15,7 @@ const io: CliIo = {
   stdin: process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
+  takeStdout,
   environment: readEnvironment(),
   workingFolder: process.cwd(),
   userName: userName(),
@@ -38,6 +40,13 @@ for (const stream of [process.stdout, process.stderr]) {
 
 process.exitCode = await runCli(process.argv.slice(2), io)
 setTimeout(() => process.exit(), LAST_MOMENT_MS).unref()
+
+/** `console.log` in a tool must not end up between messages (MCP-97). */
+function takeStdout(): TextStream {
+  const write = process.stdout.write.bind(process.stdout)
+  process.stdout.write = process.stderr.write.bind(process.stderr)
+  return { write: (text) => write(text) }
+}
 
 function onStop(listener: () => void): () => void {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const

@@ -24,7 +24,7 @@ export async function operatorCredential(
   if (credential !== undefined) return credential
   throw new CommandFailure(
     EXIT.usage,
-    'This needs a credential: --key, COLLET_API_KEY, or the start token of a server that runs here (name its --config or --store).',
+    `${url} needs a credential: --key, COLLET_API_KEY, or the start token of a server that runs here (name its --config or --store, and --url if it listens elsewhere).`,
   )
 }
 

@@ -6,6 +6,10 @@ export const REAL_SERVICES: Services = {
     const { startServer } = await import('#server/start-server')
     return await startServer(settings, options)
   },
+  async startStdio(settings, options) {
+    const { startStdio } = await import('#server/start-stdio')
+    return await startStdio(settings, options)
+  },
   async openStore({ url, dataFolder, masterKey }) {
     const { openStore } = await import('#server/open-store')
     return await openStore(url, { dataFolder, masterKey, mode: 'operator' })

@@ -1,4 +1,5 @@
 import type { Settings } from '#config/settings'
+import type { RunningServer } from '#server/start-server'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { exampleCurl } from './example-call.ts'
@@ -93,15 +94,17 @@ function listenForStop({ onStop, exit }: CommandContext): StopWatch {
 const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 function announce(
-  { url, startTokenFile }: { readonly url: string; readonly startTokenFile: string },
+  { url, startTokenFile, counts }: Pick<RunningServer, 'url' | 'startTokenFile' | 'counts'>,
   settings: Settings,
   { output, json, curl }: CommandContext & { readonly curl: string | undefined },
 ): void {
+  const { tools, sources } = counts()
   if (json) {
-    output.json({ url, store: settings.store, tools: settings.tools.length, startTokenFile, curl })
+    output.json({ url, store: settings.store, tools, sources, startTokenFile, curl })
     return
   }
-  const count = settings.tools.length === 1 ? '1 tool' : `${settings.tools.length} tools`
+  const origin = sources === 0 ? '' : ` (${counted(sources, 'source')})`
+  const count = `${counted(tools, 'tool')}${origin}`
   output.data(`${output.style('bold', 'Collet')} serves ${count} on ${output.style('cyan', url)}`)
   output.data('')
   const { host } = settings.server
@@ -110,6 +113,10 @@ function announce(
   output.data(`  Data         ${whereDataLives(settings)}`)
   output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)
   output.data('')
+}
+
+function counted(count: number, what: string): string {
+  return count === 1 ? `1 ${what}` : `${count} ${what}s`
 }
 
 function whereDataLives({ store }: Settings): string {

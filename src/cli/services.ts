@@ -4,6 +4,7 @@ import type { JournalHead } from '#core/journal/journal-group'
 import type { Store } from '#core/ports/store'
 import type { OpenToolServing } from '#server/opentool-routes'
 import type { RunningServer } from '#server/start-server'
+import type { StdioServing, StdioStart } from '#server/start-stdio'
 
 /** How an operator's command reaches a store. */
 export interface StoreAccess {
@@ -33,7 +34,9 @@ export interface Services {
       readonly testSeams?: boolean
       readonly opentool?: OpenToolServing
     },
-  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'close'>>
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>
+  /** Serves MCP on a pair of streams, without a listener. */
+  startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
   /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
   openStore(access: StoreAccess): Promise<Store>
   /** Rejects when a server could not read or write this store; writes nothing, not even to the journal. */

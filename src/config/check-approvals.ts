@@ -2,16 +2,17 @@ import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import type { ParsedConfig } from './config-schema.ts'
+import { isImported } from './is-imported.ts'
 
 /** Terms of a tool that is not there would leave the one that was meant with weaker ones. */
 export function checkApprovals(
-  { approvals }: Pick<ParsedConfig, 'approvals'>,
+  { approvals, sources }: Pick<ParsedConfig, 'approvals' | 'sources'>,
   tools: readonly Tool[],
   file: string,
 ): void {
   const names = [...new Set(tools.flatMap(({ id, parts }) => [parts.base, id]))]
   const problems = Object.keys(approvals.perTool)
-    .filter((name) => !names.includes(name))
+    .filter((name) => !names.includes(name) && !isImported(name, sources))
     .map((name): ConfigProblem => {
       const message = `there is no such tool. Write "Toolkit.Name" or "Toolkit.Name@x.y.z".${didYouMean(name, names)}`
       return { severity: 'error', file, where: `approvals.perTool.${name}`, message }

@@ -14,6 +14,7 @@ const HOME_OF: ReadonlyMap<string, string> = new Map(
     'journal.retentionDays',
     ...['allow', 'maxResponseBytes', 'maxRedirects'].map((key) => `egress.${key}`),
     ...['stringIdsAreKeys', 'streaming'].map((key) => `opentool.${key}`),
+    ...['instructions', 'pageSize'].map((key) => `mcp.${key}`),
     ...['perPrincipal', 'perTool', 'byPrincipal', 'byTool'].map((key) => `limits.${key}`),
     ...['providers', 'signIn', 'allowUnboundConsent'].map((key) => `oauth.${key}`),
     'telemetry.otlpEndpoint',

@@ -1,8 +1,10 @@
+import type { z } from 'zod'
 import type { ApprovalFacts } from '#core/approvals/approval-rules'
 import type { DefinedTool } from '#core/define-tool'
 import type { Hooks } from '#core/ports/hooks'
 import type { BudgetConfig, LimitsConfig } from './limits-config.ts'
 import type { IssuerAlgorithm } from './settings.ts'
+import type { SOURCE_OPTIONS } from './sources-schema.ts'
 
 export interface ApiKeyConfig {
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
@@ -77,6 +79,8 @@ export interface OAuthProviderConfig extends OAuthClientConfig {
   readonly alwaysScopes?: readonly string[]
   /** More parameters of the authorization request, such as `access_type: 'offline'`. */
   readonly parameters?: { readonly [name: string]: string }
+  /** Whom the tokens are for (RFC 8707), such as the URL of an MCP server; sent with every request for one. */
+  readonly resource?: string
 }
 
 export interface SignInConfig extends OAuthClientConfig {
@@ -131,6 +135,8 @@ export interface ColletConfig {
    */
   readonly tools?: readonly (DefinedTool | string)[]
   readonly toolkits?: { readonly [name: string]: { readonly description: string } }
+  /** Where further tools come from. The key is the toolkit of the tools: `<key>.<name>`. */
+  readonly sources?: { readonly [key: string]: z.input<typeof SOURCE_OPTIONS> }
   readonly server?: {
     /** Default `127.0.0.1`. Any other than loopback needs `auth`. */
     readonly host?: string
@@ -224,6 +230,16 @@ export interface ColletConfig {
     readonly stringIdsAreKeys?: boolean
     /** Serve `/opentool/streamCall` too. Default false. */
     readonly streaming?: boolean
+  }
+  readonly mcp?: {
+    /** Serve `/mcp`. Default true. */
+    readonly enabled?: boolean
+    /** What the server calls itself. Default `collet`. */
+    readonly name?: string
+    /** Text for models about the server as a whole. Default none. */
+    readonly instructions?: string
+    /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
+    readonly pageSize?: number
   }
   readonly approvals?: ApprovalsConfig
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */

@@ -10,6 +10,7 @@ import { closed } from './closed-object.ts'
 import { BUDGETS, LIMITS } from './limits-schema.ts'
 import { OAUTH } from './oauth-schema.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
+import { SOURCES } from './sources-schema.ts'
 import { parseStoreUrl } from './store-url.ts'
 
 /** Longest delay a Node timer can hold. */
@@ -184,6 +185,7 @@ const TOOLKIT_NAME = z.string().regex(/^[A-Za-z0-9_]+$/)
 /** The shape of a config, with every default. */
 export const CONFIG_SCHEMA = closed({
   tools: z.array(z.unknown()).default([]),
+  sources: SOURCES,
   toolkits: z.record(TOOLKIT_NAME, closed({ description: TEXT })).default({}),
   server: closed({
     host: TEXT.default('127.0.0.1'),
@@ -228,6 +230,12 @@ export const CONFIG_SCHEMA = closed({
     description: TEXT.optional(),
     stringIdsAreKeys: z.boolean().default(false),
     streaming: z.boolean().default(false),
+  }).prefault({}),
+  mcp: closed({
+    enabled: z.boolean().default(true),
+    name: TEXT.default('collet'),
+    instructions: TEXT.optional(),
+    pageSize: z.int().min(1).max(10_000).default(1_000),
   }).prefault({}),
   approvals: approvalsSchema({ closed, url: WEBHOOK_URL, scope: SCOPE, name: NAME }),
   acknowledgeLaxerVersions: z.array(TEXT).default([]),

@@ -17,6 +17,8 @@ export interface Environment {
   readonly apiKey: Secret | undefined
   /** `COLLET_OPENTOOL_KEYS`: the keys of `collet opentool start`, joined with commas (OTS-76). */
   readonly opentoolKeys: Secret | undefined
+  /** All of it, for programs that sources start; each gets only what its options name. Asked for, so that it is never printed. */
+  variables(): Readonly<Record<string, string | undefined>>
 }
 
 /** The only reader of environment variables. Empty counts as unset. */
@@ -37,6 +39,7 @@ export function readEnvironment(
     url: text('COLLET_URL'),
     apiKey: secret('COLLET_API_KEY'),
     opentoolKeys: secret('COLLET_OPENTOOL_KEYS'),
+    variables: () => variables,
   }
 }
 

@@ -3,6 +3,7 @@ import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import type { ParsedConfig } from './config-schema.ts'
+import { isImported } from './is-imported.ts'
 
 type WrittenLimits = ParsedConfig['limits']
 type WrittenLimit = WrittenLimits['perPrincipal']
@@ -56,14 +57,14 @@ function toRate({
 
 /** What only the tools can tell: a limit of a tool that is not there protects nothing, nor does a budget that no call fits in. */
 export function checkLimits(
-  { limits, budgets }: Pick<ParsedConfig, 'limits' | 'budgets'>,
+  { limits, budgets, sources }: Pick<ParsedConfig, 'limits' | 'budgets' | 'sources'>,
   tools: readonly Tool[],
   file: string,
 ): void {
   const bases = [...new Set(tools.map(({ parts }) => parts.base))]
   const problems = [
     ...Object.keys(limits.byTool)
-      .filter((base) => !bases.includes(base))
+      .filter((base) => !bases.includes(base) && !isImported(base, sources))
       .map((base) => [
         `limits.byTool.${base}`,
         `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(base, bases)}`,

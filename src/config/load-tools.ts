@@ -38,6 +38,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
   })
   const prepared = prepareTools(definitions, {
     acknowledgeLaxerVersions: loaded.config.acknowledgeLaxerVersions,
+    laterToolkits: Object.keys(loaded.config.sources),
     defaultTimeoutMs: loaded.config.calls.defaultTimeoutMs,
     describeParameters: loaded.config.authoring.describeParameters,
   })

@@ -35,6 +35,7 @@ const RESERVED = [
   'redirect_uri',
   'request',
   'request_uri',
+  'resource',
   'response_mode',
   'response_type',
   'scope',
@@ -49,6 +50,7 @@ const PROVIDER = closed({
   revocationEndpoint: ENDPOINT.optional(),
   scopes: z.array(SCOPE).optional(),
   alwaysScopes: z.array(SCOPE).default([]),
+  resource: ENDPOINT.optional(),
   parameters: z
     .record(
       TEXT.refine((name) => !RESERVED.includes(name), { error: 'is set by the server itself.' }),

@@ -23,6 +23,7 @@ export function toOAuthSettings(parsed: ParsedOAuth, tools: readonly Tool[], fil
           scopes: provider.scopes,
           alwaysScopes: provider.alwaysScopes,
           parameters: provider.parameters,
+          resource: provider.resource,
         },
       ]),
     ),

@@ -22,6 +22,7 @@ describe('parseConfig', () => {
     expect(parseConfig({}, FILE)).toEqual({
       tools: [],
       toolkits: {},
+      sources: {},
       server: {
         host: '127.0.0.1',
         port: 4100,
@@ -47,6 +48,7 @@ describe('parseConfig', () => {
       openwop: { catalog: true, compactView: true, sessions: true },
       otc: { strictRequests: false, hideDeveloperMessages: false },
       opentool: { title: 'Collet', stringIdsAreKeys: false, streaming: false },
+      mcp: { enabled: true, name: 'collet', pageSize: 1_000 },
       approvals: { perTool: {}, webhooks: [], mostParkedPerPrincipal: 100 },
       acknowledgeLaxerVersions: [],
       authoring: { describeParameters: true },
@@ -130,6 +132,7 @@ describe('parseConfig', () => {
         stringIdsAreKeys: true,
         streaming: true,
       },
+      mcp: { enabled: false, name: 'sums', instructions: 'Ask before adding.', pageSize: 50 },
       approvals: {
         when: () => false,
         expiresAfterMs: 60_000,
@@ -159,6 +162,14 @@ describe('parseConfig', () => {
         },
         signIn: { issuer: 'https://accounts.example.com/', clientId: 'id', owners: { 'key:a': ['u'] } },
         allowUnboundConsent: true,
+      },
+      sources: {
+        Mine: {
+          type: 'custom',
+          open: () => {
+            throw new Error('not opened here')
+          },
+        },
       },
       hooks: { admit: () => undefined, verifyToken: () => true, bindUser: () => true },
       log: { level: 'debug' },
@@ -221,6 +232,10 @@ describe('parseConfig', () => {
       'opentool.title: must not be empty.',
       'opentool.version: expected text, got a number.',
       'opentool: unknown key "info". Known here: title, version, description, stringIdsAreKeys, streaming.',
+    ])
+    expect(problemsOf({ mcp: { pageSize: 0 }, pageSize: 5 })).toEqual([
+      'mcp.pageSize: must be at least 1.',
+      ': unknown key "pageSize". Did you mean "mcp.pageSize"?',
     ])
     expect(problemsOf({ opentool: [] })).toEqual(['opentool: expected an object, got a list.'])
     expect(problemsOf({ streaming: true })).toEqual([

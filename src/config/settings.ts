@@ -5,6 +5,7 @@ import type { Hooks } from '#core/ports/hooks'
 import type { RoleTable } from '#core/roles'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import type { SourceOptions } from './sources-schema.ts'
 
 /** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
 export const ISSUER_ALGORITHMS = [
@@ -76,6 +77,8 @@ export interface OAuthClientSettings {
   readonly authorizationEndpoint: string | undefined
   readonly tokenEndpoint: string | undefined
   readonly revocationEndpoint: string | undefined
+  /** Whom tokens are for (RFC 8707); left out of the requests when absent. */
+  readonly resource?: string | undefined
 }
 
 export interface OAuthProviderSettings extends OAuthClientSettings {
@@ -103,6 +106,12 @@ export interface Settings {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name. */
   readonly toolkits: ReadonlyMap<string, string>
+  /** Where further tools come from, by key; more may be in the store. */
+  readonly sources: ReadonlyMap<string, SourceOptions>
+  /** What relative paths in the sources' options are relative to. */
+  readonly folder: string
+  /** Variables of this process, for programs that sources start; each gets only what its options name. */
+  readonly variables?: () => Readonly<Record<string, string | undefined>>
   readonly server: {
     readonly host: string
     readonly port: number
@@ -175,6 +184,15 @@ export interface Settings {
     readonly stringIdsAreKeys: boolean
     /** Serve `/opentool/streamCall` (OTS-50). */
     readonly streaming: boolean
+  }
+  readonly mcp: {
+    /** `/mcp`; off = 404 there. */
+    readonly enabled: boolean
+    /** `serverInfo.name` (MCP-08). */
+    readonly name: string
+    readonly instructions: string | undefined
+    /** Tools on one page of a list (MCP-44). */
+    readonly pageSize: number
   }
   readonly approvals: ApprovalRules
   readonly hooks: Hooks

@@ -38,6 +38,9 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
   return {
     tools,
     toolkits: new Map(Object.entries(config.toolkits).map(([name, { description }]) => [name, description])),
+    sources: new Map(Object.entries(config.sources)),
+    folder,
+    variables: environment.variables,
     server: {
       ...config.server,
       host: flags.host ?? config.server.host,
@@ -69,6 +72,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       version: config.opentool.version,
       description: config.opentool.description,
     },
+    mcp: { ...config.mcp, instructions: config.mcp.instructions },
     approvals: toApprovalRules(config.approvals),
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),

@@ -18,14 +18,18 @@ const FORMS = {
   },
 } satisfies Record<SourceKind, { readonly pattern: RegExp; readonly example: string }>
 
-/** The openwop id of a tool: as written, or `openwop:Toolkit.Name` for code. */
+/** What stands before the name of a tool that was given no id. */
+const PREFIXES: Partial<Record<SourceKind, string>> = { 'node-pack': 'openwop:', workflow: 'workflow:' }
+
+/** The openwop id of a tool: as written, or `openwop:Toolkit.Name` for code and `workflow:Toolkit.Name` for workflows. */
 export function readCatalogId(
   written: unknown,
   base: string,
   source: SourceKind,
   report: Report,
 ): string | undefined {
-  const id = written === undefined && source === 'node-pack' ? `openwop:${base}` : written
+  const prefix = PREFIXES[source]
+  const id = written === undefined && prefix !== undefined ? `${prefix}${base}` : written
   const { pattern, example } = FORMS[source]
   if (typeof id === 'string' && id.length <= LONGEST && pattern.test(id)) return id
   const rule = `at most ${LONGEST} characters; others than A-Z a-z 0-9 . _ - / are percent-encoded`

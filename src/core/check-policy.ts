@@ -42,8 +42,9 @@ const KEYS = Object.keys({
 } satisfies Record<keyof PolicyDefinition, true>)
 
 /** The longest delay a timer can hold; a longer one would fire at once. */
-const LONGEST_TIMEOUT_MS = 2_147_483_647
+export const LONGEST_TIMEOUT_MS = 2_147_483_647
 const RERUN_WINDOW_MS = 3_600_000
+const WORKFLOW_WINDOW_MS = 7 * 24 * 3_600_000
 const MOST_COST = 1_000_000_000
 
 /** A policy with every default filled in: what is not said counts as the more careful choice. */
@@ -53,6 +54,7 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
     report('policy', 'Is not an object.', "Write `{ safetyTier: 'read' }` or the like, or leave it out.")
   }
   checkKeys(given, KEYS, 'policy', report)
+  if (options.source === 'workflow') checkWorkedOut(given, report)
   const egress = readChoice('egress', given, report)
   const costHint = readChoice('costHint', given, report)
   const latencyHint = readChoice('latencyHint', given, report)
@@ -64,16 +66,35 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
     approval: readChoice('approval', given, report) ?? 'never',
     scopes: readScopes(given.scopes, report),
     timeoutMs: readMilliseconds('timeoutMs', given, { least: 1, usual: options.defaultTimeoutMs }, report),
-    rerunWindowMs: readMilliseconds('rerunWindowMs', given, { least: 0, usual: RERUN_WINDOW_MS }, report),
+    rerunWindowMs: readMilliseconds(
+      'rerunWindowMs',
+      given,
+      { least: 0, usual: rerunWindow(options) },
+      report,
+    ),
     ...(costHint === undefined ? {} : { costHint }),
     ...(latencyHint === undefined ? {} : { latencyHint }),
     ...(cost === undefined ? {} : { cost }),
   }
-  checkTogether(policy, options.source, report)
+  // What a workflow does is not known before its steps are.
+  if (options.source !== 'workflow') checkTogether(policy, options.source, report)
   return Object.freeze(policy)
 }
 
-function checkTogether(policy: ToolPolicy, source: SourceKind, report: Report): void {
+/** A workflow that was cut repeats nothing when it goes on, so it may do so for long (rule 31). */
+function rerunWindow({ source }: PolicyOptions): number {
+  return source === 'workflow' ? WORKFLOW_WINDOW_MS : RERUN_WINDOW_MS
+}
+
+/** The worst of what a workflow uses is what it is; nobody can say less. */
+function checkWorkedOut(given: Readonly<Record<string, unknown>>, report: Report): void {
+  for (const key of ['safetyTier', 'egress']) {
+    if (given[key] === undefined) continue
+    report(`policy/${key}`, 'Is worked out from `uses`.', 'Leave it out.')
+  }
+}
+
+export function checkTogether(policy: ToolPolicy, source: SourceKind, report: Report): void {
   if (policy.replay === 'deterministic' && hasEffects(policy)) {
     report(
       'policy/replay',

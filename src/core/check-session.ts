@@ -4,7 +4,7 @@ import type { Report } from './finding.ts'
 import type { SessionHooks } from './sessions/session-context.ts'
 import type { SessionDefinition } from './tool-definition.ts'
 
-const KEYS = Object.keys({ open: true, close: true, idleMs: true } satisfies Record<
+const KEYS = Object.keys({ open: true, close: true, idleMs: true, isOptional: true } satisfies Record<
   keyof SessionDefinition,
   true
 >)
@@ -37,7 +37,8 @@ export function readSession(written: unknown, report: Report): SessionHooks | un
   }
   if (!isOpen(open)) return undefined
   const end = isClose(close) ? close.bind(written) : () => {}
-  return Object.freeze({ open: open.bind(written), close: end, idleMs })
+  const isOptional = written.isOptional === true
+  return Object.freeze({ open: open.bind(written), close: end, idleMs, isOptional })
 }
 
 function readIdle(value: unknown, report: Report): number {

@@ -16,6 +16,11 @@ export interface DefinedTool {
 export function tool<const I extends SchemaLike, const O extends SchemaLike | null, S = undefined>(
   definition: ToolDefinition<I, O, S>,
 ): ToolDefinition<I, O, S> & DefinedTool {
+  return markTool(definition)
+}
+
+/** Makes a definition one that loaders find. */
+export function markTool<D extends { readonly id: string }>(definition: D): D & DefinedTool {
   return Object.freeze({ ...definition, [BRAND]: true as const })
 }
 

@@ -43,6 +43,7 @@ export const FAILURE_CODES = [
   'outcome_unknown',
   'result_expired',
   'session_lost',
+  'workflow_diverged',
 ] as const
 
 const REFUSALS: ReadonlySet<string> = new Set(REFUSAL_CODES)

@@ -2,6 +2,7 @@ import type { ApprovalDesk } from './approvals/approval-desk.ts'
 import type { CallReply, CallRequest } from './call/call-request.ts'
 import type { CallView } from './call/call-view.ts'
 import type { Catalog } from './catalog.ts'
+import type { CatalogChanges } from './catalog-changes.ts'
 import type { LeavePlace } from './limits/waiting-places.ts'
 import type { ChallengeRecord } from './ports/store.ts'
 import type { Principal } from './principal.ts'
@@ -12,8 +13,10 @@ import type { OpenedSession, SessionRequest } from './sessions/session-request.t
 export interface Gateway {
   /** The frozen snapshot this principal may see; the same object until tools or scopes change. */
   catalogFor(principal: Principal): Catalog
-  /** Toolkit descriptions by name. */
-  readonly toolkits: ReadonlyMap<string, string>
+  /** Tells when tools came, changed or went. */
+  readonly catalogChanges: CatalogChanges
+  /** Toolkit descriptions by name, as of now. */
+  toolkits(): ReadonlyMap<string, string>
   /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */
   call(principal: Principal, request: CallRequest): Promise<CallReply>
   /** The principal's own call by its call id; `undefined` for any other. */

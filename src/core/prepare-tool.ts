@@ -9,19 +9,22 @@ import {
 } from './check-identity.ts'
 import { checkKeys } from './check-keys.ts'
 import { checkParameters } from './check-parameters.ts'
-import { readPolicy } from './check-policy.ts'
+import { LONGEST_TIMEOUT_MS, readPolicy } from './check-policy.ts'
 import { checkRequirements } from './check-requirements.ts'
 import { readSession } from './check-session.ts'
 import { definitionHash } from './definition-hash.ts'
 import { describeValue } from './describe-value.ts'
 import type { Finding, Report } from './finding.ts'
+import { type ImportedSchema, readImportedSchema } from './imported-schema.ts'
 import type { JsonObject } from './json.ts'
 import { checkSchema } from './schema-check.ts'
 import { inlineSchema } from './schema-inline.ts'
-import { readInputSchema, readOutputSchema } from './schema-source.ts'
+import { readInputSchema, readOutputSchema, type SchemaSource } from './schema-source.ts'
 import type { SourceKind, Tool } from './tool.ts'
-import { createInputCheck, createInputParse, createOutputCheck } from './tool-checks.ts'
+import { createInputCheck, createInputParse, createOutputCheck, type EnforcedSchema } from './tool-checks.ts'
 import type { ToolDefinition } from './tool-definition.ts'
+import { readUses } from './workflow/check-uses.ts'
+import { isWorkflow, type WorkflowDefinition } from './workflow/define-workflow.ts'
 
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
@@ -34,6 +37,11 @@ export interface PrepareOptions {
   readonly source?: SourceKind
   /** Whether each parameter must have a description; `false` only for tools of others (C-10). */
   readonly describeParameters?: boolean
+  /**
+   * For a definition that somebody else wrote: hears what is odd but usable. Such a schema is cut where it has no end,
+   * enforced as it came, and its patterns run in linear time.
+   */
+  readonly onOddity?: Report
 }
 
 export type PreparedTool =
@@ -50,6 +58,8 @@ export interface InspectedTool {
   readonly findings: readonly Finding[]
 }
 
+const DEFAULT_TIMEOUT_MS = 60_000
+
 const KEYS = Object.keys({
   id: true,
   name: true,
@@ -65,6 +75,23 @@ const KEYS = Object.keys({
   run: true,
 } satisfies Record<keyof ToolDefinition, true>)
 
+const WORKFLOW_KEYS = Object.keys({
+  id: true,
+  name: true,
+  title: true,
+  catalogId: true,
+  description: true,
+  version: true,
+  input: true,
+  output: true,
+  uses: true,
+  policy: true,
+  run: true,
+} satisfies Record<keyof WorkflowDefinition, true>)
+
+/** Steps have limits of their own; all of them together get more time than one tool. */
+const WORKFLOW_TIMES = 10
+
 /** Checks a definition completely and makes the tool the server lists and calls, or gives every finding. */
 export function prepareTool(definition: unknown, options: PrepareOptions = {}): PreparedTool {
   const { tool, findings } = inspectTool(definition, options)
@@ -72,7 +99,9 @@ export function prepareTool(definition: unknown, options: PrepareOptions = {}): 
 }
 
 /** The same, and what is known of a tool that has findings. */
-export function inspectTool(definition: unknown, options: PrepareOptions): InspectedTool {
+export function inspectTool(definition: unknown, told: PrepareOptions): InspectedTool {
+  const asWorkflow = isWorkflow(definition)
+  const options: PrepareOptions = asWorkflow ? workflowOptions(told) : told
   const written = isRecord(definition) ? definition : {}
   const findings: Finding[] = []
   const toolId = typeof written.id === 'string' ? written.id : '(no id)'
@@ -86,14 +115,23 @@ export function inspectTool(definition: unknown, options: PrepareOptions): Inspe
     )
     return { identity: undefined, tool: undefined, findings }
   }
-  checkKeys(written, KEYS, '', report)
+  checkKeys(written, asWorkflow ? WORKFLOW_KEYS : KEYS, '', report)
   const identity = readIdentity(written, options, report)
   const tool = readTool(written, identity, options, report)
   return { identity, tool: findings.length === 0 ? tool : undefined, findings }
 }
 
+function workflowOptions(told: PrepareOptions): PrepareOptions {
+  const { defaultTimeoutMs = DEFAULT_TIMEOUT_MS } = told
+  return {
+    ...told,
+    source: 'workflow',
+    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMEOUT_MS),
+  }
+}
+
 /** A definition may come from a file without types, so nothing about it is believed. */
-type Written = { readonly [Key in keyof ToolDefinition]?: unknown }
+type Written = { readonly [Key in keyof ToolDefinition | 'uses']?: unknown }
 
 function readIdentity(
   { id, name, version, catalogId }: Written,
@@ -115,19 +153,21 @@ function readIdentity(
 function readTool(
   written: Written,
   identity: ToolIdentity | undefined,
-  { source = 'node-pack', defaultTimeoutMs = 60_000, describeParameters = true, moduleHash }: PrepareOptions,
+  options: PrepareOptions,
   report: Report,
 ): Tool | undefined {
+  const { source = 'node-pack', defaultTimeoutMs = DEFAULT_TIMEOUT_MS, moduleHash } = options
   const title = checkTitle(written.title, report)
   const description = checkDescription(written.description, report)
-  const input = readInput(written.input, describeParameters, report)
-  const outputSchema = readOutput(written.output, report)
+  const input = readInput(written.input, options, report)
+  const output = readOutput(written.output, options, report)
   const requirements = checkRequirements(written.requirements, 'userId', report)
   const policy = readPolicy(written.policy, { source, defaultTimeoutMs }, report)
   const session = readSession(written.session, report)
+  const uses = isWorkflow(written) ? readUses(written.uses, report) : undefined
   const run = readRun(written, report)
   if (identity === undefined || description === undefined || input === undefined) return undefined
-  if (outputSchema === undefined || run === undefined) return undefined
+  if (output === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
   // What a run costs is the operator's account and no promise: a call goes on under another price.
   const { cost: _cost, ...promised } = policy
@@ -137,41 +177,84 @@ function readTool(
     description,
     source,
     inputSchema: input.schema,
-    outputSchema,
+    outputSchema: output.schema,
   }
+  const ownHash = definitionHash({
+    ...published,
+    ...(requirements === undefined ? {} : { requirements: requirements.json }),
+    policy: promised,
+    ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
+    ...(uses === undefined ? {} : { uses }),
+    ...(moduleHash === undefined ? {} : { module: moduleHash }),
+  })
   return Object.freeze({
     ...published,
     parts,
+    ...authoredOf(input, output),
     ...(requirements === undefined ? {} : { requirements: Object.freeze(requirements.requirements) }),
     policy,
-    definitionHash: definitionHash({
-      ...published,
-      ...(requirements === undefined ? {} : { requirements: requirements.json }),
-      policy: promised,
-      ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
-      ...(moduleHash === undefined ? {} : { module: moduleHash }),
-    }),
+    definitionHash: ownHash,
+    ...(uses === undefined
+      ? {}
+      : { workflow: { uses, own: { policy, definitionHash: ownHash }, steps: undefined, depth: 1, run } }),
     ...(session === undefined ? {} : { session }),
-    checkInput: createInputCheck(input.schema),
+    checkInput: createInputCheck(input.enforced),
     parseInput: createInputParse(input.validate),
-    checkOutput: createOutputCheck(outputSchema),
+    checkOutput: createOutputCheck(output.enforced),
     run,
   })
 }
 
-function readInput(written: unknown, describeParameters: boolean, report: Report) {
+interface ReadInput extends ReadSchema {
+  readonly schema: JsonObject
+  readonly enforced: EnforcedSchema
+  readonly authored?: JsonObject
+  readonly validate?: SchemaSource['validate']
+}
+
+/** What is published, and what values are held against. */
+interface ReadSchema {
+  readonly schema: JsonObject | null
+  readonly enforced: EnforcedSchema | null
+  /** As its author wrote it; absent for imported ones, which are shown as they are published. */
+  readonly authored?: JsonObject | null
+}
+
+function authoredOf({ authored: input }: ReadInput, { authored: output }: ReadSchema) {
+  return input === undefined || output === undefined ? {} : { authored: Object.freeze({ input, output }) }
+}
+
+function readInput(written: unknown, options: PrepareOptions, report: Report): ReadInput | undefined {
+  const { describeParameters = true, onOddity } = options
+  const read =
+    onOddity === undefined
+      ? readOwnInput(written, report)
+      : namedParameters(readImportedSchema(written, 'input', report, onOddity))
+  if (read !== undefined) checkParameters(read.schema, 'input', report, { describeParameters })
+  return read
+}
+
+/** Inputs are objects whether a schema says so or not (T-13), so one that says nothing loses nobody a tool. */
+function namedParameters(read: ImportedSchema | undefined): ImportedSchema | undefined {
+  if (read === undefined || 'type' in read.schema || Object.keys(read.schema).length === 0) return read
+  return { ...read, schema: Object.freeze({ type: 'object', ...read.schema }) }
+}
+
+function readOwnInput(written: unknown, report: Report): ReadInput | undefined {
   const source = readInputSchema(written, report)
   const schema = source === undefined ? undefined : publish(source.json, 'input', report)
   if (source === undefined || schema === undefined) return undefined
-  checkParameters(schema, 'input', report, { describeParameters })
-  return { schema, validate: source.validate }
+  const { json, validate } = source
+  return { schema, enforced: schema, authored: json, ...(validate === undefined ? {} : { validate }) }
 }
 
 /** `null` = no output (OTC-35). */
-function readOutput(written: unknown, report: Report): JsonObject | null | undefined {
-  if (written === null) return null
-  const json = readOutputSchema(written, report)
-  return json === undefined ? undefined : publish(json, 'output', report)
+function readOutput(written: unknown, { onOddity }: PrepareOptions, report: Report): ReadSchema | undefined {
+  if (written === null) return { schema: null, enforced: null, authored: null }
+  if (onOddity !== undefined) return readImportedSchema(written, 'output', report, onOddity)
+  const authored = readOutputSchema(written, report)
+  const schema = authored === undefined ? undefined : publish(authored, 'output', report)
+  return authored === undefined || schema === undefined ? undefined : { schema, enforced: schema, authored }
 }
 
 function publish(json: JsonObject, where: string, report: Report): JsonObject | undefined {
@@ -179,7 +262,10 @@ function publish(json: JsonObject, where: string, report: Report): JsonObject | 
   return sound ? inlineSchema(json, where, report) : undefined
 }
 
-function readRun(written: Written, report: Report): Tool['run'] | undefined {
+/** What it gets is the server's to say: a context with `call` for a workflow, another for every other tool. */
+type Run = (input: unknown, context: unknown) => unknown
+
+function readRun(written: Written, report: Report): Run | undefined {
   const { run } = written
   if (isRun(run)) return run.bind(written)
   report('run', `Is ${describeValue(run)}.`, 'Write a function: `run: (input, context) => …`.')
@@ -190,6 +276,6 @@ function isRecord(value: unknown): value is Written {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function isRun(value: unknown): value is Tool['run'] {
+function isRun(value: unknown): value is Run {
   return typeof value === 'function'
 }

@@ -2,7 +2,8 @@ import { checkLaxerVersions } from './check-laxer-versions.ts'
 import type { Finding } from './finding.ts'
 import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
 import type { Tool } from './tool.ts'
-import { compareVersions } from './tool-id.ts'
+import { compareVersions, parseToolRef } from './tool-id.ts'
+import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflow/resolve-workflows.ts'
 
 /** A definition and where it came from. */
 export interface LoadedDefinition {
@@ -18,6 +19,8 @@ export type PreparedTools =
 export interface LaxerOptions {
   /** Ids of older versions that may be laxer than a newer one (rule 21). */
   readonly acknowledgeLaxerVersions?: readonly string[]
+  /** Toolkits whose tools come later, from sources: what workflows use of them is not missed here. */
+  readonly laterToolkits?: readonly string[]
 }
 
 interface Placed {
@@ -41,9 +44,42 @@ export function prepareTools(
     if (inspected.identity !== undefined) placed.push({ identity: inspected.identity, ...place })
     if (inspected.tool !== undefined) tools.push(inspected.tool)
   }
-  findings.push(...checkLaxerVersions(tools, options.acknowledgeLaxerVersions ?? []))
+  const resolved = resolveWorkflows(tools)
+  findings.push(...checkWorkflows(resolved, tools, placed, options))
+  findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
   findings.push(...checkVersions(placed), ...checkShared(placed, 'name'), ...checkShared(placed, 'catalogId'))
-  return findings.length > 0 ? { ok: false, findings } : { ok: true, tools }
+  if (findings.length > 0) return { ok: false, findings }
+  const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
+  // Workflows that wait for tools of sources stay as they are written until those are there.
+  return { ok: true, tools: tools.map((tool) => ready.get(tool.id) ?? tool) }
+}
+
+/** What is wrong with workflows once all tools are known; a tool that has findings of its own is not missed as well. */
+function checkWorkflows(
+  { findings, waiting }: ResolvedWorkflows,
+  tools: readonly Tool[],
+  placed: readonly Placed[],
+  { laterToolkits = [] }: LaxerOptions,
+): Finding[] {
+  const files = new Map(placed.map(({ identity, file }) => [identity.id, file]))
+  const bases = new Set(placed.map(({ identity }) => identity.parts.base))
+  const missed = [...waiting].flatMap(([id, missing]) => {
+    const lost = missing.filter((ref) => !isExpected(ref, laterToolkits) && !isFaulty(ref, bases, tools))
+    return missingUse({ id }, lost, tools)
+  })
+  return [...findings, ...missed].map((finding) => {
+    const file = files.get(finding.toolId)
+    return file === undefined ? finding : { ...finding, file }
+  })
+}
+
+function isExpected(ref: string, laterToolkits: readonly string[]): boolean {
+  return laterToolkits.some((toolkit) => ref.startsWith(`${toolkit}.`))
+}
+
+function isFaulty(ref: string, bases: ReadonlySet<string>, tools: readonly Tool[]): boolean {
+  const { base } = parseToolRef(ref) ?? { base: ref }
+  return bases.has(base) && !tools.some(({ parts }) => parts.base === base)
 }
 
 /** Ids are unique, also when two spell one version differently (OTC-24, T-10). */

@@ -4,6 +4,7 @@ import type { Principal } from './principal.ts'
 import { coversScope } from './scopes.ts'
 import type { Tool } from './tool.ts'
 import { ToolIndex } from './tool-index.ts'
+import { resolveWorkflows } from './workflow/resolve-workflows.ts'
 
 const MOST_CATALOGS = 1_000
 /** Tools in the lists of all catalogs together: what is made of those lists lives and dies with them. */
@@ -20,22 +21,35 @@ export class Registry {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name, for dialects that publish them (C-11). */
   readonly toolkits: ReadonlyMap<string, string>
-  /** Whether a call of any tool may have to wait for a yes. */
-  readonly asksForApproval: boolean
+  /** Whether a call of any tool may have to wait for a yes, or for a step of its own. */
+  readonly hasWaiting: boolean
   readonly #index: ToolIndex
   readonly #ids: ReadonlySet<string>
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
   /** Distinct scopes any tool asks for: two principals that cover the same ones share a catalog. */
   readonly #asked: readonly string[]
+  /** Their places, those without inner ones first. */
+  readonly #workflows: readonly number[]
   #listed = 0
 
-  constructor(tools: readonly Tool[], toolkits: ReadonlyMap<string, string> = new Map()) {
+  /** Workflows that are not served because tools they use are not, with what is missing. */
+  readonly waiting: ReadonlyMap<string, readonly string[]>
+
+  constructor(served: readonly Tool[], toolkits: ReadonlyMap<string, string> = new Map()) {
+    const { tools, waiting } = resolveWorkflows(served)
+    this.waiting = waiting
     this.#index = new ToolIndex(tools)
     this.tools = this.#index.tools
     this.toolkits = toolkits
-    this.asksForApproval = tools.some(({ policy }) => policy.approval !== 'never')
+    this.hasWaiting = tools.some(
+      ({ policy, workflow }) => policy.approval !== 'never' || workflow !== undefined,
+    )
     this.#ids = new Set(tools.map((tool) => tool.id))
+    this.#workflows = [...tools.entries()]
+      .filter(([, { workflow }]) => workflow !== undefined)
+      .sort(([, left], [, right]) => (left.workflow?.depth ?? 0) - (right.workflow?.depth ?? 0))
+      .map(([place]) => place)
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
 
@@ -71,12 +85,26 @@ export class Registry {
       visible[place] = 1
       size += 1
     }
+    size -= this.#hideWorkflows(visible)
     const made: KnownCatalog = {
       catalog: new Catalog(this.#index, visible, () => this.#noteListed(key, made)),
       size,
       isListed: false,
     }
     return made
+  }
+
+  /** Whoever may not call every step of a workflow does not see it (rule 31): gives how many went, inner ones first. */
+  #hideWorkflows(visible: Uint8Array): number {
+    let hidden = 0
+    for (const place of this.#workflows) {
+      if (visible[place] !== 1) continue
+      const steps = [...(this.tools[place]?.workflow?.steps?.keys() ?? [])]
+      if (steps.every((id) => visible[this.#index.placeOfId(id) ?? -1] === 1)) continue
+      visible[place] = 0
+      hidden += 1
+    }
+    return hidden
   }
 
   #noteListed(key: string, made: KnownCatalog): void {

@@ -22,8 +22,22 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
   '$comment',
 ])
 
+export interface InlineOptions {
+  /**
+   * Tools of others are published as far as they can be: what contains itself or has no end is cut to `{}`, any value,
+   * because the original is what is enforced. Told for each cut.
+   */
+  readonly onCut?: (why: 'endless' | 'size') => void
+  /** Levels of schemas inside schemas that are kept. */
+  readonly deepest?: number
+}
+
+const ANY: JsonObject = Object.freeze({})
+
 interface Inlining {
   readonly resolve: SchemaResolver
+  readonly onCut: InlineOptions['onCut']
+  readonly deepest: number
   readonly where: string
   readonly report: Report
   /** Schemas being unfolded right now: meeting one again is recursion. */
@@ -38,9 +52,16 @@ interface Inlining {
  * The same schema without `$ref` and definitions (OTC-34, OTC-36), frozen. `schema` has passed
  * `checkSchema`. Reports recursion, references that lead nowhere and schemas that unfold without end.
  */
-export function inlineSchema(schema: JsonObject, where: string, report: Report): JsonObject {
+export function inlineSchema(
+  schema: JsonObject,
+  where: string,
+  report: Report,
+  { onCut, deepest = Number.POSITIVE_INFINITY }: InlineOptions = {},
+): JsonObject {
   const inlining: Inlining = {
     resolve: createSchemaResolver(schema),
+    onCut,
+    deepest,
     where,
     report,
     open: new Set(),
@@ -55,14 +76,12 @@ export function inlineSchema(schema: JsonObject, where: string, report: Report):
 
 function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonValue {
   if (!isJsonObject(schema)) return schema
-  if (inlining.open.has(schema)) {
-    reportRecursion(schema, pointer, inlining)
-    return true
+  if (inlining.open.has(schema) || inlining.open.size >= inlining.deepest) {
+    return cutOr(inlining, 'endless', () => reportRecursion(schema, pointer, inlining))
   }
   inlining.schemasLeft -= 1
   if (inlining.schemasLeft < 0 || inlining.charactersLeft < 0) {
-    reportSize(inlining)
-    return true
+    return cutOr(inlining, 'size', () => reportSize(inlining))
   }
   inlining.open.add(schema)
   const targets: JsonValue[] = []
@@ -74,6 +93,13 @@ function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonVal
   }
   inlining.open.delete(schema)
   return Object.freeze(combine(kept, targets))
+}
+
+/** Any value: as `{}` where cutting is fine, because models read that better; a finding otherwise. */
+function cutOr({ onCut }: Inlining, why: 'endless' | 'size', tell: () => void): JsonValue {
+  if (onCut === undefined) tell()
+  else onCut(why)
+  return onCut === undefined ? true : ANY
 }
 
 function inlineKeyword(keyword: string, value: JsonValue, pointer: string, inlining: Inlining): JsonValue {

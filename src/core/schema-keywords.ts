@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from './json.ts'
 import { isJsonObject } from './json.ts'
 import { childPointer } from './json-pointer.ts'
+import { setMember } from './set-member.ts'
 
 /**
  * Where JSON Schema 2020-12 holds further schemas. Everything else is data or annotation: a `$ref` inside
@@ -56,4 +57,19 @@ export function visitSchemas(
       }
     }
   }
+}
+
+/** What a keyword holds, with the schemas directly inside it mapped; anything else is given back as it is. */
+export function mapSubschemas(
+  keyword: string,
+  value: JsonValue,
+  map: (schema: JsonValue) => JsonValue,
+): JsonValue {
+  const holds = SUBSCHEMAS.get(keyword)
+  if (holds === undefined) return value
+  if (Array.isArray(value)) return value.map(map)
+  if (holds === 'one' || !isJsonObject(value)) return map(value)
+  const members: Record<string, JsonValue> = {}
+  for (const [name, member] of Object.entries(value)) setMember(members, name, map(member))
+  return members
 }

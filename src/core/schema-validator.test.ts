@@ -6,6 +6,25 @@ function messagesOf(schema: JsonObject, value: JsonValue): string[] {
   return createSchemaValidator(schema)(value).map(({ pointer, message }) => `${pointer} ${message}`)
 }
 
+/** Fails at the last place it looks. */
+const NODE: JsonObject = {
+  type: 'object',
+  properties: { a: { $ref: '#/$defs/node' } },
+}
+
+/** Each definition uses the next one twice. */
+function doubling(keyword: 'allOf' | 'anyOf'): JsonObject {
+  const levels = 40
+  const definitions = Array.from({ length: levels }, (_, level): [string, JsonObject] => {
+    const next = { $ref: `#/$defs/d${level + 1}` }
+    return [
+      `d${level}`,
+      level === levels - 1 ? { type: keyword === 'allOf' ? 'object' : 'null' } : { [keyword]: [next, next] },
+    ]
+  })
+  return { $ref: '#/$defs/d0', $defs: Object.fromEntries(definitions) }
+}
+
 describe('createSchemaValidator', () => {
   it('gives one shared empty list for every value that fits', () => {
     expect(createSchemaValidator({ type: 'number' })(1)).toBe(NO_ISSUES)
@@ -111,5 +130,26 @@ describe('createSchemaValidator', () => {
     const validate = createSchemaValidator(schema)
     expect(validate(null)).toEqual([])
     expect(validate(1)).toHaveLength(1)
+  })
+
+  it.each<[string, JsonObject]>([
+    ['in place', doubling('allOf')],
+    ['as alternatives', doubling('anyOf')],
+    ['with every level of the value', { $ref: '#/$defs/node', $defs: { node: { anyOf: [NODE, NODE] } } }],
+    ['in a circle', { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } }],
+  ])('ends a check whose schema somebody else wrote to never end: %s', (_how, schema) => {
+    let deep: JsonValue = 1
+    for (let level = 0; level < 60; level += 1) deep = { a: deep }
+    const started = performance.now()
+    expect(createSchemaValidator(schema, { untrusted: true })(deep)).toHaveLength(1)
+    expect(performance.now() - started).toBeLessThan(10_000)
+  })
+
+  it('counts no step where there is no need: a long list of references is checked', () => {
+    const schema = { type: 'array', items: { $ref: '#/$defs/n' }, $defs: { n: { type: 'number' } } }
+    const validate = createSchemaValidator(schema, { untrusted: true })
+    const many = Array.from({ length: 50_000 }, (_, index) => index)
+    for (let round = 0; round < 30; round += 1) expect(validate(many)).toBe(NO_ISSUES)
+    expect(validate(['x'])).toHaveLength(1)
   })
 })

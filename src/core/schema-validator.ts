@@ -1,9 +1,11 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
+import { LINEAR_ENGINE } from './linear-pattern.ts'
 import { addEqualityKeywords } from './schema-equality.ts'
 import { schemaIssues } from './schema-issues.ts'
 import { visitSchemas } from './schema-keywords.ts'
+import { StepCounter } from './schema-steps.ts'
 
 /** Shared by every successful check. */
 export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
@@ -12,6 +14,11 @@ export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
 const UNCHECKED: readonly InputIssue[] = Object.freeze([
   { pointer: '', message: 'Cannot be checked: the schema of this tool is too entangled for this value' },
 ])
+
+export interface ValidatorOptions {
+  /** Somebody else wrote the schema: its patterns run in linear time, so that no value can hang us. */
+  readonly untrusted?: boolean
+}
 
 export type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
 
@@ -23,33 +30,52 @@ const MOST_VALUES_EXPLAINED = 2_000
  * annotation (T-18), and nothing is read from a prototype. Compiled at the first use, because ten thousand
  * tools must start in two seconds.
  */
-export function createSchemaValidator(schema: JsonObject): SchemaValidator {
+export function createSchemaValidator(
+  schema: JsonObject,
+  { untrusted = false }: ValidatorOptions = {},
+): SchemaValidator {
   if (Object.keys(schema).length === 0) return () => NO_ISSUES
   let accepts: ValidateFunction | undefined
   let tuples = false
   let explain: ValidateFunction | undefined
+  const steps = untrusted ? new StepCounter() : undefined
   return (value) => {
     if (accepts === undefined) {
-      accepts = compile(schema, { allErrors: false })
+      accepts = compile(schema, { allErrors: false, steps })
       // Ajv 8.20 skips keywords beside `prefixItems` where a list is shorter, unless it collects all errors.
       tuples = uses(schema, 'prefixItems')
     }
+    steps?.begin()
     const fits = verdictOf(accepts, value)
     if (fits === true && !tuples) return NO_ISSUES
     if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
-    explain ??= compile(schema, { allErrors: true })
+    explain ??= compile(schema, { allErrors: true, steps })
+    steps?.begin()
     const verdict = verdictOf(explain, value)
     if (verdict === undefined) return UNCHECKED
     return verdict ? NO_ISSUES : takeIssues(explain, schema)
   }
 }
 
-/** `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another. */
+/** The same for a schema that is made at the first use: thousands of imported tools are never called. */
+export function createLateValidator(make: () => JsonObject, options: ValidatorOptions): SchemaValidator {
+  let validate: SchemaValidator | undefined
+  return (value) => {
+    validate ??= createSchemaValidator(make(), options)
+    return validate(value)
+  }
+}
+
+/**
+ * `undefined` where the code that Ajv 8.20 made fails: it sets a variable in one branch and uses it in another, and
+ * references that only lead to each other, or to each other too often, never end.
+ */
 function verdictOf(accepts: ValidateFunction, value: JsonValue): boolean | undefined {
   try {
     return accepts(value)
   } catch (error) {
-    if (error instanceof ReferenceError || error instanceof TypeError) return undefined
+    const isCodeFault = error instanceof ReferenceError || error instanceof TypeError
+    if (isCodeFault || error instanceof RangeError) return undefined
     throw error
   }
 }
@@ -64,9 +90,13 @@ function uses(schema: JsonObject, ...keywords: readonly string[]): boolean {
 }
 
 /** One instance a schema: a shared one would keep every schema it ever compiled. */
-function compile(schema: JsonObject, options: { readonly allErrors: boolean }): ValidateFunction {
+function compile(
+  schema: JsonObject,
+  { allErrors, steps }: { readonly allErrors: boolean; readonly steps: StepCounter | undefined },
+): ValidateFunction {
   const ajv = new Ajv2020({
-    ...options,
+    allErrors,
+    ...(steps === undefined ? {} : { code: { regExp: LINEAR_ENGINE } }),
     strict: false,
     // NaN is no number of JSON.
     strictNumbers: true,
@@ -81,7 +111,7 @@ function compile(schema: JsonObject, options: { readonly allErrors: boolean }): 
   ajv.opts.unevaluated = uses(schema, 'unevaluatedProperties', 'unevaluatedItems')
   // The schema stands alone: an `$id` could only make Ajv refuse or remember it.
   const { $id: _unused, ...standalone } = schema
-  return ajv.compile(standalone)
+  return ajv.compile(steps === undefined ? standalone : steps.count(ajv, standalone))
 }
 
 function takeIssues(validate: ValidateFunction, schema: JsonObject): readonly InputIssue[] {

@@ -1,14 +1,22 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
-import { createSchemaValidator, NO_ISSUES } from './schema-validator.ts'
+import {
+  createLateValidator,
+  createSchemaValidator,
+  NO_ISSUES,
+  type SchemaValidator,
+} from './schema-validator.ts'
 import { standardIssues } from './standard-issues.ts'
 import type { ParsedInput, Tool } from './tool.ts'
 
 const NOT_AN_OBJECT = Object.freeze([{ pointer: '', message: 'Must be an object' }])
 const NO_PROBLEMS: readonly string[] = Object.freeze([])
 
-export function createInputCheck(schema: JsonObject): Tool['checkInput'] {
-  const validate = createSchemaValidator(schema)
+/** What values are held against: a schema of our own, or one of somebody else's that is made ready at the first call. */
+export type EnforcedSchema = JsonObject | (() => JsonObject)
+
+export function createInputCheck(schema: EnforcedSchema): Tool['checkInput'] {
+  const validate = validatorOf(schema)
   // Also when the schema is `{}`: parameters have names (T-13).
   return (input) => (isJsonObject(input) ? validate(input) : NOT_AN_OBJECT)
 }
@@ -25,14 +33,20 @@ export function createInputParse(
 }
 
 /** A tool without output has its value dropped, so there is nothing to check (T-14). */
-export function createOutputCheck(schema: JsonObject | null): Tool['checkOutput'] {
+export function createOutputCheck(schema: EnforcedSchema | null): Tool['checkOutput'] {
   if (schema === null) return () => NO_PROBLEMS
-  const validate = createSchemaValidator(schema)
+  const validate = validatorOf(schema)
   return (value) => {
     const issues = validate(value)
     if (issues === NO_ISSUES) return NO_PROBLEMS
     return issues.map(({ pointer, message }) => `${pointer === '' ? 'value' : pointer}: ${message}`)
   }
+}
+
+function validatorOf(schema: EnforcedSchema): SchemaValidator {
+  return typeof schema === 'function'
+    ? createLateValidator(schema, { untrusted: true })
+    : createSchemaValidator(schema)
 }
 
 function takeAsIs(input: JsonValue): ParsedInput {

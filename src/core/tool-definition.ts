@@ -52,6 +52,11 @@ export interface SessionDefinition<S = unknown> {
   readonly close?: (state: Awaited<S>, context: SessionContext) => void | Promise<void>
   /** How long a session without calls stays open; 15 minutes unless told. */
   readonly idleMs?: number
+  /**
+   * Whether calls outside of a session run without state. Unless told, each of them gets state of its own, which is let
+   * go after it.
+   */
+  readonly isOptional?: boolean
 }
 
 /** What `run` gets: the state too, when there is any. */

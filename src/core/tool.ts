@@ -75,7 +75,10 @@ export interface ToolContext {
   readonly log: Logger
   /** Reports progress; protocols that can, show it. */
   progress(done: number, total?: number, message?: string): void
-  /** Asks the person behind the call; declined at once where the caller's protocol cannot ask. */
+  /**
+   * Asks the person behind the call; declined at once where the caller's protocol cannot ask. The time it takes does not
+   * count against `timeoutMs`.
+   */
   elicit(question: Elicitation): Promise<ElicitationAnswer>
   /**
    * The idempotency key to send upstream for the nth effect of this call: the same in every attempt, other for every
@@ -106,10 +109,14 @@ export interface Tool {
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
+  /** Both schemas as they were written, with their `$ref` and definitions, for protocols that take those (MCP-55). */
+  readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
   /** How its state is made and ended, for a tool that keeps some between calls (rule 30). */
   readonly session?: SessionHooks
+  /** What a tool that is made of other tools is made of (rule 31). */
+  readonly workflow?: WorkflowParts
   /** Digest of everything above: what a claim pins (rule 5). */
   readonly definitionHash: string
   /** Wire check of an input; no coercion, no defaults (T-18). Compiled at the first call. */
@@ -119,6 +126,29 @@ export interface Tool {
   /** Problems of a value against `outputSchema`, for the developer; empty when it conforms. */
   checkOutput(value: JsonValue): readonly string[]
   run(input: unknown, context: StatefulContext<unknown>): unknown
+}
+
+/** Which tools a workflow calls, and what follows from them. */
+export interface WorkflowParts {
+  /** References as its author wrote them. */
+  readonly uses: readonly string[]
+  /** Policy and digest without its steps: the rest is worked out again whenever other tools are served. */
+  readonly own: { readonly policy: ToolPolicy; readonly definitionHash: string }
+  /** By id, exactly as they are called; `undefined` until every one of them is served. */
+  readonly steps: ReadonlyMap<string, WorkflowStep> | undefined
+  /** Workflows inside workflows: 1 for one that has none. */
+  readonly depth: number
+  /** Its function, which gets a `WorkflowContext` with a way to call its steps, and is run in place of the tool's `run`. */
+  run(input: unknown, context: object): unknown
+}
+
+export interface WorkflowStep {
+  readonly id: string
+  readonly definitionHash: string
+  /** Whether it, or anything it calls, may have to wait for a yes. */
+  readonly asks: boolean
+  /** Whether it, or anything it calls, needs a stored credential. */
+  readonly needsCredential: boolean
 }
 
 export type ParsedInput =
@@ -136,6 +166,26 @@ const TRANSPORTS = {
 
 export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
+}
+
+/** What callers are told about approval: a workflow without a gate of its own has those of its steps (OWP-35). */
+export function toldApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
+  if (policy.approval !== 'never') return policy.approval
+  return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
+}
+
+/** OWP-34: a user id is no credential. */
+export function needsCredential({
+  requirements,
+  workflow,
+}: Pick<Tool, 'requirements' | 'workflow'>): boolean {
+  const { authorization = [], secrets = [] } = requirements ?? {}
+  if (authorization.length + secrets.length > 0) return true
+  return stepsOf(workflow).some((step) => step.needsCredential)
+}
+
+function stepsOf(workflow: WorkflowParts | undefined): readonly WorkflowStep[] {
+  return [...(workflow?.steps?.values() ?? [])]
 }
 
 /** Whether a run may change the world: such calls are claimed before they start (rule 7). */

@@ -3,7 +3,6 @@ import {
   allowInsecureRequests,
   type Client,
   type ClientAuth,
-  ClientSecretBasic,
   ClientSecretPost,
   clockTolerance,
   customFetch,
@@ -105,5 +104,20 @@ export class PeerFinder {
 function clientAuthOf({ clientAuth, clientSecret }: OAuthClientSettings): ClientAuth {
   if (clientSecret === undefined || clientAuth === 'none') return None()
   const text = clientSecret.reveal()
-  return clientAuth === 'post' ? ClientSecretPost(text) : ClientSecretBasic(text)
+  return clientAuth === 'post' ? ClientSecretPost(text) : basicAuth(text)
+}
+
+/**
+ * RFC 6749 §2.3.1. The library's own encodes every `-` and `_` too, which is allowed, but servers that forget to decode
+ * then know no client whose id is a UUID.
+ */
+function basicAuth(secret: string): ClientAuth {
+  return (_as, { client_id }, _body, headers) => {
+    const pair = `${formEncode(client_id)}:${formEncode(secret)}`
+    headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`)
+  }
+}
+
+function formEncode(text: string): string {
+  return new URLSearchParams([['', text]]).toString().slice(1)
 }

@@ -52,10 +52,12 @@ const LONGEST_LIFETIME_SECONDS = 10 * 365 * 86_400
 export class OAuthClient {
   readonly #finder: PeerFinder
   readonly #clock: Clock
+  readonly #resource: string | undefined
 
   constructor(settings: OAuthClientSettings, parts: { readonly fetch: typeof fetch; readonly clock: Clock }) {
     this.#finder = new PeerFinder(settings, parts)
     this.#clock = parts.clock
+    this.#resource = settings.resource
   }
 
   /** Where to send the browser; `undefined` when the server cannot be asked for its endpoints. */
@@ -74,6 +76,7 @@ export class OAuthClient {
     url.searchParams.set('code_challenge', await calculatePKCECodeChallenge(departure.verifier))
     url.searchParams.set('code_challenge_method', 'S256')
     if (asked.scopes.length > 0) url.searchParams.set('scope', asked.scopes.join(' '))
+    if (this.#resource !== undefined) url.searchParams.set('resource', this.#resource)
     if (departure.nonce !== undefined) url.searchParams.set('nonce', departure.nonce)
     return url.href
   }
@@ -94,7 +97,7 @@ export class OAuthClient {
         parameters,
         back.redirectUri,
         back.verifier,
-        options,
+        { ...options, ...this.#audience() },
       )
       const answer = await processAuthorizationCodeResponse(as, client, response, {
         ...(back.nonce === undefined ? {} : { expectedNonce: back.nonce }),
@@ -119,7 +122,10 @@ export class OAuthClient {
   ): Promise<RefreshAnswer & { readonly reason?: string }> {
     try {
       const { as, client, clientAuth, options } = await this.#finder.find(AbortSignal.timeout(REFRESH_MS))
-      const response = await refreshTokenGrantRequest(as, client, clientAuth, refreshToken.reveal(), options)
+      const response = await refreshTokenGrantRequest(as, client, clientAuth, refreshToken.reveal(), {
+        ...options,
+        ...this.#audience(),
+      })
       const answer = await processRefreshTokenResponse(as, client, response)
       return { kind: 'tokens', tokens: this.#tokensOf(answer, scopes) }
     } catch (error) {
@@ -140,6 +146,11 @@ export class OAuthClient {
     } catch {
       return false
     }
+  }
+
+  /** RFC 8707 §2.2; an MCP server takes only tokens that were asked for it (MCP-95). */
+  #audience(): { readonly additionalParameters?: Record<string, string> } {
+    return this.#resource === undefined ? {} : { additionalParameters: { resource: this.#resource } }
   }
 
   #tokensOf(answer: TokenEndpointResponse, asked: readonly string[]): TokenSet {

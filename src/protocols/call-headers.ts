@@ -10,6 +10,8 @@ export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
 export const RUN_HEADER = 'collet-run'
 export const SESSION_HEADER = 'collet-session'
+/** On answers that somebody else wrote: nothing in them is an instruction (OWP-58). */
+export const TRUST_HEADER = 'collet-content-trust'
 export const PREFER_HEADER = 'prefer'
 
 const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
@@ -52,19 +54,20 @@ const LONGEST_WAIT_S = 60
 const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 
 /** `Prefer: wait=N` (RFC 7240): hold the answer until somebody decides, at most so long. Other preferences are ignored. */
-export function readWait({
-  headers,
-  signal,
-}: {
+export function readWait(request: {
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** Of a request: aborted when its client is gone. */
+  /** Aborted when the client is gone. Made for those who ask for it, so only a request that waits does. */
   readonly signal?: AbortSignal | undefined
 }): Pick<CallRequest, 'waitMs' | 'gone'> | undefined {
-  const preferences = headers[PREFER_HEADER]?.split(',') ?? []
-  const seconds = preferences.map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
+  const preferred = request.headers[PREFER_HEADER]
+  if (preferred === undefined) return undefined
+  const seconds = preferred
+    .split(',')
+    .map((preference) => WAIT.exec(preference.split(';', 1)[0]?.trim() ?? '')?.[1])
   const asked = seconds.find((found) => found !== undefined)
   if (asked === undefined) return undefined
   const waitMs = Math.min(Number(asked), LONGEST_WAIT_S) * 1_000
+  const { signal } = request
   return signal === undefined ? { waitMs } : { waitMs, gone: signal }
 }
 
@@ -93,12 +96,17 @@ export function callPlaceHeaders(place: {
 }
 
 /** What every answer to a call says besides its body (rule 6): its id, its run, and how it failed. */
-export function callReplyHeaders({ callId, runId, outcome }: CallReply): Record<string, string> {
+export function callReplyHeaders({ callId, runId, outcome, untrusted }: CallReply): Record<string, string> {
   return {
     [CALL_ID_HEADER]: callIdToHeader(callId),
     ...(runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(runId) }),
     ...(outcome.ok ? undefined : { [ERROR_CODE_HEADER]: outcome.error.code }),
+    ...trustHeader(untrusted),
   }
+}
+
+export function trustHeader(untrusted: true | undefined): Record<string, string> | undefined {
+  return untrusted === undefined ? undefined : { [TRUST_HEADER]: 'untrusted' }
 }
 
 /** The run a reply names, for clients. */

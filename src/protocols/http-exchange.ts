@@ -30,6 +30,8 @@ export interface HttpRequest {
   readonly traceparent?: string
   /** Aborted when the client is gone, or has its whole answer. */
   readonly signal?: AbortSignal
+  /** Aborted when the client leaves before it has its whole answer. */
+  readonly left?: AbortSignal
 }
 
 export interface HttpReply {

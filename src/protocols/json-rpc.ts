@@ -1,7 +1,13 @@
 import type { JsonValue } from '#core/json'
 
-/** The codes of JSON-RPC 2.0 §5.1 for requests that cannot be taken as calls. */
-export const JSON_RPC_CODES = { unreadable: -32_700, badRequest: -32_600, badParams: -32_602 } as const
+/** The codes of JSON-RPC 2.0 §5.1. */
+export const JSON_RPC_CODES = {
+  unreadable: -32_700,
+  badRequest: -32_600,
+  unknownMethod: -32_601,
+  badParams: -32_602,
+  internal: -32_603,
+} as const
 
 /** Matches an answer to its request and means nothing else: clients use the same id again (rule 4). */
 export type JsonRpcId = string | number

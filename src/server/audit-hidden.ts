@@ -1,3 +1,5 @@
+import type { CallRequest } from '#core/call/call-request'
+import type { Catalog } from '#core/catalog'
 import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
@@ -15,7 +17,7 @@ export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
     async call(principal, request) {
       const reply = await gateway.call(principal, request)
       if (!reply.outcome.ok && reply.outcome.error.code === 'tool_not_found') {
-        noteHidden(note, principal, 'tool.call', gateway.catalogFor(EVERYTHING).resolve(request.tool))
+        noteHidden(note, principal, 'tool.call', meantBy(request, gateway.catalogFor(EVERYTHING)))
       }
       return reply
     },
@@ -30,6 +32,21 @@ export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
       }
     },
   }
+}
+
+/** Protocols that go by function names know none for a tool that their caller cannot see. */
+function meantBy({ tool, calledAs }: CallRequest, catalog: Catalog): Tool | undefined {
+  return calledAs === undefined ? catalog.resolve(tool) : functionsOf(catalog).get(calledAs)
+}
+
+const FUNCTIONS = new WeakMap<Catalog, ReadonlyMap<string, Tool>>()
+
+function functionsOf(catalog: Catalog): ReadonlyMap<string, Tool> {
+  const known = FUNCTIONS.get(catalog)
+  if (known !== undefined) return known
+  const made = new Map(catalog.latest().map((tool) => [tool.name, tool]))
+  FUNCTIONS.set(catalog, made)
+  return made
 }
 
 /** The same route, whose look-ups of one tool by its catalog id are audited alike. */

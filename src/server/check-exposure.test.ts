@@ -30,6 +30,8 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
   return {
     tools,
     toolkits: new Map(),
+    sources: new Map(),
+    folder: '.',
     server: {
       host,
       port: 0,
@@ -57,6 +59,7 @@ function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools
       stringIdsAreKeys: false,
       streaming: false,
     },
+    mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
     hooks: {},
     approvals: DEFAULT_APPROVAL_RULES,
     logLevel: 'silent',
@@ -88,7 +91,7 @@ describe('checkExposure', () => {
     expect(checkExposure(settingsOf(host, OPEN), false)).toEqual([])
   })
 
-  it('OTC-97: a key or a JWT secret is enough to serve others', () => {
+  it('OTC-97, MCP-12: a key or a JWT secret is enough to serve others', () => {
     expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong)), false)).toEqual([])
     expect(checkExposure(settingsOf('0.0.0.0', BY_JWT(strong)), false)).toEqual([])
   })

@@ -20,7 +20,8 @@ export function configuredHosts({
   return [...new Set(urls.flatMap((url) => (url === undefined ? [] : hostOf(url))))]
 }
 
-function hostOf(text: string): readonly string[] {
+/** `host:port` of an address; nothing for what is no URL. */
+export function hostOf(text: string): readonly string[] {
   const url = URL.parse(text)
   if (url === null) return []
   const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port

@@ -1,7 +1,7 @@
 import type { HttpReply } from '#protocols/http-exchange'
 
 const READABLE =
-  'collet-call-id, collet-error-code, collet-run, etag, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
+  'collet-call-id, collet-content-trust, collet-error-code, collet-run, etag, openwop-idempotent-replay, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
 const SENDABLE =
   'authorization, collet-authorization, collet-run, collet-secret, collet-session, collet-user, content-type, idempotency-key, if-none-match, last-event-id, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
 

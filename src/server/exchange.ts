@@ -36,7 +36,7 @@ export interface HttpServices {
   /** Throws a fault to turn a visitor away. */
   readonly admit: ((visitor: Visitor) => void) | undefined
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
-  readonly challengeFor: ((path: string) => string) | undefined
+  readonly challengeFor: ((path: string, hasToken: boolean) => string) | undefined
   /** Whether replies ask clients to close their connection. */
   isClosing(): boolean
 }
@@ -91,17 +91,21 @@ export function closeExchange(services: HttpServices, exchange: Exchange, reply:
   if (services.frontDoor.hasCors)
     added.push(...corsHeaders(services.frontDoor.corsOrigin(raw.headers.origin)))
   if (services.isClosing()) added.push('connection', 'close')
-  writeReply(response, sent, added)?.catch((err: unknown) =>
-    services.log.error({ err, route, traceId: trace.traceId }, 'a streamed reply broke off'),
-  )
+  writeReply(response, sent, added)
+    ?.catch((err: unknown) =>
+      services.log.error({ err, route, traceId: trace.traceId }, 'a streamed reply broke off'),
+    )
+    // Its head left before anybody knew that we close.
+    .finally(() => services.isClosing() && raw.socket.end())
   services.metrics.requestAnswered(route, raw.method ?? '', reply.status)
   if (exchange.scope !== undefined) observe(services, exchange, exchange.scope, reply.status)
 }
 
 /** A 401 says how to get in, whatever the protocol (OWP-13, RFC 9110 §11.6.1). */
-function challenged(services: HttpServices, { path }: Exchange, reply: HttpReply): HttpReply {
+function challenged(services: HttpServices, { path, raw }: Exchange, reply: HttpReply): HttpReply {
+  const hasToken = raw.headers.authorization !== undefined
   const challenge =
-    services.challengeFor?.(path) ?? reply.headers['www-authenticate'] ?? 'Bearer realm="collet"'
+    services.challengeFor?.(path, hasToken) ?? reply.headers['www-authenticate'] ?? 'Bearer realm="collet"'
   return { ...reply, headers: { ...reply.headers, 'www-authenticate': challenge } }
 }
 

@@ -29,7 +29,7 @@ export interface HttpAppOptions {
   /** Turns visitors away by throwing a fault: the place for allow-lists and rate limits (OTC-114). */
   readonly admit?: (visitor: Visitor) => void
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
-  readonly challengeFor?: (path: string) => string
+  readonly challengeFor?: (path: string, hasToken: boolean) => string
   readonly timeouts?: Partial<HttpTimeouts>
   /** Bytes of request bodies held at once; default as many as come. */
   readonly mostBodyBytes?: number

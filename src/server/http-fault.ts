@@ -35,6 +35,7 @@ const SUGGESTED_STATUS = {
   outcome_unknown: 200,
   result_expired: 200,
   session_lost: 200,
+  workflow_diverged: 200,
 } as const satisfies Record<ErrorCode, number>
 
 /** A fault whose HTTP status is more exact than its code: 404, 405, 413. */

@@ -1,8 +1,10 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import type { LimitName } from '#core/limits/limit-refusal'
+import type { SourceView } from '#core/sources/source-desk'
 import { CallTallies } from './call-tallies.ts'
 import { DurationHistogram } from './duration-histogram.ts'
 import { RequestTallies } from './request-tallies.ts'
+import { addSourceMetrics } from './source-metrics.ts'
 
 export interface EndedCall {
   /** A tool id from the catalog, or `unknown`: callers cannot add label values. */
@@ -22,6 +24,8 @@ export interface Metrics {
   requestAnswered(route: string, method: string, status: number): void
   /** A call, or a request, that a limit refused. */
   limitRefused(name: LimitName): void
+  /** Lets sources be asked at each scrape. */
+  followSources(read: () => readonly SourceView[]): void
   /** One commit group of the store became durable. */
   groupCommitted(rows: number, durationMs: number): void
   render(): Promise<{ readonly contentType: string; readonly text: string }>
@@ -62,6 +66,9 @@ export function createMetrics(): Metrics {
     },
     callEnded({ tool, outcome, durationMs, isReplay }) {
       tallies.add(tool, outcome, isReplay, durationMs)
+    },
+    followSources(read) {
+      addSourceMetrics(registry, read)
     },
     limitRefused(name) {
       refused.set(name, (refused.get(name) ?? 0) + 1)

@@ -31,7 +31,8 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
   }
 
   return {
-    toolkits: gateway.toolkits,
+    toolkits: () => gateway.toolkits(),
+    catalogChanges: gateway.catalogChanges,
     approvals: gateway.approvals,
     catalogFor: (principal) => gateway.catalogFor(principal),
     readCall: (principal, callId) => gateway.readCall(principal, callId),

@@ -1,11 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Settings } from '#config/settings'
 import { type CallDesk, openCallDesk } from '#core/call/call-desk'
+import { CatalogChanges } from '#core/catalog-changes'
 import type { LimitName } from '#core/limits/limit-refusal'
+import { LiveRegistry } from '#core/live-registry'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
-import { Registry } from '#core/registry'
 import { startRetention } from '#core/retention'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
@@ -15,6 +16,7 @@ import { configuredHosts } from './configured-hosts.ts'
 import { createBroker } from './create-broker.ts'
 import { createDenialLog, type NoteDenial } from './denial-log.ts'
 import { type LoadWatch, startLoadWatch } from './load-watch.ts'
+import { type OpenSources, openSources } from './open-sources.ts'
 import { openStore } from './open-store.ts'
 
 const HOUR_MS = 3_600_000
@@ -31,6 +33,7 @@ export interface OpenGatewayOptions {
   ownListeners?(): readonly Listener[]
   onCommit(changes: number, durationMs: number): void
   onLimitRefused?(name: LimitName): void
+  readonly catalogChanges?: CatalogChanges
 }
 
 export interface OpenGateway {
@@ -38,6 +41,9 @@ export interface OpenGateway {
   /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
   readonly broker: OAuthBroker
+  /** All tools there are now, of code and of sources. */
+  readonly registry: LiveRegistry
+  readonly sources: OpenSources
   /** Writes a refusal to the audit stream (rule 30a). */
   readonly noteDenial: NoteDenial
   /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
@@ -63,11 +69,13 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     mode: 'server',
     onCommit: options.onCommit,
   })
+  const catalogChanges = options.catalogChanges ?? new CatalogChanges()
+  const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges)
   const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
   const desk = openCallDesk({
-    registry: new Registry(settings.tools, settings.toolkits),
+    registry,
     store,
     clock,
     log,
@@ -85,6 +93,11 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     delayMs: load.delayMs,
     onLimitRefused: (name) => options.onLimitRefused?.(name),
     onApproverDenied: denials.note,
+    catalogChanges,
+  })
+  const sources = openSources(settings, {
+    ...{ registry, store, clock, log },
+    ownListeners: () => options.ownListeners?.() ?? [],
   })
   const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
   if (ambiguous > 0)
@@ -106,8 +119,9 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     canSignIn: broker.signIn !== undefined,
     publicUrl: options.publicUrl,
   })
+  await sources.desk.start()
   return {
-    desk,
+    ...{ desk, registry, sources },
     fetch: configuredFetch,
     broker,
     noteDenial: denials.note,
@@ -116,6 +130,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
       retention.stop()
       await webhooks.stop()
       await desk.drain(graceMs)
+      await sources.desk.close()
       await denials.close()
       await guardedFetch.close()
       await configuredFetch.close()

@@ -52,6 +52,14 @@ export function isOperator(principal: Principal): boolean {
   return principal === OPERATOR
 }
 
+/** For what belongs to the whole server: a credential of one tenant among several may not decide about the others' tools. */
+export function requireServerScope(principal: Principal, scope: string, access: OperatorAccess): void {
+  access.requireScope(principal, scope)
+  if (isOperator(principal) || principal.tenant === DEFAULT_TENANT) return
+  access.noteDenied(principal, scope)
+  throw fault('not_authorized', 'This belongs to the whole server; this credential is for one tenant.')
+}
+
 /** The only tenant a principal may look at; `undefined` for the operator, who may look at all. */
 export function tenantWithin(principal: Principal): string | undefined {
   return isOperator(principal) ? undefined : principal.tenant

@@ -17,6 +17,7 @@ export class RequestView implements HttpRequest {
   readonly body: JsonValue | undefined
   readonly #raw: IncomingMessage
   readonly #response: ServerResponse
+  #left: AbortSignal | undefined
   #query: URLSearchParams | undefined
   #signal: AbortSignal | undefined
 
@@ -39,6 +40,12 @@ export class RequestView implements HttpRequest {
 
   get traceparent(): string {
     return formatTraceparent(this.#trace)
+  }
+
+  /** Made for those who ask: most protocols let calls go on. */
+  get left(): AbortSignal {
+    this.#left ??= leavingOf(this.#response)
+    return this.#left
   }
 
   get method(): string {
@@ -65,6 +72,15 @@ function endOf(response: ServerResponse): AbortSignal {
   const end = new AbortController()
   response.once('close', () => end.abort())
   return end.signal
+}
+
+function leavingOf(response: ServerResponse): AbortSignal {
+  const leaving = new AbortController()
+  if (response.destroyed) leaving.abort()
+  response.once('close', () => {
+    if (!response.writableFinished) leaving.abort()
+  })
+  return leaving.signal
 }
 
 /** Node joins repeated headers, all but `set-cookie`, which no request has a use for. */

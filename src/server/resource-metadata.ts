@@ -3,12 +3,14 @@ import { refuseWithMessage, type ServerRoute } from './server-route.ts'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 /** What clients name as the resource: the server as a whole, or the root of one protocol. */
-const ROOTS = ['', '/tools', '/v1', '/opentool'] as const
+const ROOTS = ['', '/tools', '/v1', '/opentool', '/mcp'] as const
 
 export interface ResourceMetadata {
   readonly routes: readonly ServerRoute[]
   /** `WWW-Authenticate` of a 401 at this path (OWP-13, RFC 9728 §5.1): below `publicUrl`, which is all that a proxy is known to hand on. */
-  challengeFor(path: string): string
+  challengeFor(path: string, hasToken?: boolean): string
+  /** Where the document for a path is. */
+  urlFor(path: string): string
 }
 
 /** Where a caller without a token learns who gives one: RFC 9728, for every root its path form. */
@@ -24,6 +26,10 @@ export function createResourceMetadata(options: {
     bearer_methods_supported: ['header'],
     resource_name: 'Collet',
   })
+  const urlFor = (path: string): string => {
+    const root = ROOTS.find((name) => name !== '' && (path === name || path.startsWith(`${name}/`))) ?? ''
+    return `${publicUrl()}${WELL_KNOWN}${root}`
+  }
   return {
     routes: ROOTS.map((root) => ({
       method: 'GET',
@@ -33,9 +39,11 @@ export function createResourceMetadata(options: {
       handle: () => jsonReply(200, documentOf(root), { 'cache-control': 'public, max-age=300' }),
       refuse: refuseWithMessage,
     })),
-    challengeFor(path) {
-      const root = ROOTS.find((name) => name !== '' && (path === name || path.startsWith(`${name}/`))) ?? ''
-      return `Bearer resource_metadata="${publicUrl()}${WELL_KNOWN}${root}"`
+    urlFor,
+    challengeFor(path, hasToken = false) {
+      // RFC 6750 §3.1: a token that was sent and did not do.
+      const error = hasToken ? ', error="invalid_token"' : ''
+      return `Bearer resource_metadata="${urlFor(path)}"${error}`
     },
   }
 }

@@ -2,6 +2,7 @@ import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
 import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
+import type { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
@@ -10,14 +11,17 @@ import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
 import { consentRoutes } from '#oauth/consent-routes'
 import { RoundTrips } from '#oauth/round-trips'
+import { MCP_PATH } from '#protocols/mcp/wire'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createAdminApprovals } from './admin-approvals.ts'
 import { createAuditRoutes } from './admin-audit.ts'
 import { createKeyRoutes } from './admin-keys.ts'
+import { createPinRoutes } from './admin-pins.ts'
 import { createAdminRoutes } from './admin-routes.ts'
 import { createSecretsRoutes } from './admin-secrets.ts'
+import { createSourceRoutes } from './admin-sources.ts'
 import { createApprovalLinks } from './approval-link-routes.ts'
 import { openToOperators } from './approver-access.ts'
 import { auditHidden, auditRead } from './audit-hidden.ts'
@@ -28,6 +32,7 @@ import { createHttpApp } from './http-app.ts'
 import { KeyDesk } from './key-desk.ts'
 import { createLog, type ServerLog } from './log.ts'
 import { isLoopback } from './loopback.ts'
+import { createMcpRoutes } from './mcp-routes.ts'
 import { createMetrics } from './metrics.ts'
 import { createMetricsListener } from './metrics-listener.ts'
 import { createMetricsRoute } from './metrics-route.ts'
@@ -51,6 +56,8 @@ export interface StartOptions {
   readonly log?: ServerLog
   readonly graceMs?: number
   readonly opentool?: OpenToolServing
+  /** Tell it when tools change while the server runs: clients that listen hear of it. */
+  readonly catalogChanges?: CatalogChanges
   /** Serve what the public openwop suite drives. Never in production. */
   readonly testSeams?: boolean
 }
@@ -62,6 +69,8 @@ export interface RunningServer {
   readonly startTokenFile: string
   /** Weak credentials and the like: fine on loopback, worth a line. */
   readonly warnings: readonly string[]
+  /** How many tools there are now, and where those that were not written as code come from. */
+  counts(): { readonly tools: number; readonly sources: number }
   isReady(): boolean
   /** Answers but takes no new calls, so that a load balancer looks elsewhere; resolves when none runs any more. */
   drain(): Promise<void>
@@ -91,9 +100,11 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ownListeners: () => listeners,
       onCommit: metrics.groupCommitted,
       onLimitRefused: metrics.limitRefused,
+      ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
   const { desk, broker, noteDenial } = gateway
+  metrics.followSources(() => gateway.sources.desk.status())
   const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
   const close = async (): Promise<void> => {
     await desk.drain(graceMs)
@@ -123,7 +134,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
-      hasTool: (id) => settings.tools.some(({ catalogId }) => catalogId === id),
+      hasTool: (id) => gateway.registry.tools.some(({ catalogId }) => catalogId === id),
       isConfigured: ({ tenant, name }) =>
         settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })
@@ -141,6 +152,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...{ approvals: desk.approvals, signIn, clock, log, publicUrl },
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
+    const mcp = createMcpRoutes(observed, settings.mcp, {
+      store,
+      clock,
+      log,
+      ...(metadata === undefined ? {} : { metadataUrl: () => metadata.urlFor(MCP_PATH) }),
+    })
     const app = createHttpApp({
       routes: [
         ...otcRoutes(observed, {
@@ -154,6 +171,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
             serverVersion: VERSION,
             capabilities: openwopCapabilities(settings),
             testSeams,
+            store,
           }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
           access,
         ),
@@ -168,6 +186,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           log,
           isClosed,
         }),
+        ...mcp.routes,
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
         ...createAdminApprovals({
           ...{ approvals: desk.approvals, access, clock, publicUrl },
@@ -175,7 +194,15 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         }),
         ...links.routes,
         ...createKeyRoutes(keyDesk, access),
+        ...createPinRoutes(gateway.sources.pins, access),
         ...createSecretsRoutes({ store, broker, access, clock }),
+        ...createSourceRoutes(
+          {
+            ...{ desk: gateway.sources.desk, store: store.sources, clock },
+            isConfigured: (key) => settings.sources.has(key),
+          },
+          access,
+        ),
         ...createAuditRoutes(store.audit, access),
         ...(metadata?.routes ?? []),
         createMetricsRoute({
@@ -196,6 +223,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
     })
     closing.push(app.close)
+    closing.push(async () => mcp.close())
     url = await app.listen()
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(url) })
@@ -214,6 +242,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       metricsUrl,
       startTokenFile,
       warnings,
+      counts: () => ({
+        tools: gateway.registry.tools.length,
+        sources: gateway.sources.desk.status().length,
+      }),
       isReady: desk.isReady,
       drain: () => desk.drain(graceMs),
       close,

@@ -104,6 +104,7 @@ export class MemoryApprovals implements ApprovalStore {
     const question = this.#byId.get(this.#newest.get(seen.record) ?? '')
     const isMeant =
       row.state === 'parked' &&
+      row.waitsFor === undefined &&
       row.attempt === seen.attempt &&
       question?.id === approvalId &&
       question.attempt === row.attempt
@@ -114,7 +115,7 @@ export class MemoryApprovals implements ApprovalStore {
     row.cancelRequested = false
     row.rerunUntilMs = rerunUntilMs
     append(approvalEvent(question, { type: 'approval.used', at: atMs, by: row.principal }))
-    append(claimedEvent(row, row.attempt, atMs))
+    append(claimedEvent(row, row.attempt, { atMs, parent: row.parent }))
     return { kind: 'claimed', attempt: row.attempt }
   }
 
@@ -228,6 +229,7 @@ export class MemoryApprovals implements ApprovalStore {
     return [...this.#parts.rows.values()].find(
       (row) =>
         row.state === 'parked' &&
+        row.root === undefined &&
         row.tenant === like.tenant &&
         row.principal === like.principal &&
         row.fingerprint === like.fingerprint &&
@@ -237,7 +239,10 @@ export class MemoryApprovals implements ApprovalStore {
 
   #countParked({ tenant, principal }: Pick<CallRecord, 'tenant' | 'principal'>): number {
     const isOne = (row: MemoryRow) =>
-      row.state === 'parked' && row.tenant === tenant && row.principal === principal
+      row.state === 'parked' &&
+      row.waitsFor === undefined &&
+      row.tenant === tenant &&
+      row.principal === principal
     return [...this.#parts.rows.values()].filter(isOne).length
   }
 

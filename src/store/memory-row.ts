@@ -32,13 +32,22 @@ export function newRow(
     expired: false,
     late: undefined,
     cancelRequested: false,
+    parent: call.step?.parent,
+    root: call.step?.root,
+    resumable: call.resumable ?? false,
+    waitsFor: undefined,
     ...end,
   }
 }
 
-export function isForgettable(row: MemoryRow, nowMs: number, policy: RetentionPolicy): boolean {
-  if (row.finishedAtMs === undefined) return false
-  return row.finishedAtMs < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+/** Rule 13: the clock of a step starts when the call that began it all is final. */
+export function isForgettable(
+  row: MemoryRow,
+  root: MemoryRow | undefined,
+  { nowMs, policy }: { readonly nowMs: number; readonly policy: RetentionPolicy },
+): boolean {
+  const beforeMs = nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
+  return [row, root].every((one) => one === undefined || (one.finishedAtMs ?? nowMs) < beforeMs)
 }
 
 /** Operators' view, as copies. */

@@ -8,7 +8,6 @@ import {
   refusedEvent,
   settledEvent,
 } from '#core/journal/call-events'
-import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Outcome } from '#core/outcome'
 import type { RefusedCall, RunAddress, RunRecord } from '#core/ports/run-store'
@@ -40,15 +39,21 @@ import { Acknowledger } from './acknowledger.ts'
 import { MemoryApprovals } from './memory-approvals.ts'
 import { MemoryAudit } from './memory-audit.ts'
 import { MemoryBudgets } from './memory-budgets.ts'
+import { MemoryCallers } from './memory-callers.ts'
 import { MemoryChallenges } from './memory-challenges.ts'
 import { MemoryConsents } from './memory-consents.ts'
+import { MemoryJournal } from './memory-journal.ts'
 import { MemoryKeys } from './memory-keys.ts'
+import { MemoryPins } from './memory-pins.ts'
+import { MemoryRequests } from './memory-requests.ts'
 import { isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
 import { BYTES_PER_CALL, BYTES_PER_SESSION, bytesOf, outcomeBytes } from './memory-size.ts'
+import { MemorySources } from './memory-sources.ts'
 import { MemoryVault } from './memory-vault.ts'
+import { MemoryWorkflows } from './memory-workflows.ts'
 import { settledOutcome } from './settled-outcome.ts'
 
 const PURGE_STEP = 1_000
@@ -59,17 +64,21 @@ const PURGE_STEP = 1_000
  */
 export class MemoryStore implements Store {
   readonly writer = `memory-${randomUUID()}`
-  readonly keys = new MemoryKeys((event) => this.#append(event))
-  readonly audit = new MemoryAudit((event) => this.#append(event))
+  readonly #journal = new MemoryJournal(this.writer)
+  readonly keys = new MemoryKeys(this.#journal.append)
+  readonly audit = new MemoryAudit(this.#journal.append)
   readonly budgets = new MemoryBudgets()
   readonly #salt = randomBytes(32).toString('base64url')
-  readonly vault = new MemoryVault((event) => this.#append(event))
+  readonly vault = new MemoryVault(this.#journal.append)
+  readonly callers = new MemoryCallers()
+  readonly requests = new MemoryRequests(this.writer)
+  readonly pins = new MemoryPins(this.#journal.append)
+  readonly sources = new MemorySources(this.#journal.append)
   readonly #rows = new Map<string, MemoryRow>()
-  readonly #groups: JournalGroup[] = []
-  readonly #challenges = new MemoryChallenges((event) => this.#append(event))
+  readonly #challenges = new MemoryChallenges(this.#journal.append)
   readonly #runs = new MemoryRuns()
   readonly consents = new MemoryConsents({
-    ...{ runs: this.#runs, append: (event) => this.#append(event) },
+    ...{ runs: this.#runs, append: this.#journal.append },
     hasCall: (record) => this.#rows.has(record),
   })
   readonly #sessions = new MemorySessions(this.#runs, this.writer)
@@ -79,15 +88,18 @@ export class MemoryStore implements Store {
     runs: this.#runs,
     runEvents: this.#runEvents,
     writer: this.writer,
-    append: (event) => this.#append(event),
+    append: this.#journal.append,
     insertParked: (call) => this.#insertParked(call),
     beginNext: (seen, next, as) => this.#beginNext(seen, next, as),
     closeSession: (address, outcome, atMs) => this.closeSession(address, outcome, atMs),
   })
   /** Nobody else can reach this memory. */
   readonly changeMark = () => 0
+  readonly workflows = new MemoryWorkflows({
+    ...{ rows: this.#rows, runEvents: this.#runEvents, writer: this.writer },
+    append: this.#journal.append,
+  })
   readonly #acknowledger = new Acknowledger()
-  #lastGroup = -1
   #bytes = 0
   readonly #mostBytes: number
 
@@ -123,7 +135,10 @@ export class MemoryStore implements Store {
       finishedAtMs: undefined,
       run,
     })
-    this.#append({ ...claimedEvent(call, 1, atMs), ...this.#runEvents.begin(inserted, session, atMs) })
+    this.#journal.append({
+      ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }),
+      ...this.#runEvents.begin(inserted, session, atMs),
+    })
     return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: 1 })
   }
 
@@ -132,7 +147,8 @@ export class MemoryStore implements Store {
     if (row === 'run_ended') return this.#acknowledger.nextTurn({ kind: 'run_ended' })
     if (!('cancelRequested' in row)) return this.#acknowledger.nextTurn({ kind: 'found', record: row })
     const position = this.#runEvents.begin(row, next.session, next.atMs)
-    this.#append({ ...claimedEvent(row, row.attempt, next.atMs), ...position })
+    const claimed = claimedEvent(row, row.attempt, { atMs: next.atMs, parent: row.parent })
+    this.#journal.append({ ...claimed, ...position })
     return this.#acknowledger.nextTurn({ kind: 'claimed', attempt: row.attempt })
   }
 
@@ -155,7 +171,7 @@ export class MemoryStore implements Store {
     if (run !== record && !this.#runs.open({ tenant, run, principal }, atMs)) return 'run_ended'
     this.#runEvents.keep(row)
     if (row.state === 'running') {
-      this.#append({ ...cutEvent(row, row.writer, atMs), ...this.#runEvents.end(row, 'cut', atMs) })
+      this.#journal.append({ ...cutEvent(row, row.writer, atMs), ...this.#runEvents.end(row, 'cut', atMs) })
       if (session?.isOwn === true && row.sessionId !== undefined) {
         this.closeSession({ tenant, sessionId: row.sessionId }, 'failed', atMs)
       }
@@ -182,7 +198,7 @@ export class MemoryStore implements Store {
     row.finishedAtMs = atMs
     this.#bytes += outcomeBytes(outcome)
     const ended = endedEvent(row, row.attempt, { state, outcome, atMs })
-    this.#append({ ...ended, ...this.#runEvents.end(row, outcome, atMs) })
+    this.#journal.append({ ...ended, ...this.#runEvents.end(row, outcome, atMs) })
     if (run.session?.isOwn === true) {
       this.closeSession(
         { tenant: row.tenant, sessionId: run.session.sessionId },
@@ -199,14 +215,14 @@ export class MemoryStore implements Store {
     const { state, outcome, atMs } = finished
     const run = call.place?.run ?? (call.session === undefined ? undefined : call.record)
     this.#insert(call, { state, outcome, finishedAtMs: atMs, run })
-    this.#append(endedEvent(call, 1, finished))
+    this.#journal.append(endedEvent(call, 1, finished))
     return this.#acknowledger.nextTurn({ kind: 'recorded' })
   }
 
   recordLate(run: Attempt, late: Outcome, atMs: number): void {
     const row = this.#rows.get(run.record)
     if (row?.attempt === run.attempt && !row.expired) row.late ??= late
-    this.#append(endedEvent(run, run.attempt, { state: 'late', outcome: late, atMs }))
+    this.#journal.append(endedEvent(run, run.attempt, { state: 'late', outcome: late, atMs }))
   }
 
   requestCancel(address: CallAddress, by: string, atMs: number): boolean {
@@ -214,7 +230,7 @@ export class MemoryStore implements Store {
     if (row === undefined || row.tenant !== address.tenant || row.state !== 'running') return false
     if (row.cancelRequested) return false
     row.cancelRequested = true
-    this.#append(cancelRequestedEvent(row, by, atMs))
+    this.#journal.append(cancelRequestedEvent(row, by, atMs))
     return true
   }
 
@@ -226,7 +242,7 @@ export class MemoryStore implements Store {
     const row = this.#rows.get(settlement.record)
     if (row === undefined) return 'not_found'
     if (row.state !== 'ambiguous') return 'not_ambiguous'
-    this.#append(settledEvent(row, settlement))
+    this.#journal.append(settledEvent(row, settlement))
     if (settlement.as === 'not-run') {
       this.#rows.delete(settlement.record)
       this.approvals.forget(settlement.record)
@@ -259,14 +275,14 @@ export class MemoryStore implements Store {
   endRun(address: RunAddress, atMs: number): boolean {
     const ended = this.#runs.end(address, atMs)
     if (ended === undefined) return false
-    this.#append({ type: 'run.ended', at: atMs, ...address, principal: ended.principal })
+    this.#journal.append({ type: 'run.ended', at: atMs, ...address, principal: ended.principal })
     return true
   }
 
   noteRefusal(refused: RefusedCall): boolean {
     const told = this.#runEvents.refuse(refused)
     if (told === undefined) return false
-    this.#append({ ...refusedEvent(refused), ...told })
+    this.#journal.append({ ...refusedEvent(refused), ...told })
     return true
   }
 
@@ -289,7 +305,7 @@ export class MemoryStore implements Store {
     this.approvals.endIn(address, { why: 'session', atMs })
     const closed = this.#sessions.close(address, outcome, atMs)
     if (closed === undefined) return false
-    this.#append(closed)
+    this.#journal.append(closed)
     const run = this.#sessions.ownRunOf(address.sessionId)
     if (run !== undefined) this.endRun({ tenant: address.tenant, run }, atMs)
     return true
@@ -317,17 +333,14 @@ export class MemoryStore implements Store {
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
-    const next = (after.find(({ writer }) => writer === this.writer)?.group ?? -1) + 1
-    const first = this.#groups[0]?.group ?? 0
-    const start = Math.max(0, next - first)
-    return this.#groups.slice(start, start + limit)
+    return this.#journal.read(after, limit)
   }
 
   purge(nowMs: number, policy: RetentionPolicy): boolean {
     let steps = 0
     for (const row of this.#rows.values()) {
       if (steps >= PURGE_STEP) return true
-      if (!isForgettable(row, nowMs, policy)) continue
+      if (!isForgettable(row, this.#rows.get(row.root ?? ''), { nowMs, policy })) continue
       steps += 1
       const keepsKey =
         hasEffects({ safetyTier: row.tier }) && (row.finishedAtMs ?? nowMs) >= nowMs - policy.journalMs
@@ -343,12 +356,11 @@ export class MemoryStore implements Store {
     }
     this.#challenges.forget(nowMs - policy.resultsMs)
     this.audit.forget(nowMs - policy.journalMs)
-    this.budgets.forget(nowMs)
     this.consents.purge(nowMs)
+    for (const part of [this.budgets, this.callers, this.requests]) part.forget(nowMs)
     this.#runs.purge(nowMs - policy.journalMs)
     this.#bytes -= BYTES_PER_SESSION * this.#sessions.purge(nowMs - policy.journalMs)
-    const kept = this.#groups.findIndex(({ atMs }) => atMs >= nowMs - policy.journalMs)
-    this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
+    this.#journal.forget(nowMs - policy.journalMs)
     return false
   }
 
@@ -380,18 +392,7 @@ export class MemoryStore implements Store {
   }
 
   #openSession(session: NewSession, state: 'open' | 'closing'): void {
-    this.#append(this.#sessions.open(session, state))
+    this.#journal.append(this.#sessions.open(session, state))
     this.#bytes += BYTES_PER_SESSION
-  }
-
-  #append(event: JournalEvent): void {
-    this.#lastGroup += 1
-    this.#groups.push({
-      writer: this.writer,
-      group: this.#lastGroup,
-      link: '',
-      atMs: event.at,
-      events: [event],
-    })
   }
 }

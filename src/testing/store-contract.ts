@@ -1,15 +1,20 @@
 import assert from 'node:assert/strict'
 import type { NewChallenge, Store } from '#core/ports/store'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
+import { CALLER_STORE_CONTRACT } from './caller-store-contract.ts'
 import { CONSENT_RUN_CONTRACT } from './consent-run-contract.ts'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, mustFind, POLICY, purgeAll } from './contract-steps.ts'
 import { KEY_STORE_CONTRACT } from './key-store-contract.ts'
 import { LIMIT_STORE_CONTRACT } from './limit-store-contract.ts'
+import { PIN_STORE_CONTRACT } from './pin-store-contract.ts'
+import { REQUEST_STORE_CONTRACT } from './request-store-contract.ts'
 import { RUN_STORE_CONTRACT } from './run-store-contract.ts'
 import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
 import { SESSION_STORE_CONTRACT } from './session-store-contract.ts'
+import { SOURCE_STORE_CONTRACT } from './source-store-contract.ts'
 import { VAULT_STORE_CONTRACT } from './vault-store-contract.ts'
+import { WORKFLOW_STORE_CONTRACT } from './workflow-store-contract.ts'
 
 async function eventTypes(store: Store): Promise<string[]> {
   const groups = await store.readJournal([], 1_000)
@@ -325,8 +330,13 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
   ...RUN_STORE_CONTRACT,
   ...CONSENT_RUN_CONTRACT,
   ...APPROVAL_STORE_CONTRACT,
+  ...PIN_STORE_CONTRACT,
   ...SESSION_STORE_CONTRACT,
   ...KEY_STORE_CONTRACT,
   ...LIMIT_STORE_CONTRACT,
+  ...CALLER_STORE_CONTRACT,
   ...VAULT_STORE_CONTRACT,
+  ...SOURCE_STORE_CONTRACT,
+  ...REQUEST_STORE_CONTRACT,
+  ...WORKFLOW_STORE_CONTRACT,
 ]

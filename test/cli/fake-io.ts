@@ -40,6 +40,7 @@ export class FakeIo {
           this.stderr += text
         },
       },
+      takeStdout: () => this.io.stdout,
       environment: readEnvironment({}),
       workingFolder: '/nowhere',
       userName: 'tester',
@@ -65,6 +66,7 @@ export async function* chunks(...texts: string[]): AsyncIterable<string> {
 
 const NO_SERVICES: Services = {
   startServer: () => unused('startServer'),
+  startStdio: () => unused('startStdio'),
   openStore: () => unused('openStore'),
   checkWritable: () => unused('checkWritable'),
   backUp: () => unused('backUp'),

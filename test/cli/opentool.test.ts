@@ -59,7 +59,13 @@ describe('collet opentool', () => {
       startServer: async (settings, { opentool }) => {
         Object.assign(started, { settings, opentool })
         setImmediate(() => io.stop())
-        return { url: 'http://127.0.0.1:1', startTokenFile: '/t', warnings: [], close: async () => undefined }
+        return {
+          url: 'http://127.0.0.1:1',
+          startTokenFile: '/t',
+          warnings: [],
+          counts: () => ({ tools: 1, sources: 0 }),
+          close: async () => undefined,
+        }
       },
     }
     const io = new FakeIo(services, { workingFolder: folder, environment: readEnvironment(environment) })

@@ -36,6 +36,10 @@ const RECORD: CallRecord = {
   outcome: undefined,
   expired: false,
   late: undefined,
+  root: undefined,
+  parent: undefined,
+  resumable: false,
+  waitsFor: undefined,
 }
 
 describe("operators' commands", () => {
@@ -203,7 +207,7 @@ describe("operators' commands", () => {
       writeFileSync(join(folder, 'start-token-443'), 'secret-token\n')
       const io = new FakeIo()
       expect(await io.run('calls', '--url', 'https://tools.example.com', storeFlag())).toBe(2)
-      expect(io.stderr).toContain('This needs a credential')
+      expect(io.stderr).toContain('needs a credential')
     })
 
     it('settles with --key', async () => {

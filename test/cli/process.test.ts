@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 const ROOT = new URL('../../', import.meta.url).pathname
 const MAIN = join(ROOT, 'src/cli/main.ts')
 const BIN = join(ROOT, 'bin/collet.js')
-const NODE_FLAGS = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+const NODE_FLAGS = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
 
 /** A real process and what it wrote so far. */
 class Run {

@@ -41,6 +41,7 @@ describe('collet serve', () => {
           url: 'http://127.0.0.1:4200',
           startTokenFile: '/data/start-token',
           warnings,
+          counts: () => ({ tools: settings.tools.length, sources: 0 }),
           close: async () => {
             started.closes += 1
           },
@@ -124,6 +125,7 @@ describe('collet serve', () => {
           url: 'http://127.0.0.1:1',
           startTokenFile: '/data/start-token',
           warnings: [],
+          counts: () => ({ tools: 1, sources: 0 }),
           close: () => {
             io.stop()
             closing.resolve()

@@ -13,7 +13,7 @@ export interface Circumstances {
 }
 
 interface Difference {
-  readonly protocol: 'otc' | 'opentool' | 'createGateway'
+  readonly protocol: 'otc' | 'opentool' | 'mcp' | 'createGateway'
   /** The ledger row or rule that asks for it. */
   readonly row: string
   readonly what: string
@@ -41,7 +41,7 @@ export const DIFFERENCES: readonly Difference[] = [
     protocol: 'otc',
     row: 'OTC-82',
     what: 'issues are told by parameter, and all of them in the message',
-    shows: (told) => withError(told, ({ issues: _issues, ...error }) => error),
+    shows: (told) => withError(told, ({ issues: _issues, pointed: _pointed, ...error }) => error),
   },
   { protocol: 'otc', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
   {
@@ -78,12 +78,25 @@ export const DIFFERENCES: readonly Difference[] = [
     row: 'OTS-40',
     what: 'the messages of unknown functions and bad arguments begin as the SDKs’ do; keys and addresses are named',
     shows: (told, { functionName }) =>
-      withError(told, ({ issues, ...error }) => ({
+      withError(told, ({ issues, pointed: _pointed, ...error }) => ({
         ...error,
         message: opentoolMessage(told.code, { ...error, issues: issues ?? null }, functionName),
       })),
   },
   { protocol: 'opentool', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
+  {
+    protocol: 'mcp',
+    row: 'MCP-69',
+    what: 'results that a model reads, errors of JSON-RPC for what could not be called, and 429 or 503 for later',
+    shows: (told) => ({ ...told, sort: told.code === 'ok' ? '200' : mcpSort(told.code) }),
+  },
+  {
+    protocol: 'mcp',
+    row: 'MCP-61, MCP-62, MCP-63',
+    what: 'an error is a text, with what is wrong, what is missing and what may help, a line each',
+    shows: (told, { functionName }) =>
+      withError(told, (error) => ({ message: mcpMessage(told, error, functionName) })),
+  },
   {
     protocol: 'createGateway',
     row: 'docs/embedding.md',
@@ -136,6 +149,47 @@ function underName(tool: ToolPlan | undefined, value: JsonValue): JsonObject {
   const title = tool?.act.output?.title
   const name = typeof title === 'string' && NAME.test(title) ? title : 'result'
   return Object.fromEntries([[name, value]])
+}
+
+const MCP_SORTS: Readonly<Record<string, string>> = {
+  request_invalid: '200/-32602',
+  key_conflict: '200/-32602',
+  tool_not_found: '200/-32602',
+  session_not_found: '200/-32602',
+  run_not_found: '200/-32602',
+  rate_limited: '429/429',
+  budget_exceeded: '429/429',
+  overloaded: '503/503',
+  not_ready: '503/503',
+}
+
+function mcpSort(code: string): string {
+  return MCP_SORTS[code] ?? '200/isError'
+}
+
+function mcpMessage({ code, callId }: Observation, error: JsonObject, functionName: string): string {
+  const { message, pointed, missing, additionalPromptContent } = error
+  if (code === 'tool_not_found') return `Unknown tool: ${functionName}`
+  if (mcpSort(code) !== '200/isError') return `${message}`
+  const { authorization = [], approval, secrets = [], user_id: user } = isJsonObject(missing) ? missing : {}
+  const urlOf = (challenge: JsonValue) => (isJsonObject(challenge) ? challenge.url : '')
+  const pages = [
+    ...(approval === undefined ? [] : [`Approval needed: ${urlOf(approval)}`]),
+    ...(Array.isArray(authorization) ? authorization : []).map(
+      (one) => `Authorization needed: ${urlOf(one)}`,
+    ),
+  ]
+  return [
+    message,
+    ...(Array.isArray(pointed) ? pointed : []),
+    ...pages,
+    ...(Array.isArray(secrets) ? secrets : []).map(
+      (one) => `Missing secret: ${isJsonObject(one) ? one.id : ''}`,
+    ),
+    ...(user === true ? ['Missing: the user the call is for.'] : []),
+    ...(pages.length === 0 ? [] : [`Then call the tool again. Call id: ${callId}`]),
+    ...(additionalPromptContent === undefined ? [] : [additionalPromptContent]),
+  ].join('\n')
 }
 
 const MOST_ISSUES = 5

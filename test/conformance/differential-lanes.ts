@@ -4,6 +4,7 @@ import type { Dialect } from '#protocols/otc/wire'
 import { type Batch, type CallPlan, visibleTool } from './differential-calls.ts'
 import type { Protocol } from './differential-differences.ts'
 import { send, shownId } from './differential-http.ts'
+import { MCP_REVISIONS, type McpRevision, mcpRequest, openMcpSession, readMcp } from './differential-mcp.ts'
 import { type Answer, observe } from './differential-observation.ts'
 import { opentoolRequest, readOpentool } from './differential-opentool.ts'
 import { DIALECTS, otcRequest, readOtc } from './differential-otc.ts'
@@ -26,8 +27,10 @@ export const WAYS: readonly Way[] = [
   inProcess('as written'),
   inProcess('as the execute drafts'),
   inProcess('as OpenTool'),
+  inProcess('as MCP'),
   ...DIALECTS.map(overOtc),
   { name: 'opentool', protocol: 'opentool', reading: 'as OpenTool', ask: overOpentool },
+  ...MCP_REVISIONS.map(overMcp),
   { name: 'createGateway', protocol: 'createGateway', reading: 'as written', ask: throughGateway },
 ]
 
@@ -50,9 +53,11 @@ function askDesk(
     const asked = read(batch, call)
     if (asked.kind === 'refusal')
       return { observation: asked.observation, callId: undefined, runId: undefined }
+    const { adapted } = asked
     const { callId, runId, outcome, replayed } = await stage.desk.call(principalOf(batch, as, call.caller), {
       tool: asked.ref,
       input: asked.input,
+      ...(adapted === undefined ? {} : { adapt: () => adapted }),
       key: asked.key,
       traceId: undefined,
       userId: call.userId,
@@ -92,6 +97,31 @@ function overOpentool({ url }: Stage, batch: Batch, as: string): Ask {
     const functionName = functionNameOf(batch, call)
     const { headers, ...request } = opentoolRequest(call, { functionName, sessionId })
     return readOpentool(call, await send(url, { ...request, headers: { ...headers, ...bearer(as, call) } }))
+  }
+}
+
+/** Each caller has a session of its own in the revisions that have them. */
+function overMcp(revision: McpRevision): Way {
+  return {
+    name: `mcp ${revision}`,
+    protocol: 'mcp',
+    reading: 'as MCP',
+    ask: ({ url }, batch, as) => {
+      const sessions = new Map<number, Promise<string>>()
+      return async (call, sessionId) => {
+        const credential = bearer(as, call)
+        const open = () => openMcpSession(url, revision, credential)
+        const opened = revision === '2026-07-28' ? undefined : (sessions.get(call.caller) ?? open())
+        if (opened !== undefined) sessions.set(call.caller, opened)
+        const around = { functionName: functionNameOf(batch, call), sessionId, mcpSession: await opened }
+        const { headers, ...request } = mcpRequest(revision, call, around)
+        return readMcp(
+          revision,
+          call,
+          await send(url, { ...request, headers: { ...headers, ...credential } }),
+        )
+      }
+    },
   }
 }
 

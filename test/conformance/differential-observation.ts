@@ -49,7 +49,7 @@ function observeError({ code: _code, details = {}, ...said }: CallError): JsonOb
   return {
     ...said,
     ...(parameterErrors === undefined ? {} : { parameterErrors }),
-    ...(issues === undefined ? {} : { issues: issues.map(withParameter) }),
+    ...(issues === undefined ? {} : { issues: issues.map(withParameter), pointed: issues.map(pointed) }),
     ...(missing === undefined ? {} : { missing: observeMissing(missing) }),
   }
 }
@@ -57,6 +57,11 @@ function observeError({ code: _code, details = {}, ...said }: CallError): JsonOb
 /** Each with its parameter, as messages list them. */
 function withParameter(issue: InputIssue): string {
   return issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`
+}
+
+/** Each with its place in the input. */
+function pointed({ pointer, message }: InputIssue): string {
+  return `${pointer === '' ? 'input' : pointer}: ${message}`
 }
 
 /** OTC-82: absent when the input as a whole is wrong. */

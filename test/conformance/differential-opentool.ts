@@ -17,14 +17,12 @@ export function opentoolRequest(
   call: CallPlan,
   around: { readonly functionName: string; readonly sessionId: string | undefined },
 ): Request {
-  const { input, key, tokens, secrets, userId } = call
+  const { input, key } = call
   return {
     path: '/opentool/call',
     headers: {
       ...(key === undefined ? {} : { 'idempotency-key': utf8Header(key) }),
-      ...pairs('collet-authorization', tokens),
-      ...pairs('collet-secret', secrets),
-      ...(userId === undefined ? {} : { 'collet-user': encodeURIComponent(userId) }),
+      ...requirementHeaders(call),
       ...placeHeaders(call, around.sessionId),
     },
     body: {
@@ -33,6 +31,15 @@ export function opentoolRequest(
       ...(input === undefined ? {} : { params: input }),
       id: ID,
     },
+  }
+}
+
+/** What a call needs beyond its arguments, on protocols that have no members for it. */
+export function requirementHeaders({ tokens, secrets, userId }: CallPlan): Record<string, string> {
+  return {
+    ...pairs('collet-authorization', tokens),
+    ...pairs('collet-secret', secrets),
+    ...(userId === undefined ? {} : { 'collet-user': encodeURIComponent(userId) }),
   }
 }
 

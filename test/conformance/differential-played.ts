@@ -29,6 +29,9 @@ export function sessionOf({ caller, session }: CallPlan, sessions: Played['sessi
 
 /** What the differences of a way may look at. */
 export function circumstances(batch: Batch, call: CallPlan, { protocol }: Way): Circumstances {
-  const tool = visibleTool(batch, protocol === 'opentool' ? { ...call, suffix: '' } : call)
+  const tool = visibleTool(
+    batch,
+    protocol === 'opentool' || protocol === 'mcp' ? { ...call, suffix: '' } : call,
+  )
   return { call, tool, functionName: functionNameOf(batch, call) }
 }

@@ -12,6 +12,8 @@ export type Reading =
       readonly ref: ToolRef
       readonly input: JsonValue | undefined
       readonly key: string | undefined
+      /** The input as the tool takes it, where that is another; the request stays what was asked. */
+      readonly adapted?: JsonValue
     }
   | { readonly kind: 'refusal'; readonly observation: Observation }
 
@@ -32,7 +34,16 @@ export const READINGS = {
     const newest = { ...call, suffix: '' }
     const input = call.input ?? {}
     if (!isJsonObject(input)) return refuse(call, '"params" must be an object of arguments by name.')
-    return readAs(newest, withoutNulls(visibleTool(batch, newest), input))
+    const read = readAs(newest, input)
+    const adapted = withoutNulls(visibleTool(batch, newest), input)
+    const isSame = Object.keys(adapted).length === Object.keys(input).length
+    return read.kind === 'refusal' || isSame ? read : { ...read, adapted }
+  },
+  /** Tools have no versions here either; arguments are an object, and nothing is none (MCP-60). */
+  'as MCP': (_batch, call) => {
+    const input = call.input === undefined ? {} : call.input
+    if (!isJsonObject(input)) return refuse(call, 'params.arguments must be an object.')
+    return readAs({ ...call, suffix: '' }, input)
   },
 } satisfies Record<string, Read>
 

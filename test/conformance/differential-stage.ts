@@ -9,6 +9,7 @@ import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createGateway, type InProcessGateway } from '#server/create-gateway'
 import { createLog } from '#server/log'
+import { createMcpRoutes } from '#server/mcp-routes'
 import { openGateway } from '#server/open-gateway'
 import { createOpenToolRoutes } from '#server/opentool-routes'
 import { startApp, stopApps } from '../server/start-app.ts'
@@ -55,6 +56,7 @@ export async function openStage(batch: Batch, ways: readonly string[]): Promise<
   const routes = [
     ...otcRoutes(desk, { serverVersion: '0.0.0-test' }),
     ...openwopRoutes(desk, { serverVersion: '0.0.0-test' }),
+    ...createMcpRoutes(desk, settings.mcp, { store: desk.store, clock: SYSTEM_CLOCK, log }).routes,
     ...createOpenToolRoutes(desk, {}, { settings: settings.opentool, log, isClosed: true }),
   ]
   const apiKeys = ways.flatMap((way) =>

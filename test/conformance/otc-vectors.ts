@@ -131,6 +131,9 @@ export function fillRequest({ req }: Step, earlier: readonly Answered[] = []): S
     .replaceAll(/\{\{step(\d+):([^}]*)\}\}/g, (_whole, step, pointer) =>
       JSON.stringify(String(atPointer(earlier[Number(step)]?.json, String(pointer))?.value)).slice(1, -1),
     )
+    .replaceAll(/\{\{header(\d+):([^}]*)\}\}/g, (_whole, step, name) =>
+      String(earlier[Number(step)]?.response.headers[String(name)]),
+    )
   return requestShape.parse(JSON.parse(text))
 }
 

@@ -149,7 +149,7 @@ describe('approvals on a server that is killed', { timeout: LIMIT_MS }, () => {
     const decide = (verb: string, from: ServerProcess) =>
       ask(`/admin/approvals/${id}/${verb}`, {}, approver, from).then((answer) => answer?.status === 200)
     const options = { cwd: folder, env: { ...process.env, COLLET_KEY: masterKey } }
-    const flags = ['--conditions=source', '--disable-warning=ExperimentalWarning', CLI]
+    const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning', CLI]
     const command = ['approvals', 'reject', id, '--store', `sqlite:${folder}/collet.db`]
     const byCommand = promisify(execFile)(process.execPath, [...flags, ...command], options).then(
       () => true,

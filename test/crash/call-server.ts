@@ -16,7 +16,7 @@ const CALL_VIEW = z.object({ state: z.string() })
 export async function sendCall(
   address: Address,
   key: string,
-  { tool, runId, session }: PlannedCall,
+  { tool, runId, session }: Omit<PlannedCall, 'tool'> & { readonly tool: string },
 ): Promise<Reply | undefined> {
   const body = JSON.stringify({ request: { tool_id: tool, call_id: key, input: { key } } })
   const headers = {

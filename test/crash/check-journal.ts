@@ -12,7 +12,7 @@ export interface JournalCheck {
 
 /** Verifies the journal as an operator does: offline, by the command, in a process of its own. */
 export function checkJournal(folder: string, masterKey: string): Promise<JournalCheck> {
-  const nodeOptions = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+  const nodeOptions = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
   const command = [CLI, 'journal', 'verify', '--store', `sqlite:${folder}/collet.db`]
   const options = { cwd: folder, timeout: LIMIT_MS, env: { ...process.env, COLLET_KEY: masterKey } }
   return new Promise((resolve) => {

@@ -8,6 +8,7 @@ import type { CrashStage } from './crash-stage.ts'
 import { readEffects } from './effect-log.ts'
 import type { Finding } from './finding.ts'
 import { type ApprovalVerdict, judgeApprovals, readSteps } from './judge-approvals.ts'
+import { type FlowVerdict, judgeFlows } from './judge-flows.ts'
 import { judgeHistory, type Verdict } from './judge-history.ts'
 import { judgeRuns, type RunVerdict } from './judge-runs.ts'
 import { judgeSessions, type SessionVerdict } from './judge-sessions.ts'
@@ -16,12 +17,14 @@ import { endReadings, pollRuns } from './look-at-runs.ts'
 import { lookLast } from './look-last.ts'
 import { makeCalls } from './make-calls.ts'
 import { readStoredRuns } from './read-stored-runs.ts'
+import { finishFlows, runFlows } from './run-flows.ts'
 import { seededRandom } from './seeded-random.ts'
 import { ServerProcess } from './server-process.ts'
 import { useSessions } from './use-sessions.ts'
 
 const CALLERS = 12
 const SESSION_CALLERS = 6
+const FLOW_CALLERS = 4
 
 export interface CrashOptions extends KillPlan {
   /** Server processes on the one SQLite file; only the first is killed. */
@@ -34,11 +37,12 @@ export interface CrashResult {
   readonly sessions: SessionVerdict
   readonly runs: RunVerdict
   readonly approvals: ApprovalVerdict
+  readonly flows: FlowVerdict
   readonly journal: JournalCheck
 }
 
-export function findingsOf({ verdict, sessions, runs, approvals }: CrashResult): readonly Finding[] {
-  return [...verdict.findings, ...sessions.findings, ...runs.findings, ...approvals.findings]
+export function findingsOf({ verdict, sessions, runs, approvals, flows }: CrashResult): readonly Finding[] {
+  return [verdict, sessions, runs, approvals, flows].flatMap(({ findings }) => findings)
 }
 
 /** Calls, kills, restarts, looks, and judges. Leaves no process and no file behind. */
@@ -52,7 +56,8 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
     const approver = approveCalls(stage, approving.signal)
     // A server that broke is reported by whoever waits for it.
     approver.catch(() => {})
-    await callAndKill(stage, options)
+    await callAndKill(stage, options, folder)
+    const finished = await finishFlows(stage, folder)
     const lastLooks = await lookLast(stage)
     approving.abort()
     await approver
@@ -66,6 +71,7 @@ export async function runCrashScenario(options: CrashOptions): Promise<CrashResu
       sessions: judgeSessions({ ...stage, effects, polled, stored }),
       runs: judgeRuns({ polled, readings, stored, lastLooks }),
       approvals: judgeApprovals(readSteps(join(folder, 'collet.db'))),
+      flows: judgeFlows({ ...stage, finished, effects }),
       journal: await checkJournal(folder, masterKey),
     }
   } finally {
@@ -91,17 +97,20 @@ function setStage(options: CrashOptions, folder: string, masterKey: string): Cra
     kills: [],
     sessions: [],
     runs: new Set(),
+    flows: new Map(),
+    settled: [],
     readings: new Map(),
     leave: new AbortController(),
   }
 }
 
 /** The first failure stops everyone, and nobody is left running when it is reported. */
-async function callAndKill(stage: CrashStage, plan: KillPlan): Promise<void> {
+async function callAndKill(stage: CrashStage, plan: KillPlan, folder: string): Promise<void> {
   const stop = new AbortController()
   const callers = [
     ...Array.from({ length: CALLERS }, () => makeCalls(stage, stop.signal)),
     ...Array.from({ length: SESSION_CALLERS }, () => useSessions(stage, stop.signal)),
+    ...Array.from({ length: FLOW_CALLERS }, () => runFlows(stage, folder, stop.signal)),
   ]
   const ends = [killRepeatedly(stage, plan, stop), ...callers].map((end) =>
     end.catch((error: unknown) => {

@@ -1,4 +1,4 @@
-import type { Kill, PlannedCall, Sending } from './call-history.ts'
+import type { Kill, PlannedCall, Reply, Sending } from './call-history.ts'
 import type { Reading } from './run-history.ts'
 import type { Random } from './seeded-random.ts'
 import type { ServerProcess } from './server-process.ts'
@@ -15,6 +15,10 @@ export interface CrashStage {
   readonly sessions: DrivenSession[]
   /** Runs that callers named. */
   readonly runs: Set<string>
+  /** Workflows by key, with what their callers were told. */
+  readonly flows: Map<string, Reply | undefined>
+  /** Steps that an operator settled. */
+  readonly settled: string[]
   readonly readings: Map<string, Promise<Reading>>
   /** Sends the readers home, whatever they have seen. */
   readonly leave: AbortController

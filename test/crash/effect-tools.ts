@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
-import { tool } from '#core/define-tool'
+import { type DefinedTool, tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
+import { workflow } from '#core/workflow/define-workflow'
 import { appendEffect, counterNonce } from './effect-log.ts'
+import { effectKey, FLOW, type FlowStep } from './flow-steps.ts'
 import { between, type Random } from './seeded-random.ts'
 
 const LONGEST_PAUSE_MS = 20
@@ -23,15 +25,17 @@ export function makeEffectTools(effectFile: string, random: Random) {
     await wait(between(random, 0, LONGEST_PAUSE_MS))
     return nonce
   }
+  const write = tool({
+    id: 'Effect.Write@1.0.0',
+    description: 'Has an effect that must not happen twice.',
+    input,
+    output,
+    policy: { safetyTier: 'write', replay: 'non-deterministic' },
+    run: ({ key }) => act(key),
+  })
   return [
-    tool({
-      id: 'Effect.Write@1.0.0',
-      description: 'Has an effect that must not happen twice.',
-      input,
-      output,
-      policy: { safetyTier: 'write', replay: 'non-deterministic' },
-      run: ({ key }) => act(key),
-    }),
+    write,
+    makeFlow(write, input),
     tool({
       id: 'Effect.Idempotent@1.0.0',
       description: 'Has an effect that may happen again after a crash.',
@@ -96,4 +100,21 @@ export function makeEffectTools(effectFile: string, random: Random) {
       },
     }),
   ]
+}
+
+/** Four effects that must not happen twice, two of them at once; gives back their nonces. */
+function makeFlow(write: DefinedTool, input: z.ZodObject<{ key: z.ZodString }>) {
+  return workflow({
+    id: FLOW,
+    description: 'Has effects in steps.',
+    input,
+    output: z.string(),
+    uses: [write],
+    run: async ({ key }, { call }) => {
+      const make = (step: FlowStep) => call('Effect.Write', { key: effectKey(key, step) }, { step })
+      const first = await make('first')
+      const both = await Promise.all([make('left'), make('right')])
+      return [first, ...both, await make('last')].join(' ')
+    },
+  })
 }

@@ -1,5 +1,5 @@
 /** A promise that was broken. */
-export type Breach = CallBreach | SessionBreach | RunBreach | ApprovalBreach
+export type Breach = CallBreach | SessionBreach | RunBreach | ApprovalBreach | FlowBreach
 
 export type CallBreach =
   | 'effect twice'
@@ -26,6 +26,8 @@ export type RunBreach =
   | 'poll and store differ'
   | 'reader missed events'
   | 'stream not ended'
+
+export type FlowBreach = 'workflow not finished' | 'step not exactly once' | 'workflow tells another end'
 
 export type ApprovalBreach = 'approval used twice' | 'run without a grant'
 

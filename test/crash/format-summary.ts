@@ -27,6 +27,9 @@ const PROMISES = {
   'stream not ended': 'streams not ended (must be 0)',
   'approval used twice': 'approvals used twice (must be 0)',
   'run without a grant': 'runs without a grant (must be 0)',
+  'workflow not finished': 'workflows not finished (must be 0)',
+  'step not exactly once': 'steps not exactly once (must be 0)',
+  'workflow tells another end': 'workflows that tell another end (must be 0)',
 } as const satisfies Record<Breach, string>
 
 /** One column a scenario. */
@@ -52,6 +55,8 @@ export function formatSummary(results: readonly (readonly [name: string, result:
     ['approvals granted', ({ approvals }) => approvals.granted],
     ['approvals refused', ({ approvals }) => approvals.rejected],
     ['approvals used', ({ approvals }) => approvals.used],
+    ['workflows', ({ flows }) => flows.flows],
+    ['steps settled', ({ flows }) => flows.settled],
     ...Object.entries(PROMISES).map(([breach, label]): [string, (result: CrashResult) => number] => [
       label,
       (result) => findingsOf(result).filter((finding) => finding.breach === breach).length,

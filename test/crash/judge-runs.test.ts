@@ -75,6 +75,16 @@ describe('judgeRuns', () => {
     expect(breaches({ polled, stored })).toEqual([])
   })
 
+  it('accepts a step that was cut, settled as not run, and cut once more', () => {
+    const polled = [seen('called', 0), seen('returned', 1), seen('called', 2), seen('returned', 3)]
+    const cut = { ...kept('returned', 1), code: 'ambiguous' }
+    const again = { ...kept('returned', 3), code: 'ambiguous' }
+    const stored = [kept('called', 0), cut, kept('called', 2), again]
+    expect(breaches({ polled, stored })).not.toContain('call not returned once')
+    const untold = [kept('called', 0), kept('returned', 1), kept('called', 2), kept('returned', 3)]
+    expect(breaches({ polled, stored: untold })).toContain('call not returned once')
+  })
+
   it('finds an end that the caller was told otherwise', () => {
     expect(breaches({ reply: { ...SUCCESS, success: false } })).toEqual(['run tells another end'])
     expect(breaches({ reply: { ...SUCCESS, runId: 'run-1' } })).toEqual(['run tells another end'])

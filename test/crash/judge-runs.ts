@@ -72,10 +72,18 @@ function judgeAttempts(run: string, events: readonly StoredEvent[]): Finding[] {
   const ofCalls = events.filter(({ type }) => type === 'called' || type === 'returned')
   const attempts = Map.groupBy(ofCalls, ({ record, attempt }) => `${record} attempt ${attempt}`)
   return [...attempts].flatMap(([attempt, told]) => {
-    const types = told.map(({ type }) => type).join(', ')
-    if (types === 'called, returned') return []
+    const left = withoutNotRun(told)
+    if (left.map(({ type }) => type).join() === 'called,returned') return []
+    const types = told.map(({ type, code }) => (code === undefined ? type : `${type} (${code})`)).join(', ')
     return [{ breach: 'call not returned once', key: run, detail: `${attempt}: ${types}` }]
   })
+}
+
+/** A step that was cut and settled as not run begins again as if it never had; it may be cut once more. */
+function withoutNotRun(told: readonly StoredEvent[]): readonly StoredEvent[] {
+  const before = told.slice(0, -1)
+  const cut = before.findLastIndex(({ type, code }) => type === 'returned' && code === 'ambiguous')
+  return told.slice(cut + 1)
 }
 
 /** The same as readers see it, who know no attempts: calls and returns of one id take turns. */

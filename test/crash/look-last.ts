@@ -46,11 +46,13 @@ async function sendOften(address: Address, key: string, call: PlannedCall): Prom
 
 /** Nothing is killed any more, so a broken connection is an error; only "come again" is waited for. */
 async function sendOnce(address: Address, key: string, call: PlannedCall): Promise<Reply> {
+  let last = ''
   for (let attempt = 0; attempt < MOST_TRIES; attempt += 1) {
     const reply = await sendCall(address, key, call)
     if (reply === undefined) throw new Error(`The connection broke at the last look at ${key}.`)
     if (!reply.comeAgain && !isParked(reply)) return reply
+    last = reply.body
     await wait(COME_AGAIN_MS)
   }
-  throw new Error(`The server still asks to come again for ${key} after ${MOST_TRIES} tries.`)
+  throw new Error(`The server still asks to come again for ${key} after ${MOST_TRIES} tries: ${last}`)
 }

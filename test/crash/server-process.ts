@@ -67,7 +67,7 @@ export class ServerProcess {
 
   #spawn() {
     const { folder, seed, masterKey, apiKey } = this.#options
-    const nodeOptions = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+    const nodeOptions = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
     const args = [`--folder=${folder}`, `--port=${this.#port}`, `--seed=${seed + this.#lives}`]
     return spawn(process.execPath, [...nodeOptions, SERVER_FILE, ...args], {
       stdio: ['pipe', 'pipe', 'inherit'],

@@ -38,7 +38,7 @@ const settings = testSettings({
     apiKeys: [
       { id: 'crash', key: new Secret(CRASH_API_KEY), tenant: DEFAULT_TENANT, scopes: [] },
       {
-        ...{ id: 'approver', tenant: DEFAULT_TENANT, scopes: ['approvals:*'] },
+        ...{ id: 'approver', tenant: DEFAULT_TENANT, scopes: ['approvals:*', 'admin:calls', 'calls:settle'] },
         key: new Secret(approverKeyOf(CRASH_API_KEY)),
       },
     ],

@@ -56,7 +56,7 @@ const IN_A_PROJECT = new Set(['npm install collet zod\n', 'npx collet serve\n', 
 /** `npm ci` ran before any test could; `npm start` has an end-to-end test of its own. */
 const RUN_ELSEWHERE = new Set(['npm ci && npm start\n', ...IN_A_PROJECT])
 
-describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md'])(
+describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md', 'docs/protocols/mcp.md'])(
   'the shell blocks of %s',
   (file) => {
     const blocks = readBlocks(file)
@@ -88,6 +88,7 @@ describe.each(['README.md', 'docs/protocols/otc.md', 'docs/protocols/openwop.md'
 /** Answers follow each other without a space; an OTC answer begins with `$schema`, a descriptor with its id. */
 function lastAnswerStart(output: string): number {
   if (output.startsWith('{"events"')) return 0
+  if (output.startsWith('{"jsonrpc"')) return output.lastIndexOf('{"jsonrpc"')
   return Math.max(0, output.lastIndexOf('{"$schema"'), output.lastIndexOf('{"toolId"'))
 }
 

@@ -42,7 +42,7 @@ describe('the examples of docs/protocols/opentool.md on documents', () => {
         file,
         block.text.replaceAll(/'collet[^']*'/g, (name) => SOURCES[name] ?? name),
       )
-      const flags = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+      const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
       const { stdout } = await run(process.execPath, [...flags, file], { cwd: folder })
       expect(stdout).toBe(output.text)
     },

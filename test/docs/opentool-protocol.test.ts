@@ -15,7 +15,7 @@ const run = promisify(execFile)
 const ROOT = resolve(import.meta.dirname, '../..')
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
 const DOCUMENTED_PORT = '9627'
-const NODE_FLAGS = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+const NODE_FLAGS = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
 
 const blocks = readBlocks('docs/protocols/opentool.md')
 const pairs = blocks.map((block, index) => ({ block, next: blocks[index + 1] }))

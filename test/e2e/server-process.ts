@@ -32,7 +32,11 @@ export interface Ended {
   readonly stderr: string
 }
 
-const FLAGS = ['--conditions=source', '--disable-warning=ExperimentalWarning', `${ROOT}/src/cli/main.ts`]
+const FLAGS = [
+  '--conditions=collet-source',
+  '--disable-warning=ExperimentalWarning',
+  `${ROOT}/src/cli/main.ts`,
+]
 
 /** The command line on the sources, as `npm run collet` runs it. */
 export function startCollet(argv: readonly string[], options: ProcessOptions = {}): Promise<ServerProcess> {

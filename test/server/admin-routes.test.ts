@@ -53,6 +53,10 @@ const call = (record: string, tenant: string): CallRecord => ({
   finishedAtMs: undefined,
   outcome: undefined,
   expired: false,
+  parent: undefined,
+  root: undefined,
+  resumable: false,
+  waitsFor: undefined,
   late: { ok: true, valueJson: '"late s3cr3t"', durationMs: 1 },
 })
 

@@ -19,6 +19,8 @@ beforeAll(async () => {
         key('viewer', [], { roles: ['viewer', 'reader'] }),
         key('ended', ['*'], { expiresAtMs: 1 }),
         key('auditor', ['audit:read']),
+        // One for each way to ask, because what one principal does again and again is told once.
+        ...WAYS.map((_way, index) => key(`way-${index}`, [])),
         // Two keys of one principal, of which one sees less.
         { ...key('wide', ['mail:send']), id: 'twin' },
         { ...key('slim', []), id: 'twin' },
@@ -30,6 +32,12 @@ beforeAll(async () => {
 })
 
 afterAll(() => server.stop())
+
+const CLAIM = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
 
 /** Every way to name one tool, on every protocol. */
 const WAYS: readonly [string, (name: string, credential: string) => Promise<Answer>][] = [
@@ -52,6 +60,16 @@ const WAYS: readonly [string, (name: string, credential: string) => Promise<Answ
     (name, credential) => {
       const body = { jsonrpc: '2.0', method: name.replace('.', '_'), params: {}, id: 'x' }
       return server.ask('/opentool/call', { method: 'POST', key: credential, body })
+    },
+  ],
+  [
+    'MCP call',
+    (name, credential) => {
+      const called = name.replace('.', '_')
+      const params = { name: called, arguments: {}, _meta: CLAIM }
+      const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
+      const headers = { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call', 'mcp-name': called }
+      return server.ask('/mcp', { method: 'POST', key: credential, headers, body })
     },
   ],
   ['openwop descriptor', (name, credential) => server.ask(`/v1/tools/openwop:${name}`, { key: credential })],
@@ -154,6 +172,23 @@ describe('a tool that a principal may not call', () => {
     expect((await server.ask('/admin/audit', { key: 'k-narrow' })).status).toBe(403)
     expect((await server.ask('/admin/audit')).status).toBe(401)
   })
+
+  it.each(WAYS.map(([title, ask], index) => [title, ask, `k-way-${index}`] as const))(
+    'rule 30a: is audited however it was asked for: %s',
+    async (_title, ask, credential) => {
+      const one = await server.ask('/admin/audit?limit=1000', { key: 'k-auditor' })
+      const last = Math.max(0, ...one.json.events.map(({ no }: { no: number }) => no))
+      await ask('Mail.Send', credential)
+      await ask('Mail.Xend', credential)
+      const told = async () => {
+        const { json } = await server.ask('/admin/audit?limit=1000', { key: 'k-auditor' })
+        return json.events
+          .filter(({ no }: { no: number }) => no > last)
+          .map(({ resource }: { resource: string }) => resource)
+      }
+      await expect.poll(told).toEqual(['openwop:Mail.Send'])
+    },
+  )
 
   it('rule 30a: leaves nothing in a run that its caller reads', async () => {
     const body = { $schema: 'urn:oxp:1.0', request: { tool_id: 'Mail.Send', input: {} } }

@@ -128,6 +128,32 @@ describe('a real OpenID Connect provider', () => {
     }
   })
 
+  it('MCP-90, MCP-91, MCP-92: /mcp takes tokens for this server only, and says of others that they are none', async () => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': {},
+    }
+    const ask = (token: string) =>
+      fetch(`${server.url}/mcp`, {
+        method: 'POST',
+        headers: {
+          authorization: `Bearer ${token}`,
+          'content-type': 'application/json',
+          'mcp-protocol-version': '2026-07-28',
+          'mcp-method': 'tools/list',
+        },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list', params: { _meta } }),
+      })
+    expect((await ask(await fetchToken('mail:send'))).status).toBe(200)
+    const refused = await ask(await fetchToken('mail:send', 'https://other.example.com'))
+    const metadata = `${server.url}/.well-known/oauth-protected-resource/mcp`
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
+      401,
+      `Bearer resource_metadata="${metadata}", error="invalid_token"`,
+    ])
+    expect(await refused.json()).toMatchObject({ error: { code: 401 } })
+  })
+
   it('OWP-13: a 401 of every protocol says where to learn who gives tokens', async () => {
     const places: [string, string, string][] = [
       ['GET', '/v1/tools', '/v1'],
@@ -136,6 +162,8 @@ describe('a real OpenID Connect provider', () => {
       ['GET', '/opentool/load', '/opentool'],
       ['POST', '/opentool/call', '/opentool'],
       ['GET', '/opentool/unknown', '/opentool'],
+      ['POST', '/mcp', '/mcp'],
+      ['GET', '/mcp', '/mcp'],
       ['GET', '/metrics', ''],
       ['GET', '/admin/keys', ''],
     ]

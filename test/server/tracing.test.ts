@@ -3,6 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { ApprovalDesk } from '#core/approvals/approval-desk'
 import type { CallReply, CallRequest } from '#core/call/call-request'
 import { Catalog } from '#core/catalog'
+import { CatalogChanges } from '#core/catalog-changes'
 import type { Gateway } from '#core/gateway'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { SILENT_LOGGER } from '#core/ports/logger'
@@ -57,7 +58,8 @@ async function startCollector(status = 200) {
 
 const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   catalogFor: () => new Catalog(new ToolIndex([])),
-  toolkits: new Map(),
+  toolkits: () => new Map(),
+  catalogChanges: new CatalogChanges(),
   call: async () => ({
     callId: 'c',
     replayed: false,

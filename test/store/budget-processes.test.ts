@@ -13,7 +13,7 @@ const KILLS = 4
 const LOST_BY_A_KILL = CALLS / 50 + 4
 const LIMIT_MS = 60_000
 const SCRIPT = fileURLToPath(new URL('budget-process.ts', import.meta.url))
-const FLAGS = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+const FLAGS = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
 
 let folder: string
 

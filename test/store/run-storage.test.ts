@@ -56,7 +56,7 @@ describe('one run, several writers', () => {
     const file = fileURLToPath(new URL('run-writer-process.ts', import.meta.url))
     const children = ['left', 'right'].map((name) => {
       const key = folder.masterKey.toString('base64')
-      const flags = ['--conditions=source', '--disable-warning=ExperimentalWarning']
+      const flags = ['--conditions=collet-source', '--disable-warning=ExperimentalWarning']
       const child = spawn(process.execPath, [...flags, file, folder.path, key, name, '20'], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })

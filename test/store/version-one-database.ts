@@ -57,7 +57,7 @@ function insertCall(
   group.addReference()
   const end = outcome === undefined ? undefined : group.addPayload(boundText(record, outcomeToText(outcome)))
   if (end !== undefined) group.addReference()
-  group.append(claimedEvent(call, attempt, call.atMs))
+  group.append(claimedEvent(call, attempt, { atMs: call.atMs, parent: undefined }))
   const values = {
     record,
     tenant: call.tenant,

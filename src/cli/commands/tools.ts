@@ -1,3 +1,4 @@
+import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT, type ExitCode } from '#cli/exit-codes'
 import { loadProject } from '#cli/load-project'
@@ -28,7 +29,7 @@ export const tools = defineCommand<'config' | 'url' | 'key'>({
     const { tools: found } = await loadProject(args.text('config'), context)
     return list(
       found.map(describe),
-      found.map(({ id, policy, description }) => [id, policy.safetyTier, description]),
+      found.map(({ id, policy, description }) => [id, policy.safetyTier, firstLine(description)]),
       context,
     )
   },
@@ -41,7 +42,7 @@ async function listRemote({ url, apiKey }: ServerAddress, context: CommandContex
     const found = await output.during(`Asking ${url}`, client.list())
     return list(
       found,
-      found.map(({ id, description }) => [id, description]),
+      found.map(({ id, description }) => [id, firstLine(description)]),
       context,
     )
   } catch (error) {
@@ -77,4 +78,10 @@ function describe({
   policy,
 }: Tool): object {
   return { id, name, title, description, inputSchema, outputSchema, requirements, policy }
+}
+
+/** Imported descriptions may be whole pages. */
+function firstLine(description: string): string {
+  const [line = ''] = description.split('\n', 1)
+  return cleanText(line.trim())
 }

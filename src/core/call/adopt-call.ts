@@ -1,3 +1,4 @@
+import type { Tool } from '#core/tool'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
@@ -7,11 +8,16 @@ import type { IdentifiedCall } from './identified-call.ts'
  */
 export async function adoptCall(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
-  if (tool === undefined || tool.policy.approval === 'never') return call
+  if (tool === undefined || !mayWait(tool)) return call
   const { tenant, principal, fingerprint } = call
   const { definitionHash } = tool
   const like = { tenant, principal: principal.id, fingerprint, definitionHash }
   const found = await services.store.approvals.findParked(like)
   if (found === undefined) return call
   return { ...call, record: found.record, callId: found.callId, keyed: true }
+}
+
+/** A workflow may also wait for a step of its own, whatever that one needs. */
+function mayWait({ policy, workflow }: Tool): boolean {
+  return policy.approval !== 'never' || workflow !== undefined
 }

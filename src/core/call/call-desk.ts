@@ -1,5 +1,6 @@
 import { ApprovalDesk, type ApprovalDeskOptions } from '#core/approvals/approval-desk'
 import { ApprovalWaits } from '#core/approvals/approval-waits'
+import { CatalogChanges } from '#core/catalog-changes'
 import { ConsentTeller } from '#core/credentials/consent-teller'
 import { TokenRefresher } from '#core/credentials/token-refresher'
 import type { Gateway } from '#core/gateway'
@@ -12,10 +13,13 @@ import { RefusalTeller } from '#core/limits/refusal-teller'
 import { WaitingPlaces } from '#core/limits/waiting-places'
 import type { Store } from '#core/ports/store'
 import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
+import type { Principal } from '#core/principal'
 import { endOwnRun, readOwnRun } from '#core/runs/own-runs'
 import { RunFeed } from '#core/runs/run-feed'
 import { StoreChanges } from '#core/runs/store-changes'
 import { Sessions } from '#core/sessions/sessions'
+import type { StepOrigin } from '#core/workflow/step-origin'
+import type { CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
 import { callTool } from './call-tool.ts'
 import { checkReady } from './check-ready.ts'
@@ -49,9 +53,12 @@ type Made =
   | 'refresher'
   | 'waits'
   | 'places'
+  | 'callStep'
 
 export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
+  /** Where changes of tools are told; default one that nobody tells anything. */
+  readonly catalogChanges?: CatalogChanges
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
@@ -118,6 +125,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
       refresher,
       waits,
       places,
+      callStep: (principal: Principal, request: CallRequest, step: StepOrigin) =>
+        callTool(services, principal, request, step),
     },
   }
   const approvals = new ApprovalDesk({
@@ -150,6 +159,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   every(EXPIRY_POLL_MS, 'ending consents nobody gave', () => consents.expire())
   every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
     noteEnded(services, await store.approvals.expire(clock.nowMs()))
+    noteEnded(services, await store.workflows.expire(clock.nowMs()))
   })
 
   return {
@@ -157,7 +167,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     running,
     consents,
     approvals,
-    toolkits: registry.toolkits,
+    catalogChanges: options.catalogChanges ?? new CatalogChanges(),
+    toolkits: () => registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
     call: (principal, request) => callTool(services, principal, request),
     readCall: (principal, callId) => readOwnCall(services, principal, callId),

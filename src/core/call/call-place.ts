@@ -2,7 +2,7 @@ import { fault, type ToolError } from '#core/errors'
 import type { RunPlace } from '#core/ports/run-store'
 import type { CallSession } from '#core/ports/store'
 import { namedPlace } from '#core/runs/named-place'
-import { ownRunId } from '#core/runs/run-id'
+import { ownPlace, ownRunId } from '#core/runs/run-id'
 import { heldElsewhere, isHeldElsewhere } from '#core/sessions/held-elsewhere'
 import type { LiveSession } from '#core/sessions/live-session'
 import { sessionEnded } from '#core/sessions/session-ended'
@@ -21,22 +21,39 @@ export interface CallPlace {
 
 const ALONE: CallPlace = { place: undefined, session: undefined, live: undefined }
 
-/** A stateful tool always runs in a session: the one its caller named, or one of its own (rule 30). */
+/**
+ * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
+ * call outside of sessions is like any other, but in a run that its caller watches its use is bracketed (openwop §7.3).
+ */
 export async function findPlace(
   services: CallServices,
   { call, tool, seen }: Pick<CheckedCall, 'call' | 'tool' | 'seen'>,
 ): Promise<CallPlace> {
   const { runId, sessionId } = call.request
-  if (runId === undefined && sessionId === undefined && tool.session === undefined) return ALONE
+  const hasOwn = tool.session !== undefined && (!tool.session.isOptional || runId !== undefined)
+  const isPlain = !hasOwn && tool.workflow === undefined && call.step === undefined
+  if (runId === undefined && sessionId === undefined && isPlain) return ALONE
   if (sessionId !== undefined) return await placeInSession(services, { call, tool, sessionId })
-  const place = runId === undefined ? undefined : await namedPlace(services.store, call.principal, runId)
-  if (tool.session === undefined) return { ...ALONE, place }
+  const place = await runPlace(services, call, tool)
+  if (!hasOwn) return { ...ALONE, place }
   // The bracket of an attempt that waits for a yes is open already (OWP-45).
   if (seen?.state === 'parked' && seen.sessionId !== undefined) {
     return { place, session: { sessionId: seen.sessionId, isOwn: true }, live: undefined }
   }
   const session = { sessionId: `ses_${services.sessions.newId()}`, isOwn: true }
   return { place, session, live: undefined }
+}
+
+/** Steps are told in the run of their workflow, which has one with events from the beginning (rule 31). */
+async function runPlace(
+  { store }: CallServices,
+  call: IdentifiedCall,
+  { workflow }: Tool,
+): Promise<RunPlace | undefined> {
+  if (call.step !== undefined) return call.step.place
+  const { runId } = call.request
+  if (runId !== undefined) return await namedPlace(store, call.principal, runId)
+  return workflow === undefined ? undefined : ownPlace(call.principal, call.record)
 }
 
 /** What a caller may call the run of this attempt. */

@@ -26,6 +26,8 @@ export interface CallRequest {
   readonly sessionId?: string
   /** The input as the tool takes it, where a protocol has another form for it. The request stays what was asked. */
   readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
+  /** The function name it was asked by, where a protocol goes by those: what a refusal is audited under (rule 30a). */
+  readonly calledAs?: string
   /** Whether `tool` may have meant this recorded one, which went away or changed its name since (rule 1). */
   readonly mayMean?: (recordedTool: ToolId) => boolean
   /** The id to give a call without a key, when its head has to leave before it is recorded. */
@@ -37,6 +39,13 @@ export interface CallRequest {
   readonly onProgress?: (progress: Progress) => void
   /** Present where the protocol can put a tool's question to the person behind the call. */
   readonly onElicit?: Elicit
+  /** Its caller, where leaving means cancelling: what it began is then cancelled unless somebody else joined (MCP-84). */
+  readonly leaving?: Leaving | undefined
+}
+
+/** Somebody who may leave; the signal is made for those who ask for it, because few runs take time. */
+export interface Leaving {
+  readonly left?: AbortSignal | undefined
 }
 
 export interface Progress {
@@ -56,4 +65,6 @@ export interface CallReply {
   readonly runId?: string
   /** The outcome was recorded by an earlier request with this key. */
   readonly replayed: boolean
+  /** Somebody else wrote what the outcome says (OWP-58). */
+  readonly untrusted?: true
 }

@@ -6,14 +6,17 @@ import type { Budgets } from '#core/limits/budgets'
 import type { CallLimits } from '#core/limits/call-limits'
 import type { RefusalTeller } from '#core/limits/refusal-teller'
 import type { WaitingPlaces } from '#core/limits/waiting-places'
+import type { ToolSet } from '#core/live-registry'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { TokenBroker } from '#core/ports/token-broker'
-import type { Registry } from '#core/registry'
+import type { Principal } from '#core/principal'
 import type { RunFeed } from '#core/runs/run-feed'
 import type { Sessions } from '#core/sessions/sessions'
+import type { StepOrigin } from '#core/workflow/step-origin'
+import type { CallReply, CallRequest } from './call-request.ts'
 import type { OutcomeKeeper } from './outcome-keeper.ts'
 import type { Readiness } from './readiness.ts'
 import type { RunningCalls } from './running-calls.ts'
@@ -21,7 +24,7 @@ import type { StartingCalls } from './starting-calls.ts'
 
 /** Everything the call pipeline needs from outside, handed in once. */
 export interface CallServices {
-  readonly registry: Registry
+  readonly registry: ToolSet
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
@@ -52,4 +55,6 @@ export interface CallServices {
   readonly refusals: RefusalTeller
   readonly consents: ConsentTeller
   readonly maxResultBytes: number
+  /** Makes one step of a workflow: a call like any other, under a key that no caller can have. */
+  callStep(principal: Principal, request: CallRequest, step: StepOrigin): Promise<CallReply>
 }

@@ -3,6 +3,9 @@ import { type Reservation, UNBUDGETED } from '#core/limits/budgets'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallRecord, MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { hasUntrustedOutput } from '#core/untrusted-output'
+import type { StepOrigin } from '#core/workflow/step-origin'
+import { stillWaits, type Waits } from '#core/workflow/still-waits'
 import { adaptInput } from './adapt-input.ts'
 import { adoptCall } from './adopt-call.ts'
 import { approvalRequired } from './approval-required.ts'
@@ -13,7 +16,7 @@ import { checkApproval } from './check-approval.ts'
 import { checkReady } from './check-ready.ts'
 import { checkRequirements } from './check-requirements.ts'
 import { type IdentifiedCall, identifyCall } from './identified-call.ts'
-import { lookUp } from './look-up.ts'
+import { type Found, lookUp } from './look-up.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { resolveTool } from './resolve-tool.ts'
 import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run-call.ts'
@@ -30,24 +33,26 @@ export async function callTool(
   services: CallServices,
   principal: Principal,
   request: CallRequest,
+  step?: StepOrigin,
 ): Promise<CallReply> {
   const freshId = () => request.freshId ?? services.newCallId()
-  let call = identifyCall(services.store, { principal, request, freshId })
+  let call = identifyCall(services.store, { principal, request, freshId, step })
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      if (!call.keyed && services.registry.asksForApproval) call = await adoptCall(services, call)
+      if (!call.keyed && services.registry.hasWaiting) call = await adoptCall(services, call)
       const found = call.keyed ? await lookUp(services, call) : undefined
-      if (found?.kind === 'answer')
-        return { callId: call.callId, outcome: found.outcome, runId: found.runId, replayed: true }
+      if (found?.kind === 'answer') return replyOf(call, found, true)
       const seen = found?.seen
       const run = await (call.keyed
         ? startOrWait(services, { call, seen, mayWait: round === 0 })
         : startCall(services, { call, seen, isFirst: true }))
-      if (run.kind === 'answer') {
-        return { callId: call.callId, outcome: run.outcome, runId: run.runId, replayed: run.joined }
-      }
+      if (run.kind === 'answer') return replyOf(call, run, run.joined)
       if (run.kind === 'parked' && !(await isDecided(services, call, run.approval))) {
         const outcome = refusalOutcome(services, approvalRequired(run.approval, services.publicUrl()))
+        return { callId: call.callId, outcome, runId: run.runId, replayed: false }
+      }
+      if (run.kind === 'waiting' && !(await isFree(services, call, run.waits))) {
+        const outcome = refusalOutcome(services, run.waits.error)
         return { callId: call.callId, outcome, runId: run.runId, replayed: false }
       }
     }
@@ -59,6 +64,16 @@ export async function callTool(
     const outcome = refusalOutcome(services, error)
     return { callId: call.callId, outcome, ...(runId === undefined ? {} : { runId }), replayed: false }
   }
+}
+
+/** What a tool of others gave is marked, on replays too (OWP-58). */
+function replyOf(
+  { callId }: IdentifiedCall,
+  { outcome, runId, toolId }: Pick<Found & { kind: 'answer' }, 'outcome' | 'runId' | 'toolId'>,
+  replayed: boolean,
+): CallReply {
+  const reply = { callId, outcome, runId, replayed }
+  return hasUntrustedOutput(toolId) ? { ...reply, untrusted: true } : reply
 }
 
 interface Start {
@@ -103,7 +118,8 @@ async function startCall(
   { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<Started> {
   checkReady(services)
-  services.limits.checkCaller(call.principal)
+  // A step is part of a call that was let in.
+  if (call.step === undefined) services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, seen)
   const place = await findPlace(services, { call, tool, seen })
   try {
@@ -113,7 +129,8 @@ async function startCall(
     const equipped = await checkRequirements(services, { tool, call: adapted, place })
     return await runIfApproved(services, { call: equipped, tool, place, input, seen })
   } catch (error) {
-    if (seen === undefined && isFirst) await services.refusals.tell({ call, tool, place }, error)
+    if (seen === undefined && isFirst && call.step === undefined)
+      await services.refusals.tell({ call, tool, place }, error)
     throw error
   }
 }
@@ -121,6 +138,11 @@ async function startCall(
 /** Most tools ask nobody: their calls do not wait here, not even for a turn. */
 async function runIfApproved(services: CallServices, checked: CheckedCall): Promise<Started> {
   const { call, tool, place, seen } = checked
+  if (seen?.waitsFor !== undefined) {
+    const waits = await stillWaits(services, seen, tool.name)
+    if (waits !== undefined) return { kind: 'waiting', waits, runId: seen.runId ?? runIdOf(call, place) }
+    return await runWithinBudget(services, { ...checked, grant: undefined })
+  }
   const asksNobody = tool.policy.approval === 'never' && seen?.state !== 'parked'
   if (asksNobody) return await runWithinBudget(services, { ...checked, grant: undefined })
   const check = await checkApproval(services, checked)
@@ -130,9 +152,13 @@ async function runIfApproved(services: CallServices, checked: CheckedCall): Prom
   return await runWithinBudget(services, { ...checked, grant })
 }
 
-/** Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. */
+/**
+ * Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. Of a
+ * workflow every step spends for itself.
+ */
 function runWithinBudget(services: CallServices, granted: GrantedCall): Promise<RunResult> {
-  const reserved = services.budgets.reserve(granted.call.principal, granted.tool)
+  const isWorkflow = granted.tool.workflow !== undefined
+  const reserved = isWorkflow ? UNBUDGETED : services.budgets.reserve(granted.call.principal, granted.tool)
   if (reserved === UNBUDGETED) return runCall(services, { ...granted, reservation: UNBUDGETED })
   return runReserved(services, granted, reserved)
 }
@@ -153,8 +179,8 @@ async function runReserved(
 /** Waits for a decision as long as the caller wants to (`Prefer: wait`) and is there, if there is a place to wait. */
 async function isDecided(
   { store, waits, places }: CallServices,
-  { principal, record, request }: IdentifiedCall,
-  { tenant, id }: ApprovalRecord,
+  { principal, request }: IdentifiedCall,
+  { tenant, id, record }: Pick<ApprovalRecord, 'tenant' | 'id' | 'record'>,
 ): Promise<boolean> {
   const { waitMs = 0, gone } = request
   const leave = waitMs > 0 ? places.enterIfFree(principal) : undefined
@@ -162,9 +188,16 @@ async function isDecided(
   try {
     return await waits.until(record, { waitMs: places.shorten(waitMs), gone }, async () => {
       const now = await store.approvals.find({ tenant, id })
-      return now?.state !== 'pending'
+      return now?.state !== 'pending' || request.leaving?.left?.aborted === true
     })
   } finally {
     leave()
   }
+}
+
+/** The same for a workflow that waits for a yes to one of its steps. */
+async function isFree(services: CallServices, call: IdentifiedCall, { decides }: Waits): Promise<boolean> {
+  if (decides === undefined) return false
+  const { tenant, record, approvalId } = decides
+  return await isDecided(services, call, { tenant, record, id: approvalId })
 }

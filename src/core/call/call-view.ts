@@ -12,4 +12,6 @@ export interface CallView {
   readonly finishedAtMs: number | undefined
   readonly outcome: Outcome | undefined
   readonly expired: boolean
+  /** Somebody else wrote what the outcome says (OWP-58). */
+  readonly untrusted?: true
 }

@@ -1,10 +1,12 @@
 import { FAILURE_CODES, type FailureCode, isToolError } from '#core/errors'
 import type { CallError, Outcome } from '#core/outcome'
 import { hasEffects } from '#core/tool'
+import { hasUntrustedOutput } from '#core/untrusted-output'
+import { heldUp, Suspension } from '#core/workflow/suspension'
 import { callErrorOf } from './call-error-of.ts'
 import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
-import { redactSecrets, redactThrown } from './redact-secrets.ts'
+import { redactOutput, redactSecrets, redactThrown } from './redact-secrets.ts'
 import { RunContext } from './run-context.ts'
 import { runTool } from './run-tool.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
@@ -14,7 +16,16 @@ const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
 /** How a run ended and, when it was cut short, what the tool will still say. */
-export interface Ran {
+export type Ran = Ended | Suspended
+
+/** A workflow cannot go on now. */
+export interface Suspended {
+  readonly kind: 'suspended'
+  readonly suspension: Suspension
+}
+
+export interface Ended {
+  readonly kind: 'ended'
   readonly outcome: Outcome
   readonly late?: Promise<Outcome>
 }
@@ -24,7 +35,7 @@ export async function execute(services: CallServices, running: RunningCall, inpu
   const { tool, interruption } = running
   if (interruption !== undefined) {
     const error = notStartedError(tool, interruption)
-    return { outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
+    return { kind: 'ended', outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
   }
   const context = new RunContext(services, running)
   const startedMs = services.clock.monotonicMs()
@@ -36,15 +47,24 @@ export async function execute(services: CallServices, running: RunningCall, inpu
     durationMs: took(),
   })
   try {
-    const started = runTool(running, input, context)
-    if (!isThenable(started)) return { outcome: succeed(started) }
+    const started = runTool(services, running, { input, context })
+    if (!isThenable(started)) return { kind: 'ended', outcome: succeed(started) }
     const answer = Promise.resolve(started)
     const first = await firstOf(answer, running, context)
-    if (first !== INTERRUPTED) return { outcome: succeed(first) }
-    const error = interruptedError(tool, running.interruption ?? 'cancel')
-    return { outcome: { ok: false, error, durationMs: took() }, late: answer.then(succeed, fail) }
+    if (first !== INTERRUPTED) return { kind: 'ended', outcome: succeed(first) }
+    const why = running.interruption ?? 'cancel'
+    if (why === 'shutdown' && tool.workflow !== undefined) {
+      return { kind: 'suspended', suspension: new Suspension(heldUp(tool.name, 'the server shut down.')) }
+    }
+    const error = interruptedError(tool, why)
+    return {
+      kind: 'ended',
+      outcome: { ok: false, error, durationMs: took() },
+      late: answer.then(succeed, fail),
+    }
   } catch (error) {
-    return { outcome: fail(error) }
+    if (error instanceof Suspension) return { kind: 'suspended', suspension: error }
+    return { kind: 'ended', outcome: fail(error) }
   }
 }
 
@@ -55,23 +75,56 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** The answer, or the interruption: whichever is first. The timer and the listener never outlive the race. */
 function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunContext): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => running.interrupt('timeout'), running.tool.policy.timeoutMs)
+    const endTimer = startTimer(running)
     running.onInterrupt((why: Interruption) => {
-      clearTimeout(timer)
+      endTimer()
       resolve(INTERRUPTED)
       context.abort(why)
     })
+    watchCaller(running)
     answer.then(
       (value) => {
-        clearTimeout(timer)
+        endTimer()
         resolve(value)
       },
       (error: unknown) => {
-        clearTimeout(timer)
+        endTimer()
         reject(error)
       },
     )
   })
+}
+
+/** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once somebody joined. */
+function watchCaller(running: RunningCall): void {
+  const left = running.call.request.leaving?.left
+  if (left === undefined) return
+  const leave = (): void => {
+    if (!running.isJoined) running.interrupt('cancel')
+  }
+  if (left.aborted) leave()
+  else left.addEventListener('abort', leave, { once: true })
+}
+
+/** Interrupts a run that takes too long; the clock stands still while its caller is being asked. */
+function startTimer(running: RunningCall): () => void {
+  let leftMs = running.tool.policy.timeoutMs
+  let startedMs = performance.now()
+  const start = () => setTimeout(() => running.interrupt('timeout'), leftMs)
+  // A tool may have asked before anybody could listen.
+  let timer = running.isAsking ? undefined : start()
+  running.onAsking((isAsking) => {
+    clearTimeout(timer)
+    if (isAsking) leftMs = Math.max(1, leftMs - (performance.now() - startedMs))
+    else {
+      startedMs = performance.now()
+      timer = start()
+    }
+  })
+  return () => {
+    running.onAsking(() => undefined)
+    clearTimeout(timer)
+  }
 }
 
 function outcomeOf(
@@ -79,8 +132,9 @@ function outcomeOf(
   running: RunningCall,
   ran: { readonly value: unknown; readonly durationMs: number },
 ): Outcome {
-  const { tool } = running
-  const output = serializeOutput(tool, ran.value, services.maxResultBytes)
+  const { tool, call } = running
+  const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(ran.value, call.request) : ran.value
+  const output = serializeOutput(tool, value, services.maxResultBytes)
   if (output.ok) return { ok: true, valueJson: output.valueJson, durationMs: ran.durationMs }
   const error: CallError = hasEffects(tool.policy) ? { ...output.error, effect: 'unknown' } : output.error
   return { ok: false, error, durationMs: ran.durationMs }

@@ -2,6 +2,7 @@ import { canonicalJson } from '#core/canonical-json'
 import type { JsonValue } from '#core/json'
 import type { CallAddress, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { type StepOrigin, stepRecord } from '#core/workflow/step-origin'
 import type { CallRequest } from './call-request.ts'
 
 const NO_INPUT: JsonValue = {}
@@ -18,27 +19,35 @@ export interface IdentifiedCall extends CallAddress {
   readonly request: CallRequest
   /** Vault references of the credentials it was equipped with, by `authorization:<id>` and `secrets:<id>`; absent = none. */
   readonly vaultRefs?: ReadonlyMap<string, string>
+  /** Whose step it is; only a workflow's own server makes such calls (rule 31). */
+  readonly step?: StepOrigin
 }
 
 /** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */
 export function identifyCall(
   store: Store,
-  caller: { readonly principal: Principal; readonly request: CallRequest; readonly freshId: () => string },
+  caller: {
+    readonly principal: Principal
+    readonly request: CallRequest
+    readonly freshId: () => string
+    readonly step?: StepOrigin | undefined
+  },
 ): IdentifiedCall {
-  const { principal, request } = caller
-  const callId = request.key ?? caller.freshId()
+  const { principal, request, step } = caller
+  const callId = step?.callId ?? request.key ?? caller.freshId()
   const input = request.input === undefined ? NO_INPUT : request.input
   const inputJson = canonicalJson(input)
   return {
     tenant: principal.tenant,
-    record: recordOf(store, principal, callId),
+    record: step === undefined ? recordOf(store, principal, callId) : stepRecord(store, step),
     principal,
     callId,
-    keyed: request.key !== undefined,
+    keyed: step !== undefined || request.key !== undefined,
     fingerprint: fingerprintOf(store, request, inputJson),
     input,
     inputJson,
     request,
+    ...(step === undefined ? {} : { step }),
   }
 }
 

@@ -2,6 +2,7 @@ import { fault, type ToolError } from '#core/errors'
 import type { Outcome } from '#core/outcome'
 import type { CallRecord } from '#core/ports/store'
 import { ownRunId } from '#core/runs/run-id'
+import { workflowDiverged } from '#core/workflow/workflow-diverged'
 import { answerRecorded } from './answer-recorded.ts'
 import { runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
@@ -17,7 +18,7 @@ const JOIN_POLL_MS = 50
 const MOST_ROUNDS_ALONE = 100
 
 export type Found =
-  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string }
+  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly toolId: string }
   /** A recorded call whose next attempt this request may make. */
   | { readonly kind: 'again'; readonly seen: CallRecord }
 
@@ -28,7 +29,12 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
     if (running !== undefined) {
       const outcome = await running.done
       if (outcome === LOST) continue
-      return { kind: 'answer', outcome, runId: runIdOf(call, running.place) }
+      return {
+        kind: 'answer',
+        outcome,
+        runId: runIdOf(call, running.place),
+        toolId: running.tool.catalogId,
+      }
     }
     const read = services.store.find(call)
     const record = read instanceof Promise ? await read : read
@@ -59,7 +65,9 @@ function checkSameRequest(
       `Tool '${call.request.tool.base}' was not found. List the tools to see what is served.`,
     )
   }
-  if (recorded.fingerprint !== call.fingerprint && !isReadAgain(services, call, recorded)) throw keyConflict()
+  if (recorded.fingerprint === call.fingerprint) return
+  if (call.step !== undefined) throw workflowDiverged(call.step, recorded)
+  if (!isReadAgain(services, call, recorded)) throw keyConflict()
 }
 
 /** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */
@@ -87,7 +95,8 @@ async function judge(
   // Rule 1: what waits for a yes walks the whole ladder again.
   if (record.state === 'parked') return { kind: 'again', seen: record }
   if (record.state !== 'running') {
-    return { kind: 'answer', outcome: answerRecorded(record), runId: record.runId ?? ownRunId(record.record) }
+    const { runId = ownRunId(record.record), toolId } = record
+    return { kind: 'answer', outcome: answerRecorded(record), runId, toolId }
   }
   if (record.writer === services.store.writer && services.running.takeAbandoned(call.record)) {
     return { kind: 'again', seen: record }

@@ -3,7 +3,10 @@ import type { CallRecord } from '#core/ports/store'
 /** At most this many attempts per call (rule 9); a crash loop must not repeat even an idempotent write for ever. */
 export const MOST_ATTEMPTS = 3
 
-/** Whether a run cut by a crash may simply run again (rule 8). */
-export function mayRunAgain(cut: Pick<CallRecord, 'rerunUntilMs' | 'attempt'>, nowMs: number): boolean {
-  return nowMs < cut.rerunUntilMs && cut.attempt < MOST_ATTEMPTS
+/** Whether a run cut by a crash may simply run again (rule 8); a workflow repeats nothing, however often (rule 31). */
+export function mayRunAgain(
+  cut: Pick<CallRecord, 'rerunUntilMs' | 'attempt' | 'resumable'>,
+  nowMs: number,
+): boolean {
+  return nowMs < cut.rerunUntilMs && (cut.resumable || cut.attempt < MOST_ATTEMPTS)
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '#core/ports/clock'
 import type { NewCall, Store } from '#core/ports/store'
 import { placeOf } from '#core/runs/own-runs'
-import { ownRunId } from '#core/runs/run-id'
+import { ownPlace, ownRunId } from '#core/runs/run-id'
 import { hasEffects, type Tool, transportOf } from '#core/tool'
 import { argsHash } from './args-hash.ts'
 import type { CallPlace } from './call-place.ts'
@@ -31,6 +31,8 @@ export function toNewCall(clock: Clock, { call, tool, place }: CheckedCall): New
     rerunUntilMs: place.session === undefined ? rerunUntil(tool, atMs) : 0,
     inputJson: call.inputJson,
     atMs,
+    ...(call.step === undefined ? {} : { step: { parent: call.step.parent, root: call.step.root } }),
+    ...(tool.workflow === undefined ? {} : { resumable: true }),
   }
 }
 
@@ -40,18 +42,20 @@ export function recordedPlace(
   { call, place, seen }: Pick<CheckedCall, 'call' | 'place' | 'seen'>,
 ): CallPlace {
   if (seen === undefined) return place
-  const { runId, run, record, tenant, principal } = seen
-  if (runId !== undefined) return { ...place, place: placeOf(store, call.principal, runId) }
+  const { runId, run, record } = seen
+  // A step has the place that its workflow gives it, and a workflow outside of a run its own.
+  if (call.step !== undefined) return place
+  if (runId !== undefined && runId !== ownRunId(record)) {
+    return { ...place, place: placeOf(store, call.principal, runId) }
+  }
   // One that was parked has a run with events of its own, from its first attempt on.
-  const own =
-    run === record && seen.state === 'parked'
-      ? { tenant, principal, runId: ownRunId(record), run }
-      : undefined
-  return { ...place, place: own }
+  const isOwn = run === record && (seen.state === 'parked' || seen.resumable)
+  return { ...place, place: isOwn ? ownPlace(call.principal, record) : undefined }
 }
 
-/** Rule 8. */
+/** Rule 8, and rule 31 for workflows. */
 function rerunUntil(tool: Tool, atMs: number): number {
+  if (tool.workflow !== undefined) return atMs + tool.policy.rerunWindowMs
   if (!hasEffects(tool.policy)) return Number.MAX_SAFE_INTEGER
   return tool.policy.replay === 'idempotent' ? atMs + tool.policy.rerunWindowMs : 0
 }

@@ -1,5 +1,7 @@
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { hasUntrustedOutput } from '#core/untrusted-output'
+import { endSteps } from '#core/workflow/end-steps'
 import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import type { CallView } from './call-view.ts'
@@ -47,13 +49,19 @@ export async function cancelOwnCall(
   if (running !== undefined) {
     running.interrupt('cancel')
     await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, LONGEST_WAIT_MS).unref())])
-  } else {
-    const address = { tenant: principal.tenant, record }
+  }
+  const address = { tenant: principal.tenant, record }
+  // A workflow may have been put away just then.
+  const isPutAway = running !== undefined && (await services.store.find(address))?.waitsFor !== undefined
+  if (running === undefined || isPutAway) {
     const nowMs = services.clock.nowMs()
     // What waits for a yes has nobody who runs it: it simply ends.
     const ended = await services.store.approvals.cancel(address, principal.id, nowMs)
-    noteEnded(services, ended)
-    if (ended.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
+    const putAway =
+      ended.length > 0 ? ended : await services.store.workflows.cancel(address, principal.id, nowMs)
+    noteEnded(services, putAway)
+    if (putAway.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
+    else await endSteps(services, address, { by: principal.id, why: 'cancel' })
   }
   return await readOwnCall(services, principal, callId)
 }
@@ -70,5 +78,6 @@ function viewOf(record: CallRecord): CallView {
     finishedAtMs: record.finishedAtMs,
     outcome: isOpen ? undefined : answerRecorded(record),
     expired: record.expired,
+    ...(hasUntrustedOutput(record.toolId) ? { untrusted: true } : {}),
   }
 }

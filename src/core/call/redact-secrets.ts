@@ -1,4 +1,7 @@
+import { fault, isToolError, type ToolError } from '#core/errors'
+import { isJsonObject, type JsonValue } from '#core/json'
 import type { CallError } from '#core/outcome'
+import type { Secret } from '#core/secret'
 import type { CallRequest } from './call-request.ts'
 
 /** Shorter values would cut ordinary words apart, and are no secrets. */
@@ -40,7 +43,63 @@ export function redactLogged(fields: object, request: CallRequest): object {
   return typeof cleaned === 'object' && cleaned !== null ? cleaned : {}
 }
 
+/** What a tool of others gave, the same way: it may echo what it was sent (OWP-58). */
+export function redactOutput(value: unknown, request: CallRequest): unknown {
+  const clean = cleanerOf(request)
+  return clean === undefined ? value : cleanOutput(value, clean)
+}
+
+/** The same for credentials that no call brings: those a source was configured with. */
+export interface SecretCleaner {
+  output(value: JsonValue | undefined): JsonValue | undefined
+  thrown(error: unknown): unknown
+}
+
+export function cleanerFor(secrets: readonly Secret[]): SecretCleaner | undefined {
+  const clean = makeCleaner(secrets)
+  if (clean === undefined) return undefined
+  return {
+    output: (value) => (value === undefined ? undefined : cleanJson(value, clean)),
+    thrown: (error) => (isToolError(error) ? cleanToolError(error, clean) : cleanValue(error, clean, 0)),
+  }
+}
+
+function cleanToolError(error: ToolError, clean: Clean): ToolError {
+  const { code, canRetry, details, developerMessage, additionalPromptContent } = error
+  const { retryAfterMs, errorNumber, cause } = error
+  return fault(code, clean(error.message), {
+    ...{ canRetry, ...details },
+    ...(developerMessage === undefined ? {} : { developerMessage: clean(developerMessage) }),
+    ...(additionalPromptContent === undefined
+      ? {}
+      : { additionalPromptContent: clean(additionalPromptContent) }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(errorNumber === undefined ? {} : { errorNumber }),
+    ...(cause === undefined ? {} : { cause: cleanValue(cause, clean, 0) }),
+  })
+}
+
 type Clean = (text: string) => string
+
+function cleanOutput(value: unknown, clean: Clean): unknown {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null) return value
+  try {
+    return cleanJson(JSON.parse(JSON.stringify(value)), clean)
+  } catch {
+    // Whoever writes it refuses it.
+    return value
+  }
+}
+
+function cleanJson(value: JsonValue, clean: Clean): JsonValue {
+  if (typeof value === 'string') return clean(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean))
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean)]),
+  )
+}
 
 function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
   if (typeof value === 'string') return clean(value)
@@ -80,14 +139,15 @@ const cleaners = new WeakMap<CallRequest, { readonly clean: Clean | undefined }>
 
 function cleanerOf(request: CallRequest): Clean | undefined {
   if (request.tokens.size === 0 && request.secrets.size === 0) return undefined
-  const known = cleaners.get(request) ?? { clean: makeCleaner(request) }
+  const secrets = () => [...request.tokens.values(), ...request.secrets.values()]
+  const known = cleaners.get(request) ?? { clean: makeCleaner(secrets()) }
   cleaners.set(request, known)
   return known.clean
 }
 
-/** Cuts the call's credentials out of a text, as they are and as they travel; `undefined` when it has none. */
-function makeCleaner(request: CallRequest): Clean | undefined {
-  const values = [...request.tokens.values(), ...request.secrets.values()]
+/** Cuts credentials out of a text, as they are and as they travel; `undefined` when there are none. */
+function makeCleaner(secrets: readonly Secret[]): Clean | undefined {
+  const values = secrets
     .map((secret) => secret.reveal())
     .filter((value) => value.length >= SHORTEST_SECRET)
     .flatMap(spellingsOf)

@@ -19,12 +19,18 @@ export function resolveTool(
   const tool = seen === undefined ? catalog.resolve(call.request.tool) : catalog.get(seen.tool)
   if (seen === undefined) {
     if (tool === undefined) throw toolNotFound(call, suggestTool(catalog, call.request.tool))
+    // What the workflow's claim pins, and nothing else (rule 31).
+    if (call.step !== undefined && call.step.definitionHash !== tool.definitionHash) throw gone(tool.id)
     return tool
   }
   if (tool?.definitionHash === seen.definitionHash) return tool
-  throw fault(
+  throw gone(seen.tool)
+}
+
+function gone(id: string): ToolError {
+  return fault(
     'not_ready',
-    `${seen.tool}, which this call began with, is not served here right now. Try again later.`,
+    `${id}, which this call began with, is not served here right now. Try again later.`,
     {
       retryAfterMs: 5_000,
     },

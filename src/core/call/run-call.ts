@@ -1,3 +1,4 @@
+import { fault } from '#core/errors'
 import type { Reservation } from '#core/limits/budgets'
 import type { Slot } from '#core/limits/running-slots'
 import type { Outcome } from '#core/outcome'
@@ -5,14 +6,17 @@ import type { Attempt, CallRecord, ClaimResult, NewCall } from '#core/ports/stor
 import { runEnded } from '#core/runs/run-ended'
 import { sessionEnded } from '#core/sessions/session-ended'
 import { hasEffects, type Tool } from '#core/tool'
+import type { Waits } from '#core/workflow/still-waits'
 import { type CallPlace, runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import type { Grant } from './check-approval.ts'
+import { checkPresent } from './check-present.ts'
 import { checkReady } from './check-ready.ts'
 import { execute } from './execute.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { join } from './look-up.ts'
 import { recordedPlace, toNewCall } from './new-call.ts'
+import { putAway } from './put-away.ts'
 import { recordOutcome } from './record-outcome.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
@@ -38,9 +42,17 @@ export interface FundedCall extends GrantedCall {
 }
 
 export type RunResult =
-  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly joined: boolean }
+  | {
+      readonly kind: 'answer'
+      readonly outcome: Outcome
+      readonly runId: string
+      readonly toolId: string
+      readonly joined: boolean
+    }
   /** Somebody else's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
+  /** A workflow that is put away until a step of it may go on. */
+  | { readonly kind: 'waiting'; readonly waits: Waits; readonly runId: string }
 
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
 export async function runCall(services: CallServices, checked: FundedCall): Promise<RunResult> {
@@ -48,13 +60,19 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   if (joined !== undefined) {
     const outcome = await joined.done
     if (outcome === LOST) return { kind: 'lost' }
-    return { kind: 'answer', outcome, runId: runIdOf(checked.call, joined.place), joined: true }
+    const { place, tool } = joined
+    return {
+      ...{ kind: 'answer', outcome, joined: true },
+      ...{ runId: runIdOf(checked.call, place), toolId: tool.catalogId },
+    }
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   checkReady(services)
+  if (checked.call.step?.isOver() === true) throw fault('cancelled', 'The workflow of this step has ended.')
+  if (checked.seen !== undefined) checkPresent(checked.call)
   const place = recordedPlace(services.store, checked)
   if (place.live?.closing !== undefined) throw sessionEnded()
-  const slot = services.limits.enter(checked.call.principal, checked.tool)
+  const slot = services.limits.enter(checked.call, checked.tool)
   const running = services.running.start(checked.call, checked.tool, place)
   place.live?.enter(running)
   try {
@@ -75,13 +93,20 @@ async function claimAndRun(
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
   services.feed.notify(checked.place.place?.run ?? checked.call.record)
-  const { outcome: ran, late } = await execute(services, running, checked.input)
+  if (isClaimed(checked) && checked.call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
+  const end = await execute(services, running, checked.input)
+  if (end.kind === 'suspended') {
+    const waits = await putAway(services, { running, attempt, suspension: end.suspension })
+    return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.place) }
+  }
+  const { outcome: ran, late } = end
   if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs)
   const claimed = isClaimed(checked)
   const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
   if (late !== undefined) keepLate(services, checked.slot, { run: attemptOf(running, attempt), late })
   if (outcome === LOST) return { kind: 'lost' }
-  return { kind: 'answer', outcome, runId: runIdOf(checked.call, checked.place), joined: false }
+  const runId = runIdOf(checked.call, checked.place)
+  return { kind: 'answer', outcome, runId, toolId: checked.tool.catalogId, joined: false }
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
@@ -128,6 +153,7 @@ async function takeAttempt(
 ): Promise<ClaimResult> {
   if (seen === undefined) return await store.claim(newCall)
   const { session, atMs, rerunUntilMs } = newCall
+  if (seen.waitsFor !== undefined) return await store.workflows.resume(seen, { atMs, rerunUntilMs })
   if (grant === undefined) return await store.reclaim(seen, { session, atMs })
   return await store.approvals.resume(seen, { ...grant, session, atMs, rerunUntilMs })
 }

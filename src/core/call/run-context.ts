@@ -103,7 +103,8 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
 
   async elicit(question: Elicitation): Promise<ElicitationAnswer> {
     const ask = this.#running.call.request.onElicit
-    return ask === undefined ? { action: 'decline' } : ask(question, this.signal)
+    if (ask === undefined) return { action: 'decline' }
+    return await this.#running.whileAsking(() => ask(question, this.signal))
   }
 
   effectKey(ordinal = 0): string {

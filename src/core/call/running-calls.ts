@@ -22,6 +22,8 @@ export class RunningCall {
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
   #outcome: Outcome | typeof LOST | undefined
+  #questions = 0
+  #onAsking: ((isAsking: boolean) => void) | undefined
 
   constructor(call: IdentifiedCall, tool: Tool, place: CallPlace) {
     this.call = call
@@ -34,6 +36,32 @@ export class RunningCall {
     if (this.#outcome !== undefined) return Promise.resolve(this.#outcome)
     this.#done ??= Promise.withResolvers<Outcome | typeof LOST>()
     return this.#done.promise
+  }
+
+  /** Whether another request waits for this run. */
+  get isJoined(): boolean {
+    return this.#done !== undefined
+  }
+
+  get isAsking(): boolean {
+    return this.#questions > 0
+  }
+
+  /** The time a caller takes to answer is not run time. */
+  async whileAsking<T>(ask: () => Promise<T>): Promise<T> {
+    this.#questions += 1
+    if (this.#questions === 1) this.#onAsking?.(true)
+    try {
+      return await ask()
+    } finally {
+      this.#questions -= 1
+      if (this.#questions === 0) this.#onAsking?.(false)
+    }
+  }
+
+  /** Told when the first question is open, and when the last is answered. */
+  onAsking(listener: (isAsking: boolean) => void): void {
+    this.#onAsking = listener
   }
 
   settle(outcome: Outcome | typeof LOST): void {

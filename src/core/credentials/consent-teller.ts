@@ -86,7 +86,8 @@ export class ConsentTeller {
  */
 function placeFor({ call, tool, place }: LackingCall): RunPlace | undefined {
   if (place.place !== undefined) return place.place
-  if (tool.session !== undefined || tool.policy.approval !== 'never') return undefined
+  const hasBracket = tool.session !== undefined && !tool.session.isOptional
+  if (hasBracket || tool.policy.approval !== 'never') return undefined
   const { tenant, record, principal } = call
   return { tenant, principal: principal.id, runId: ownRunId(record), run: record }
 }

@@ -11,6 +11,7 @@ import type {
   CallParked,
   CallRefused,
   CallSettled,
+  CallSuspended,
 } from './journal-event.ts'
 
 type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
@@ -19,9 +20,10 @@ type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'at
 export function claimedEvent(
   call: Omit<Subject, 'attempt'> & Pick<NewCall, 'tier'>,
   attempt: number,
-  atMs: number,
+  { atMs, parent }: { readonly atMs: number; readonly parent: string | undefined },
 ): CallClaimed {
-  return { type: 'call.claimed', ...subject(call, attempt, atMs), tier: call.tier }
+  const step = parent === undefined ? {} : { parent }
+  return { type: 'call.claimed', ...subject(call, attempt, atMs), tier: call.tier, ...step }
 }
 
 export function endedEvent(
@@ -42,6 +44,15 @@ export function endedEvent(
   if (outcome.ok) return base
   const { code, effect } = outcome.error
   return effect === undefined ? { ...base, code } : { ...base, code, effect }
+}
+
+export function suspendedEvent(call: Subject, waitsFor: string, atMs: number): CallSuspended {
+  const base = { type: 'call.suspended', ...subject(call, call.attempt, atMs) } as const
+  return waitsFor === '' ? base : { ...base, waitsFor }
+}
+
+export function resumedEvent(call: Subject, atMs: number): CallSuspended {
+  return { type: 'call.resumed', ...subject(call, call.attempt, atMs) }
 }
 
 export function ambiguousEvent(call: Subject, deadWriter: string, atMs: number): CallCut {

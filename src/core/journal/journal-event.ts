@@ -19,6 +19,15 @@ interface CallEventBase {
 export interface CallClaimed extends CallEventBase {
   readonly type: 'call.claimed'
   readonly tier: SafetyTier
+  /** The workflow's call, of a step. */
+  readonly parent?: string
+}
+
+/** A workflow is put away while a step waits, or goes on. */
+export interface CallSuspended extends CallEventBase {
+  readonly type: 'call.suspended' | 'call.resumed'
+  /** The step it waits for, when that one is recorded. */
+  readonly waitsFor?: string
 }
 
 export interface CallEnded extends CallEventBase {
@@ -145,6 +154,15 @@ export interface PrincipalEnded {
   readonly by: string
 }
 
+/** A source added or taken away while the server runs; never its options, which may hold secrets. */
+export interface SourceChanged {
+  readonly type: 'source.added' | 'source.replaced' | 'source.removed'
+  readonly at: number
+  readonly source: string
+  readonly sourceType?: string
+  readonly by: string
+}
+
 /** The audit stream (rule 30a, OWP-62). */
 export interface AuthorizationDecided {
   readonly type: 'authorization.decided'
@@ -157,6 +175,26 @@ export interface AuthorizationDecided {
   readonly allowed: false
   readonly reason: DenialReason
   readonly count: number
+}
+
+/**
+ * What became of an imported definition: let in at first sight, held back, back to what was accepted, or decided by
+ * somebody. Hash and class only, because texts of an upstream belong in no journal.
+ */
+export interface PinChanged {
+  readonly type: 'pin.first_seen' | 'pin.held' | 'pin.returned' | 'pin.accepted' | 'pin.rejected'
+  readonly at: number
+  readonly source: string
+  /** `Toolkit.Name`; absent where one event stands for a whole discovery. */
+  readonly tool?: string
+  /** Of the definition it is about; `removed` when there is none. */
+  readonly hash?: string
+  readonly class?: 'wording' | 'widening' | 'breaking' | 'suspicious'
+  /** Version that is served from now on. */
+  readonly version?: string
+  /** Tools that first sight let in. */
+  readonly count?: number
+  readonly by?: string
 }
 
 export interface RunEnded {
@@ -190,6 +228,7 @@ export interface ResultsPurged {
 export type JournalEvent =
   | CallClaimed
   | CallEnded
+  | CallSuspended
   | CallCut
   | CallSettled
   | CallCancelRequested
@@ -202,7 +241,9 @@ export type JournalEvent =
   | SessionChanged
   | KeyChanged
   | PrincipalEnded
+  | SourceChanged
   | AuthorizationDecided
+  | PinChanged
   | RunEnded
   | WriterStarted
   | WriterStopped

@@ -1,3 +1,4 @@
+import type { IdentifiedCall } from '#core/call/identified-call'
 import type { Clock } from '#core/ports/clock'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
@@ -76,10 +77,10 @@ export class CallLimits {
     ofAll?.take()
   }
 
-  /** The places of a run that begins now; whoever gets them gives them back. */
-  enter(principal: Principal, { parts: { base } }: Tool): Slot {
-    this.#checkTotal()
-    const ofPrincipal = this.#ofPrincipal(principal).concurrent
+  /** The places of a run that begins now; whoever gets them gives them back. A step stands on its workflow's place. */
+  enter({ principal, step }: Pick<IdentifiedCall, 'principal' | 'step'>, { parts: { base } }: Tool): Slot {
+    if (step === undefined) this.#checkTotal()
+    const ofPrincipal = step === undefined ? this.#ofPrincipal(principal).concurrent : undefined
     const { concurrent: ofTool, perPrincipal } = this.#ofTool(base)
     const ofPair = perPrincipal.concurrent
     if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined) return freeSlot()

@@ -1,13 +1,35 @@
 import type { JsonObject } from '#core/json'
 
-/** A question of a running tool to the person behind the call. */
+/**
+ * A question of a running tool to the person behind the call. `key` tells the questions of one call apart on protocols
+ * that answer them by name; without one they are numbered.
+ */
 export type Elicitation =
-  | { readonly mode: 'form'; readonly message: string; readonly schema: JsonObject }
-  | { readonly mode: 'url'; readonly message: string; readonly url: string; readonly id: string }
+  /** A few flat fields to fill in; never secrets (MCP-76). */
+  | {
+      readonly mode: 'form'
+      readonly message: string
+      /** Flat object schema of strings, numbers, booleans and choices. */
+      readonly schema: JsonObject
+      readonly key?: string
+    }
+  /** A page to open; accepting means "opened", not "done" (MCP-77). */
+  | {
+      readonly mode: 'url'
+      readonly message: string
+      readonly url: string
+      readonly id: string
+      readonly key?: string
+    }
+  /** Passed on for upstreams that ask it (MCP-81): the caller's model, and the folders it works in. */
+  | { readonly mode: 'sampling'; readonly params: JsonObject; readonly key?: string }
+  | { readonly mode: 'roots'; readonly key?: string }
+
+export type ElicitationMode = Elicitation['mode']
 
 export type ElicitationAnswer =
-  | { readonly action: 'accept'; readonly content?: JsonObject }
-  | { readonly action: 'decline' | 'cancel' }
+  /** The filled-in form, the message of the model, or the list of folders. */
+  { readonly action: 'accept'; readonly content?: JsonObject } | { readonly action: 'decline' | 'cancel' }
 
-/** Asks the caller; rejects with the signal's reason when nobody waits any more. */
+/** Asks the caller; `cancel` when nobody answers in time, or waits any more. */
 export type Elicit = (question: Elicitation, signal: AbortSignal) => Promise<ElicitationAnswer>

@@ -9,4 +9,6 @@ export interface SourceServices {
   readonly log: Logger
   /** Relative paths in the options start here: the folder of the configuration. */
   readonly folder: string
+  /** Variables of our own process. A source hands on a few harmless ones and those its options name, nothing else. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
 }

@@ -53,6 +53,8 @@ export interface Source {
   /** `mcp`, `openapi`, … as the operator wrote it. */
   readonly type: string
   readonly kind: SourceKind
+  /** Of a host extension: the middle of its catalog ids, `x-host-<vendor>-<tool>` (openwop §7.1); else its key. */
+  readonly vendor?: string
   /**
    * Reads what is offered now; all pages. Throws a `ToolError` (`upstream_failed`) when it cannot tell: the last
    * good definitions then stay.
@@ -67,6 +69,16 @@ export interface Source {
   invoke(invocation: Invocation): Promise<JsonValue | undefined>
   /** For a tool that keeps state upstream between calls (openwop §7.3). */
   sessionOf?(tool: OfferedTool): SessionDefinition | undefined
+  /**
+   * The policy of a definition under the options of now, so that what an operator writes holds for accepted
+   * definitions too, while the upstream is down or offers another one. Without it the policy last offered stays.
+   */
+  policyFor?(tool: OfferedTool): PolicyDefinition
+  /**
+   * Whether the operator still wants a tool under the options of now. One that is excluded is not served from then on,
+   * whatever was accepted and whether or not the upstream answers. Without it all are wanted.
+   */
+  wants?(tool: OfferedTool): boolean
   health(): SourceHealth
   /** Ends connections and processes. */
   close(): Promise<void>

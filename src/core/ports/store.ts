@@ -5,12 +5,17 @@ import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore } from './approval-store.ts'
 import type { AuditStore } from './audit-store.ts'
 import type { BudgetStore } from './budget-store.ts'
+import type { CallerStore } from './caller-store.ts'
 import type { ConsentStore } from './consent-store.ts'
 import type { KeyStore } from './key-store.ts'
 import type { MaybePromise } from './maybe-promise.ts'
+import type { PinStore } from './pin-store.ts'
+import type { RequestStore } from './request-store.ts'
 import type { RunPlace, RunStore } from './run-store.ts'
 import type { SessionStore } from './session-store.ts'
+import type { SourceStore } from './source-store.ts'
 import type { VaultStore } from './vault-store.ts'
+import type { WorkflowStore } from './workflow-store.ts'
 
 export type { MaybePromise } from './maybe-promise.ts'
 
@@ -54,6 +59,10 @@ export interface NewCall extends CallAddress, CallLabel {
   readonly rerunUntilMs: number
   readonly inputJson: string
   readonly atMs: number
+  /** Of a step of a workflow: the workflow's call, and the call that began it all. */
+  readonly step?: { readonly parent: string; readonly root: string }
+  /** A workflow: repeats nothing when it runs again (rule 31). */
+  readonly resumable?: true
 }
 
 export interface CallRecord extends CallAddress, CallLabel {
@@ -85,6 +94,13 @@ export interface CallRecord extends CallAddress, CallLabel {
   readonly expired: boolean
   /** What the tool answered after the call was already ended by timeout, cancel or shutdown (rule 10). */
   readonly late: Outcome | undefined
+  /** The workflow's call; only of a step. */
+  readonly parent: string | undefined
+  /** The call that began it all; only of a step. Nothing of it is purged before that one (rule 13). */
+  readonly root: string | undefined
+  readonly resumable: boolean
+  /** Only of a workflow that is put away: the step it waits for, or `''` when none is recorded. */
+  readonly waitsFor: string | undefined
 }
 
 /** One attempt of one call by one writer: what a started run holds in its hand. */
@@ -190,8 +206,18 @@ export interface Store extends RunStore, SessionStore {
   readonly pendingWrites: number
   readonly vault: VaultStore
   readonly consents: ConsentStore
+  /** What callers with several requests for one exchange leave behind. */
+  readonly callers: CallerStore
   /** Calls that wait for a yes (rules 20 to 23). */
   readonly approvals: ApprovalStore
+  /** Imported definitions that were let in, and those that wait (rule 32). */
+  readonly pins: PinStore
+  /** Sources beside those of the configuration. */
+  readonly sources: SourceStore
+  /** Workflows that are put away while a step waits (rule 31). */
+  readonly workflows: WorkflowStore
+  /** Requests that have a key of their caller's own, and are no calls. */
+  readonly requests: RequestStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

@@ -40,6 +40,11 @@ export async function endOwnRun(
   const { tenant, id } = principal
   await services.store.endRun({ tenant, run }, services.clock.nowMs())
   noteEnded(services, await services.store.approvals.cancel({ tenant, run }, id, services.clock.nowMs()))
+  // The run of a workflow's call ends with it, also while it is put away.
+  noteEnded(
+    services,
+    await services.store.workflows.cancel({ tenant, record: run }, id, services.clock.nowMs()),
+  )
   await services.sessions.closeRun(run)
   services.feed.notify(run)
   return true

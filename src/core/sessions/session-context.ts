@@ -16,4 +16,6 @@ export interface SessionHooks<State = unknown> {
   close(state: State, context: SessionContext): void | Promise<void>
   /** How long a session without calls stays open. */
   readonly idleMs: number
+  /** Whether calls outside of a session run without state. */
+  readonly isOptional?: boolean
 }

@@ -72,6 +72,17 @@ describe('the life of a session', () => {
     expect(await desk.closeSession(ALICE, sessionId)).toBe(false)
   })
 
+  it('openwop §7.3: optional state is made for sessions alone; other calls run without it', async () => {
+    const tool = statefulTool({ isOptional: true }, (_input, { session }) => session ?? 'none')
+    start(tool)
+    expect(gist(await desk.call(ALICE, callRequest('Box.Push')))).toBe('ok "none"')
+    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { runId: 'watched' })))).toBe('ok "none"')
+    expect(await typesOf('watched')).toEqual(['session.opened', 'called', 'returned', 'completed'])
+    expect(done).toEqual([])
+    const { sessionId } = await desk.openSession(ALICE, { toolId: TOOL_ID })
+    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 1')
+  })
+
   it('a call that takes longer than the idle time keeps its session', async () => {
     const gate = Promise.withResolvers<number>()
     const tool = { ...statefulTool({}, () => gate.promise) }

@@ -2,12 +2,12 @@ import { checkUser } from '#core/call/check-user'
 import type { OutcomeKeeper } from '#core/call/outcome-keeper'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/call-limits'
+import type { ToolSet } from '#core/live-registry'
 import type { Clock } from '#core/ports/clock'
 import type { Hooks } from '#core/ports/hooks'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import type { Registry } from '#core/registry'
 import { namedPlace } from '#core/runs/named-place'
 import { placeOf } from '#core/runs/own-runs'
 import { runEnded } from '#core/runs/run-ended'
@@ -33,7 +33,7 @@ export interface SessionsOptions {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
-  readonly registry: Registry
+  readonly registry: ToolSet
   readonly hooks: Hooks
   readonly feed: RunFeed
   readonly keeper: OutcomeKeeper

@@ -33,4 +33,5 @@ export const OPENTOOL_CODES = {
   outcome_unknown: 500,
   result_expired: 500,
   session_lost: 500,
+  workflow_diverged: 500,
 } as const satisfies Record<ErrorCode, OpentoolCode>

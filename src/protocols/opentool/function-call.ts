@@ -4,11 +4,11 @@ import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import { LATEST } from '#core/tool-id'
 import { readCallPlace, readKeyHeader, readWait, unreadCallHeaders } from '#protocols/call-headers'
+import { decodeRequirements } from '#protocols/call-requirements'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { encodeError, encodeValue, openAnswer } from './codec-answer.ts'
 import { type BadRequest, decodeRequest, type FunctionRequest } from './codec-call.ts'
-import { decodeRequirements } from './codec-requirements.ts'
 import { dropNullArguments } from './drop-null-arguments.ts'
 import { toWireError } from './function-error.ts'
 import type { FunctionTables, ServedFunction } from './function-table.ts'
@@ -47,6 +47,7 @@ export function readFunctionCall(
       tool: served?.ref ?? { base: NO_TOOL + asked.method, version: LATEST },
       input: asked.params,
       adapt: dropNullArguments,
+      calledAs: asked.method,
       mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.method,
       key: readKey(request, asked.id, options),
       traceId: request.traceId,

@@ -15,14 +15,6 @@ export const DEFAULT_PORT = 9_627
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
 
-/**
- * What a call needs beyond its arguments, since the protocol has no field for it. The first two repeat, each with
- * `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
- */
-export const TOKEN_HEADER = 'collet-authorization'
-export const SECRET_HEADER = 'collet-secret'
-export const USER_HEADER = 'collet-user'
-
 /** OTS-37: all four keys, always. */
 export interface WireAnswer {
   readonly jsonrpc: '2.0'

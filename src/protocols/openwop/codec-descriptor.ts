@@ -1,4 +1,4 @@
-import type { Tool } from '#core/tool'
+import { needsCredential, type Tool, toldApproval } from '#core/tool'
 import type { WireToolDescriptor } from './wire.ts'
 
 /**
@@ -17,16 +17,10 @@ export function toDescriptor(tool: Tool): WireToolDescriptor {
     ...(outputSchema === null ? {} : { outputSchema }),
     auth: { scopes: policy.scopes, credentialRef: needsCredential(tool) },
     ...(egress === undefined ? {} : { egress }),
-    approval: policy.approval,
+    approval: toldApproval(tool),
     replayPolicy: policy.replay,
     safetyTier: policy.safetyTier,
     ...(costHint === undefined ? {} : { costHint }),
     ...(latencyHint === undefined ? {} : { latencyHint }),
   }
-}
-
-/** OWP-34: a user id is no credential. */
-function needsCredential({ requirements }: Tool): boolean {
-  const { authorization = [], secrets = [] } = requirements ?? {}
-  return authorization.length + secrets.length > 0
 }

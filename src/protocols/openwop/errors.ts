@@ -46,6 +46,7 @@ export const OPENWOP_ANSWERS = {
   outcome_unknown: failed('outcome_unknown'),
   result_expired: failed('result_expired'),
   session_lost: failed('session_lost'),
+  workflow_diverged: failed('workflow_diverged'),
 } satisfies Record<ErrorCode, OpenwopAnswer>
 
 /** What HTTP itself refuses, which the server decides by status alone. */

@@ -1,4 +1,4 @@
-import { json, pathParameter, refusal, UNAUTHENTICATED } from './openapi-parts.ts'
+import { json, KEYED, keyRefusal, pathParameter, refusal, UNAUTHENTICATED } from './openapi-parts.ts'
 import { schemaRef } from './openapi-schemas.ts'
 
 const place = [
@@ -14,10 +14,11 @@ const refused = {
 }
 const decided = {
   200: json('The decision counts.', schemaRef('Resumed')),
-  400: refusal('The resume value is wrong (INVALID_RESUME_VALUE).'),
-  409: refusal('Somebody decided before (interrupt_already_resolved).'),
+  400: refusal('The resume value is wrong (INVALID_RESUME_VALUE), or the key of the request is none.'),
+  ...keyRefusal('Somebody decided before (interrupt_already_resolved). '),
   410: refusal('Its time is over (interrupt_expired).'),
   413: refusal('The body is larger than the server reads.'),
+  503: refusal('The server cannot note the key at the moment.'),
 }
 
 /** Calls of others that wait for a yes (OWP-66 to OWP-68). */
@@ -32,6 +33,7 @@ export const INTERRUPT_PATHS = {
     post: {
       operationId: 'resolveInterrupt',
       summary: 'Say yes or no; needs the scope approvals:respond.',
+      ...KEYED,
       requestBody: body,
       responses: {
         ...decided,
@@ -51,6 +53,7 @@ export const INTERRUPT_PATHS = {
     post: {
       operationId: 'resolveInterruptByToken',
       summary: 'Say yes or no with a signed link.',
+      ...KEYED,
       requestBody: body,
       responses: { ...decided, ...refused },
     },

@@ -1,4 +1,13 @@
-import { json, pathParameter, queryParameter, refusal, text, UNAUTHENTICATED } from './openapi-parts.ts'
+import {
+  json,
+  KEYED,
+  keyRefusal,
+  pathParameter,
+  queryParameter,
+  refusal,
+  text,
+  UNAUTHENTICATED,
+} from './openapi-parts.ts'
 import { schemaRef } from './openapi-schemas.ts'
 
 const sequence = { type: 'integer', minimum: -1 } as const
@@ -62,7 +71,15 @@ export const RUN_PATHS = {
     delete: {
       operationId: 'endRun',
       summary: 'Close the sessions of a run and let nothing new begin in it.',
-      responses: { 204: { description: 'It has ended.' }, ...UNAUTHENTICATED, ...NO_SUCH_RUN },
+      ...KEYED,
+      responses: {
+        204: { description: 'It has ended.' },
+        400: refusal('The key of the request is none.'),
+        ...UNAUTHENTICATED,
+        ...NO_SUCH_RUN,
+        ...keyRefusal(),
+        503: refusal('The server cannot note the key at the moment.'),
+      },
     },
   },
 } as const

@@ -1,5 +1,6 @@
 import type { JsonObject } from '#core/json'
 import { type Clock, SYSTEM_CLOCK } from '#core/ports/clock'
+import type { KeyedRequestParts } from './keyed-requests.ts'
 
 /** What is really served; the discovery document says this and nothing else (OWP-05). */
 export interface OpenwopCapabilities {
@@ -19,6 +20,8 @@ export interface OpenwopOptions {
   /** Serve what the public conformance suite drives (OWP-100 to OWP-102, OWP-105). Never in production. */
   readonly testSeams?: boolean
   readonly clock?: Clock
+  /** Where requests with an `Idempotency-Key` are noted; without it keys are ignored. */
+  readonly store?: KeyedRequestParts['store']
 }
 
 /** The same with every default filled in. */

@@ -3,6 +3,7 @@ import type { HttpRoute } from '#protocols/http-exchange'
 import { catalogRoutes } from './catalog-routes.ts'
 import { discoveryRoute } from './discovery.ts'
 import { interruptRoutes } from './interrupt-routes.ts'
+import { KeyedRequests } from './keyed-requests.ts'
 import { openApiRoute } from './openapi.ts'
 import { type OpenwopOptions, openwopSettings } from './options.ts'
 import { runRoutes } from './run-routes.ts'
@@ -14,7 +15,7 @@ import { API_ROOT } from './wire.ts'
 export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readonly HttpRoute[] {
   const settings = openwopSettings(options)
   const { toolCatalog, compactView, sessionLifecycle } = settings.capabilities
-  return [
+  const routes = [
     discoveryRoute(gateway, settings),
     { ...openApiRoute(settings), owns: API_ROOT },
     ...runRoutes(gateway),
@@ -24,4 +25,8 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
     ...(toolCatalog ? catalogRoutes(gateway, { compactView }) : []),
   ]
+  const { store } = options
+  if (store === undefined) return routes
+  const keyed = new KeyedRequests({ gateway, store, clock: settings.clock })
+  return routes.map((route) => keyed.guard(route))
 }

@@ -4,6 +4,7 @@ import type { Gateway } from '#core/gateway'
 import { isJsonObject, type JsonObject } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
+import { hasUntrustedOutput } from '#core/untrusted-output'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { encodeRunEvents } from './codec-run-event.ts'
 import { sampleInput } from './codec-sample-input.ts'
@@ -91,7 +92,14 @@ async function readEventLog({ principal, params, query }: HttpRequest, gateway: 
     if (page === undefined || page.events.length === 0) break
     events.push(...encodeRunEvents(page, runId))
   }
-  return jsonReply(200, { events: events.filter((event) => isAsked(event, query)) })
+  return jsonReply(200, { events: events.filter((event) => isAsked(event, query)).map(withTrust) })
+}
+
+/** C13: said here only, because the event itself is closed. */
+function withTrust(event: WireRunEvent): WireRunEvent & { readonly contentTrust?: 'untrusted' } {
+  const { toolName } = event.payload
+  const isResult = event.type === 'agent.toolReturned' && typeof toolName === 'string'
+  return isResult && hasUntrustedOutput(toolName) ? { ...event, contentTrust: 'untrusted' } : event
 }
 
 function isAsked(event: WireRunEvent, query: URLSearchParams): boolean {

@@ -15,6 +15,8 @@ export const RUN_POLL_PATH = '/v1/runs/:runId/events/poll'
 export const INTERRUPT_PATH = '/v1/runs/:runId/interrupts/:nodeId'
 export const INTERRUPT_TOKEN_PATH = '/v1/interrupts/:token'
 export const SESSIONS_PATH = '/v1/sessions'
+/** On an answer that was given before (OWP-92). */
+export const IDEMPOTENT_REPLAY_HEADER = 'openwop-Idempotent-Replay'
 export const SESSION_PATH = '/v1/sessions/:sessionId'
 
 const SOURCES = {

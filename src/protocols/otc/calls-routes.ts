@@ -1,6 +1,7 @@
 import type { CallView } from '#core/call/call-view'
 import { fault } from '#core/errors'
 import type { Gateway } from '#core/gateway'
+import { trustHeader } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { unreadForm } from './codec-answer-form.ts'
 import type { EncodeOptions } from './codec-error.ts'
@@ -51,6 +52,7 @@ function viewReply(status: number, request: HttpRequest, view: CallView, setting
   return jsonReply(status, encodeView(schemaId, view, settings), {
     [CALL_ID_HEADER]: callIdToHeader(view.callId),
     'cache-control': 'no-store',
+    ...(view.outcome === undefined ? undefined : trustHeader(view.untrusted)),
   })
 }
 

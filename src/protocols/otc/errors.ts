@@ -43,4 +43,5 @@ export const OTC_ANSWERS = {
   outcome_unknown: FAILED,
   result_expired: FAILED,
   session_lost: FAILED,
+  workflow_diverged: FAILED,
 } satisfies Record<ErrorCode, OtcAnswer>

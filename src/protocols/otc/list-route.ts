@@ -51,9 +51,8 @@ async function handleList(
     throw error
   }
   const catalog = gateway.catalogFor(request.principal)
-  const { toolkits } = gateway
   const list = lists.get(catalog, `${form.shape} ${form.schemaId}`, () =>
-    encodeList(form, { tools: catalog.tools, toolkits }),
+    encodeList(form, { tools: catalog.tools, toolkits: gateway.toolkits() }),
   )
   return replyPrepared(request, list, {
     [OXP_VERSION_HEADER]: PROTOCOL_VERSION,

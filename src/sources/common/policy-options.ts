@@ -49,6 +49,14 @@ export function policyOf(
   return { ...defaults, ...given(options.policy), ...given(said) }
 }
 
+/** Another server's tools: what they do is only known over there, so they write until somebody says otherwise (OWP-33). */
+export function remotePolicyOf(
+  nativeName: string,
+  options: Pick<CommonOptions, 'policy' | 'tools'>,
+): PolicyDefinition {
+  return policyOf(nativeName, options, { safetyTier: 'write', egress: 'safe-fetch' })
+}
+
 /** Without the members nobody wrote, so that they overrule nothing. */
 function given(policy: z.output<z.ZodObject<typeof POLICY>> | undefined): PolicyDefinition {
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))

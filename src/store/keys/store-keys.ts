@@ -6,6 +6,10 @@ export interface StoreKeys {
   readonly wrap: Buffer
   /** Wraps the data key of each tenant's vault. */
   readonly vault: Buffer
+  /** Seals the options of stored sources. */
+  readonly sources: Buffer
+  /** Seals what was answered to requests with keys. */
+  readonly requests: Buffer
   /** Links the journal (rule 15). */
   readonly chain: KeyObject
   /** Prefix of keyed digests. */
@@ -20,6 +24,8 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
   return {
     wrap: derive(masterKey, 'collet/wrap/v1'),
     vault: derive(masterKey, 'collet/vault-wrap/v1'),
+    sources: derive(masterKey, 'collet/sources/v1'),
+    requests: derive(masterKey, 'collet/requests/v1'),
     chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
     approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),

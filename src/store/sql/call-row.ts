@@ -44,6 +44,10 @@ export function callFromRow(row: Row, sealed: SealedText): CallRecord {
       outcome === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', outcome))),
     late: late === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', late))),
     expired,
+    parent: optionalText(row, 'parent'),
+    root: optionalText(row, 'root'),
+    resumable: integer(row, 'resumable') === 1,
+    waitsFor: optionalText(row, 'waits_for'),
   }
 }
 

@@ -1,13 +1,14 @@
 /** Every statement about approvals. Parameters are positional. */
 export const APPROVAL_QUERIES = {
-  countParked: "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked'",
+  countParked:
+    "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked' AND waits_for IS NULL",
   findParkedLike: `SELECT record FROM calls WHERE tenant = ? AND principal = ? AND fingerprint = ? AND state = 'parked'
-    AND definition = ? ORDER BY no LIMIT 1`,
+    AND definition = ? AND root IS NULL ORDER BY no LIMIT 1`,
   isParkedIn: "SELECT 1 AS n FROM calls WHERE session = ? AND tenant = ? AND state = 'parked' LIMIT 1",
   resumeCall: `UPDATE calls SET state = 'running', writer = ?, cancel_requested = 0, rerun_until = ?
-    WHERE record = ? AND state = 'parked' AND attempt = ?`,
+    WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
   refuseCall: `UPDATE calls SET state = 'failed', finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
-    WHERE record = ? AND state = 'parked' AND attempt = ?`,
+    WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
   /** A session of a single attempt that waits belongs to nobody: no writer's death ends it. */
   setSessionWriter: 'UPDATE sessions SET writer = ? WHERE id = ?',
 

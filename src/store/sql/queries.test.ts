@@ -15,7 +15,9 @@ const SCANS: Readonly<Record<string, string>> = {
   listCredentials: 'for operators, newest first, stopped by its limit',
   listApprovals: 'for operators, newest first, stopped by its limit',
   deleteChallenges: 'a few rows, and stopped by its limit',
+  pinSources: 'one row per source ever seen',
   listKeys: 'for operators, newest first, stopped by its limit',
+  listSources: 'one row per source, and all of them are wanted',
 }
 
 describe('the queries', () => {

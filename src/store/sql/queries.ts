@@ -1,14 +1,23 @@
 import { APPROVAL_QUERIES } from './queries-approvals.ts'
 import { BUDGET_QUERIES } from './queries-budgets.ts'
+import { CALLER_QUERIES } from './queries-callers.ts'
 import { KEY_QUERIES } from './queries-keys.ts'
+import { PIN_QUERIES } from './queries-pins.ts'
+import { REQUEST_QUERIES } from './queries-requests.ts'
+import { SOURCE_QUERIES } from './queries-sources.ts'
 import { VAULT_QUERIES } from './queries-vault.ts'
+import { WORKFLOW_QUERIES } from './queries-workflows.ts'
 
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
   ...KEY_QUERIES,
   ...APPROVAL_QUERIES,
+  ...PIN_QUERIES,
+  ...SOURCE_QUERIES,
+  ...REQUEST_QUERIES,
   /** Moves with commits of other connections only. */
   changeMark: 'PRAGMA data_version',
+  ...WORKFLOW_QUERIES,
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
   endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
@@ -45,8 +54,8 @@ export const QUERIES = {
   findCall: 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.record = ?',
   insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
       state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
-      outcome_group, outcome_at, outcome_length, run, session)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
+      outcome_group, outcome_at, outcome_length, run, session, parent, root, resumable)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
   reclaimCall: `UPDATE calls SET state = ?, attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
@@ -65,7 +74,8 @@ export const QUERIES = {
   /** What a dead writer left running and nobody may run again. */
   cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt, run, session, created_at,
       claim_group, caller_at, caller_length FROM calls
-    WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR attempt >= ? OR tier IN ('pure', 'read') OR session IS NOT NULL) LIMIT ?`,
+    WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR session IS NOT NULL
+      OR (resumable = 0 AND (attempt >= ? OR tier IN ('pure', 'read')))) LIMIT ?`,
   endCut: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
   makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
@@ -106,13 +116,16 @@ export const QUERIES = {
   openSessionsOf: "SELECT tenant, id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
   deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
 
+  /** Rule 13: the clock of a step starts when the call that began it all is final. */
   expiredResults: `SELECT record, tier, run, claim_group, outcome_group, late_group FROM calls
-    WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ? ORDER BY finished_at LIMIT ?`,
+    WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ? AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r
+      WHERE r.record = calls.root AND (r.finished_at IS NULL OR r.finished_at >= ?))) ORDER BY finished_at LIMIT ?`,
   makeTombstone: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
       late_group = NULL, late_at = NULL, late_length = NULL WHERE record = ?`,
   /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
   deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
-      AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record)) LIMIT ?)`,
+      AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))
+      AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)`,
   oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',
   linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
   deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',
@@ -136,6 +149,7 @@ export const QUERIES = {
 
   ...BUDGET_QUERIES,
   ...VAULT_QUERIES,
+  ...CALLER_QUERIES,
 } as const
 
 export type QueryName = keyof typeof QUERIES

@@ -1,11 +1,15 @@
 import { APPROVALS } from './schema-approvals.ts'
 import { BUDGETS } from './schema-budgets.ts'
+import { CALLERS } from './schema-callers.ts'
 import { CONSENT_RUNS } from './schema-consent-runs.ts'
 import { KEYS_AND_AUDIT } from './schema-keys.ts'
+import { PINS } from './schema-pins.ts'
+import { REQUESTS } from './schema-requests.ts'
+import { SOURCES } from './schema-sources.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 4
+export const SCHEMA_VERSION = 8
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -156,5 +160,28 @@ CREATE INDEX sessions_closed ON sessions (closed_at) WHERE state = 'closed';
 /** What trust needs, a part each. */
 const TRUST = [KEYS_AND_AUDIT, BUDGETS, VAULT, APPROVALS].join('\n')
 
+/** What tools of others need, a part each. */
+const IMPORTS = [PINS, SOURCES].join('\n')
+
+/** Calls made by calls: whose steps they are, and what a workflow that is put away waits for (rule 31). */
+const WORKFLOWS = `
+ALTER TABLE calls ADD COLUMN parent TEXT;
+ALTER TABLE calls ADD COLUMN root TEXT;
+ALTER TABLE calls ADD COLUMN resumable INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE calls ADD COLUMN waits_for TEXT;
+
+CREATE INDEX calls_steps ON calls (parent) WHERE parent IS NOT NULL;
+CREATE INDEX calls_suspended ON calls (rerun_until) WHERE waits_for IS NOT NULL;
+`
+
 /** From nothing to `SCHEMA_VERSION`, one step per version. */
-export const MIGRATIONS: readonly string[] = [CALLS_AND_JOURNAL, RUNS_AND_SESSIONS, TRUST, CONSENT_RUNS]
+export const MIGRATIONS: readonly string[] = [
+  CALLS_AND_JOURNAL,
+  RUNS_AND_SESSIONS,
+  TRUST,
+  CONSENT_RUNS,
+  IMPORTS,
+  WORKFLOWS,
+  CALLERS,
+  REQUESTS,
+]

@@ -81,7 +81,7 @@ export class ApprovalChanges {
     const ownSession = optionalText(row, 'own_session')
     if (ownSession !== undefined) this.#database.run('setSessionWriter', writer, ownSession)
     group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: seen.principal }))
-    group.append(claimedEvent(seen, attempt, atMs))
+    group.append(claimedEvent(seen, attempt, { atMs, parent: seen.parent }))
     return { kind: 'claimed', attempt }
   }
 

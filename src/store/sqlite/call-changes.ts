@@ -111,7 +111,7 @@ export class CallChanges {
       run === undefined
         ? undefined
         : this.#runEvents.begin(group, { call, run, attempt: 1, session, caller, atMs })
-    group.append({ ...claimedEvent(call, 1, atMs), ...position })
+    group.append({ ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }), ...position })
     return { kind: 'claimed', attempt: 1 }
   }
 
@@ -130,7 +130,7 @@ export class CallChanges {
     const begun = this.#beginNext(group, seen, next, 'running')
     if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
     const { attempt, position } = begun
-    group.append({ ...claimedEvent(seen, attempt, next.atMs), ...position })
+    group.append({ ...claimedEvent(seen, attempt, { atMs: next.atMs, parent: seen.parent }), ...position })
     return { kind: 'claimed', attempt }
   }
 
@@ -300,6 +300,9 @@ export class CallChanges {
       outcome.length,
       run ?? null,
       call.session?.sessionId ?? null,
+      call.step?.parent ?? null,
+      call.step?.root ?? null,
+      call.resumable === true ? 1 : 0,
     )
     if (inserted === 0) return undefined
     group.addReference()

@@ -3,6 +3,7 @@ import { ambiguousEvent, endedEvent } from '#core/journal/call-events'
 import type { CallError, Failure } from '#core/outcome'
 import { sessionLostError } from '#core/sessions/session-lost'
 import { boundText, subjectFromRow } from '#store/sql/call-row'
+import type { GroupQueue } from '#store/sql/group-queue'
 import type { OpenGroup } from '#store/sql/open-group'
 import { outcomeToText } from '#store/sql/outcome-text'
 import { integer, optionalText, type Row, text } from '#store/sql/row'
@@ -45,6 +46,16 @@ export class Recovery {
     this.#runEvents = parts.runEvents
     this.#sessions = parts.sessions
     this.#ends = parts.ends
+  }
+
+  /** Everything of one dead writer, a step a commit; gives how many calls became ambiguous. */
+  async recoverAll(queue: GroupQueue, dead: DeadWriter, nowMs: number): Promise<number> {
+    let ambiguous = 0
+    for (;;) {
+      const recovered = await queue.submit('', (group) => this.recoverWriter(group, dead, nowMs))
+      ambiguous += recovered.ambiguous
+      if (!recovered.hasMore) return ambiguous
+    }
   }
 
   recoverWriter(group: OpenGroup, dead: DeadWriter, nowMs: number): Recovered {

@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import { checkpointSignature } from '#core/journal/chain'
+import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/caller-store'
 import type { RetentionPolicy } from '#core/ports/store'
 import { BUDGETS_KEPT_MS } from '#store/sql/budget-window'
 import type { OpenGroup } from '#store/sql/open-group'
@@ -34,13 +35,22 @@ export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forg
   const denials = database.run('deleteDenials', nowMs - policy.journalMs, STEP)
   const budgets = database.run('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
   database.run('deleteConsents', nowMs)
+  forgetCallers(database, nowMs)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
   return [calls, tombstones, challenges, budgets, groups, runs, denials].some((removed) => removed >= STEP)
 }
 
+function forgetCallers(database: Database, nowMs: number): void {
+  database.run('deleteCallerSessions', nowMs - CALLER_SESSION_IDLE_MS)
+  database.run('deleteCallerRequests', nowMs - CALLER_REQUEST_KEPT_MS)
+  database.run('deleteQuestions', nowMs)
+  database.run('deleteMarks', nowMs)
+  database.run('deleteRequests', nowMs)
+}
+
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
 function forgetResults({ database, runs }: Forgettable, beforeMs: number): number {
-  const rows = database.all('expiredResults', beforeMs, STEP)
+  const rows = database.all('expiredResults', beforeMs, beforeMs, STEP)
   dropReferences(database, rows)
   for (const row of rows) {
     const record = text(row, 'record')

@@ -27,9 +27,9 @@ import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
 import { StoreError } from '#core/store-error'
 import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
-import { callFromRow, unreadableText } from '#store/sql/call-row'
 import { GroupQueue } from '#store/sql/group-queue'
-import { integer, type Row, text } from '#store/sql/row'
+import { integer, text } from '#store/sql/row'
+import { showCall } from '#store/sql/show-call'
 import { ApprovalChanges } from './approval-changes.ts'
 import { SqliteAudit } from './audit-changes.ts'
 import { SqliteBudgets } from './budget-changes.ts'
@@ -43,12 +43,17 @@ import { readJournal } from './journal-reader.ts'
 import { SqliteKeys, type StoreWays } from './key-changes.ts'
 import { listCalls } from './list-calls.ts'
 import { ParkedEnds } from './parked-ends.ts'
-import { type DeadWriter, Recovery } from './recovery.ts'
+import { SqlitePins } from './pin-changes.ts'
+import { Recovery } from './recovery.ts'
 import { purgeStep } from './retention.ts'
 import { RunChanges } from './run-changes.ts'
 import { SessionChanges } from './session-changes.ts'
+import { SqliteSources } from './source-changes.ts'
 import { SqliteApprovals } from './sqlite-approvals.ts'
+import { SqliteCallers } from './sqlite-callers.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
+import { SqliteRequests } from './sqlite-requests.ts'
+import { SqliteWorkflows } from './sqlite-workflows.ts'
 import { SqliteConsents } from './vault-consents.ts'
 import { SqliteVault } from './vault-entries.ts'
 import { VaultSealer } from './vault-sealer.ts'
@@ -81,7 +86,12 @@ export class SqliteStore implements Store {
   readonly budgets: SqliteBudgets
   readonly vault: SqliteVault
   readonly consents: SqliteConsents
+  readonly callers: SqliteCallers
   readonly approvals: SqliteApprovals
+  readonly pins: SqlitePins
+  readonly sources: SqliteSources
+  readonly workflows: SqliteWorkflows
+  readonly requests: SqliteRequests
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
@@ -121,9 +131,8 @@ export class SqliteStore implements Store {
       },
     })
     this.#queue = new GroupQueue(this.#writer)
-    const database = this.#database
+    const [database, sealed] = [this.#database, this.#contents]
     this.budgets = new SqliteBudgets(database, this.#queue)
-    const sealed = this.#contents
     const writerNo = () => this.#writer.no
     const runs = new RunChanges(database, sealed)
     const sessions = new SessionChanges({ database, runs, writerNo })
@@ -140,6 +149,7 @@ export class SqliteStore implements Store {
       ...{ database, sealed, calls, changes, ends },
       ...{ queue: this.#queue, key: this.#keys.approvals },
     })
+    this.workflows = new SqliteWorkflows({ database, calls, runEvents, queue: this.#queue, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions, ends })
     const ways: StoreWays = {
       database,
@@ -148,9 +158,13 @@ export class SqliteStore implements Store {
     }
     this.keys = new SqliteKeys(ways)
     this.audit = new SqliteAudit(ways)
+    this.pins = new SqlitePins(ways)
+    this.sources = new SqliteSources(ways, this.#keys.sources)
+    this.requests = new SqliteRequests(ways, { sealingKey: this.#keys.requests, writer: () => this.writer })
     const sealing = { database, queue: this.#queue, sealer: new VaultSealer(database, this.#keys.vault) }
     this.vault = new SqliteVault(sealing)
     this.consents = new SqliteConsents({ ...sealing, runs })
+    this.callers = new SqliteCallers(sealing, (plain) => this.digest(plain))
   }
 
   get pendingWrites(): number {
@@ -225,7 +239,11 @@ export class SqliteStore implements Store {
       .map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
       .filter(({ id }) => !this.isWriterAlive(id))
     let ambiguous = 0
-    for (const writer of dead) ambiguous += await this.#recoverWriter(writer, nowMs)
+    for (const writer of dead) {
+      ambiguous += await this.#recovery.recoverAll(this.#queue, writer, nowMs)
+      const row = this.#read(() => this.#database.get('writerEnd', writer.id))
+      if (row !== undefined && row.ended_at !== null) removeLockFile(this.#lockFolder, writer.id)
+    }
     return { deadWriters: dead.length, ambiguous }
   }
 
@@ -289,12 +307,12 @@ export class SqliteStore implements Store {
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
-    return this.#snapshot(() => listCalls(this.#database, filter).map((row) => this.#showCall(row)))
+    return this.#snapshot(() => listCalls(this.#database, filter).map((row) => showCall(row, this.#contents)))
   }
 
   findByRecord(record: string): CallRecord | undefined {
     const row = this.#read(() => this.#database.get('findCall', record))
-    return row === undefined ? undefined : this.#showCall(row)
+    return row === undefined ? undefined : showCall(row, this.#contents)
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
@@ -349,31 +367,6 @@ export class SqliteStore implements Store {
       await this.#checkpointer.close()
       this.#writer.release()
       this.#database.close()
-    }
-  }
-
-  async #recoverWriter(dead: DeadWriter, nowMs: number): Promise<number> {
-    let ambiguous = 0
-    for (;;) {
-      const recovered = await this.#queue.submit('', (group) =>
-        this.#recovery.recoverWriter(group, dead, nowMs),
-      )
-      ambiguous += recovered.ambiguous
-      if (recovered.hasMore) continue
-      const row = this.#read(() => this.#database.get('writerEnd', dead.id))
-      if (row !== undefined && row.ended_at !== null) removeLockFile(this.#lockFolder, dead.id)
-      return ambiguous
-    }
-  }
-
-  /** For operators: a record whose contents cannot be read is shown without them, not hidden with all others. */
-  #showCall(row: Row): CallRecord {
-    try {
-      return callFromRow(row, this.#contents)
-    } catch (error) {
-      if (error instanceof StoreError && error.code === 'unreadable')
-        return callFromRow(row, unreadableText(row))
-      throw error
     }
   }
 

@@ -125,6 +125,7 @@ export class SqliteVault implements VaultStore {
           )
         }
         this.#database.run('deleteConsentsOfTenant', tenant)
+        this.#database.run('deleteQuestionsOfTenant', tenant)
         this.#database.run('deleteVaultKeys', tenant, key.no)
         entries += rows.length
       }

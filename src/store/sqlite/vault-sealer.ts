@@ -44,6 +44,15 @@ export class VaultSealer {
     return sealOnce(key, Buffer.from(plain), JSON.stringify(place))
   }
 
+  /** Under the key of something that is sealed already. */
+  sealBeside(
+    row: Row,
+    plain: string,
+    at: { readonly tenant: string; readonly place: readonly string[] },
+  ): Buffer {
+    return sealOnce(this.#unwrap(row, at.tenant), Buffer.from(plain), JSON.stringify(at.place))
+  }
+
   /** `row` holds the sealed column and its key; what does not fit its place is unreadable (rule 14). */
   unseal(
     row: Row,

@@ -20,5 +20,11 @@ const headers = Object.fromEntries(
   ]),
 )
 const method = values.request ?? (values.data === undefined ? 'GET' : 'POST')
-const sent = request(positionals[0], { method, headers }, (response) => response.pipe(process.stdout))
+const sent = request(positionals[0], { method, headers }, (response) => {
+  if (values.include) {
+    const lines = Object.entries(response.headers).map(([name, value]) => `${name}: ${value}\r\n`)
+    process.stdout.write(`HTTP/1.1 ${response.statusCode}\r\n${lines.join('')}\r\n`)
+  }
+  response.pipe(process.stdout)
+})
 sent.end(values.data)

@@ -1,7 +1,14 @@
 import { NO_SECRETS } from '#core/call/call-request'
 import { fault } from '#core/errors'
 import { Secret } from '#core/secret'
-import { SECRET_HEADER, TOKEN_HEADER, USER_HEADER } from './wire.ts'
+
+/**
+ * What a call needs beyond its arguments, where a protocol has no field for it. The first two repeat, each with
+ * `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
+ */
+export const TOKEN_HEADER = 'collet-authorization'
+export const SECRET_HEADER = 'collet-secret'
+export const USER_HEADER = 'collet-user'
 
 /** What a call brings besides its arguments. */
 export interface Requirements {

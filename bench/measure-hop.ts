@@ -1,0 +1,79 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { type BenchServer, startBenchServer } from './bench-server.ts'
+import { API_KEY } from './servers/add-contract.ts'
+import { percentile } from './statistics.ts'
+
+const CALLS_PER_TURN = 100
+const TURNS = 12
+const WARM_UP_TURNS = 2
+
+interface Times {
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
+export interface HopMeasurement {
+  readonly direct: Times
+  readonly through: Times
+}
+
+/** One client calls a tool of an MCP server: by itself, and through us; in turns, one call at a time. */
+export async function measureHop(): Promise<HopMeasurement> {
+  const upstream = await startBenchServer({ file: 'mcp', args: [] })
+  try {
+    const url = `http://127.0.0.1:${upstream.port}/mcp`
+    const collet = await startBenchServer({ file: 'collet', args: ['--store', 'sqlite', '--upstream', url] })
+    try {
+      return await compare(upstream, collet)
+    } finally {
+      await collet.stop()
+    }
+  } finally {
+    await upstream.stop()
+  }
+}
+
+async function compare(upstream: BenchServer, collet: BenchServer): Promise<HopMeasurement> {
+  const ways = {
+    direct: { client: await connect(upstream), tool: 'Calculator_Add', times: listOfTimes() },
+    through: { client: await connect(collet), tool: 'Upstream_Calculator_Add', times: listOfTimes() },
+  }
+  for (let turn = 0; turn < TURNS; turn += 1) {
+    for (const { client, tool, times } of Object.values(ways)) {
+      const taken = await callInTurn(client, tool)
+      if (turn >= WARM_UP_TURNS) times.push(...taken)
+    }
+  }
+  for (const { client } of Object.values(ways)) await client.close()
+  return { direct: summarize(ways.direct.times), through: summarize(ways.through.times) }
+}
+
+function listOfTimes(): number[] {
+  return []
+}
+
+async function connect({ port }: BenchServer): Promise<Client> {
+  const mode = { pin: '2026-07-28' }
+  const client = new Client({ name: 'bench', version: '1.0.0' }, { versionNegotiation: { mode } })
+  const requestInit = { headers: { 'x-api-key': API_KEY } }
+  await client.connect(
+    new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/mcp`), { requestInit }),
+  )
+  return client
+}
+
+async function callInTurn(client: Client, name: string): Promise<readonly number[]> {
+  const times: number[] = []
+  for (let call = 0; call < CALLS_PER_TURN; call += 1) {
+    const startedMs = performance.now()
+    const { content } = await client.callTool({ name, arguments: { a: 2, b: 3 } })
+    times.push(performance.now() - startedMs)
+    if (!JSON.stringify(content).includes('"5"')) throw new Error(`${name}: expected the sum 5.`)
+  }
+  return times
+}
+
+function summarize(taken: readonly number[]): Times {
+  const times = Float64Array.from(taken).sort()
+  return { p50Ms: percentile(times, 0.5), p99Ms: percentile(times, 0.99) }
+}

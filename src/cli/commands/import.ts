@@ -1,0 +1,231 @@
+import type { Arguments } from '#cli/arguments'
+import { cleanText } from '#cli/clean-text'
+import { type CommandContext, defineCommand } from '#cli/command'
+import { CommandFailure } from '#cli/command-failure'
+import { confirm } from '#cli/confirm'
+import { EXIT, type ExitCode } from '#cli/exit-codes'
+import { configuredKeys, type ImportPlace, saveSource } from '#cli/import-save'
+import { findSource, type ImportTarget, readTarget } from '#cli/import-target'
+import { STORE_OPTIONS } from '#cli/operator-store'
+import { readHidden } from '#cli/read-hidden'
+import { UsageError } from '#cli/usage-error'
+import type { JsonObject } from '#core/json'
+import { suspicionsOf } from '#core/pins/suspicions'
+import { SILENT_LOGGER } from '#core/ports/logger'
+import type { Discovery, OfferedTool } from '#core/ports/source'
+import { type FoundSource, IMPORT_TYPES } from '#server/import/found-source'
+import { isSourceKey, suggestKey } from '#server/import/source-key'
+import { isLoopback } from '#server/loopback'
+
+type ImportOption =
+  | 'key'
+  | 'type'
+  | 'api-key'
+  | 'replace'
+  | 'yes'
+  | 'print'
+  | 'url'
+  | 'credential'
+  | keyof typeof STORE_OPTIONS
+
+const MOST_SHOWN = 20
+const PATIENCE_MS = 120_000
+
+export const importSource = defineCommand<ImportOption>({
+  name: 'import',
+  summary: 'Adds a source of tools: finds out what it is, shows its tools, and puts it into the store.',
+  details: [
+    'An address is asked whether it is MCP, OpenAPI, OTC, OpenTool or openwop. A file is an OpenAPI, Swagger or OpenTool',
+    'document. Other words are a program that speaks MCP on its standard input and output: write them after --.',
+    'Servers on the same store see it within a second. A source of the config with the same key wins.',
+    'Only the address you name may be local: what it points to may not.',
+  ],
+  positionals: [{ name: 'TARGET', many: true, help: 'URL, file, or -- and a program with its arguments.' }],
+  options: {
+    key: { value: 'NAME', help: 'Key of the source, the toolkit of its tools. Default: from its own name.' },
+    type: { value: 'T', help: 'What it is, if you know: mcp, openapi, otc or opentool.' },
+    'api-key': {
+      help: 'Read a key or token for it from stdin; it is stored encrypted. Needs --yes or --print.',
+    },
+    replace: { help: 'Put it in the place of a source that has this key.' },
+    yes: { help: 'Add it without asking.' },
+    print: { help: 'Only show what to write into the config.' },
+    url: { value: 'U', help: 'Add it through this server instead of the store.' },
+    credential: {
+      value: 'K',
+      help: 'With --url: API key with the scope admin:sources. Default: the start token of a server here.',
+    },
+    ...STORE_OPTIONS,
+  },
+  examples: [
+    'collet import https://tools.example.com --yes',
+    'collet import ./openapi.yaml --key Billing --print',
+    'collet import --key Files -- npx -y @modelcontextprotocol/server-filesystem /data',
+  ],
+  async run(args, context) {
+    const target = readTarget(args.positionals, context)
+    const place: ImportPlace = {
+      url: args.text('url'),
+      credential: args.text('credential'),
+      store: args.text('store'),
+      config: args.text('config'),
+    }
+    const ending = new AbortController()
+    const stopListening = context.onStop(() => ending.abort(new CommandFailure(EXIT.usage, 'Stopped.')))
+    const { createImportFetch } = await import('#server/import/import-fetch')
+    const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
+    try {
+      return await importTarget(target, { args, place, send, signal: ending.signal }, context)
+    } finally {
+      stopListening()
+      await send.close()
+    }
+  },
+})
+
+interface Import {
+  readonly args: Arguments<ImportOption>
+  readonly place: ImportPlace
+  readonly send: typeof fetch
+  readonly signal: AbortSignal
+}
+
+async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<ExitCode> {
+  const { args, place, send } = work
+  const { output } = context
+  const apiKey = await readApiKey(target, args, context)
+  const only = args.oneOf('type', IMPORT_TYPES)
+  const signal = AbortSignal.any([work.signal, AbortSignal.timeout(PATIENCE_MS)])
+  const { found, seen } = await findSource(target, { send, signal, apiKey, only }, context)
+  if (found === undefined) throw nothingFound(args.positionals, seen, context)
+  const key = chooseKey(args.text('key'), found)
+  const isPrinted = args.flag('print')
+  if (!isPrinted && (await configuredKeys(place, context)).has(key)) {
+    throw new UsageError(
+      `"${key}" is a source of the config, which wins: what you import under this key would never be used. Choose another --key.`,
+    )
+  }
+  const discovery = await output.during(
+    'Reading its tools',
+    lookInside(key, found, { send, signal }, context),
+  )
+  if (!context.json) show(key, found, discovery, context)
+  if (isPrinted) {
+    printSnippet(key, withoutSecrets(found.options), context)
+    return EXIT.ok
+  }
+  if (!args.flag('yes') && !(await confirm(context, `Add it as "${key}"?`))) {
+    throw new UsageError('Nothing was added. Say --yes to add it without being asked.')
+  }
+  await saveSource({ key, options: found.options, replace: args.flag('replace') }, place, context)
+  if (context.json) output.json({ key, ...factsOf(found, discovery) })
+  else output.note(`${key} is added; "collet sources" shows how it is.`)
+  return EXIT.ok
+}
+
+async function readApiKey(
+  target: ImportTarget,
+  args: Arguments<ImportOption>,
+  context: CommandContext,
+): Promise<string | undefined> {
+  if (!args.flag('api-key')) return undefined
+  if (!args.flag('yes') && !args.flag('print')) {
+    throw new UsageError('With --api-key stdin brings the key, so nobody can be asked: say --yes or --print.')
+  }
+  if (target.kind !== 'url') throw new UsageError('--api-key is for an address.')
+  const { protocol, hostname } = new URL(target.url)
+  if (protocol === 'http:' && !isLoopback(hostname))
+    throw new UsageError('A key is not sent over plain http. Write the https address.')
+  return await readHidden(context, 'Key')
+}
+
+function nothingFound(
+  words: readonly string[],
+  seen: readonly string[],
+  { output }: CommandContext,
+): CommandFailure {
+  for (const line of seen) output.warn(cleanText(line))
+  const message = `${words.join(' ')} is nothing that can be imported: no MCP, OpenAPI, OTC or OpenTool.`
+  return new CommandFailure(EXIT.usage, message)
+}
+
+function chooseKey(given: string | undefined, found: FoundSource): string {
+  const key = given ?? suggestKey(found)
+  if (isSourceKey(key)) return key
+  throw new UsageError(`--key expects 1 to 64 letters, digits and "_"; got "${key}".`)
+}
+
+async function lookInside(
+  key: string,
+  found: FoundSource,
+  { send, signal }: Pick<Import, 'send' | 'signal'>,
+  context: CommandContext,
+): Promise<Discovery> {
+  const { previewSource } = await import('#server/import/preview-source')
+  const services = {
+    fetch: send,
+    clock: context.clock,
+    log: SILENT_LOGGER,
+    folder: context.workingFolder,
+    environment: context.environment.variables(),
+  }
+  const preview = await previewSource(key, found.options, { services, signal })
+  switch (preview.kind) {
+    case 'seen':
+      return preview.discovery
+    case 'refused':
+      throw new CommandFailure(EXIT.usage, `It cannot be used as it is: ${preview.problems.join('; ')}`)
+    case 'failed':
+      throw new CommandFailure(
+        EXIT.server,
+        `Taken for ${found.what}, but its tools cannot be read: ${preview.why} Nothing was added.`,
+      )
+  }
+}
+
+function show(
+  key: string,
+  found: FoundSource,
+  { tools, warnings }: Discovery,
+  context: CommandContext,
+): void {
+  const { output } = context
+  const count = tools.length === 1 ? '1 tool' : `${tools.length} tools`
+  output.note(`Found ${cleanText(found.what)}, ${count}, as "${key}":`)
+  for (const { nativeName, description } of tools.slice(0, MOST_SHOWN)) {
+    const [line = ''] = description.split('\n')
+    output.note(`  ${cleanText(nativeName)}  ${cleanText(line.slice(0, 100))}`)
+  }
+  if (tools.length > MOST_SHOWN) output.note(`  and ${tools.length - MOST_SHOWN} more`)
+  for (const warning of [...found.notes, ...warnings, ...tools.flatMap(suspicious)])
+    output.warn(cleanText(warning))
+}
+
+/** What somebody should look at before an agent reads it. */
+function suspicious(tool: OfferedTool): readonly string[] {
+  return suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`)
+}
+
+function printSnippet(key: string, options: JsonObject, { output, json }: CommandContext): void {
+  if (json) output.json({ sources: { [key]: options } })
+  else output.data(`"sources": ${JSON.stringify({ [key]: options }, undefined, 2)}`)
+}
+
+/** What goes on paper has a gap where the secret is. */
+function withoutSecrets(options: JsonObject): JsonObject {
+  const { apiKey, headers, ...rest } = options
+  return {
+    ...rest,
+    ...(apiKey === undefined ? {} : { apiKey: '<the key>' }),
+    ...(headers === undefined ? {} : { headers: { Authorization: 'Bearer <the key>' } }),
+  }
+}
+
+function factsOf({ type, what }: FoundSource, { tools, warnings }: Discovery): JsonObject {
+  return {
+    type,
+    what,
+    tools: tools.map(({ nativeName }) => nativeName),
+    warnings: [...warnings, ...tools.flatMap(suspicious)],
+  }
+}

@@ -1,0 +1,144 @@
+import { RE2JS } from 're2js'
+
+/** What a text does besides describing its tool, with the words that say it; `undefined` = it only describes. */
+export function instructionIn(text: string): string | undefined {
+  if (text.length < SHORTEST) return undefined
+  const plain = text.replaceAll(/\s+/g, ' ')
+  const small = plain.toLowerCase()
+  for (const { compiled, needs, says, unless } of COMPILED) {
+    if (!needs.every((need) => need.test(small))) continue
+    const matcher = compiled.matcher(plain)
+    while (matcher.find()) {
+      const found = matcher.group() ?? ''
+      const after = plain.slice(matcher.end(), matcher.end() + FOLLOWING)
+      if (unless?.test(after) !== true) return `${says}: ${JSON.stringify(found.trim().slice(0, 80))}`
+    }
+  }
+  return undefined
+}
+
+/** Nobody is talked into anything in fewer characters. */
+const SHORTEST = 8
+const FOLLOWING = 20
+
+interface Sign {
+  /** In the syntax of the linear-time engine: the texts are somebody else's. */
+  readonly pattern: string
+  /** Small letters that every match has; most texts lack them, and are done without the slower engine. */
+  readonly needs: readonly RegExp[]
+  readonly says: string
+  /** What may follow it in an honest text. */
+  readonly unless?: RegExp
+}
+
+const USER = '(?:the |a |your )?(?:user|human|operator|person)s?'
+const TELL =
+  '(?:tell|telling|inform|informing|mention|mentioning|notify|notifying|reveal|revealing|disclose|disclosing|alert|alerting|show|showing|warn|warning|ask|asking)'
+const TALK =
+  '(?:(?:conversation|chat|dialog(?:ue)?|message|prompt)s?(?: history| log| context)?|(?:system|developer|initial) (?:prompt|message|instructions?))'
+const SEND =
+  '(?:send|post|forward|upload|submit|transmit|copy|leak|exfiltrate|e-?mail|bcc|pass|include|append|insert|embed|put|attach|encode|provide)'
+
+/** Verbs of passing something on. */
+const SENDING =
+  /send|post|forward|upload|submit|transmit|copy|leak|exfiltrat|mail|bcc|pass|includ|append|insert|embed|put|attach|encod|provid/
+
+/** Each says one thing that a description of a tool does not say. */
+const SIGNS: readonly Sign[] = [
+  {
+    pattern: `\\b(?:ignore|disregard|forget|override|bypass|overrule)\\b[^.!?]{0,30}\\b(?:previous|prior|above|earlier|preceding|existing|all|any|your|system|safety)\\b[^.!?]{0,20}\\b(?:instructions?|prompts?|guidelines?|guardrails?|directives?|system messages?|safety (?:rules|checks))\\b`,
+    needs: [
+      /ignor|disregard|forget|overrid|bypass|overrul/,
+      /instruction|prompt|guideline|guardrail|directive|system message|safety/,
+    ],
+    says: 'tells the model to set its instructions aside',
+  },
+  {
+    pattern: `\\b(?:do not|don't|never|must not|should not|without) ${TELL}(?: (?:this|it|that|anything|about this))?(?: to| with| from)? ${USER}\\b`,
+    needs: [
+      /(?:not|n't|never|without) (?:tell|inform|mention|notify|reveal|disclos|alert|show|warn|ask)/,
+      /user|human|operator|person/,
+    ],
+    says: 'asks to keep something from the user',
+    unless: /^ (?:to|that they|must|should|id|name|group|account)\b/i,
+  },
+  {
+    pattern: `\\b(?:hide|conceal|keep) (?:this|it|these|the (?:fact|result|action|call))[^.!?]{0,30} from ${USER}\\b`,
+    needs: [/(?:hide|conceal|keep) (?:this|it|these|the) /, /from/],
+    says: 'asks to keep something from the user',
+  },
+  {
+    pattern:
+      '</?(?:important|system|instructions?|secret|hidden|critical|admin|assistant|sys|system[-_ ]?prompt|user_info|priority)(?:\\s[^>]{0,40})?>|<\\|(?:im_start|im_end|system|user|assistant|endoftext)\\|>|\\[/?INST\\]|<</?SYS>>|(?:^| )#{2,} ?(?:system|instruction)s?:',
+    needs: [
+      /<\/?(?:important|system|instruction|secret|hidden|critical|admin|assistant|sys|user_info|priority)|<\||\[\/?inst\]|<<\/?sys|## ?(?:system|instruction)/,
+    ],
+    says: 'has markup that models take for instructions',
+  },
+  {
+    pattern:
+      "\\b(?:you are|act as|behave as|pretend to be|you're) (?:now |an? |the )*(?:ai|assistant|language model|llm|chatbot|agent|developer mode|dan|root|unrestricted)\\b",
+    needs: [/you are|act as|behave as|pretend to be|you're/],
+    says: 'gives the model a role',
+  },
+  {
+    pattern:
+      '\\b(?:before|after|whenever|when|prior to|each time|every time)\\b[^.!?]{0,30}\\b(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)) (?:any|all|every|other|another|each)(?: of)?(?: the)?(?: other)? (?:tools?|functions?)\\b',
+    needs: [
+      /(?:any|all|every|other|another|each)(?: of)?(?: the)?(?: other)? (?:tool|function)/,
+      /us(?:e|ing)|call|invok|run|execut/,
+    ],
+    says: 'meddles with the use of other tools',
+  },
+  {
+    pattern:
+      "\\b(?:this tool|it) (?:must|should|has to|needs to) (?:always )?be (?:called|used|invoked|run|executed) (?:first|before (?:any|all|every|other)|instead of (?:any|all|every|other))\\b|\\b(?:do not|don't|never) (?:use|call|invoke) (?:any other|other|the (?:built-?in|original|real|native)|another)(?: \\w+)? tools?\\b",
+    needs: [
+      /be (?:called|used|invoked|run|executed) (?:first|before|instead)|(?:not|n't|never) (?:use|call|invoke) /,
+    ],
+    says: 'meddles with the use of other tools',
+  },
+  {
+    pattern: `\\b${SEND}\\b[^.!?]{0,40}\\b(?:the|this|your|full|entire|whole|complete|all|previous|its)\\b[^.!?]{0,20}\\b${TALK}\\b[^.!?]{0,60}\\b(?:parameter|argument|field|input|tool|url|endpoint|webhook|server|address|to https?:)`,
+    needs: [
+      /(?:the|this|your|full|entire|whole|complete|all|previous|its)\b.{0,20}\b(?:conversation|chat|dialog|prompt|message|(?:system|developer|initial) instruction)/,
+      SENDING,
+      /parameter|argument|field|input|tool|url|endpoint|webhook|server|address|to https?:/,
+    ],
+    says: 'asks for the conversation',
+  },
+  {
+    pattern:
+      '(?:~|\\$HOME|%USERPROFILE%|/home/[\\w-]+|/root|/Users/[\\w-]+)[/\\\\]\\.(?:ssh|aws|gnupg|kube|docker|cursor|claude|npmrc|netrc|env|bash_history|config[/\\\\]gcloud|git-credentials)|\\bid_(?:rsa|ed25519|ecdsa)\\b|/etc/(?:passwd|shadow)\\b|\\bclaude_desktop_config\\b|\\bmcp\\.json\\b',
+    needs: [/[/\\]\.|id_(?:rsa|ed25519|ecdsa)|\/etc\/|claude_desktop|mcp\.json/],
+    says: 'names files that hold credentials',
+    unless: /^\.pub\b/,
+  },
+  {
+    pattern:
+      '\\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract)\\b[^.!?]{0,40}(?:\\.env|environment variables|api[ -]?keys?|private keys?|ssh keys?|credentials|passwords|secrets)\\b[^.!?]{0,80}\\b(?:and|then)\\b[^.!?]{0,30}\\b(?:send|pass|include|put|post|append|provide|forward|upload|attach|copy|encode)\\b',
+    needs: [
+      /\.env|environment variables|api[ -]?key|private key|ssh key|credentials|passwords|secrets/,
+      /\b(?:and|then)\b.{0,30}\b(?:send|pass|include|put|post|append|provide|forward|upload|attach|copy|encode)\b/,
+      /\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract)\b/,
+    ],
+    says: 'asks for credentials to be passed on',
+  },
+  {
+    pattern:
+      '\\b(?:send|forward|upload|exfiltrate|transmit|leak|bcc|copy|post)\\b[^.!?]{0,60}\\b(?:contents?|data|files?|results?|history|emails?|messages?|credentials|keys?|tokens?|secrets?|responses?|everything)\\b[^!?]{0,40}\\bto (?:https?://|[\\w.+-]+@[\\w-]+\\.[a-z]|(?:an? |the )?(?:attacker|external (?:server|address|url|endpoint)))',
+    needs: [/to (?:https?:\/\/|[\w.+-]{1,64}@|(?:an? |the )?(?:attacker|external))/],
+    says: 'asks for something to be sent elsewhere',
+  },
+  {
+    pattern:
+      '!\\[[^\\]]{0,80}\\]\\(https?://[^)\\s]{0,200}(?:\\{[\\w ]{1,40}\\}|\\$\\{|<[\\w ]{2,40}>|[?&][\\w-]{1,40}=[\\[{<])',
+    needs: [/!\[/, /\]\(https?:/],
+    says: 'has an image whose address carries data away',
+  },
+]
+
+const COMPILED = SIGNS.map(({ pattern, ...sign }) => ({
+  ...sign,
+  compiled: RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE),
+}))

@@ -1,0 +1,211 @@
+import type { PinChanged } from '#core/journal/journal-event'
+import type { JsonObject } from '#core/json'
+import type {
+  AcceptedDefinition,
+  ChangeClass,
+  KeptDefinition,
+  PinnedSource,
+  PinRecord,
+  PinWrite,
+  WaitingChange,
+} from '#core/ports/pin-store'
+import type { OfferedTool, Source } from '#core/ports/source'
+import { giveLocalNames, toolkitOf } from '#core/sources/import-names'
+import type { PolicyDefinition } from '#core/tool-definition'
+import { worstClass } from './change-class.ts'
+import { definitionDiff } from './definition-diff.ts'
+import { createRenameFinder } from './find-renamed.ts'
+import { pinHash } from './pin-hash.ts'
+import { servedHash } from './served-hash.ts'
+import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
+
+export const FIRST_SIGHT = 'first sight'
+export const FIRST_VERSION = '1.0.0'
+
+export interface Sighting {
+  readonly source: Pick<Source, 'policyFor' | 'wants'>
+  readonly identity: JsonObject
+  /** Distinct native names. */
+  readonly tools: readonly OfferedTool[]
+  readonly atMs: number
+}
+
+/**
+ * What a discovery does to the pins of its source. At first sight everything is let in but what is suspicious; from
+ * then on nothing that is offered changes what is served, but for the operator's own policy. `undefined` = nothing new.
+ */
+export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrite | undefined {
+  const rows = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
+  const offered = new Map(sighting.tools.map((tool) => [tool.nativeName, tool]))
+  const names = giveLocalNames(
+    [...offered.keys()],
+    new Map(known.pins.map((pin) => [pin.nativeName, pin.local])),
+  )
+  const findRenamed = createRenameFinder(
+    known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName)),
+  )
+  const isFirst = known.revision === 0
+  // A source that offers nothing yet has not been seen.
+  if (isFirst && offered.size === 0) return undefined
+  const next: PinRecord[] = []
+  const read = createTextReader()
+  for (const [nativeName, tool] of offered) {
+    const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }
+    const row = rows.get(nativeName)
+    const before = row ?? {
+      nativeName,
+      local: names.get(nativeName) ?? nativeName,
+      accepted: undefined,
+      isServed: false,
+      waiting: undefined,
+    }
+    next.push(judgeOffered(before, definition, { sighting, findRenamed, isFirst, read }))
+  }
+  for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
+  const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
+  if (changed.length === 0) return undefined
+  return {
+    source: known.source,
+    seen: known.revision,
+    pins: changed,
+    changesServed: changed.some((pin) => servedHash(pin) !== servedHash(rows.get(pin.nativeName))),
+    events: [
+      ...firstSightEvents(changed, isFirst, known.source, sighting.atMs),
+      ...changed.flatMap((pin) => eventOf(pin, rows.get(pin.nativeName), known.source, sighting.atMs)),
+    ],
+  }
+}
+
+interface Situation {
+  readonly sighting: Sighting
+  readonly findRenamed: ReturnType<typeof createRenameFinder>
+  readonly isFirst: boolean
+  readonly read: TextReader
+}
+
+function judgeOffered(row: PinRecord, definition: KeptDefinition, situation: Situation): PinRecord {
+  const { sighting, isFirst } = situation
+  const { accepted, isServed } = row
+  if (isServed && accepted?.hash === definition.hash) {
+    return withWaiting(withPolicy(row, definition.offered.policy), undefined)
+  }
+  const current = withPolicy(row, policyNow(row, sighting))
+  if (row.waiting?.definition?.hash === definition.hash) return current
+  const suspicions = suspicionsOf(definition.offered, situation.read)
+  if (isFirst && suspicions.length === 0) {
+    const first = { ...definition, version: FIRST_VERSION, atMs: sighting.atMs, by: FIRST_SIGHT }
+    return { ...row, accepted: first, isServed: true, waiting: undefined }
+  }
+  const waiting =
+    isServed && accepted !== undefined
+      ? changeOf(accepted, definition, sighting.atMs)
+      : additionOf(definition, suspicions, situation)
+  return withWaiting(current, waiting)
+}
+
+function changeOf(accepted: AcceptedDefinition, definition: KeptDefinition, seenAtMs: number): WaitingChange {
+  const differences = definitionDiff(accepted, definition)
+  const reasons = differences.filter((found) => found.class === 'suspicious').map(reasonOf)
+  const found = worstClass(differences.map((difference) => difference.class))
+  return { kind: 'change', definition, class: found, reasons: [...new Set(reasons)], seenAtMs }
+}
+
+function additionOf(
+  definition: KeptDefinition,
+  suspicions: readonly Suspicion[],
+  { sighting, findRenamed }: Situation,
+): WaitingChange {
+  const before = findRenamed(definition)
+  // Whoever knew it by its old name has to learn the new one.
+  const found: ChangeClass = before === undefined ? 'widening' : 'breaking'
+  return {
+    kind: 'addition',
+    definition,
+    class: suspicions.length > 0 ? 'suspicious' : found,
+    reasons: suspicions.map(reasonOf),
+    ...(before === undefined ? {} : { renamedFrom: before.nativeName }),
+    seenAtMs: sighting.atMs,
+  }
+}
+
+function reasonOf({ where, says }: Suspicion): string {
+  return `${where} ${says}`
+}
+
+function judgeGone(row: PinRecord, sighting: Sighting): PinRecord {
+  if (!row.isServed) return withWaiting(row, undefined)
+  const current = withPolicy(row, policyNow(row, sighting))
+  // What the operator left out himself is no news of the upstream, and nothing to decide.
+  if (row.accepted !== undefined && sighting.source.wants?.(row.accepted.offered) === false)
+    return withWaiting(current, undefined)
+  if (row.waiting?.kind === 'removal') return current
+  const reasons = ['the upstream no longer offers it']
+  return withWaiting(current, {
+    kind: 'removal',
+    definition: undefined,
+    class: 'breaking',
+    reasons,
+    seenAtMs: sighting.atMs,
+  })
+}
+
+/**
+ * The operator's policy for the definition in force; what comes with another definition is not for this one. A source
+ * that cannot read what it once offered says nothing here, and gets a finding where the tool is made.
+ */
+function policyNow({ accepted }: PinRecord, { source }: Sighting): PolicyDefinition | undefined {
+  if (accepted === undefined) return undefined
+  try {
+    return source.policyFor?.(accepted.offered)
+  } catch {
+    return undefined
+  }
+}
+
+function withPolicy(row: PinRecord, policy: PolicyDefinition | undefined): PinRecord {
+  const { accepted } = row
+  if (policy === undefined || accepted === undefined || isSamePolicy(policy, accepted.offered.policy))
+    return row
+  return { ...row, accepted: { ...accepted, offered: { ...accepted.offered, policy } } }
+}
+
+function isSamePolicy(left: PolicyDefinition, right: PolicyDefinition): boolean {
+  return policyText(left) === policyText(right)
+}
+
+function policyText(policy: PolicyDefinition): string {
+  return JSON.stringify(Object.entries(policy).sort(([left], [right]) => (left < right ? -1 : 1)))
+}
+
+function withWaiting(row: PinRecord, waiting: WaitingChange | undefined): PinRecord {
+  return row.waiting === waiting ? row : { ...row, waiting }
+}
+
+/** One for all: thousands of tools may come at once, and each has its row. */
+function firstSightEvents(
+  changed: readonly PinRecord[],
+  isFirst: boolean,
+  source: string,
+  at: number,
+): readonly PinChanged[] {
+  const count = changed.filter((pin) => pin.isServed).length
+  return isFirst ? [{ type: 'pin.first_seen', at, source, count }] : []
+}
+
+function eventOf(
+  pin: PinRecord,
+  before: PinRecord | undefined,
+  source: string,
+  at: number,
+): readonly PinChanged[] {
+  const tool = `${toolkitOf(source)}.${pin.local}`
+  const { waiting, accepted } = pin
+  if (waiting !== undefined && waiting !== before?.waiting) {
+    const hash = waiting.definition?.hash ?? 'removed'
+    return [{ type: 'pin.held', at, source, tool, hash, class: waiting.class }]
+  }
+  if (before?.waiting !== undefined && waiting === undefined) {
+    return [{ type: 'pin.returned', at, source, tool, hash: accepted?.hash ?? 'removed' }]
+  }
+  return []
+}

@@ -1,0 +1,188 @@
+import type { Clock } from '#core/ports/clock'
+import type { Logger } from '#core/ports/logger'
+import type { PinnedSource, PinRecord, PinWrite } from '#core/ports/pin-store'
+import type { Discovery, Source } from '#core/ports/source'
+import type { Store } from '#core/ports/store'
+import { toolkitOf } from '#core/sources/import-names'
+import type { PinnedTool } from '#core/sources/pinned-tool'
+import { StoreError } from '#core/store-error'
+import { acceptWaiting, rejectWaiting } from './decide-pin.ts'
+import { decidePins } from './decide-pins.ts'
+import { judgeDiscovery } from './judge-discovery.ts'
+import { keepKnown, withWritten } from './known-pins.ts'
+import { diffPin, hashOfWaiting, type PinDiff, type PinView, toolNameOf, viewPin } from './pin-view.ts'
+import { sightTools } from './sight-tools.ts'
+import { suspensionOf } from './suspension.ts'
+
+export interface PinDeskOptions {
+  readonly store: Pick<Store, 'pins'>
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+export interface PinAnswer {
+  readonly by: string
+  /** Of the change that was looked at, or its beginning: another one that came since is not decided about. */
+  readonly hash?: string
+}
+
+export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
+
+/** Somebody else wrote at the same time; more often than this is a fault. */
+const MOST_TRIES = 20
+
+/** Holds what sources offer against what was let in. Only `accept` puts a new definition before an agent (rule 32). */
+export class PinDesk {
+  readonly #options: PinDeskOptions
+  /** What was read last of each source: definitions are large, and change rarely. */
+  readonly #known = new Map<string, PinnedSource>()
+
+  constructor(options: PinDeskOptions) {
+    this.#options = options
+  }
+
+  /** What of a source is before agents now; needs no upstream. */
+  async accepted(sourceKey: string): Promise<readonly PinnedTool[]> {
+    const { pins } = await this.#read(sourceKey)
+    return pins.flatMap((pin) => {
+      if (!pin.isServed || pin.accepted === undefined) return []
+      const { offered, identity, version, hash } = pin.accepted
+      const suspended = suspensionOf(pin)
+      return [
+        {
+          offered,
+          identity,
+          version,
+          hash,
+          local: pin.local,
+          ...(suspended === undefined ? {} : { suspended }),
+        },
+      ]
+    })
+  }
+
+  /** Takes note of what a source offers; `changed` when other tools, or tools otherwise, are served from now on. */
+  async observe(
+    source: Source,
+    discovery: Discovery,
+  ): Promise<{ readonly changed: boolean; readonly waiting: number }> {
+    const { clock, log } = this.#options
+    const { identity } = discovery
+    const { tools, left } = sightTools(discovery)
+    for (const { nativeName, problem } of left) log.warn({ source: source.key, tool: nativeName }, problem)
+    const sighting = { source, identity, tools, atMs: clock.nowMs() }
+    const done = await this.#change(source.key, (known) => judgeDiscovery(known, sighting))
+    const waiting = done.now.pins.filter(isUndecided).length
+    return { changed: done.written?.changesServed ?? false, waiting }
+  }
+
+  /** All pinned tools, or those of one source, in order. */
+  async list(sourceKey?: string): Promise<readonly PinView[]> {
+    const keys = sourceKey === undefined ? await this.#options.store.pins.sources() : [sourceKey]
+    const views: PinView[] = []
+    for (const key of keys) {
+      const { pins } = await this.#read(key)
+      for (const pin of pins) {
+        const view = viewPin(key, pin)
+        if (view !== undefined) views.push(view)
+      }
+    }
+    return views
+  }
+
+  /** What a yes would change; `undefined` for a tool that is not pinned. */
+  async diff(tool: string): Promise<PinDiff | undefined> {
+    const found = await this.#find(tool)
+    const view = found === undefined ? undefined : viewPin(found.source, found.pin)
+    return found === undefined || view === undefined ? undefined : diffPin(view, found.pin)
+  }
+
+  /** Lets in what waits for one tool. */
+  accept(tool: string, decision: PinAnswer): Promise<PinDecided> {
+    return this.#decide(tool, decision, acceptWaiting, 'pin.accepted')
+  }
+
+  /** Says no to what waits for one tool; what is in force stays. */
+  reject(tool: string, decision: PinAnswer): Promise<PinDecided> {
+    return this.#decide(tool, decision, rejectWaiting, 'pin.rejected')
+  }
+
+  /** Lets in everything that waits for a source but what was rejected and, unless told, what is suspicious; gives the tools. */
+  async acceptAll(
+    sourceKey: string,
+    { by, suspicious = false }: { readonly by: string; readonly suspicious?: boolean },
+  ): Promise<readonly string[]> {
+    const decision = { by, atMs: this.#options.clock.nowMs() }
+    const { written } = await this.#change(sourceKey, (known) => {
+      const waiting = known.pins
+        .filter(isUndecided)
+        .filter((pin) => suspicious || pin.waiting?.class !== 'suspicious')
+      return decidePins(known, waiting, { decision, apply: acceptWaiting, type: 'pin.accepted' })
+    })
+    return (written?.pins ?? []).map((pin) => toolNameOf(sourceKey, pin))
+  }
+
+  async #decide(
+    tool: string,
+    { by, hash }: PinAnswer,
+    apply: typeof acceptWaiting,
+    type: 'pin.accepted' | 'pin.rejected',
+  ): Promise<PinDecided> {
+    const found = await this.#find(tool)
+    if (found === undefined) return 'not_found'
+    const decision = { by, atMs: this.#options.clock.nowMs() }
+    let refused: PinDecided | undefined
+    await this.#change(found.source, (known) => {
+      const pin = known.pins.find(({ nativeName }) => nativeName === found.pin.nativeName)
+      refused = undefined
+      if (pin?.waiting === undefined) refused = 'not_waiting'
+      else if (hash !== undefined && !hashOfWaiting(pin.waiting).startsWith(hash)) refused = 'other_hash'
+      return refused !== undefined || pin === undefined
+        ? undefined
+        : decidePins(known, [pin], { decision, apply, type })
+    })
+    return refused ?? 'decided'
+  }
+
+  async #find(tool: string): Promise<{ readonly source: string; readonly pin: PinRecord } | undefined> {
+    const [name = ''] = tool.split('@')
+    for (const source of await this.#options.store.pins.sources()) {
+      if (!name.startsWith(`${toolkitOf(source)}.`)) continue
+      const { pins } = await this.#read(source)
+      const pin = pins.find((candidate) => toolNameOf(source, candidate) === name)
+      if (pin !== undefined) return { source, pin }
+    }
+    return undefined
+  }
+
+  /** Reads, decides and writes, again when somebody else was faster. */
+  async #change(
+    sourceKey: string,
+    decide: (known: PinnedSource) => PinWrite | undefined,
+  ): Promise<{ readonly now: PinnedSource; readonly written: PinWrite | undefined }> {
+    for (let tries = 0; tries < MOST_TRIES; tries += 1) {
+      const known = await this.#read(sourceKey)
+      const change = decide(known)
+      if (change === undefined) return { now: known, written: undefined }
+      if ((await this.#options.store.pins.write(change)) === 'stale') continue
+      const now = withWritten(known, change)
+      this.#known.set(sourceKey, now)
+      return { now, written: change }
+    }
+    throw new StoreError('not_written', `others kept changing the pins of ${sourceKey}`)
+  }
+
+  async #read(sourceKey: string): Promise<PinnedSource> {
+    const { pins } = this.#options.store
+    const known = this.#known.get(sourceKey)
+    if (known !== undefined && (await pins.revision(sourceKey)) === known.revision) return known
+    const read = keepKnown(await pins.read(sourceKey), known)
+    this.#known.set(sourceKey, read)
+    return read
+  }
+}
+
+/** Nobody has said yes or no. */
+function isUndecided({ waiting }: PinRecord): boolean {
+  return waiting !== undefined && waiting.rejected === undefined
+}

@@ -1,0 +1,77 @@
+import { canonicalJson } from '#core/canonical-json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { mapSubschemas, REFERENCES } from '#core/schema-keywords'
+import type { SchemaResolver } from '#core/schema-resolver'
+import { setMember } from '#core/set-member'
+
+/** Words that check nothing. */
+const ANNOTATIONS: ReadonlySet<string> = new Set([
+  ...['$schema', '$id', '$comment', 'title', 'description', 'examples', 'example', 'default'],
+  ...['deprecated', 'readOnly', 'writeOnly'],
+])
+/** Lists whose order says nothing. */
+const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
+const LONGEST_CHAIN = 50
+
+/** What a schema checks, without its words and without order where that says nothing. */
+export function checkedMeaning(schema: JsonObject): string {
+  return canonicalJson(withoutWords(schema))
+}
+
+function withoutWords(schema: JsonValue): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  const kept: Record<string, JsonValue> = {}
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (ANNOTATIONS.has(keyword) || keyword.startsWith('x-')) continue
+    setMember(kept, keyword, meaningOf(keyword, value))
+  }
+  return kept
+}
+
+function meaningOf(keyword: string, value: JsonValue): JsonValue {
+  if (SETS.has(keyword) && Array.isArray(value)) return value.map((item) => canonicalJson(item)).sort()
+  return mapSubschemas(keyword, value, withoutWords)
+}
+
+export interface FlatSchema {
+  /** With its own reference followed. */
+  readonly schema: JsonObject
+  /** What it says beside the reference. */
+  readonly said: JsonObject
+  /** The object it came from, which tells when one is met again. */
+  readonly from: JsonObject
+}
+
+export function flatten(schema: JsonValue, resolve: SchemaResolver): FlatSchema {
+  let from = asObject(schema)
+  let said: JsonObject = {}
+  for (let steps = 0; steps < LONGEST_CHAIN; steps += 1) {
+    const { $ref: reference, ...siblings } = from
+    if (typeof reference !== 'string') break
+    const target = resolve(reference)
+    if (target === undefined || !Object.keys(siblings).every((keyword) => ANNOTATIONS.has(keyword))) break
+    said = { ...siblings, ...said }
+    from = asObject(target)
+  }
+  return { schema: { ...from, ...said }, said, from }
+}
+
+const ANY: JsonObject = Object.freeze({})
+const NOTHING: JsonObject = Object.freeze({ not: ANY })
+
+/** Whether a schema takes no value at all. */
+export function isNothing({ from }: FlatSchema): boolean {
+  const { not, ...others } = from
+  return isJsonObject(not) && Object.keys(not).length === 0 && Object.keys(others).length === 0
+}
+
+function asObject(schema: JsonValue): JsonObject {
+  if (isJsonObject(schema)) return schema
+  return schema === false ? NOTHING : ANY
+}
+
+export function hasReference(value: JsonValue): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  if (!isJsonObject(value)) return value.some(hasReference)
+  return Object.entries(value).some(([name, member]) => REFERENCES.has(name) || hasReference(member))
+}

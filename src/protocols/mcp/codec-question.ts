@@ -1,0 +1,101 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
+import type { ClientCapabilities, Revision } from './wire.ts'
+
+/** A question as the method and params of a revision (MCP-71, MCP-76, MCP-77). */
+export interface WireQuestion {
+  readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
+  readonly params: JsonObject
+}
+
+/** A question under the name its answer has. */
+export type KeyedQuestion = Elicitation & { readonly key: string }
+
+export function mayAsk(question: Elicitation, capabilities: ClientCapabilities): boolean {
+  return capabilities[question.mode]
+}
+
+export function toWireQuestion(question: Elicitation, revision: Revision, id: string): WireQuestion {
+  switch (question.mode) {
+    case 'form':
+      return { method: 'elicitation/create', params: toForm(question, revision) }
+    case 'url': {
+      const { message, url } = question
+      const elicitationId = revision === '2025-11-25' ? { elicitationId: id } : {}
+      return { method: 'elicitation/create', params: { mode: 'url', message, url, ...elicitationId } }
+    }
+    case 'sampling':
+      return { method: 'sampling/createMessage', params: question.params }
+    case 'roots':
+      return { method: 'roots/list', params: {} }
+  }
+}
+
+function toForm(question: Elicitation & { readonly mode: 'form' }, revision: Revision): JsonObject {
+  const { message, schema } = question
+  if (revision !== '2025-06-18') return { mode: 'form', message, requestedSchema: schema }
+  return { message, requestedSchema: toOldForm(schema) }
+}
+
+/** §3: the first revision knows no titled choices and no defaults but of yes and no. */
+function toOldForm(schema: JsonObject): JsonObject {
+  const { properties } = schema
+  if (!isJsonObject(properties)) return schema
+  const fields = Object.entries(properties).map(([name, field]): [string, JsonValue] => [
+    name,
+    isJsonObject(field) ? toOldField(field) : field,
+  ])
+  return { ...schema, properties: Object.fromEntries(fields) }
+}
+
+function toOldField(field: JsonObject): JsonObject {
+  const { oneOf, default: preset, ...rest } = field
+  const kept = field.type === 'boolean' && preset !== undefined ? { default: preset } : {}
+  if (!Array.isArray(oneOf)) return { ...rest, ...kept }
+  const choices = oneOf.filter(isJsonObject)
+  return {
+    ...rest,
+    ...kept,
+    enum: choices.map((choice) => choice.const ?? ''),
+    enumNames: choices.map((choice) => choice.title ?? String(choice.const)),
+  }
+}
+
+const ACTIONS = ['accept', 'decline', 'cancel'] as const
+
+/** What came back; `undefined` when it is no answer to such a question (MCP-74). */
+export function readAnswer(
+  question: Elicitation,
+  result: JsonValue | undefined,
+): ElicitationAnswer | undefined {
+  if (!isJsonObject(result)) return undefined
+  if (question.mode === 'sampling' || question.mode === 'roots') {
+    const isWhole =
+      question.mode === 'roots'
+        ? Array.isArray(result.roots)
+        : result.role !== undefined && 'content' in result
+    return isWhole ? { action: 'accept', content: result } : undefined
+  }
+  const action = ACTIONS.find((known) => known === result.action)
+  if (action === undefined) return undefined
+  const { content } = result
+  if (content !== undefined && !isJsonObject(content)) return undefined
+  if (action !== 'accept') return { action }
+  return { action, ...(isJsonObject(content) ? { content } : {}) }
+}
+
+export function questionToJson(question: KeyedQuestion): JsonObject {
+  return { ...question }
+}
+
+/** As the store gives it back; `undefined` for one that another version wrote. */
+export function questionFromJson(json: JsonObject): KeyedQuestion | undefined {
+  const { mode, key, message, schema, url, id, params } = json
+  if (typeof key !== 'string') return undefined
+  if (mode === 'form' && typeof message === 'string' && isJsonObject(schema))
+    return { mode, key, message, schema }
+  if (mode === 'url' && typeof message === 'string' && typeof url === 'string' && typeof id === 'string')
+    return { mode, key, message, url, id }
+  if (mode === 'sampling' && isJsonObject(params)) return { mode, key, params }
+  return mode === 'roots' ? { mode, key } : undefined
+}

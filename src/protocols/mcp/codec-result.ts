@@ -1,0 +1,66 @@
+import type { JsonObject, JsonValue } from '#core/json'
+import type { Tool } from '#core/tool'
+import { readContentValue } from './codec-content.ts'
+import { outputOf } from './codec-tool.ts'
+import { isObjectSchema } from './codec-tool-schema.ts'
+import { NEW_REVISION, type Revision } from './wire.ts'
+
+/** How values of one tool are written, found once per tool. */
+interface ValueShape {
+  /** `undefined` = declares nothing about its value. */
+  readonly output: JsonObject | undefined
+  readonly isObject: boolean
+  /** Any value: it may bring content blocks of its own. */
+  readonly isAny: boolean
+  readonly isNothing: boolean
+}
+
+const shapes = new WeakMap<Tool, ValueShape>()
+
+function shapeOf(tool: Tool): ValueShape {
+  const known = shapes.get(tool)
+  if (known !== undefined) return known
+  const output = outputOf(tool)
+  const shape = {
+    output,
+    isObject: output !== undefined && isObjectSchema(output),
+    isAny: output === undefined && tool.outputSchema !== null,
+    isNothing: tool.outputSchema === null,
+  }
+  shapes.set(tool, shape)
+  return shape
+}
+
+/**
+ * The members of a result that carry the value: its bytes as they were stored, and the same as text (MCP-64 to
+ * MCP-67). `tool` is absent when the call was recorded for one that is gone.
+ */
+export function encodeValue(valueJson: string, tool: Tool | undefined, revision: Revision): string {
+  const shape = tool === undefined ? undefined : shapeOf(tool)
+  if (shape?.isNothing === true && valueJson === 'null') return '"content":[]'
+  const own = shape?.isAny === true ? readOwnContent(valueJson) : undefined
+  if (own !== undefined) {
+    const content = `"content":${JSON.stringify(own.content)}`
+    if (own.structuredContent === undefined) return content
+    const structured = JSON.stringify(own.structuredContent)
+    return `${content},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
+  }
+  const isObject = shape?.output === undefined ? isPlainObject(valueJson) : shape.isObject
+  const text = `"content":[{"type":"text","text":${JSON.stringify(valueJson)}}]`
+  return `${text},"structuredContent":${inRevision(valueJson, isObject, revision)}`
+}
+
+function inRevision(json: string, isObject: boolean, revision: Revision): string {
+  return revision === NEW_REVISION || isObject ? json : `{"result":${json}}`
+}
+
+function readOwnContent(valueJson: string): ReturnType<typeof readContentValue> {
+  if (!isPlainObject(valueJson) || !valueJson.includes('"content"')) return undefined
+  const value: JsonValue = JSON.parse(valueJson)
+  return readContentValue(value)
+}
+
+/** Stored values are written without space before their first character. */
+function isPlainObject(json: string): boolean {
+  return json.startsWith('{')
+}

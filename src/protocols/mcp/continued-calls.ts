@@ -1,0 +1,221 @@
+import { randomBytes } from 'node:crypto'
+import type { CallReply } from '#core/call/call-request'
+import type { JsonObject } from '#core/json'
+import { CALL_ID_HEADER, callIdToHeader, callReplyHeaders } from '#protocols/call-headers'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { type Answer, errorAnswer, resultAnswer } from './answer.ts'
+import { type KeyedQuestion, questionFromJson, readAnswer, toWireQuestion } from './codec-question.ts'
+import { toolError } from './encode-reply.ts'
+import type { Page } from './failure-text.ts'
+import type { HeldCalls } from './held-call.ts'
+import type { McpServices } from './options.ts'
+import { fitsQuestion, QUESTION_MS, type Questions } from './questions.ts'
+import { openState, type RequestState, sealState } from './request-state.ts'
+import type { StartedCall } from './tool-calls.ts'
+import { MCP_CODES, NEW_REVISION, type WireError } from './wire.ts'
+
+const NONCE_BYTES = 12
+/** MCP-78: the retry after somebody opened a page waits for the decision; clients come again at once, and not often. */
+const PAGE_WAIT_MS = 25_000
+const POLL_MS = 250
+
+interface AskedQuestion {
+  readonly id: string
+  readonly question: KeyedQuestion
+}
+
+interface Asked {
+  readonly callId: string
+  readonly questions: readonly AskedQuestion[]
+  readonly round: number
+}
+
+interface AskedPages {
+  readonly reply: CallReply
+  readonly pages: readonly Page[]
+  readonly message: string
+  readonly round: number
+}
+
+type ElsewhereStep =
+  | { readonly kind: 'asks'; readonly questions: readonly AskedQuestion[] }
+  | { readonly kind: 'done'; readonly reply: CallReply }
+
+/** Calls that are answered over several requests (MCP-70 to MCP-78). */
+export class ContinuedCalls {
+  readonly waitMs = PAGE_WAIT_MS
+  readonly #services: McpServices
+  readonly #held: HeldCalls
+  readonly #questions: Questions
+
+  constructor(parts: {
+    readonly services: McpServices
+    readonly held: HeldCalls
+    readonly questions: Questions
+  }) {
+    this.#services = parts.services
+    this.#held = parts.held
+    this.#questions = parts.questions
+  }
+
+  /** The run waits: its questions, and what to bring back with the answers. */
+  ask(call: StartedCall, { callId, questions, round }: Asked): Answer {
+    const { exchange, target } = call
+    const inputRequests = Object.fromEntries(
+      questions.map(({ id, question }) => {
+        const { method, params } = toWireQuestion(question, exchange.revision, id)
+        return [question.key, { method, params }]
+      }),
+    )
+    const requestState = this.#seal(call, { callId, waitsFor: 'asked', challenges: [], round })
+    const result = target.frame.inputRequired({ inputRequests, requestState }, callId)
+    return resultAnswer(exchange.id, result, { [CALL_ID_HEADER]: callIdToHeader(callId) })
+  }
+
+  /** A person has to open something first; `undefined` when this client can only be told so (T-11). */
+  askForPages(call: StartedCall, { reply, pages, message, round }: AskedPages): Answer | undefined {
+    const { exchange, target } = call
+    if (!exchange.capabilities.url) return undefined
+    const { callId } = reply
+    const headers = callReplyHeaders(reply)
+    const questions = pages.map(({ key, message: what, challenge: { id, url } }) => ({
+      id,
+      question: { mode: 'url', key, message: `${what}: ${target.name}`, url, id } as const,
+    }))
+    if (exchange.revision !== NEW_REVISION) {
+      const elicitations = questions.map(
+        ({ id, question }) => toWireQuestion(question, exchange.revision, id).params,
+      )
+      const error = {
+        code: MCP_CODES.urlElicitationRequired,
+        message,
+        data: { call_id: callId, elicitations },
+      }
+      return errorAnswer(exchange.id, error, { headers })
+    }
+    const inputRequests: JsonObject = Object.fromEntries(
+      questions.map(({ id, question }) => {
+        const { method, params } = toWireQuestion(question, exchange.revision, id)
+        return [question.key, { method, params }]
+      }),
+    )
+    const challenges = pages.flatMap(({ key, challenge }) => (key === 'approval' ? [] : [challenge.id]))
+    const requestState = this.#seal(call, { callId, waitsFor: 'page', challenges, round })
+    return resultAnswer(
+      exchange.id,
+      target.frame.inputRequired({ inputRequests, requestState }, callId),
+      headers,
+    )
+  }
+
+  /** Ours, for this request, in time and for the first time; anything else is `undefined`. */
+  async open(call: StartedCall, sealed: string): Promise<RequestState | undefined> {
+    const { callers, clock } = this.#services
+    const nowMs = clock.nowMs()
+    const state = openState(sealed, ownerOf(call), { sign: (text) => this.#services.sign(text), nowMs })
+    if (state === undefined || (call.asked.key !== undefined && call.asked.key !== state.callId))
+      return undefined
+    const { tenant } = call.exchange.principal
+    return (await callers.spend(tenant, state.nonce, state.expiresAtMs)) ? state : undefined
+  }
+
+  /** Gives the answers to the run; what is wrong with them, or nothing. Unknown keys are ignored, missing ones asked again. */
+  async deliver({ exchange, asked }: StartedCall, { callId }: RequestState): Promise<WireError | undefined> {
+    const { principal } = exchange
+    const fitting: { readonly id: string; readonly sent: JsonObject }[] = []
+    for (const { id, question } of await this.#openQuestions(exchange.principal, callId)) {
+      const sent = asked.inputResponses?.get(question.key)
+      if (sent === undefined) continue
+      const answer = readAnswer(question, sent)
+      if (answer === undefined)
+        return {
+          code: JSON_RPC_CODES.badParams,
+          message: `Bad answer in params.inputResponses: ${question.key}`,
+        }
+      if (fitsQuestion(question, answer)) fitting.push({ id, sent })
+    }
+    const held = this.#held.find(principal, callId)
+    for (const { id, sent } of fitting) {
+      held?.answered(id)
+      await this.#questions.deliver(id, principal, sent)
+    }
+    return undefined
+  }
+
+  /** The run waits in another process, or has ended since: the store tells (bridge table). */
+  async nextElsewhere({ exchange }: StartedCall, state: RequestState): Promise<ElsewhereStep> {
+    const { gateway, clock } = this.#services
+    const { principal, leaving } = exchange
+    while (leaving?.left?.aborted !== true && clock.nowMs() < state.expiresAtMs) {
+      const questions = await this.#openQuestions(principal, state.callId)
+      if (questions.length > 0) return { kind: 'asks', questions }
+      const view = await gateway.readCall(principal, state.callId)
+      if (view?.outcome !== undefined) {
+        const { outcome, untrusted } = view
+        const trust = untrusted === undefined ? {} : { untrusted }
+        const reply = { callId: state.callId, outcome, replayed: true, ...trust }
+        return { kind: 'done', reply }
+      }
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    }
+    const error = {
+      code: 'session_lost',
+      message: 'The run that asked is gone. Check for its effect before you call the tool again.',
+      canRetry: false,
+    } as const
+    return {
+      kind: 'done',
+      reply: { callId: state.callId, outcome: { ok: false, error, durationMs: 0 }, replayed: false },
+    }
+  }
+
+  /** `accept` means opened: waits for what the page is about, as long as clients wait (MCP-77, MCP-78). */
+  async waitForPages(
+    { exchange, asked }: StartedCall,
+    { challenges }: RequestState,
+  ): Promise<'accepted' | 'declined' | 'missing'> {
+    const answers = [...(asked.inputResponses?.values() ?? [])]
+    if (answers.length === 0) return 'missing'
+    if (answers.some(({ action }) => action === 'decline' || action === 'cancel')) return 'declined'
+    if (!answers.every(({ action }) => action === 'accept')) return 'missing'
+    const endsAtMs = this.#services.clock.monotonicMs() + PAGE_WAIT_MS
+    while (exchange.leaving?.left?.aborted !== true && this.#services.clock.monotonicMs() < endsAtMs) {
+      const found = await Promise.all(challenges.map((id) => this.#services.gateway.findChallenge(id)))
+      if (!found.some((challenge) => challenge?.status === 'pending')) break
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+    }
+    return 'accepted'
+  }
+
+  declined({ target }: StartedCall, callId: string): Answer {
+    const message = 'The page was not opened, so the tool was not called.'
+    const headers = { [CALL_ID_HEADER]: callIdToHeader(callId) }
+    return toolError({ code: 'requirement_missing', message, canRetry: false }, { callId, headers, target })
+  }
+
+  async #openQuestions(
+    principal: StartedCall['exchange']['principal'],
+    callId: string,
+  ): Promise<readonly AskedQuestion[]> {
+    const held = this.#held.find(principal, callId)
+    if (held !== undefined) return held.openQuestions
+    const found = await this.#services.callers.openQuestions(principal.tenant, principal.id, callId)
+    return found.flatMap(({ id, question }) => {
+      const read = questionFromJson(question)
+      return read === undefined ? [] : [{ id, question: read }]
+    })
+  }
+
+  #seal(call: StartedCall, state: Omit<RequestState, 'expiresAtMs' | 'nonce'>): string {
+    const sealed = {
+      ...state,
+      expiresAtMs: this.#services.clock.nowMs() + QUESTION_MS,
+      nonce: randomBytes(NONCE_BYTES).toString('base64url'),
+    }
+    return sealState(sealed, ownerOf(call), (text) => this.#services.sign(text))
+  }
+}
+
+function ownerOf({ exchange, asked }: StartedCall) {
+  return { principal: exchange.principal, name: asked.name, input: asked.input }
+}

@@ -1,0 +1,113 @@
+import type { CallReply } from '#core/call/call-request'
+import type { CallError, Outcome } from '#core/outcome'
+import type { Principal } from '#core/principal'
+import type { Tool } from '#core/tool'
+import { callReplyHeaders } from '#protocols/call-headers'
+import type { JsonRpcId } from '#protocols/json-rpc'
+import { type Answer, errorAnswer, resultAnswer } from './answer.ts'
+import { encodeValue } from './codec-result.ts'
+import { MCP_ANSWERS } from './errors.ts'
+import { describeFailure } from './failure-text.ts'
+import type { ResultFrame } from './result-frame.ts'
+import type { Revision } from './wire.ts'
+
+/** How an outcome reaches its caller, once it needs no person any more. */
+export interface ReplyTarget {
+  readonly id: JsonRpcId
+  readonly name: string
+  readonly revision: Revision
+  readonly principal: Principal
+  readonly frame: ResultFrame
+  /** `undefined` for a name that is no tool of this principal. */
+  readonly tool: Tool | undefined
+  /** Absent on stdio, which cannot refuse by status. */
+  readonly hasHttp: boolean
+  readonly metadataUrl: string | undefined
+}
+
+/** A finished call as a result, or as an error where nothing could be called (MCP-60 to MCP-69). */
+export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
+  const { callId, outcome, untrusted } = reply
+  const headers = callReplyHeaders(reply)
+  if (outcome.ok) return resultAnswer(target.id, valueResult(outcome, reply, target), headers)
+  return encodeFailure(outcome.error, { callId, headers, target, untrusted })
+}
+
+function valueResult(
+  { valueJson }: Outcome & { readonly ok: true },
+  { callId, untrusted }: CallReply,
+  { frame, tool, revision }: ReplyTarget,
+): string {
+  return frame.complete(encodeValue(valueJson, tool, revision), { callId, untrusted })
+}
+
+export interface FailedReply {
+  readonly callId: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly target: ReplyTarget
+  readonly untrusted?: true | undefined
+}
+
+export function encodeFailure(error: CallError, failed: FailedReply): Answer {
+  const { callId, headers, target } = failed
+  const { id } = target
+  const answer = MCP_ANSWERS[error.code]
+  switch (answer.kind) {
+    case 'error': {
+      // Hidden and unknown tools have the same bytes, and name only what was sent (MCP-61).
+      const message = error.code === 'tool_not_found' ? `Unknown tool: ${target.name}` : error.message
+      return errorAnswer(
+        id,
+        { code: answer.code, message, ...callData(error, callId) },
+        { ...answer, headers },
+      )
+    }
+    case 'later': {
+      const data = { call_id: callId, code: error.code }
+      const said = { code: answer.status, message: error.message, data }
+      return errorAnswer(id, said, { status: answer.status, headers: { ...headers, ...retryAfter(error) } })
+    }
+    case 'forbidden':
+      return encodeForbidden(error, failed)
+    case 'tool error':
+    case 'ask':
+      return toolError(error, failed)
+  }
+}
+
+/** A result that the model reads; no value beside it (MCP-63). */
+export function toolError(error: CallError, { callId, headers, target, untrusted }: FailedReply): Answer {
+  const text = JSON.stringify(describeFailure(error, callId))
+  const members = `"content":[{"type":"text","text":${text}}],"isError":true`
+  return resultAnswer(
+    target.id,
+    target.frame.complete(members, { callId, errorCode: error.code, untrusted }),
+    headers,
+  )
+}
+
+/** MCP-93: a token may be widened, a key cannot. */
+function encodeForbidden(error: CallError, failed: FailedReply): Answer {
+  const { target, callId } = failed
+  const isToken = target.principal.id.startsWith('jwt:')
+  if (!target.hasHttp || !isToken) return toolError(error, failed)
+  const challenge = [
+    'Bearer error="insufficient_scope"',
+    `scope="${(target.tool?.policy.scopes ?? []).join(' ')}"`,
+    ...(target.metadataUrl === undefined ? [] : [`resource_metadata="${target.metadataUrl}"`]),
+  ].join(', ')
+  const said = { code: 403, message: error.message, data: { call_id: callId, code: error.code } }
+  return errorAnswer(target.id, said, {
+    status: 403,
+    headers: { ...failed.headers, 'www-authenticate': challenge },
+  })
+}
+
+/** What tells two refusals apart must not tell hidden tools from unknown ones. */
+function callData({ code }: CallError, callId: string) {
+  return code === 'tool_not_found' ? {} : { data: { call_id: callId, code } }
+}
+
+function retryAfter({ retryAfterMs = 1_000 }: CallError): Record<string, string> {
+  return { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) }
+}

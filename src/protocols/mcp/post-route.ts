@@ -1,0 +1,209 @@
+import { isJsonObject, type JsonValue } from '#core/json'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { type Accepted, readAccept } from './accept.ts'
+import { type Answer, errorAnswer, NO_ANSWER, resultAnswer } from './answer.ts'
+import { CLAIM_MISSING, type Claim, readClaim } from './codec-claim.ts'
+import { decodeMessage } from './codec-envelope.ts'
+import { checkStandardHeaders, headerOf, isNewVersionHeader } from './codec-headers.ts'
+import type { McpExchange } from './exchange.ts'
+import { HttpChannel, toReply } from './http-channel.ts'
+import type { HttpParts } from './http-parts.ts'
+import { readInitialize } from './initialize.ts'
+import { takeNotification, takeResponse } from './old-messages.ts'
+import type { OldSession } from './old-sessions.ts'
+import { refuseMessage } from './refuse.ts'
+import { unsupportedVersion } from './unsupported-version.ts'
+import {
+  HEADERS,
+  isOldRevision,
+  MCP_CODES,
+  MCP_PATH,
+  type Message,
+  NEW_REVISION,
+  type WireError,
+} from './wire.ts'
+
+type RequestMessage = Message & { readonly kind: 'request' }
+
+const ACCEPTED: HttpReply = { status: 202, headers: {}, body: undefined }
+
+/** `POST /mcp`: which era a message is of, and what becomes of it (§1.1, rows 7 to 18). */
+export function postRoute(parts: HttpParts): HttpRoute {
+  return {
+    method: 'POST',
+    path: MCP_PATH,
+    access: 'authenticated',
+    body: 'json',
+    handle: (request) => handlePost(request, parts),
+    refuse: refuseMessage,
+  }
+}
+
+function handlePost(request: HttpRequest, parts: HttpParts): HttpReply | Promise<HttpReply> {
+  if (request.body === undefined) {
+    const error = { code: JSON_RPC_CODES.unreadable, message: 'The body is empty; send a JSON-RPC message.' }
+    return refusal(error, undefined)
+  }
+  const decoded = decodeMessage(request.body)
+  if (!decoded.ok) return refusal(decoded.error, decoded.id)
+  const { message } = decoded
+  const version = headerOf(request.headers, HEADERS.version)
+  if (message.kind === 'request') {
+    const accepted = readAccept(request.headers)
+    if (!accepted.json && !accepted.stream) {
+      const error = {
+        code: JSON_RPC_CODES.badRequest,
+        message: 'Accept application/json or text/event-stream.',
+      }
+      return toReply(errorAnswer(message.id, error, { status: 406 }))
+    }
+    return handleRequest(message, { request, version, accepted }, parts)
+  }
+  return handleOther(message, { request, version }, parts)
+}
+
+/** What gets no answer: notifications, and responses to questions of ours. */
+async function handleOther(
+  message: Exclude<Message, RequestMessage>,
+  { request, version }: Omit<Asked, 'accepted'>,
+  parts: HttpParts,
+): Promise<HttpReply> {
+  const isNew = isNewVersionHeader(version)
+  if (message.kind === 'notification') {
+    // Row 15: no notification travels over HTTP in the newest revision.
+    if (isNew || readClaim(message.params).kind !== 'none') return ACCEPTED
+  } else if (isNew) {
+    const error = { code: JSON_RPC_CODES.badRequest, message: 'This revision has no responses of clients.' }
+    return refusal(error, undefined)
+  }
+  const session = await findSession(request, version, parts)
+  if ('status' in session) return session
+  if (message.kind === 'notification') takeNotification(parts, request.principal, session, message)
+  else await takeResponse(parts, request.principal, message)
+  return ACCEPTED
+}
+
+interface Asked {
+  readonly request: HttpRequest
+  /** `MCP-Protocol-Version`, if it was sent. */
+  readonly version: string | undefined
+  readonly accepted: Accepted
+}
+
+function handleRequest(
+  message: RequestMessage,
+  asked: Asked,
+  parts: HttpParts,
+): HttpReply | Promise<HttpReply> {
+  const read = readClaim(message.params)
+  if (read.kind === 'bad') return refusal(read.error, message.id)
+  if (read.kind === 'claim') return handleNew(message, read.claim, asked, parts)
+  if (isNewVersionHeader(asked.version)) return refusal(CLAIM_MISSING, message.id)
+  if (message.method === 'initialize') return handleInitialize(message, asked.request, parts)
+  return handleOld(message, asked, parts)
+}
+
+/** Rows 10 to 14: the body decides, the headers only repeat it. */
+function handleNew(
+  message: RequestMessage,
+  { version: claimed, capabilities }: Claim,
+  { request, version, accepted }: Asked,
+  parts: HttpParts,
+): HttpReply | Promise<HttpReply> {
+  const { id, method, params } = message
+  const mismatch = (text: string) => refusal({ code: MCP_CODES.headerMismatch, message: text }, id)
+  if (version !== undefined && version !== claimed)
+    return mismatch('MCP-Protocol-Version does not match params._meta')
+  if (claimed !== NEW_REVISION) return refusal(unsupportedVersion(claimed), id)
+  const problem = checkStandardHeaders(request.headers, { method, name: nameOf(params) })
+  if (problem !== undefined) return mismatch(problem)
+  const channel = new HttpChannel(accepted)
+  const exchange: McpExchange = {
+    ...exchangeOf(request, message),
+    revision: NEW_REVISION,
+    capabilities,
+    channel,
+    leaving: request,
+  }
+  return channel.reply(parts.methods.run(method, params, exchange))
+}
+
+async function handleOld(
+  message: RequestMessage,
+  { request, version, accepted }: Asked,
+  parts: HttpParts,
+): Promise<HttpReply> {
+  const session = await findSession(request, version, parts, message)
+  if ('status' in session) return session
+  const { principal } = request
+  const address = { tenant: principal.tenant, session: session.id, requestId: JSON.stringify(message.id) }
+  const underWay = message.method === 'tools/call' ? parts.underWay.begin(address) : undefined
+  const channel = new HttpChannel(accepted)
+  const exchange: McpExchange = {
+    ...exchangeOf(request, message),
+    revision: session.revision,
+    capabilities: session.capabilities,
+    channel,
+    // A reader that leaves detaches; the call goes on (MCP-28).
+    leaving: undefined,
+    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun }),
+  }
+  const answer = async (): Promise<Answer> => {
+    try {
+      const made = await parts.methods.run(message.method, message.params, exchange)
+      return underWay?.isCancelled === true ? NO_ANSWER : made
+    } finally {
+      underWay?.end()
+    }
+  }
+  return await channel.reply(answer())
+}
+
+/** Row 17; a second one in a session is a mistake (MCP-23). */
+async function handleInitialize(
+  { id, params }: RequestMessage,
+  { headers, principal }: HttpRequest,
+  { methods, sessions }: HttpParts,
+): Promise<HttpReply> {
+  const known = headerOf(headers, HEADERS.session)
+  if (known !== undefined && (await sessions.find(principal, known)) !== undefined) {
+    return refusal({ code: JSON_RPC_CODES.badRequest, message: 'This session is initialized already.' }, id)
+  }
+  const read = readInitialize(params)
+  if (!read.ok) return toReply(errorAnswer(id, read.error))
+  const session = await sessions.open(principal, read.revision, read.capabilities)
+  return toReply(resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }))
+}
+
+/** Row 18. */
+async function findSession(
+  { headers, principal }: HttpRequest,
+  version: string | undefined,
+  { sessions }: HttpParts,
+  message?: RequestMessage,
+): Promise<OldSession | HttpReply> {
+  const id = headerOf(headers, HEADERS.session)
+  const bad = (text: string, status = 400) =>
+    toReply(errorAnswer(message?.id, { code: JSON_RPC_CODES.badRequest, message: text }, { status }))
+  if (version !== undefined && !isOldRevision(version))
+    return bad(
+      `Unsupported MCP-Protocol-Version. Served: ${NEW_REVISION}, and in sessions 2025-11-25, 2025-06-18.`,
+    )
+  if (id === undefined) return bad('Send initialize first, then Mcp-Session-Id; or per-request params._meta.')
+  const session = await sessions.find(principal, id)
+  return session ?? bad('There is no such session. Send initialize again.', 404)
+}
+
+function exchangeOf(request: HttpRequest, { id }: RequestMessage) {
+  const { principal, headers, traceId, traceparent } = request
+  return { id, principal, headers, traceId, traceparent }
+}
+
+function nameOf(params: JsonValue | undefined): JsonValue | undefined {
+  return isJsonObject(params) ? params.name : undefined
+}
+
+function refusal(error: WireError, id: RequestMessage['id'] | undefined): HttpReply {
+  return toReply(errorAnswer(id, error, { status: 400 }))
+}

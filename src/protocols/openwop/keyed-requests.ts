@@ -1,0 +1,169 @@
+import { checkCallKey } from '#core/call/call-key'
+import { canonicalJson } from '#core/canonical-json'
+import { fault, isToolError, type ToolError } from '#core/errors'
+import type { Gateway } from '#core/gateway'
+import type { Clock } from '#core/ports/clock'
+import { type BegunRequest, type NewRequest, REPLY_KEPT_MS } from '#core/ports/request-store'
+import type { Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { StoreError } from '#core/store-error'
+import { readKeyHeader } from '#protocols/call-headers'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { OPENWOP_ANSWERS } from './errors.ts'
+import { refuse } from './refuse.ts'
+import { jsonReply } from './reply.ts'
+import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
+
+/** Nothing was done, so whoever repeats the request may do it with the same key (OWP-92). */
+const NOT_KEPT: ReadonlySet<number> = new Set([400, 401, 403, 429])
+
+export interface KeyedRequestParts {
+  readonly gateway: Gateway
+  readonly store: Pick<Store, 'requests' | 'writer' | 'digest' | 'isWriterAlive'>
+  readonly clock: Clock
+}
+
+/** `Idempotency-Key` on everything that changes something: asked twice, done once, answered twice (OWP-92). */
+export class KeyedRequests {
+  readonly #parts: KeyedRequestParts
+  /** What this process is about to answer, by address. */
+  readonly #underWay = new Map<string, string>()
+
+  constructor(parts: KeyedRequestParts) {
+    this.#parts = parts
+  }
+
+  /** The route with keys; those that only look ignore them. */
+  guard(route: HttpRoute): HttpRoute {
+    if (route.method === 'GET') return route
+    return { ...route, handle: (request) => this.#handle(route, request) }
+  }
+
+  async #handle(route: HttpRoute, request: HttpRequest): Promise<HttpReply> {
+    const key = readKeyHeader(request.headers)
+    const caller = key === undefined ? undefined : await this.#callerOf(route, request)
+    if (key === undefined || caller === undefined) return await route.handle(request)
+    const { store, clock } = this.#parts
+    const asked: NewRequest = {
+      tenant: caller.tenant,
+      id: store.digest(
+        JSON.stringify(['request', caller.id, route.method, route.path, request.params, checkKey(key)]),
+      ),
+      asked: store.digest(`asked ${request.body === undefined ? '' : canonicalJson(request.body)}`),
+      expiresAtMs: clock.nowMs() + REPLY_KEPT_MS,
+    }
+    return await this.#answerOnce(asked, route, request)
+  }
+
+  async #answerOnce(asked: NewRequest, route: HttpRoute, request: HttpRequest): Promise<HttpReply> {
+    const address = `${asked.tenant} ${asked.id}`
+    const same = this.#underWay.get(address)
+    if (same !== undefined) {
+      if (same !== asked.asked) throw mismatch()
+      return inFlight()
+    }
+    this.#underWay.set(address, asked.asked)
+    try {
+      const begun = await this.#begin(asked)
+      if (begun.kind === 'mismatch') throw mismatch()
+      if (begun.kind === 'under_way') return inFlight()
+      if (begun.kind === 'answered') {
+        const { reply } = begun
+        return { ...reply, headers: { ...reply.headers, [IDEMPOTENT_REPLAY_HEADER]: 'true' } }
+      }
+      return await this.#answer(asked, route, request)
+    } finally {
+      this.#underWay.delete(address)
+    }
+  }
+
+  /** What a dead process left unanswered is done anew: every route here finds what its predecessor did. */
+  async #begin(asked: NewRequest): Promise<BegunRequest> {
+    const { store } = this.#parts
+    try {
+      const begun = await store.requests.begin(asked)
+      if (begun.kind !== 'under_way') return begun
+      // One of our own that is not under way any more could not be ended.
+      const isLeft = begun.writer === store.writer || !(await store.isWriterAlive(begun.writer))
+      return isLeft ? await store.requests.begin({ ...asked, insteadOf: begun.writer }) : begun
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.code === 'unreadable') throw error
+      throw fault('not_ready', 'The server cannot note the key of the request. Repeat it shortly.', {
+        cause: error,
+      })
+    }
+  }
+
+  async #answer(asked: NewRequest, route: HttpRoute, request: HttpRequest): Promise<HttpReply> {
+    const { requests } = this.#parts.store
+    let reply: HttpReply
+    try {
+      reply = await route.handle(request)
+    } catch (error) {
+      const status = isToolError(error) ? OPENWOP_ANSWERS[error.code].status : 500
+      if (!isToolError(error) || !isKept(status)) {
+        await ifWritten(() => requests.release(asked))
+        throw error
+      }
+      reply = refuse(request, error, status)
+    }
+    const { status, headers, body } = reply
+    const isText = body === undefined || typeof body === 'string'
+    if (!isText || !isKept(status)) await ifWritten(() => requests.release(asked))
+    else {
+      const expiresAtMs = this.#parts.clock.nowMs() + REPLY_KEPT_MS
+      await ifWritten(() => requests.answer(asked, { status, headers, body }, expiresAtMs))
+    }
+    return reply
+  }
+
+  /** A token names its approver; one that is not ours has no keys to keep. */
+  async #callerOf(
+    { access }: HttpRoute,
+    { principal, params }: HttpRequest,
+  ): Promise<Pick<Principal, 'tenant' | 'id'> | undefined> {
+    if (access === 'authenticated') return principal
+    const view = await this.#parts.gateway.approvals.readLink(params.token ?? '')
+    return view === undefined ? undefined : { tenant: view.link.tenant, id: `link ${view.link.approver}` }
+  }
+}
+
+function isKept(status: number): boolean {
+  return status < 500 && !NOT_KEPT.has(status)
+}
+
+/** The request itself is done: that its key could not be noted is no reason to say otherwise. */
+async function ifWritten(write: () => unknown): Promise<void> {
+  try {
+    await write()
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error
+  }
+}
+
+function checkKey(key: string): string {
+  try {
+    return checkCallKey(key)
+  } catch (cause) {
+    throw fault(
+      'request_invalid',
+      'Idempotency-Key must have 1 to 256 characters, none of them a control character.',
+      { cause },
+    )
+  }
+}
+
+function mismatch(): ToolError {
+  return fault(
+    'key_conflict',
+    'This Idempotency-Key was used for another request here. Repeat that one unchanged, or take a new key.',
+  )
+}
+
+function inFlight(): HttpReply {
+  const reply = jsonReply(409, {
+    error: 'idempotency_in_flight',
+    message: 'The same request is being answered. Repeat it shortly to get its answer.',
+  })
+  return { ...reply, headers: { ...reply.headers, 'retry-after': '1' } }
+}

@@ -1,0 +1,47 @@
+import { SOURCE_OPTIONS } from '#config/sources-schema'
+import { isToolError } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import type { Discovery } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import { createSource } from '#server/create-source'
+
+export type Preview =
+  | { readonly kind: 'seen'; readonly discovery: Discovery; readonly reason?: string }
+  /** Its options are wrong. */
+  | { readonly kind: 'refused'; readonly problems: readonly string[] }
+  | { readonly kind: 'failed'; readonly why: string }
+
+/** Opens a source as a server would, reads what it offers, and closes it. */
+export async function previewSource(
+  key: string,
+  options: JsonObject,
+  { services, signal }: { readonly services: SourceServices; readonly signal: AbortSignal },
+): Promise<Preview> {
+  const parsed = SOURCE_OPTIONS.safeParse(options)
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
+    return { kind: 'refused', problems }
+  }
+  const source = createSource(key, parsed.data, services)
+  try {
+    const discovery = await source.discover(signal)
+    const { reason } = source.health()
+    return { kind: 'seen', discovery, ...(reason === undefined ? {} : { reason }) }
+  } catch (error) {
+    signal.throwIfAborted()
+    return { kind: 'failed', why: reasonOf(error) }
+  } finally {
+    await source.close()
+  }
+}
+
+/** For an operator, so with what is for developers. */
+function reasonOf(error: unknown): string {
+  if (isToolError(error)) {
+    const { message, developerMessage } = error
+    return developerMessage === undefined || developerMessage === message
+      ? message
+      : `${message} (${developerMessage})`
+  }
+  return error instanceof Error ? error.message : 'It cannot be asked.'
+}

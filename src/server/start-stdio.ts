@@ -1,0 +1,90 @@
+import { createAuthenticator } from '#auth/authenticator'
+import type { Settings } from '#config/settings'
+import { isToolError } from '#core/errors'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import type { MaybePromise } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import type { Secret } from '#core/secret'
+import { StdioServer } from '#protocols/mcp/stdio'
+import { auditHidden } from './audit-hidden.ts'
+import { createDenialLog } from './denial-log.ts'
+import { createLog, type ServerLog } from './log.ts'
+import { mcpServices } from './mcp-routes.ts'
+import { openGateway } from './open-gateway.ts'
+import { parseJsonBody } from './read-json-body.ts'
+import { StartRefused } from './start-refused.ts'
+
+/** Clients that close our stdin wait about two seconds before they kill us (MCP-98). */
+const GRACE_MS = 1_500
+
+export interface StdioStart {
+  /** Whose calls these are, once any credential is configured (MCP-98 takes it from the environment). */
+  readonly apiKey: Secret | undefined
+  /** One message, without its line end. */
+  write(line: string): void
+  readonly log?: ServerLog
+  readonly graceMs?: number
+}
+
+export interface StdioServing {
+  /** Resolves when the other side closes the stream. */
+  serve(chunks: AsyncIterable<string | Uint8Array>): Promise<void>
+  /** Lets what is under way finish for a moment, answers it, closes everything. */
+  close(): Promise<void>
+}
+
+/** The same tools, store and journal as `serve`, for the one process that started us. */
+export async function startStdio(settings: Settings, options: StdioStart): Promise<StdioServing> {
+  const clock = SYSTEM_CLOCK
+  const log = options.log ?? createLog(settings.logLevel)
+  const graceMs = options.graceMs ?? GRACE_MS
+  const { host, port, publicUrl } = settings.server
+  const gateway = await openGateway(settings, {
+    clock,
+    log,
+    // Pages for people are served by `collet serve` on the same store.
+    publicUrl: () => publicUrl ?? `http://${host}:${port}`,
+    onCommit: () => undefined,
+  })
+  const { desk } = gateway
+  const { store } = desk
+  const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: gateway.fetch, log })
+  const denials = createDenialLog({ store, clock, log })
+  const principal = (): MaybePromise<Principal> =>
+    authenticator.authenticate(
+      options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey.reveal()}` },
+    )
+  const close = async (): Promise<void> => {
+    await desk.drain(graceMs)
+    await denials.close()
+    await authenticator.close()
+    await gateway.close(0)
+  }
+  try {
+    await authenticator.refresh()
+    await principal()
+  } catch (error) {
+    await close()
+    throw isToolError(error)
+      ? new StartRefused(`${error.message} Set COLLET_API_KEY to a key of this server.`)
+      : error
+  }
+  const server = new StdioServer(
+    mcpServices(auditHidden(desk, denials.note), settings.mcp, { store, clock, log }),
+    {
+      principal,
+      parse: parseJsonBody,
+      mostLineBytes: settings.server.bodyLimitBytes,
+      write: options.write,
+    },
+  )
+  return {
+    serve: (chunks) => server.serve(chunks),
+    async close() {
+      const drained = desk.drain(graceMs)
+      await server.close()
+      await drained
+      await close()
+    },
+  }
+}

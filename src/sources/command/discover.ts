@@ -1,0 +1,166 @@
+import { resolve } from 'node:path'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Discovery, OfferedTool } from '#core/ports/source'
+import type { ToolRequirements } from '#core/tool'
+import type { PolicyDefinition } from '#core/tool-definition'
+import { type ArgvPart, exposedParameters } from '#sources/common/argv-template'
+import { isWanted, policyOf } from '#sources/common/policy-options'
+import type { CommandBinding } from './binding.ts'
+import { findProgram } from './find-program.ts'
+import type { CommandOptions, CommandSourceOptions } from './options.ts'
+import type { Confinement } from './sandbox.ts'
+
+export interface CommandPlace {
+  readonly options: CommandSourceOptions
+  readonly folder: string
+  /** Where programs are looked for. */
+  readonly path: string
+  readonly confinement: Confinement
+}
+
+/** The table of commands as tools; one whose program or cap this machine lacks is left out. */
+export async function discoverCommands(place: CommandPlace): Promise<Discovery> {
+  const { options } = place
+  const read = await Promise.all(
+    Object.entries(options.commands)
+      .filter(([name]) => isWanted(name, options))
+      .map(([name, command]) => offer(name, command, place)),
+  )
+  const left = read.filter((each) => typeof each === 'string')
+  const open = isolationProblem(options, place.confinement)
+  return {
+    identity: { type: 'command', vendor: options.vendor },
+    tools: read.filter((each) => typeof each !== 'string'),
+    warnings: [...(open === undefined ? [] : [open]), ...left],
+  }
+}
+
+/** What an operator has to know about commands that nothing keeps in. */
+export function isolationProblem(
+  { isolation }: Pick<CommandSourceOptions, 'isolation'>,
+  { bwrap, whyNot }: Confinement,
+): string | undefined {
+  if (bwrap !== undefined || isolation === 'none') return undefined
+  return isolation === 'required'
+    ? `No command runs: isolation is required, and ${whyNot}.`
+    : `Commands run without isolation, with all rights of this server: ${whyNot}. Install bubblewrap, or set isolation to "none" to agree.`
+}
+
+async function offer(
+  name: string,
+  command: CommandOptions,
+  place: CommandPlace,
+): Promise<OfferedTool | string> {
+  const { options, confinement } = place
+  const [first] = command.argv
+  const program = typeof first === 'string' ? await findProgram(first, place) : undefined
+  if (program === undefined)
+    return `${name} is left out: the program ${String(first)} is not found, or is no program.`
+  const isCapped = command.cpuSeconds !== undefined || command.memoryMb !== undefined
+  if (isCapped && confinement.prlimit === undefined) {
+    return `${name} is left out: cpuSeconds and memoryMb need the program prlimit, which is not found.`
+  }
+  const requirements = requirementsOf(command)
+  return {
+    nativeName: name,
+    ...(command.title === undefined ? {} : { title: command.title }),
+    description: command.description,
+    inputSchema: guardOperands(command.input, command.argv),
+    outputSchema: outputSchemaOf(command),
+    ...(requirements === undefined ? {} : { requirements }),
+    policy: commandPolicy(name, options),
+    binding: bindingOf(command, program, place),
+  }
+}
+
+/** OWP-31, OWP-37: tier and egress are decided here, whatever else is said. */
+export function commandPolicy(name: string, options: CommandSourceOptions): PolicyDefinition {
+  const command = Object.hasOwn(options.commands, name) ? options.commands[name] : undefined
+  const defaults = {
+    approval: 'always',
+    ...(command === undefined ? {} : { timeoutMs: command.timeoutMs }),
+  } as const
+  return { ...policyOf(name, options, defaults), safetyTier: 'exec', egress: 'host-owned' }
+}
+
+function bindingOf(command: CommandOptions, program: string, place: CommandPlace): JsonObject {
+  const { options, folder } = place
+  const binding: CommandBinding = {
+    vendor: options.vendor,
+    program,
+    argv: command.argv,
+    stdin: command.stdin ?? null,
+    output: outputOf(command),
+    okExitCodes: command.okExitCodes,
+    retryExitCodes: command.retryExitCodes,
+    env: Object.keys(command.env),
+    inheritEnv: command.inheritEnv,
+    secretEnv: command.secretEnv,
+    tokenEnv: Object.fromEntries(Object.entries(command.tokenEnv).map(([name, { id }]) => [name, id])),
+    cwd: resolve(folder, command.cwd ?? '.'),
+    maxOutputBytes: command.maxOutputBytes,
+    cpuSeconds: command.cpuSeconds ?? null,
+    memoryMb: command.memoryMb ?? null,
+    isolation: options.isolation,
+    network: command.network,
+    writable: command.writable.map((path) => resolve(folder, path)),
+    hide: options.hide.map((path) => resolve(folder, path)),
+  }
+  return binding
+}
+
+function outputOf({ output, outputSchema }: CommandOptions): CommandBinding['output'] {
+  if (output !== undefined) return output
+  return outputSchema === undefined || outputSchema.type === 'string' ? 'text' : 'json'
+}
+
+function outputSchemaOf(command: CommandOptions): JsonObject | null {
+  const output = outputOf(command)
+  if (output === 'none') return null
+  return command.outputSchema ?? (output === 'text' ? { type: 'string' } : {})
+}
+
+function requirementsOf({ secretEnv, tokenEnv }: CommandOptions): ToolRequirements | undefined {
+  const secrets = [...new Set(Object.values(secretEnv))].map((id) => ({ id }))
+  const ids = [...new Set(Object.values(tokenEnv).map(({ id }) => id))]
+  const authorization = ids.map((id) => {
+    const scopes = Object.values(tokenEnv).flatMap((token) => (token.id === id ? token.scopes : []))
+    return { id, oauth2: { scopes: [...new Set(scopes)] } }
+  })
+  if (secrets.length === 0 && authorization.length === 0) return undefined
+  return {
+    ...(authorization.length === 0 ? {} : { authorization }),
+    ...(secrets.length === 0 ? {} : { secrets }),
+  }
+}
+
+/** Linear in every engine, and without a look ahead. */
+const NO_OPTION = '^(?:[^-]|$)'
+
+/** Says in the schema that an operand is no option, so that a caller learns it before anybody is asked (OWP-87). */
+function guardOperands(input: JsonObject, argv: readonly ArgvPart[]): JsonObject {
+  const { properties } = input
+  if (!isJsonObject(properties)) return input
+  const exposed = exposedParameters(argv)
+  const guarded = Object.entries(properties).map(([name, schema]) => [
+    name,
+    exposed.has(name) ? guard(schema) : schema,
+  ])
+  return { ...input, properties: Object.fromEntries(guarded) }
+}
+
+function guard(schema: JsonValue): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  if (schema.type === 'array' && isJsonObject(schema.items)) return { ...schema, items: guard(schema.items) }
+  if (schema.type !== 'string' || schema.enum !== undefined || schema.const !== undefined) return schema
+  const said = { ...schema, description: joined(schema.description) }
+  if (schema.pattern === undefined) return { ...said, pattern: NO_OPTION }
+  const others: readonly JsonValue[] = Array.isArray(schema.allOf) ? schema.allOf : []
+  return { ...said, allOf: [...others, { pattern: NO_OPTION }] }
+}
+
+/** In words too: a pattern is hard to read. */
+function joined(description: JsonValue | undefined): string {
+  const rule = 'Must not begin with "-".'
+  return typeof description === 'string' && description !== '' ? `${description} ${rule}` : rule
+}

@@ -1,0 +1,79 @@
+import { fault } from '#core/errors'
+import type { Source, SourceHealth } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import { isWanted } from '#sources/common/policy-options'
+import { commandPolicy, discoverCommands, isolationProblem } from './discover.ts'
+import { DEFAULT_PATH } from './find-program.ts'
+import { invokeCommand } from './invoke.ts'
+import type { CommandSourceOptions } from './options.ts'
+import { type Confinement, findConfinement } from './sandbox.ts'
+
+/** Commands of this machine as tools. */
+export function createCommandSource(
+  key: string,
+  options: CommandSourceOptions,
+  services: SourceServices,
+): Source {
+  const path = services.environment?.PATH || DEFAULT_PATH
+  const environment = { ...services.environment, PATH: path }
+  const closing = new AbortController()
+  const running = new Set<Promise<unknown>>()
+  let confinement: Promise<Confinement> | undefined
+  let health: SourceHealth = { state: 'starting', reason: 'It has not looked at this machine yet.' }
+  const findBounds = async (isFresh: boolean): Promise<Confinement> => {
+    if (isFresh) confinement = undefined
+    confinement ??= findConfinement(path)
+    return await confinement
+  }
+  return {
+    key,
+    type: 'command',
+    kind: 'host-extension',
+    vendor: options.vendor,
+    async discover() {
+      const found = await findBounds(true)
+      const discovery = await discoverCommands({ options, folder: services.folder, path, confinement: found })
+      health = healthOf(discovery.warnings, isolationProblem(options, found), options)
+      return discovery
+    },
+    async invoke(invocation) {
+      if (running.size >= options.maxProcesses) {
+        throw fault('upstream_failed', `${running.size} commands run already; try again in a moment.`, {
+          canRetry: true,
+          retryAfterMs: 1_000,
+        })
+      }
+      const run = findBounds(false).then((found) =>
+        invokeCommand(invocation, {
+          confinement: found,
+          environment,
+          values: options.commands[invocation.nativeName]?.env ?? {},
+          killGraceMs: options.killGraceMs,
+          closing: closing.signal,
+        }),
+      )
+      running.add(run)
+      try {
+        return await run
+      } finally {
+        running.delete(run)
+      }
+    },
+    policyFor: ({ nativeName }) => commandPolicy(nativeName, options),
+    wants: ({ nativeName }) => Object.hasOwn(options.commands, nativeName) && isWanted(nativeName, options),
+    health: () => health,
+    async close() {
+      closing.abort(fault('cancelled', 'The server is shutting down.'))
+      await Promise.allSettled(running)
+    },
+  }
+}
+
+function healthOf(
+  warnings: readonly string[],
+  problem: string | undefined,
+  { isolation }: CommandSourceOptions,
+): SourceHealth {
+  if (problem !== undefined && isolation === 'required') return { state: 'down', reason: problem }
+  return warnings.length === 0 ? { state: 'ready' } : { state: 'degraded', reason: warnings.join(' ') }
+}

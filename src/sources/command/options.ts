@@ -1,0 +1,155 @@
+import { z } from 'zod'
+import type { JsonObject } from '#core/json'
+import { Secret } from '#core/secret'
+import { ARGV_PART, type ArgvPart, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
+import { COMMON_OPTIONS } from '#sources/common/policy-options'
+
+const MIB = 1024 * 1024
+const LONGEST_TIMEOUT_MS = 24 * 3_600_000
+const TEXT = z.string().min(1)
+
+/** Names travel into catalog ids `x-host-<vendor>-<key>` (openwop §7.1). */
+const LABEL = z.string().regex(/^[a-z][a-z0-9-]{0,63}$/, {
+  error: 'expected lower-case letters, digits and "-", beginning with a letter, for example "disk-usage".',
+})
+
+const VARIABLE = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
+  error: 'expected the name of an environment variable, for example "GIT_DIR".',
+})
+
+const OWN_VARIABLE = 'is a variable of the server itself, whose keys no command may see.'
+
+const SCHEMA: z.ZodType<JsonObject, JsonObject> = z.record(z.string(), z.json())
+
+const INPUT = SCHEMA.refine(({ type }) => type === 'object', {
+  error: 'expected a JSON Schema of an object: { "type": "object", "properties": { … } }.',
+})
+
+const EXIT_CODE = z.int().min(0).max(255)
+
+const COMMAND = z
+  .strictObject({
+    /** Program and arguments; `{name}` stands for a parameter. There is no shell. */
+    argv: z.array(ARGV_PART).min(1),
+    title: TEXT.optional(),
+    description: TEXT,
+    /** JSON Schema of the parameters; none unless told. */
+    input: INPUT.default({ type: 'object', properties: {}, additionalProperties: false }),
+    /** `json`: the whole input as JSON. `{name}`: the text of that parameter. */
+    stdin: z
+      .string()
+      .regex(/^(?:json|\{[A-Za-z_][A-Za-z0-9_-]*\})$/, { error: 'expected "json" or "{parameter}".' })
+      .optional(),
+    /** What standard output is; `json` when `outputSchema` is there and not of a string. */
+    output: z.enum(['text', 'json', 'none']).optional(),
+    outputSchema: SCHEMA.optional(),
+    /** Exit codes that mean success. */
+    okExitCodes: z.array(EXIT_CODE).min(1).default([0]),
+    /** Exit codes by which the command says that nothing took effect, so that the same call may run again. */
+    retryExitCodes: z.array(EXIT_CODE).default([]),
+    /** Variables with their values. */
+    env: z
+      .record(
+        VARIABLE,
+        z.string().transform((text) => new Secret(text)),
+      )
+      .default({}),
+    /** Variables of the server's own environment that the command may see. */
+    inheritEnv: z
+      .array(VARIABLE.refine((name) => !name.startsWith('COLLET_'), { error: OWN_VARIABLE }))
+      .default([]),
+    /** Variable → id of a secret that the caller or the vault gives. */
+    secretEnv: z.record(VARIABLE, TEXT).default({}),
+    /** Variable → authorization that the caller or the vault gives. */
+    tokenEnv: z.record(VARIABLE, z.strictObject({ id: TEXT, scopes: z.array(TEXT).default([]) })).default({}),
+    /** Default: the folder of the configuration. */
+    cwd: TEXT.optional(),
+    timeoutMs: z.int().min(1).max(LONGEST_TIMEOUT_MS).default(60_000),
+    maxOutputBytes: z
+      .int()
+      .min(1)
+      .max(64 * MIB)
+      .default(MIB),
+    /** Processor time of each of its processes. */
+    cpuSeconds: z.int().min(1).max(86_400).optional(),
+    /** Address space of each of its processes. */
+    memoryMb: z.int().min(1).max(1_048_576).optional(),
+    /** Inside the sandbox: whether it may use the network. */
+    network: z.boolean().default(false),
+    /** Inside the sandbox: folders and files it may change. */
+    writable: z.array(TEXT).default([]),
+  })
+  .superRefine((command, context) => {
+    for (const message of problemsOfArgv(command.argv)) {
+      context.addIssue({ code: 'custom', path: ['argv'], message })
+    }
+    for (const { path, message } of parameterProblems(command)) {
+      context.addIssue({ code: 'custom', path: [...path], message })
+    }
+    const { okExitCodes, retryExitCodes } = command
+    if (retryExitCodes.some((code) => okExitCodes.includes(code))) {
+      const message = 'an exit code cannot mean success and "nothing took effect" at once.'
+      context.addIssue({ code: 'custom', path: ['retryExitCodes'], message })
+    }
+  })
+
+interface Used {
+  readonly argv: readonly ArgvPart[]
+  readonly input: Readonly<Record<string, unknown>>
+  readonly stdin?: string | undefined
+}
+
+function parameterProblems({ argv, input, stdin }: Used) {
+  const { properties } = input
+  const declared = typeof properties === 'object' && properties !== null ? Object.keys(properties) : []
+  const used = new Set(parametersOf(argv))
+  if (stdin !== undefined && stdin !== 'json') used.add(stdin.slice(1, -1))
+  const unknown = [...used].filter((name) => !declared.includes(name))
+  const idle = stdin === 'json' ? [] : declared.filter((name) => !used.has(name))
+  return [
+    ...unknown.map((name) => ({
+      path: ['argv'],
+      message: `{${name}} is no parameter: add it to input.properties, or write {{${name}}} for the text itself.`,
+    })),
+    ...idle.map((name) => ({
+      path: ['input', 'properties', name],
+      message: `is used nowhere: write {${name}} in argv, or set stdin to "json".`,
+    })),
+  ]
+}
+
+const TIER = 'commands are of tier exec, always; leave safetyTier out.'
+const REPLAY = 'a command may change something, so it is not deterministic; say idempotent if it is.'
+
+/** Commands of this machine as tools: a fixed table, no shell (OWP-86, OWP-87). */
+export const COMMAND_OPTIONS = z
+  .strictObject({
+    type: z.literal('command'),
+    ...COMMON_OPTIONS,
+    /** Middle of the catalog ids: `x-host-<vendor>-<command>`. */
+    vendor: LABEL.default('local'),
+    commands: z.record(LABEL, COMMAND),
+    /** `auto`: bubblewrap when it works here. `required`: nothing runs without it. */
+    isolation: z.enum(['auto', 'required', 'none']).default('auto'),
+    /** Folders and files that nothing in the sandbox can see. */
+    hide: z.array(TEXT).default(['.collet']),
+    /** Commands that run at once. */
+    maxProcesses: z.int().min(1).max(1_024).default(16),
+    /** How long a command that is asked to end may take before it is killed. */
+    killGraceMs: z.int().min(0).max(60_000).default(2_000),
+  })
+  .superRefine(({ policy, tools }, context) => {
+    const said = [
+      [['policy'], policy] as const,
+      ...Object.entries(tools).map(([name, each]) => [['tools', name], each] as const),
+    ]
+    for (const [path, each] of said) {
+      if (each?.safetyTier !== undefined)
+        context.addIssue({ code: 'custom', path: [...path, 'safetyTier'], message: TIER })
+      if (each?.replay === 'deterministic')
+        context.addIssue({ code: 'custom', path: [...path, 'replay'], message: REPLAY })
+    }
+  })
+
+export type CommandSourceOptions = z.output<typeof COMMAND_OPTIONS>
+export type CommandOptions = CommandSourceOptions['commands'][string]

@@ -1,0 +1,153 @@
+import { z } from 'zod'
+import type { JsonObject, JsonValue } from '#core/json'
+
+/**
+ * One element of a command line: text, with at most one `{parameter}` at its end; several elements that are there only
+ * together with their parameter; or a flag for a parameter that is true.
+ */
+export const ARGV_PART = z.union([
+  z.string(),
+  z.array(z.string()).min(2),
+  z.strictObject({ flag: z.string().min(1), when: z.string().min(1) }),
+])
+export type ArgvPart = z.output<typeof ARGV_PART>
+
+const NAME = '[A-Za-z_][A-Za-z0-9_-]*'
+const ESCAPED = new RegExp(`\\{\\{(${NAME})\\}\\}`, 'g')
+const PLACEHOLDER = new RegExp(`\\{(${NAME})\\}`, 'g')
+/** Cannot be part of an argument, so it can stand for what is escaped. */
+const MARK = '\0'
+
+type Element =
+  | { readonly kind: 'literal'; readonly text: string }
+  | { readonly kind: 'placeholder'; readonly prefix: string; readonly name: string }
+  | { readonly kind: 'wrong'; readonly problem: string }
+
+function readElement(text: string): Element {
+  if (text.includes(MARK)) return { kind: 'wrong', problem: 'an argument cannot hold a NUL character.' }
+  const masked = text.replace(ESCAPED, `${MARK}$1${MARK}`)
+  const found = [...masked.matchAll(PLACEHOLDER)]
+  const [first] = found
+  if (first === undefined)
+    return { kind: 'literal', text: masked.replace(/\0([^\0]*)\0/g, (_, name: string) => `{${name}}`) }
+  const name = first[1] ?? ''
+  if (found.length > 1 || first.index + first[0].length !== masked.length) {
+    return {
+      kind: 'wrong',
+      problem: `"${text}": one {parameter} at the end of an element, nothing after it.`,
+    }
+  }
+  const prefix = masked.slice(0, first.index).replaceAll(MARK, '')
+  // Else the value could complete an option's name or add options of its own.
+  if (prefix.startsWith('-') && !prefix.includes('=')) {
+    return {
+      kind: 'wrong',
+      problem: `"${text}": write "${prefix}={${name}}", or the option and {${name}} as two elements.`,
+    }
+  }
+  return { kind: 'placeholder', prefix, name }
+}
+
+/** What is wrong with a command line, in words; empty when nothing is. */
+export function problemsOfArgv(argv: readonly ArgvPart[]): readonly string[] {
+  const [program] = argv
+  const first =
+    typeof program === 'string' && program !== '' && readElement(program).kind === 'literal'
+      ? []
+      : ['the first element is the program: a name or path, without a parameter.']
+  return [...first, ...argv.flatMap(problemsOfPart)]
+}
+
+function problemsOfPart(part: ArgvPart): readonly string[] {
+  if (typeof part === 'object' && 'flag' in part) return []
+  const elements = (typeof part === 'string' ? [part] : part).map(readElement)
+  const wrong = elements.flatMap((element) => (element.kind === 'wrong' ? [element.problem] : []))
+  const isGroup = typeof part !== 'string'
+  const parameters = elements.filter(({ kind }) => kind === 'placeholder').length
+  return isGroup && parameters !== 1
+    ? [...wrong, `${JSON.stringify(part)}: a group of elements has exactly one {parameter}.`]
+    : wrong
+}
+
+/** Every parameter a command line uses. */
+export function parametersOf(argv: readonly ArgvPart[]): ReadonlySet<string> {
+  return new Set(argv.flatMap(namesIn))
+}
+
+function namesIn(part: ArgvPart): readonly string[] {
+  if (typeof part === 'object' && 'flag' in part) return [part.when]
+  return (typeof part === 'string' ? [part] : part)
+    .map(readElement)
+    .flatMap((element) => (element.kind === 'placeholder' ? [element.name] : []))
+}
+
+/** Parameters whose value is an element of its own that the program could take for an option. */
+export function exposedParameters(argv: readonly ArgvPart[]): ReadonlySet<string> {
+  const end = argv.indexOf('--')
+  const before = end === -1 ? argv : argv.slice(0, end)
+  const elements = before.flatMap((part) =>
+    typeof part === 'object' && 'flag' in part
+      ? []
+      : (typeof part === 'string' ? [part] : part).map(readElement),
+  )
+  return new Set(
+    elements.flatMap((element) =>
+      element.kind === 'placeholder' && element.prefix === '' ? [element.name] : [],
+    ),
+  )
+}
+
+/** A value that cannot become an argument. */
+export class BadArgument extends Error {
+  override readonly name = 'BadArgument'
+  readonly parameter: string
+
+  constructor(parameter: string, message: string) {
+    super(message)
+    this.parameter = parameter
+  }
+}
+
+/** The command line of one call, program first. Throws `BadArgument` for a value that would be an option (OWP-87). */
+export function expandArgv(argv: readonly ArgvPart[], input: JsonObject): readonly string[] {
+  const exposed = exposedParameters(argv)
+  return argv.flatMap((part) => expandPart(part, input, exposed))
+}
+
+function expandPart(part: ArgvPart, input: JsonObject, exposed: ReadonlySet<string>): readonly string[] {
+  if (typeof part === 'object' && 'flag' in part)
+    return memberOf(input, part.when) === true ? [part.flag] : []
+  const elements = (typeof part === 'string' ? [part] : part).map(readElement)
+  const [name] = namesIn(part)
+  const values =
+    name === undefined ? [''] : textsOf(memberOf(input, name)).map((text) => checked(name, text, exposed))
+  return values.flatMap((value) =>
+    elements.map((element) => {
+      if (element.kind === 'literal') return element.text
+      return element.kind === 'placeholder' ? element.prefix + value : ''
+    }),
+  )
+}
+
+function checked(name: string, text: string, exposed: ReadonlySet<string>): string {
+  if (text.includes('\0')) throw new BadArgument(name, `${name} must not hold a NUL character.`)
+  if (text.startsWith('-') && exposed.has(name)) {
+    throw new BadArgument(name, `${name} must not begin with "-": the command would take it for an option.`)
+  }
+  return text
+}
+
+/** The text of a value on a command line; a list is several, nothing is none. */
+function textsOf(value: JsonValue | undefined): readonly string[] {
+  if (value === undefined || value === null) return []
+  if (Array.isArray(value)) return value.map(textOf)
+  return [textOf(value)]
+}
+
+export function textOf(value: JsonValue): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+function memberOf(input: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(input, name) ? input[name] : undefined
+}

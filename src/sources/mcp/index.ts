@@ -1,0 +1,82 @@
+import { fault, isToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Discovery, Invocation, OfferedTool, Source } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import type { SessionDefinition } from '#core/tool-definition'
+import { isWanted } from '#sources/common/policy-options'
+import { discover } from './discover.ts'
+import { endpointOf } from './endpoint.ts'
+import { invoke } from './invoke.ts'
+import type { McpOptions } from './options.ts'
+import type { ProcessPlaces } from './process-places.ts'
+import { mcpPolicy } from './read-tool.ts'
+import { SessionHold } from './session-hold.ts'
+import { throttle } from './throttle.ts'
+import { Upstream } from './upstream.ts'
+
+/** However often an upstream says that it changed, or callers meet definitions that are none any more. */
+const NEWS_GAP_MS = 1000
+
+/** Any MCP server as a source of tools: a command (stdio) or a URL (Streamable HTTP), old and new revisions. */
+export function createMcpSource(
+  key: string,
+  options: McpOptions,
+  services: SourceServices,
+  /** Processes of all sources together; shared by all unless told. */
+  places?: ProcessPlaces,
+): Source {
+  const endpoint = endpointOf(options, services.folder)
+  const stopped = new AbortController()
+  let tell: () => void = () => undefined
+  const upstream = new Upstream({
+    endpoint,
+    options,
+    services,
+    ...(places === undefined ? {} : { places }),
+    onChange: throttle(() => {
+      if (!stopped.signal.aborted) tell()
+    }, NEWS_GAP_MS),
+  })
+  const isStateful = options.stateful ?? endpoint.transport === 'stdio'
+  const setting = { key, endpoint, options, services, upstream, stopped: stopped.signal }
+  const source = {
+    key,
+    type: 'mcp',
+    kind: 'mcp' as const,
+    watch(onChange: () => void): void {
+      tell = onChange
+    },
+    discover: (signal: AbortSignal): Promise<Discovery> => discover(setting, signal),
+    async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
+      try {
+        const value = await invoke(setting, invocation)
+        upstream.worked()
+        return value
+      } catch (error) {
+        if (isToolError(error)) upstream.troubled(error)
+        throw error
+      }
+    },
+    sessionOf(_tool: OfferedTool): SessionDefinition | undefined {
+      if (!isStateful) return undefined
+      return {
+        // Calls outside of sessions share the connection of their principal.
+        isOptional: true,
+        open: ({ sessionId }) => new SessionHold(sessionId, upstream),
+        close: (state) => {
+          if (state instanceof SessionHold) return state.close()
+          throw fault('internal', 'This is not the state of a session of an MCP server.')
+        },
+      }
+    },
+    /** What the operator writes now holds for accepted definitions too. */
+    policyFor: ({ nativeName }: OfferedTool) => mcpPolicy(nativeName, options),
+    wants: ({ nativeName }: OfferedTool) => isWanted(nativeName, options),
+    health: () => upstream.health,
+    async close() {
+      stopped.abort()
+      await upstream.close()
+    },
+  }
+  return source
+}

@@ -1,0 +1,177 @@
+import {
+  Client,
+  type PriorDiscovery,
+  SdkError,
+  SdkErrorCode,
+  type Transport,
+} from '@modelcontextprotocol/client'
+import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
+import type { SourceServices } from '#core/ports/source-services'
+import { Connection } from './connection.ts'
+import type { Endpoint } from './endpoint.ts'
+import { HttpTransport } from './http-transport.ts'
+import type { McpOptions } from './options.ts'
+import { answerOf, askCaller } from './questions.ts'
+import { raced } from './raced.ts'
+import { StdioTransport } from './stdio-transport.ts'
+
+const CLIENT_INFO = { name: 'collet', version: '1' }
+/** T-24: silence on stdio is an old server; longer than this nobody needs to say no. */
+const PROBE_MS = 5000
+/** On HTTP it says less: the old handshake is tried, but it may be silent too. */
+const HTTP_PROBE_MS = 10_000
+const FAREWELL_MS = 2000
+
+/** What is the same for all connections of a source. */
+export interface ConnectionSetting {
+  readonly endpoint: Endpoint
+  readonly options: McpOptions
+  readonly services: SourceServices
+  /** Whether the upstream is known to ask questions; set when it does. */
+  readonly manners: { asks: boolean }
+  onToolsChanged(connection: Connection): void
+  onElicitationComplete(id: string): void
+  onLost(connection: Connection, why: string | undefined): void
+}
+
+export interface OpenRequest {
+  /** What is known of the upstream's era. */
+  readonly prior: PriorDiscovery | undefined
+  readonly credentials: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+}
+
+/** Connects and shakes hands; both eras. Whatever was started is ended when that fails. */
+export async function openConnection(setting: ConnectionSetting, request: OpenRequest): Promise<Connection> {
+  try {
+    return await attempt(setting, request)
+  } catch (error) {
+    // T-24: an old server may have left, or refused us, at the question for its era.
+    const mayBeOld = request.prior === undefined && setting.options.revision === 'auto' && isUndecided(error)
+    if (!mayBeOld || request.signal.aborted) throw error
+    return await attempt(setting, { ...request, prior: { kind: 'legacy' } })
+  }
+}
+
+function isUndecided(error: unknown): boolean {
+  if (!(error instanceof SdkError)) return false
+  return error.code === SdkErrorCode.EraNegotiationFailed || error.code === SdkErrorCode.RequestTimeout
+}
+
+async function attempt(setting: ConnectionSetting, request: OpenRequest): Promise<Connection> {
+  const { options, services } = setting
+  const transport = transportTo(setting, request)
+  const client = clientFor(options)
+  const connection: Connection = new Connection({
+    client,
+    transport,
+    correlates: setting.endpoint.transport === 'http',
+    callsAtOnce: () => (isOneAtATime(setting, client) ? 1 : options.callsAtOnce),
+    openedMs: services.clock.monotonicMs(),
+    close: () => endTransport(transport, client),
+  })
+  client.setNotificationHandler('notifications/tools/list_changed', () => setting.onToolsChanged(connection))
+  client.setNotificationHandler('notifications/elicitation/complete', ({ params }) =>
+    setting.onElicitationComplete(params.elicitationId),
+  )
+  client.setRequestHandler('elicitation/create', async ({ params }) => {
+    setting.manners.asks = true
+    const scope = connection.asking
+    // Ledger §3, correlation: better no answer than one to somebody else's question.
+    if (scope === undefined) return { action: 'cancel' }
+    return answerOf(await askCaller(scope.context, params))
+  })
+  client.onerror = (error) => services.log.debug({ err: error }, 'The MCP client reports')
+  const wasOpen = { yes: false }
+  client.onclose = () => {
+    const isNews = connection.isOpen && wasOpen.yes
+    connection.lost()
+    if (isNews) setting.onLost(connection, endingOf(transport))
+  }
+  try {
+    await connect(client, transport, setting, request)
+    wasOpen.yes = true
+    return connection
+  } catch (error) {
+    await connection.close().catch(() => undefined)
+    throw withEnding(error, transport)
+  }
+}
+
+/** Ledger §3: a question on stdio names no call, so a server that asks gets one call at a time. */
+function isOneAtATime({ endpoint, manners }: ConnectionSetting, client: Client): boolean {
+  return endpoint.transport === 'stdio' && manners.asks && client.getProtocolEra() !== 'modern'
+}
+
+function clientFor({ revision, connectTimeoutMs, url }: McpOptions): Client {
+  const probe = { timeoutMs: Math.min(url === undefined ? PROBE_MS : HTTP_PROBE_MS, connectTimeoutMs / 2) }
+  const mode = revision === 'modern' ? { pin: '2026-07-28' } : revision
+  return new Client(CLIENT_INFO, {
+    capabilities: { elicitation: { form: { applyDefaults: true }, url: {} } },
+    versionNegotiation: { mode, probe },
+    inputRequired: { autoFulfill: false },
+    // Values are checked by the call pipeline, against the accepted schema.
+    jsonSchemaValidator: {
+      getValidator: () => () => ({ valid: false, data: undefined, errorMessage: 'not checked here' }),
+    },
+  })
+}
+
+function transportTo({ endpoint, options, services }: ConnectionSetting, { credentials }: OpenRequest) {
+  if (endpoint.transport === 'http') {
+    const { headers } = options
+    return new HttpTransport({ url: endpoint.url, headers, credentials, fetch: services.fetch })
+  }
+  const own = Object.entries(options.env).map(([name, value]): [string, string] => [name, value.reveal()])
+  const secrets = own.map(([, value]) => value).filter((value) => value.length >= 8)
+  return new StdioTransport({
+    command: endpoint.command,
+    args: endpoint.args,
+    cwd: endpoint.cwd,
+    env: { ...getDefaultEnvironment(), ...Object.fromEntries(own) },
+    maxMessageBytes: options.maxMessageBytes,
+    log: services.log,
+    redact: (text) => secrets.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text),
+  })
+}
+
+/** Not every wait inside `connect` knows the signal, so the whole is raced. */
+async function connect(
+  client: Client,
+  transport: Transport,
+  { options }: ConnectionSetting,
+  { prior, signal }: OpenRequest,
+): Promise<void> {
+  const known = options.revision === 'auto' ? prior : undefined
+  const connecting = client.connect(transport, {
+    timeout: options.connectTimeoutMs,
+    signal,
+    ...(known === undefined ? {} : { prior: known }),
+  })
+  await raced(connecting, signal)
+}
+
+/** An old session is given back (MCP-26), as far as the upstream lets us. */
+async function endTransport(transport: Transport, client: Client): Promise<void> {
+  if (transport instanceof HttpTransport && transport.sessionId !== undefined) {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, FAREWELL_MS)
+    })
+    await Promise.race([transport.terminateSession().catch(() => undefined), late])
+    clearTimeout(timer)
+  }
+  await client.close().catch(() => undefined)
+  await transport.close().catch(() => undefined)
+}
+
+function endingOf(transport: Transport): string | undefined {
+  return transport instanceof StdioTransport ? transport.ending : undefined
+}
+
+/** A program that left says more about why than the client, which only saw it go. */
+function withEnding(error: unknown, transport: Transport): unknown {
+  const ending = endingOf(transport)
+  if (ending === undefined || ending.startsWith('it was closed by us')) return error
+  return isUndecided(error) ? error : new Error(`The program does not run: ${ending}`, { cause: error })
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest'
+import { endpointJson, endpointOf, isAt } from './endpoint.ts'
+import { MCP_OPTIONS } from './options.ts'
+
+function problems(options: Record<string, unknown>): string {
+  const { error } = MCP_OPTIONS.safeParse({ type: 'mcp', ...options })
+  return error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join('\n') ?? ''
+}
+
+describe('options of an MCP source', () => {
+  it.each([
+    [{}, 'command: write `command` (a program) or `url`'],
+    [{ command: 'x', url: 'https://h/mcp' }, 'not both'],
+    [{ command: 'x', headers: { a: 'b' } }, 'headers: is for a `url`'],
+    [{ url: 'https://h/mcp', env: { A: 'b' } }, 'env: is for a `command`'],
+    [{ url: 'https://h/mcp', args: ['a'] }, 'args: is for a `command`'],
+    [{ url: 'ftp://h/mcp' }, 'url: write an http or https URL'],
+    [{ url: 'https://me:pw@h/mcp' }, 'url: write no user'],
+    [{ url: 'https://h/mcp', headers: { 'Mcp-Name': 'x' } }, 'written by the MCP client itself'],
+    [{ url: 'https://h/mcp', headers: { 'a b': 'x' } }, 'not the name of an HTTP header'],
+    [
+      { url: 'https://h/mcp', connection: 'shared', authorization: { provider: 'p' } },
+      'connection: callers with credentials of their own cannot share',
+    ],
+    [{ url: 'https://h/mcp', colour: 'red' }, 'colour'],
+  ])('%j: says what to write', (options, message) => {
+    expect(problems(options)).toContain(message)
+  })
+
+  it('keep credentials out of sight', () => {
+    const options = MCP_OPTIONS.parse({
+      type: 'mcp',
+      url: 'https://h/mcp',
+      headers: { authorization: 'Bearer canary' },
+    })
+    expect(JSON.stringify(options)).not.toContain('canary')
+  })
+
+  it('rule 32: a pin knows the command and the URL, in whatever order its members come', () => {
+    const options = MCP_OPTIONS.parse({ type: 'mcp', command: 'npx', args: ['-y', 'x'], cwd: 'sub' })
+    const endpoint = endpointOf(options, '/srv')
+    expect(endpoint).toMatchObject({ transport: 'stdio', cwd: '/srv/sub' })
+    const { transport, command, args } = { transport: 'stdio', command: 'npx', args: ['-y', 'x'] }
+    expect(isAt({ endpoint: { args, command, transport } }, endpoint)).toBe(true)
+    expect(isAt({ endpoint: { args: ['-y', 'y'], command, transport } }, endpoint)).toBe(false)
+    expect(isAt({}, endpoint)).toBe(false)
+    expect(endpointJson(endpoint)).not.toHaveProperty('cwd')
+  })
+})

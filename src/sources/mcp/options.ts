@@ -1,0 +1,91 @@
+import { z } from 'zod'
+import { Secret } from '#core/secret'
+import { COMMON_OPTIONS } from '#sources/common/policy-options'
+
+const MIB = 1_048_576
+const DAY_MS = 24 * 3_600_000
+const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+/** The client writes these itself. */
+const OWN_HEADERS = /^(?:mcp-.*|accept|content-type|content-length|host|connection|transfer-encoding)$/i
+
+const SECRET = z.string('write a text').transform((text) => new Secret(text))
+
+/** Options of `sources.<key>` with `type: 'mcp'`: any MCP server, by a command (stdio) or a URL (Streamable HTTP). */
+export const MCP_OPTIONS = z
+  .strictObject({
+    type: z.literal('mcp'),
+    ...COMMON_OPTIONS,
+    /** A program that speaks MCP on its standard input and output; no shell is between. */
+    command: z.string().min(1, 'write the program to start').optional(),
+    args: z.array(z.string()).default([]),
+    /** The whole environment of the program, besides HOME, LOGNAME, PATH, SHELL, TERM and USER. */
+    env: z.record(z.string().min(1), SECRET).default({}),
+    /** Its working folder; relative to the folder of the configuration, which is also the default. */
+    cwd: z.string().min(1).optional(),
+    url: z
+      .url({ protocol: /^https?$/, error: 'write an http or https URL, for example https://host/mcp' })
+      .refine((text) => {
+        const url = URL.parse(text)
+        return url === null || (url.username === '' && url.password === '' && url.hash === '')
+      }, 'write no user, password or fragment into it; credentials go into `headers`')
+      .optional(),
+    /** Sent with every request to `url`, also when tools are listed; the operator's own credentials. */
+    headers: z.record(z.string(), SECRET).default({}),
+    /** Whose consent the calls need: a provider of `oauth.providers`. Its token is sent as bearer to `url`. */
+    authorization: z
+      .strictObject({
+        provider: z.string().min(1, 'write the name of a provider of `oauth.providers`'),
+        scopes: z.array(z.string().min(1)).default([]),
+      })
+      .optional(),
+    /** Headers whose value is a secret of the caller: `{ 'x-api-key': 'NAME_OF_THE_SECRET' }`. */
+    secretHeaders: z.record(z.string(), z.string().min(1)).default({}),
+    /** Whether callers share connections; unless told, only where the upstream keeps nothing per connection. */
+    connection: z.enum(['shared', 'per-principal']).optional(),
+    /** Whether openwop sessions are offered, each with a connection of its own; unless told, for commands. */
+    stateful: z.boolean().optional(),
+    /** `auto` asks the upstream; `legacy` = initialize at once, `modern` = 2026-07-28 and nothing else. */
+    revision: z.enum(['auto', 'legacy', 'modern']).default('auto'),
+    /** Most connections (for commands: processes) at a time. */
+    maxConnections: z.int().min(1).max(1000).default(16),
+    /** How many calls one connection carries at a time. */
+    callsAtOnce: z.int().min(1).max(10_000).default(64),
+    /** A connection without calls is ended after this long. */
+    idleMs: z.int().min(100).max(DAY_MS).default(300_000),
+    connectTimeoutMs: z.int().min(1).max(600_000).default(30_000),
+    discoverTimeoutMs: z.int().min(1).max(600_000).default(60_000),
+    /** Longest message that is read from a command. */
+    maxMessageBytes: z
+      .int()
+      .min(1024)
+      .max(1024 * MIB)
+      .default(10 * MIB),
+  })
+  .superRefine((options, context) => {
+    const report = (path: string, message: string): void =>
+      context.addIssue({ code: 'custom', path: [path], message })
+    if (options.command === undefined && options.url === undefined)
+      report('command', 'write `command` (a program) or `url` (a server) of the MCP server')
+    if (options.command !== undefined) {
+      if (options.url !== undefined) report('url', 'write `command` or `url`, not both')
+      for (const name of ['headers', 'secretHeaders', 'authorization'] as const)
+        if (Object.keys(options[name] ?? {}).length > 0)
+          report(name, 'is for a `url`; a command gets its credentials by `env`')
+    } else {
+      if (options.args.length > 0) report('args', 'is for a `command`')
+      if (options.cwd !== undefined) report('cwd', 'is for a `command`')
+      if (Object.keys(options.env).length > 0) report('env', 'is for a `command`; write `headers`')
+    }
+    for (const name of ['headers', 'secretHeaders'] as const)
+      for (const header of Object.keys(options[name])) {
+        if (!HEADER_NAME.test(header)) report(name, `"${header}" is not the name of an HTTP header`)
+        if (OWN_HEADERS.test(header))
+          report(name, `${header} is written by the MCP client itself; leave it out`)
+      }
+    const hasOwnCredentials =
+      options.authorization !== undefined || Object.keys(options.secretHeaders).length > 0
+    if (options.connection === 'shared' && hasOwnCredentials)
+      report('connection', 'callers with credentials of their own cannot share a connection; leave it out')
+  })
+
+export type McpOptions = z.output<typeof MCP_OPTIONS>

@@ -1,0 +1,227 @@
+import { fault } from '#core/errors'
+import type { Clock } from '#core/ports/clock'
+import type { Backoff } from './backoff.ts'
+import type { Connection } from './connection.ts'
+import type { PlaceHolder, ProcessPlaces } from './process-places.ts'
+import { raced } from './raced.ts'
+import { unreachable } from './unreachable.ts'
+
+/** A connection that is in use; given back when that ends. */
+export interface Lease {
+  readonly connection: Connection
+  release(): void
+}
+
+export interface LeaseRequest {
+  readonly key: string
+  readonly signal: AbortSignal
+  /** Also while the upstream is left alone after failures. */
+  readonly insists?: boolean
+  open(signal: AbortSignal): Promise<Connection>
+}
+
+export interface PoolOptions {
+  readonly maxConnections: number
+  readonly idleMs: number
+  readonly connectTimeoutMs: number
+  readonly clock: Clock
+  readonly backoff: Backoff
+  /** `undefined` when connections are no processes. */
+  readonly places: ProcessPlaces | undefined
+  /** One that must not be ended for idling: it listens for changes. */
+  isKept(key: string, connection: Connection): boolean
+}
+
+interface Entry {
+  readonly key: string
+  readonly opening: Promise<Connection>
+  connection: Connection | undefined
+  users: number
+  lastUsedMs: number
+  idling: NodeJS.Timeout | undefined
+}
+
+/** The connections of one source: made when needed, shared by those with the same key, ended when idle, capped. */
+export class ConnectionPool implements PlaceHolder {
+  readonly #options: PoolOptions
+  readonly #entries = new Map<string, Entry>()
+  readonly #closing = new AbortController()
+  readonly #ended = new WeakSet<Connection>()
+  /** Those that are being ended. */
+  readonly #endings = new Set<Promise<void>>()
+  /** Those that take nobody any more but still have users. */
+  readonly #leaving = new Set<Entry>()
+  /** Open, opening and closing. */
+  #count = 0
+
+  constructor(options: PoolOptions) {
+    this.#options = options
+    options.places?.join(this)
+  }
+
+  get size(): number {
+    return this.#count
+  }
+
+  async lease(request: LeaseRequest): Promise<Lease> {
+    if (this.#closing.signal.aborted) throw closed()
+    request.signal.throwIfAborted()
+    const entry = this.#living(request.key) ?? this.#start(request)
+    entry.users += 1
+    clearTimeout(entry.idling)
+    try {
+      const connection = await raced(entry.opening, request.signal)
+      return { connection, release: once(() => this.#release(entry)) }
+    } catch (error) {
+      this.#release(entry)
+      throw error
+    }
+  }
+
+  /** The other side has gone. Gives the key that the connection had. */
+  lost(connection: Connection): string | undefined {
+    const entry = this.#entryOf(connection)
+    if (entry !== undefined) this.#forget(entry)
+    void this.#end(connection)
+    return entry?.key
+  }
+
+  /** Takes no more users; ends when the last one has left. */
+  retire(connection: Connection): void {
+    const entry = this.#entryOf(connection)
+    if (entry === undefined) return
+    this.#forget(entry)
+    if (entry.users === 0) void this.#end(connection)
+    else this.#leaving.add(entry)
+  }
+
+  async releaseIdle(): Promise<boolean> {
+    const idle = [...this.#entries.values()].filter(
+      ({ users, connection }) => users === 0 && connection !== undefined,
+    )
+    const oldest = idle.sort((left, right) => left.lastUsedMs - right.lastUsedMs)[0]
+    if (oldest === undefined) return false
+    await this.#retire(oldest)
+    return true
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(closed())
+    this.#options.places?.leave(this)
+    const entries = [...this.#entries.values(), ...this.#leaving]
+    await Promise.all(
+      entries.map(async (entry) => {
+        await entry.opening.catch(() => undefined)
+        await this.#retire(entry)
+      }),
+    )
+    await Promise.all(this.#endings)
+  }
+
+  #entryOf(connection: Connection): Entry | undefined {
+    return [...this.#entries.values()].find((entry) => entry.connection === connection)
+  }
+
+  #living(key: string): Entry | undefined {
+    const entry = this.#entries.get(key)
+    if (entry?.connection === undefined || entry.connection.isOpen) return entry
+    this.#forget(entry)
+    void this.#end(entry.connection)
+    return undefined
+  }
+
+  #start(request: LeaseRequest): Entry {
+    const { backoff, clock } = this.#options
+    const { waitMs } = backoff
+    if (waitMs > 0 && request.insists !== true) throw unreachable({ retryAfterMs: waitMs })
+    const entry: Entry = {
+      key: request.key,
+      opening: this.#open(request),
+      connection: undefined,
+      users: 0,
+      lastUsedMs: clock.monotonicMs(),
+      idling: undefined,
+    }
+    this.#entries.set(entry.key, entry)
+    entry.opening.then(
+      (connection) => {
+        entry.connection = connection
+      },
+      () => this.#forget(entry),
+    )
+    return entry
+  }
+
+  async #open({ open }: LeaseRequest): Promise<Connection> {
+    const { places, connectTimeoutMs } = this.#options
+    await this.#makeRoom()
+    this.#count += 1
+    let hasPlace = false
+    try {
+      hasPlace = places === undefined || (await places.take())
+      if (!hasPlace) throw unreachable({ developerMessage: 'All places for processes are taken.' })
+      const late = AbortSignal.timeout(connectTimeoutMs)
+      return await open(AbortSignal.any([late, this.#closing.signal]))
+    } catch (error) {
+      this.#count -= 1
+      if (hasPlace) places?.give()
+      throw error
+    }
+  }
+
+  async #makeRoom(): Promise<void> {
+    const { maxConnections } = this.#options
+    while (this.#count >= maxConnections) {
+      if (await this.releaseIdle()) continue
+      const developerMessage = `All ${maxConnections} connections are in use (maxConnections).`
+      throw unreachable({ developerMessage, retryAfterMs: 1000 })
+    }
+    this.#closing.signal.throwIfAborted()
+  }
+
+  #release(entry: Entry): void {
+    entry.users -= 1
+    const { idleMs, clock, isKept } = this.#options
+    entry.lastUsedMs = clock.monotonicMs()
+    if (entry.users > 0 || entry.connection === undefined) return
+    if (this.#leaving.delete(entry)) void this.#end(entry.connection)
+    if (this.#entries.get(entry.key) !== entry || isKept(entry.key, entry.connection)) return
+    entry.idling = setTimeout(() => void this.#retire(entry), idleMs)
+    entry.idling.unref()
+  }
+
+  #forget(entry: Entry): void {
+    clearTimeout(entry.idling)
+    if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key)
+  }
+
+  async #retire(entry: Entry): Promise<void> {
+    this.#forget(entry)
+    if (entry.connection !== undefined) await this.#end(entry.connection)
+  }
+
+  async #end(connection: Connection): Promise<void> {
+    if (this.#ended.has(connection)) return
+    this.#ended.add(connection)
+    const ending = connection.close().finally(() => {
+      this.#endings.delete(ending)
+      this.#count -= 1
+      this.#options.places?.give()
+    })
+    this.#endings.add(ending)
+    await ending
+  }
+}
+
+function once(run: () => void): () => void {
+  let isDone = false
+  return () => {
+    if (isDone) return
+    isDone = true
+    run()
+  }
+}
+
+function closed() {
+  return fault('upstream_failed', 'The server is stopping.', { canRetry: true })
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest'
+import { CONTENT_BLOCKS_SCHEMA } from '#core/content-blocks'
+import type { JsonObject } from '#core/json'
+import { endpointOf } from './endpoint.ts'
+import { MCP_OPTIONS } from './options.ts'
+import { readOutput } from './output.ts'
+import { readTool } from './read-tool.ts'
+
+const OPTIONS = MCP_OPTIONS.parse({ type: 'mcp', url: 'https://h/mcp', secretHeaders: { 'X-Key': 'UP_KEY' } })
+const read = (written: JsonObject) => readTool(written, OPTIONS, endpointOf(OPTIONS, '/'))
+const inputSchema = { type: 'object' }
+
+describe('a tool of an MCP server', () => {
+  it('OWP-33, MCP-57: is not believed about itself', () => {
+    const annotations = {
+      readOnlyHint: true,
+      destructiveHint: false,
+      idempotentHint: true,
+      openWorldHint: false,
+    }
+    expect(read({ name: 't', inputSchema, annotations })).toMatchObject({
+      ok: true,
+      tool: {
+        nativeName: 't',
+        description: 't',
+        policy: { safetyTier: 'write', replay: 'non-deterministic', egress: 'host-mediated' },
+        outputSchema: CONTENT_BLOCKS_SCHEMA,
+        requirements: { secrets: [{ id: 'UP_KEY' }] },
+        binding: {
+          endpoint: { transport: 'http', url: 'https://h/mcp' },
+          secretHeaders: { 'X-Key': 'UP_KEY' },
+        },
+      },
+    })
+  })
+
+  it.each<[string, JsonObject]>([
+    ['a usable name', { inputSchema }],
+    ['inputSchema', { name: 't' }],
+    ['inputSchema', { name: 't', inputSchema: { type: 'string' } }],
+    ['outputSchema', { name: 't', inputSchema, outputSchema: 'any' }],
+    ['task', { name: 't', inputSchema, execution: { taskSupport: 'required' } }],
+    ['larger than', { name: 't', inputSchema, description: 'x'.repeat(2_000_000) }],
+  ])('is left out for its %s', (why, written) => {
+    const result = read(written)
+    expect(result.ok ? '' : result.problem).toContain(why)
+  })
+})
+
+describe('a result of an MCP server', () => {
+  it('MCP-67: is the structured value where one is promised, also a falsy one', () => {
+    for (const structuredContent of [0, '', false, null, [], { a: 1 }])
+      expect(readOutput({ content: [], structuredContent }, true)).toEqual(structuredContent)
+    expect(() => readOutput({ content: [] }, true)).toThrow('gave no structured result')
+  })
+
+  it('is its content blocks elsewhere, unknown ones too', () => {
+    const content = [
+      { type: 'text', text: 'a' },
+      { type: 'hologram', data: 'b' },
+    ]
+    expect(readOutput({ content }, false)).toEqual({ content })
+    expect(readOutput({}, false)).toEqual({ content: [] })
+    expect(readOutput({ content: [], structuredContent: 1 }, false)).toEqual({
+      content: [],
+      structuredContent: 1,
+    })
+  })
+
+  it('MCP-63: is a failure with the text of the upstream', () => {
+    const fail = (content: JsonObject[]) => () => readOutput({ content, isError: true }, true)
+    expect(
+      fail([
+        { type: 'text', text: 'no such file' },
+        { type: 'image', data: '…' },
+      ]),
+    ).toThrow('no such file\n[image]')
+    expect(fail([])).toThrow('did not say why')
+  })
+})

@@ -1,0 +1,200 @@
+import type { ChildProcess } from 'node:child_process'
+import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client'
+import { SdkError, SdkErrorCode } from '@modelcontextprotocol/client'
+import type { Logger } from '#core/ports/logger'
+import { type ChildCommand, signalGroup, startGroup } from './child-group.ts'
+import { LineReader } from './line-reader.ts'
+import { isWireArray, isWireObject } from './wire.ts'
+
+/** How long a program gets to leave by itself, and then once more after being asked to. */
+const GRACE_MS = 1000
+const MOST_STDERR_LINE = 2000
+const KEPT_STDERR = 600
+
+export interface StdioTransportOptions extends ChildCommand {
+  readonly maxMessageBytes: number
+  readonly log: Logger
+  /** Takes out what must not be logged. */
+  redact(text: string): string
+}
+
+/**
+ * MCP with a program in a process group of its own. (The official transport starts no group, so that what a
+ * launcher like `npx` starts would outlive it.) `pid` and `stderr` tell the client that this is stdio.
+ */
+export class StdioTransport implements Transport {
+  onclose?: (() => void) | undefined
+  onerror?: ((error: Error) => void) | undefined
+  onmessage?: Transport['onmessage']
+  readonly stderr = null
+  readonly #options: StdioTransportOptions
+  readonly #lines: LineReader
+  #child: ChildProcess | undefined
+  #exited: Promise<void> = Promise.resolve()
+  #isOver = false
+  #garbage = 0
+  readonly #arrived: JSONRPCMessage[] = []
+  #isHolding = false
+  /** Last words, for the one who asks why it died. */
+  #lastWords = ''
+  #ending: string | undefined
+
+  constructor(options: StdioTransportOptions) {
+    this.#options = options
+    this.#lines = new LineReader(options.maxMessageBytes)
+  }
+
+  get pid(): number | null {
+    return this.#child?.pid ?? null
+  }
+
+  /** Why it ended, in words for the operator; `undefined` while it lives. */
+  get ending(): string | undefined {
+    if (this.#ending === undefined) return undefined
+    const words = this.#lastWords.trim()
+    return words === '' ? this.#ending : `${this.#ending}; its last words: ${words}`
+  }
+
+  async start(): Promise<void> {
+    if (this.#child !== undefined) throw new Error('the program was started already')
+    const child = startGroup(this.#options)
+    this.#child = child
+    // `exit` and not `close`: a grandchild that holds the pipes must not keep us waiting.
+    this.#exited = new Promise((resolve) => {
+      child.once('exit', (code, signal) => {
+        this.#end(signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`)
+        resolve()
+      })
+      child.once('error', (error) => {
+        this.#end(`it could not be started: ${error.message}`)
+        resolve()
+      })
+    })
+    child.stdin?.on('error', (error) => this.onerror?.(error))
+    child.stdout?.on('error', (error) => this.onerror?.(error))
+    child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk))
+    child.stderr?.on('error', () => undefined)
+    child.stderr?.on('data', (chunk: Buffer) => this.#listen(chunk))
+    await new Promise<void>((resolve, reject) => {
+      child.once('spawn', resolve)
+      child.once('error', reject)
+    })
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#child?.stdin
+    if (stdin === undefined || stdin === null || this.#isOver || !stdin.writable)
+      throw new SdkError(SdkErrorCode.NotConnected, 'the program is not running')
+    if (stdin.write(`${JSON.stringify(message)}\n`)) return
+    await new Promise<void>((resolve) => {
+      const go = (): void => {
+        stdin.off('drain', go)
+        stdin.off('close', go)
+        resolve()
+      }
+      stdin.on('drain', go)
+      stdin.on('close', go)
+    })
+  }
+
+  /** MCP-101: its input ends, then it is asked, then it is killed with all it started. */
+  async close(): Promise<void> {
+    const child = this.#child
+    if (child?.pid === undefined) return this.#end('it was never started')
+    this.#ending ??= 'it was closed by us'
+    if (child.exitCode === null && child.signalCode === null) {
+      child.stdin?.end()
+      await this.#within(GRACE_MS)
+      if (!this.#isOver) {
+        signalGroup(child.pid, 'SIGTERM')
+        await this.#within(GRACE_MS)
+      }
+      if (!this.#isOver) {
+        signalGroup(child.pid, 'SIGKILL')
+        await this.#within(GRACE_MS)
+      }
+    }
+    this.#end('it was closed by us')
+  }
+
+  async #within(waitMs: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, waitMs)
+    })
+    await Promise.race([this.#exited, late])
+    clearTimeout(timer)
+  }
+
+  #end(why: string): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#ending ??= why
+    const { stdin, stdout, stderr } = this.#child ?? {}
+    stdin?.destroy()
+    stdout?.destroy()
+    stderr?.destroy()
+    this.onclose?.()
+  }
+
+  #read(chunk: Buffer): void {
+    try {
+      for (const line of this.#lines.read(chunk)) this.#take(line)
+    } catch (error) {
+      this.#ending = `it sent a message longer than ${this.#options.maxMessageBytes} bytes`
+      this.onerror?.(error instanceof Error ? error : new Error(String(error)))
+      void this.close()
+    }
+  }
+
+  /** MCP-99: what is no message is skipped; servers print greetings and notes where they must not. */
+  #take(line: string): void {
+    if (line.trim() === '') return
+    const messages = messagesIn(line)
+    if (messages.length === 0) {
+      this.#garbage += 1
+      if (this.#garbage === 1)
+        this.#options.log.warn('The MCP server writes other things than messages to its standard output.')
+    }
+    this.#arrived.push(...messages)
+    if (!this.#isHolding) this.#deliver()
+  }
+
+  /** The client handles notifications a moment later than answers: without a pause, last progress would come too late. */
+  #deliver(): void {
+    this.#isHolding = false
+    for (let message = this.#arrived.shift(); message !== undefined; message = this.#arrived.shift()) {
+      try {
+        this.onmessage?.(message)
+      } catch (error) {
+        this.onerror?.(error instanceof Error ? error : new Error(String(error)))
+      }
+      if ('id' in message) continue
+      this.#isHolding = true
+      setImmediate(() => this.#deliver())
+      return
+    }
+  }
+
+  #listen(chunk: Buffer): void {
+    const text = this.#options.redact(chunk.toString('utf8'))
+    this.#lastWords = `${this.#lastWords}${text}`.slice(-KEPT_STDERR)
+    this.#options.log.debug({ stderr: text.slice(0, MOST_STDERR_LINE).trimEnd() }, 'The MCP server says')
+  }
+}
+
+/** A line of 2025-03-26 may hold several. */
+function messagesIn(line: string): readonly JSONRPCMessage[] {
+  let value: unknown
+  try {
+    value = JSON.parse(line)
+  } catch {
+    return []
+  }
+  return (isWireArray(value) ? value : [value]).filter(isMessage)
+}
+
+function isMessage(value: unknown): value is JSONRPCMessage {
+  if (!isWireObject(value) || value.jsonrpc !== '2.0') return false
+  return typeof value.method === 'string' || 'result' in value || 'error' in value
+}

@@ -1,0 +1,225 @@
+import type { PriorDiscovery } from '@modelcontextprotocol/client'
+import { isToolError, type ToolError } from '#core/errors'
+import type { SourceHealth } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import type { ToolContext } from '#core/tool'
+import { Backoff } from './backoff.ts'
+import { Completions } from './completions.ts'
+import type { Connection } from './connection.ts'
+import type { Credentials } from './credentials.ts'
+import type { Endpoint } from './endpoint.ts'
+import { isRefusal, reasonOf } from './explain.ts'
+import { type ConnectionSetting, openConnection } from './open-connection.ts'
+import type { McpOptions } from './options.ts'
+import { ConnectionPool, type Lease } from './pool.ts'
+import { PROCESS_PLACES, type ProcessPlaces } from './process-places.ts'
+import { unreachable } from './unreachable.ts'
+
+/** The connection that belongs to nobody: tools are listed on it, and calls of all where nothing is kept. */
+const COMMON = 'common'
+/** A server believed to be old is asked again after this long. */
+const VERDICT_MS = 24 * 3_600_000
+/** News right after the handshake are about it (T-25). */
+const SETTLING_MS = 1000
+const NO_CREDENTIALS: Credentials = { headers: {}, fingerprint: '' }
+
+export interface UpstreamOptions {
+  readonly endpoint: Endpoint
+  readonly options: McpOptions
+  readonly services: SourceServices
+  readonly places?: ProcessPlaces
+  onChange(): void
+}
+
+/** Supervises one upstream: who talks over which connection, and what is known about its health and its era. */
+export class Upstream {
+  readonly completions = new Completions()
+  readonly #setting: ConnectionSetting
+  readonly #pool: ConnectionPool
+  readonly #backoff: Backoff
+  readonly #onChange: () => void
+  #verdict: { readonly prior: PriorDiscovery; readonly atMs: number } | undefined
+  #health: SourceHealth = { state: 'starting' }
+  #restart: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor({ endpoint, options, services, places = PROCESS_PLACES, onChange }: UpstreamOptions) {
+    this.#onChange = onChange
+    this.#backoff = new Backoff(services.clock)
+    this.#pool = new ConnectionPool({
+      maxConnections: options.maxConnections,
+      idleMs: options.idleMs,
+      connectTimeoutMs: options.connectTimeoutMs,
+      clock: services.clock,
+      backoff: this.#backoff,
+      places: endpoint.transport === 'stdio' ? places : undefined,
+      isKept: (key, connection) => key === COMMON && this.#listens(connection),
+    })
+    this.#setting = {
+      endpoint,
+      options,
+      services,
+      manners: { asks: false },
+      onToolsChanged: (connection) => this.#toolsChanged(connection),
+      onElicitationComplete: (id) => this.completions.complete(id),
+      onLost: (connection, why) => this.#lost(connection, why),
+    }
+  }
+
+  get health(): SourceHealth {
+    return this.#health
+  }
+
+  /** Connections, with those that are being made or ended. */
+  get connections(): number {
+    return this.#pool.size
+  }
+
+  /** For listing; also while the upstream is left alone, because whoever asks keeps a schedule of their own. */
+  common(signal: AbortSignal): Promise<Lease> {
+    return this.#lease(COMMON, NO_CREDENTIALS, signal, true)
+  }
+
+  /** The connection that a call goes over: one's own, unless the upstream keeps nothing (§7.3). */
+  async leaseFor(context: ToolContext, credentials: Credentials): Promise<Lease> {
+    const { signal } = context
+    const own = ownKey(context, credentials)
+    const isShared = this.#isShared
+    // What is common to all never knows the credentials of one; there each request brings its own.
+    if (isShared === true) return await this.#lease(COMMON, NO_CREDENTIALS, signal)
+    if (isShared === false || credentials.fingerprint !== '')
+      return await this.#lease(own, credentials, signal)
+    const common = await this.#lease(COMMON, NO_CREDENTIALS, signal)
+    if (this.#isShared === true) return common
+    common.release()
+    return await this.#lease(own, credentials, signal)
+  }
+
+  /** A connection for one session alone. */
+  leaseSession(sessionId: string, credentials: Credentials, signal: AbortSignal): Promise<Lease> {
+    return this.#lease(JSON.stringify(['session', sessionId]), credentials, signal)
+  }
+
+  /** A call came back: whatever was wrong before, it works. */
+  worked(): void {
+    if (this.#backoff.failures > 0) this.#backoff.succeeded()
+    if (this.#health.state !== 'ready') this.#health = { state: 'ready' }
+  }
+
+  /** The connection was refused: the next call starts from nothing, those that are on it may end. */
+  refused(connection: Connection): void {
+    if (connection.isModern) this.#verdict = undefined
+    this.#pool.retire(connection)
+  }
+
+  /** Nobody will use it again. */
+  retire(connection: Connection): void {
+    this.#pool.retire(connection)
+  }
+
+  listed(): void {
+    if (this.#health.state !== 'ready') this.#health = { state: 'ready' }
+  }
+
+  /** Whoever cannot tell what it offers is down, whatever became of connections before. */
+  unlisted({ developerMessage, message }: ToolError): void {
+    if (this.#health.state !== 'down') this.#health = { state: 'down', reason: developerMessage ?? message }
+  }
+
+  /** What is offered is not what was accepted any more. */
+  outdated(): void {
+    this.#onChange()
+  }
+
+  troubled(error: unknown): void {
+    if (!isToolError(error) || !error.canRetry || this.#health.state === 'down') return
+    const reason = error.developerMessage ?? error.message
+    this.#health = { state: 'degraded', reason }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#restart)
+    await this.#pool.close()
+  }
+
+  get #isShared(): boolean | undefined {
+    const { options, endpoint } = this.#setting
+    if (options.connection !== undefined) return options.connection === 'shared'
+    if (endpoint.transport === 'stdio') return false
+    return this.#prior === undefined ? undefined : this.#prior.kind === 'modern'
+  }
+
+  get #prior(): PriorDiscovery | undefined {
+    if (this.#verdict === undefined) return undefined
+    const isOld = this.#setting.services.clock.monotonicMs() - this.#verdict.atMs > VERDICT_MS
+    return isOld && this.#verdict.prior.kind === 'legacy' ? undefined : this.#verdict.prior
+  }
+
+  #lease(key: string, credentials: Credentials, signal: AbortSignal, insists = false): Promise<Lease> {
+    const open = (deadline: AbortSignal) => this.#open(credentials, deadline)
+    return this.#pool.lease({ key, signal, insists, open })
+  }
+
+  async #open({ headers }: Credentials, signal: AbortSignal): Promise<Connection> {
+    try {
+      const request = { prior: this.#prior, credentials: headers, signal }
+      const connection = await openConnection(this.#setting, request)
+      this.#learn(connection)
+      this.#health = { state: 'ready' }
+      return connection
+    } catch (error) {
+      const isRefused = isRefusal(error)
+      const reason = isRefused
+        ? `The MCP server refused the credential: HTTP ${error.status}`
+        : `The MCP server does not answer: ${signal.aborted ? 'it took too long' : reasonOf(error)}`
+      // A stale verdict about its era could be the cause.
+      this.#verdict = undefined
+      if (!isRefused && !this.#isClosed) this.#backoff.failed()
+      if (!isRefused || this.#health.state === 'starting') this.#health = { state: 'down', reason }
+      if (isRefused) throw error
+      const { waitMs } = this.#backoff
+      // The call that wanted the connection was not sent, whatever became of the handshake.
+      throw isToolError(error) && error.code !== 'upstream_failed'
+        ? error
+        : unreachable({ developerMessage: reason, cause: error, retryAfterMs: waitMs })
+    }
+  }
+
+  #learn(connection: Connection): void {
+    const discover = connection.client.getDiscoverResult()
+    const prior: PriorDiscovery =
+      connection.isModern && discover !== undefined ? { kind: 'modern', discover } : { kind: 'legacy' }
+    if (this.#prior?.kind !== prior.kind)
+      this.#verdict = { prior, atMs: this.#setting.services.clock.monotonicMs() }
+  }
+
+  #listens(connection: Connection): boolean {
+    const isHttp = this.#setting.endpoint.transport === 'http'
+    return isHttp && connection.client.getServerCapabilities()?.tools?.listChanged === true
+  }
+
+  #toolsChanged(connection: Connection): void {
+    const ageMs = this.#setting.services.clock.monotonicMs() - connection.openedMs
+    if (ageMs >= SETTLING_MS || connection.hasListed) this.#onChange()
+  }
+
+  #lost(connection: Connection, why: string | undefined): void {
+    const livedMs = this.#setting.services.clock.monotonicMs() - connection.openedMs
+    this.#backoff.died(livedMs)
+    this.#health = {
+      state: 'degraded',
+      reason: `The connection to the MCP server was lost${why === undefined ? '' : `: ${why}`}`,
+    }
+    this.#setting.services.log.warn({ reason: this.#health.reason }, 'An MCP server went away')
+    const key = this.#pool.lost(connection)
+    if (key !== COMMON || this.#isClosed) return
+    clearTimeout(this.#restart)
+    this.#restart = setTimeout(() => this.#onChange(), this.#backoff.waitMs)
+    this.#restart.unref()
+  }
+}
+
+function ownKey({ principal, userId }: ToolContext, { fingerprint }: Credentials): string {
+  return JSON.stringify([principal.tenant, principal.id, userId ?? null, fingerprint])
+}

@@ -1,0 +1,87 @@
+import { z } from 'zod'
+import { fault } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import { STYLES } from './operation.ts'
+
+const ENCODING = {
+  style: z.enum(STYLES),
+  explode: z.boolean(),
+  allowReserved: z.boolean(),
+  mediaType: z.string().optional(),
+}
+
+const PARAMETER = z.strictObject({
+  /** Member of the input. */
+  property: z.string(),
+  /** Name on the wire. */
+  name: z.string(),
+  in: z.enum(['path', 'query', 'header', 'cookie']),
+  ...ENCODING,
+  /** So that what a next page asks for can be written as the input wants it. */
+  isNumber: z.boolean(),
+})
+
+const FIELD = z.strictObject({ file: z.boolean(), encoding: z.strictObject(ENCODING).partial() })
+
+const BODY = z.strictObject({
+  property: z.string(),
+  mediaType: z.string(),
+  form: z.enum(['json', 'urlencoded', 'multipart', 'text', 'binary']),
+  fields: z.record(z.string(), FIELD),
+})
+
+const CREDENTIAL = z.strictObject({
+  in: z.enum(['header', 'query', 'cookie']),
+  name: z.string(),
+  form: z.enum(['plain', 'bearer', 'basic']),
+  from: z.enum(['token', 'secret']),
+  id: z.string(),
+})
+
+/** Everything a call needs besides its input: kept with the pin, so that a call goes where it was accepted (rule 32). */
+const BINDING = z.strictObject({
+  baseUrl: z.string(),
+  method: z.enum(['get', 'head', 'options', 'put', 'post', 'patch', 'delete']),
+  path: z.string(),
+  parameters: z.array(PARAMETER),
+  body: BODY.optional(),
+  credentials: z.array(CREDENTIAL),
+  /** Where the document says that tokens come from. */
+  tokenEndpoints: z.array(z.string()),
+  idempotency: z
+    .strictObject({ header: z.string(), form: z.enum(['text', 'uuid']), maxLength: z.int().optional() })
+    .optional(),
+  accept: z.string(),
+  response: z.strictObject({
+    json: z.boolean(),
+    raw: z.boolean(),
+    /** Told besides the body. */
+    headers: z.array(z.string()),
+  }),
+})
+
+export type Binding = z.output<typeof BINDING>
+export type BoundParameter = Binding['parameters'][number]
+export type BoundBody = z.output<typeof BODY>
+export type BoundField = z.output<typeof FIELD>
+export type BoundCredential = z.output<typeof CREDENTIAL>
+export type BoundIdempotency = NonNullable<Binding['idempotency']>
+
+/** A binding is read once however often it is used. */
+const read = new WeakMap<JsonObject, Binding>()
+
+/** The accepted binding, as it comes back from the store. */
+export function readBinding(stored: JsonObject): Binding {
+  const known = read.get(stored)
+  if (known !== undefined) return known
+  const parsed = BINDING.safeParse(stored)
+  if (!parsed.success) {
+    throw fault('upstream_failed', 'This tool was imported by another version of the server.', {
+      developerMessage:
+        'Its binding cannot be read. Let the source be discovered again and accept the change.',
+      cause: parsed.error,
+    })
+  }
+  read.set(stored, parsed.data)
+  return parsed.data
+}

@@ -1,0 +1,105 @@
+import { ToolError } from '#core/errors'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { Binding, BoundParameter } from './binding.ts'
+import { type EncodedBody, encodeBody } from './encode-body.ts'
+import { isJson } from './media-type.ts'
+import {
+  asItIs,
+  encodeReserved,
+  encodeStrictly,
+  type Pair,
+  plainText,
+  serializeAsPairs,
+  serializeInPath,
+} from './serialize-value.ts'
+
+/** A request still without its credentials. */
+export interface RequestParts {
+  readonly url: string
+  readonly query: Pair[]
+  readonly headers: Headers
+  readonly cookies: Pair[]
+  readonly body: EncodedBody | undefined
+}
+
+/** Puts every member of the input where its binding says. */
+export function buildRequest(binding: Binding, input: JsonObject): RequestParts {
+  const query: Pair[] = []
+  const cookies: Pair[] = []
+  const headers = new Headers({ accept: binding.accept })
+  for (const parameter of binding.parameters) {
+    const value = given(input, parameter.property)
+    if (value === undefined || value === null || parameter.in === 'path') continue
+    if (parameter.in === 'header') setHeader(headers, parameter, value)
+    else (parameter.in === 'query' ? query : cookies).push(...pairsOf(parameter, value))
+  }
+  return {
+    url: binding.baseUrl + fillPath(binding, input),
+    query,
+    headers,
+    cookies,
+    body: readBody(binding, input),
+  }
+}
+
+function readBody({ body }: Binding, input: JsonObject): EncodedBody | undefined {
+  const value = body === undefined ? undefined : given(input, body.property)
+  return body === undefined || value === undefined ? undefined : encodeBody(body, value)
+}
+
+/** Nothing is read from a prototype: a parameter may be called `constructor`. */
+function given(input: JsonObject, property: string): JsonValue | undefined {
+  return Object.hasOwn(input, property) ? input[property] : undefined
+}
+
+function pairsOf(parameter: BoundParameter, value: JsonValue): readonly Pair[] {
+  const encode = parameter.allowReserved ? encodeReserved : encodeStrictly
+  if (parameter.mediaType !== undefined)
+    return [[encodeStrictly(parameter.name), encode(inMediaType(parameter, value))]]
+  return serializeAsPairs(parameter.name, value, parameter, encode)
+}
+
+/** A parameter with a media type is that media type's text. */
+function inMediaType({ mediaType = '' }: BoundParameter, value: JsonValue): string {
+  return isJson(mediaType) ? JSON.stringify(value) : plainText(value)
+}
+
+function setHeader(headers: Headers, parameter: BoundParameter, value: JsonValue): void {
+  const text =
+    parameter.mediaType === undefined
+      ? serializeInPath(parameter.name, value, parameter, asItIs)
+      : inMediaType(parameter, value)
+  if (!/^[\t\x20-\x7e\x80-\xff]*$/.test(text)) {
+    throw new ToolError(
+      `"${parameter.property}" travels in a header and holds a character that headers cannot carry.`,
+    )
+  }
+  headers.set(parameter.name, text)
+}
+
+function fillPath({ path, parameters }: Binding, input: JsonObject): string {
+  const byName = new Map(parameters.filter(({ in: place }) => place === 'path').map((one) => [one.name, one]))
+  const filled = path.replaceAll(/\{([^{}]+)\}/g, (whole, name: string) => {
+    const parameter = byName.get(name)
+    return parameter === undefined ? whole : pathText(parameter, given(input, parameter.property))
+  })
+  // A segment of dots would climb out of the accepted path.
+  if (filled.split('/').some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) {
+    throw new ToolError(
+      'A parameter of the path makes a segment of dots alone, which would lead to another address.',
+    )
+  }
+  return filled
+}
+
+function pathText(parameter: BoundParameter, value: JsonValue | undefined): string {
+  const text =
+    value === undefined || value === null
+      ? ''
+      : parameter.mediaType === undefined
+        ? serializeInPath(parameter.name, value, parameter, encodeStrictly)
+        : encodeStrictly(inMediaType(parameter, value))
+  if (text === '')
+    throw new ToolError(`"${parameter.property}" is part of the address and must not be empty.`)
+  return text
+}

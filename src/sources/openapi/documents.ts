@@ -1,0 +1,65 @@
+import { isJsonObject, type JsonValue } from '#core/json'
+import { pointerSteps } from '#core/json-pointer'
+import type { Located } from './located.ts'
+
+/** A reference that leads to a reference, and so on: more than this is a circle. */
+const LONGEST_CHAIN = 50
+
+export interface Target extends Located {
+  /** The same for every way to write the reference. */
+  readonly id: string
+}
+
+/** The document and everything it refers to, read; nothing is fetched from here on. */
+export class Documents {
+  readonly root: Located
+  readonly #values: ReadonlyMap<string, JsonValue>
+
+  constructor(rootUrl: string, values: ReadonlyMap<string, JsonValue>) {
+    this.#values = values
+    this.root = { value: values.get(rootUrl) ?? {}, document: rootUrl }
+  }
+
+  /** What a reference written in `document` points to; `undefined` when it leads nowhere. */
+  find(reference: string, document: string): Target | undefined {
+    const hash = reference.indexOf('#')
+    const [place, fragment] =
+      hash === -1 ? [reference, ''] : [reference.slice(0, hash), reference.slice(hash + 1)]
+    const url = place === '' ? document : URL.parse(place, document)?.href
+    const whole = url === undefined ? undefined : this.#values.get(url)
+    const pointer = decode(fragment)
+    if (url === undefined || whole === undefined || pointer === undefined) return undefined
+    const value = follow(whole, pointer)
+    return value === undefined ? undefined : { value, document: url, id: `${url}#${pointer}` }
+  }
+
+  /** The thing itself where a reference to it may stand. */
+  resolve(located: Located | undefined): Located | undefined {
+    let here = located
+    for (let step = 0; step < LONGEST_CHAIN; step += 1) {
+      if (here === undefined || !isJsonObject(here.value)) return here
+      const { $ref: reference } = here.value
+      if (typeof reference !== 'string') return here
+      here = this.find(reference, here.document)
+    }
+    return undefined
+  }
+}
+
+function decode(fragment: string): string | undefined {
+  try {
+    const pointer = decodeURIComponent(fragment)
+    return pointer === '' || pointer.startsWith('/') ? pointer : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function follow(whole: JsonValue, pointer: string): JsonValue | undefined {
+  let place: JsonValue | undefined = whole
+  for (const step of pointerSteps(pointer)) {
+    if (typeof place !== 'object' || place === null || !Object.hasOwn(place, step)) return undefined
+    place = isJsonObject(place) ? place[step] : place[Number(step)]
+  }
+  return place
+}

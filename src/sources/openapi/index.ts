@@ -1,0 +1,58 @@
+import { fault } from '#core/errors'
+import type { OfferedTool, Source, SourceHealth } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import type { PolicyDefinition } from '#core/tool-definition'
+import { isWanted } from '#sources/common/policy-options'
+import { readBinding } from './binding.ts'
+import { type Discovered, discover, isWantedMethod } from './discover.ts'
+import { invoke } from './invoke.ts'
+import { operationPolicy } from './operation-policy.ts'
+import type { OpenapiOptions } from './options.ts'
+
+export interface OpenapiSource extends Source {
+  /** The policy of a definition under the options of now. */
+  policyFor(tool: OfferedTool): PolicyDefinition
+}
+
+/** A service that an OpenAPI document describes: every operation is a tool. */
+export function createOpenapiSource(
+  key: string,
+  options: OpenapiOptions,
+  services: SourceServices,
+): OpenapiSource {
+  const closing = new AbortController()
+  let health: SourceHealth = { state: 'starting' }
+  let discovered: Discovered | undefined
+  const until = (signal: AbortSignal): AbortSignal => AbortSignal.any([signal, closing.signal])
+  return {
+    key,
+    type: 'openapi',
+    kind: 'connector',
+    async discover(signal) {
+      try {
+        discovered = await discover({ key, options, services, signal: until(signal) }, discovered)
+        health = { state: 'ready' }
+        return discovered.discovery
+      } catch (error) {
+        // Calls need the service and not its document.
+        const reason = error instanceof Error ? error.message : 'unknown'
+        health = { state: 'degraded', reason: `The document cannot be read: ${reason}` }
+        throw error
+      }
+    },
+    async invoke(invocation) {
+      closing.signal.throwIfAborted()
+      const { maxResponseBytes } = options
+      return invoke(invocation, { services, maxResponseBytes, signal: until(invocation.context.signal) })
+    },
+    policyFor: ({ nativeName, binding }) => operationPolicy(nativeName, readBinding(binding), options),
+    wants: ({ nativeName, binding }) =>
+      isWantedMethod(binding.method, options) &&
+      isWanted(nativeName, options) &&
+      !discovered?.unwanted.has(nativeName),
+    health: () => health,
+    async close() {
+      closing.abort(fault('upstream_failed', 'The source of this tool was closed.'))
+    },
+  }
+}

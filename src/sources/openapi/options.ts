@@ -1,0 +1,99 @@
+import { z } from 'zod'
+import { Secret } from '#core/secret'
+import { COMMON_OPTIONS } from '#sources/common/policy-options'
+
+/** RFC 9110 §5.6.2. */
+export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+const MIB = 1_048_576
+const LOCAL = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+const ADDRESS = z.string().refine(isAddress, {
+  error:
+    'expected an http or https URL without user name or fragment, for example "https://api.example.com/openapi.json".',
+})
+
+/** OpenAPI's own Security Scheme Object, for a document that names none or the wrong one. */
+const SCHEME = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('http'), scheme: z.enum(['basic', 'bearer']) }),
+  z.strictObject({
+    type: z.literal('apiKey'),
+    in: z.enum(['header', 'query', 'cookie']),
+    name: z.string().min(1),
+  }),
+  z.strictObject({ type: z.literal('oauth2') }),
+])
+
+const CREDENTIAL = z
+  .strictObject({
+    /** Name of an authorization server in `oauth.providers`: the broker gets the token. */
+    provider: z.string().min(1).optional(),
+    /** Name of a secret: the vault or the caller gives it. */
+    secret: z.string().min(1).optional(),
+    /** Asked for besides the scopes that the document demands. */
+    scopes: z.array(z.string().min(1)).default([]),
+    scheme: SCHEME.optional(),
+  })
+  .refine(({ provider, secret }) => (provider === undefined) !== (secret === undefined), {
+    error: 'expected either `provider` (a name in oauth.providers) or `secret` (the name of a secret).',
+  })
+
+export const OPENAPI_OPTIONS = z
+  .strictObject({
+    type: z.literal('openapi'),
+    ...COMMON_OPTIONS,
+    /** Where the document is; or `file`. */
+    url: ADDRESS.optional(),
+    /** Relative to the configuration's folder. */
+    file: z.string().min(1).optional(),
+    /** Sent with the request for the document, to its origin only. */
+    headers: z
+      .record(
+        z.string().regex(HEADER_NAME, { error: 'expected the name of a header, such as "X-Api-Key".' }),
+        // Checked here, because later errors would repeat it.
+        z
+          .string()
+          .regex(/^[\x20-\x7e]+$/, { error: 'expected printable ASCII: the value of a header.' })
+          .transform((text) => new Secret(text)),
+      )
+      .default({}),
+    /** Where calls go, instead of the servers that the document names. */
+    baseUrl: ADDRESS.refine((text) => (URL.parse(text)?.search ?? '') === '', {
+      error: 'expected an address without a query: paths are added to it. Keys go into `security`.',
+    }).optional(),
+    /** Values of server variables. */
+    variables: z.record(z.string().min(1), z.string()).default({}),
+    /** Only operations with one of these tags. */
+    tags: z.array(z.string().min(1)).optional(),
+    /** Only these HTTP methods. */
+    methods: z.array(z.enum(['get', 'head', 'options', 'put', 'post', 'patch', 'delete'])).optional(),
+    deprecated: z.enum(['include', 'exclude']).default('include'),
+    /** Which credential answers which security scheme of the document. */
+    security: z.record(z.string().min(1), CREDENTIAL).default({}),
+    /** The header parameter that carries a key for safe repetition. */
+    idempotencyHeader: z.string().min(1).default('Idempotency-Key'),
+    /** `any` for a service whose answers do not fit its own document. */
+    output: z.enum(['declared', 'any']).default('declared'),
+    maxResponseBytes: z
+      .int()
+      .min(1)
+      .max(64 * MIB)
+      .default(10 * MIB),
+  })
+  .refine(({ url, file }) => (url === undefined) !== (file === undefined), {
+    error: 'expected either `url` or `file`: where the OpenAPI document is.',
+  })
+
+export type OpenapiOptions = z.output<typeof OPENAPI_OPTIONS>
+export type CredentialOption = z.output<typeof CREDENTIAL>
+
+function isAddress(text: string): boolean {
+  const url = URL.parse(text)
+  if (url === null || url.username !== '' || url.password !== '' || url.hash !== '') return false
+  return url.protocol === 'https:' || url.protocol === 'http:'
+}
+
+/** Whether what is sent there can be read on the way. */
+export function isReadable(address: string): boolean {
+  const url = URL.parse(address)
+  return url?.protocol === 'http:' && !LOCAL.test(url.hostname)
+}

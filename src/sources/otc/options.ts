@@ -1,0 +1,30 @@
+import { z } from 'zod'
+import { Secret } from '#core/secret'
+import { COMMON_OPTIONS } from '#sources/common/policy-options'
+import { refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/server-options'
+
+const TEXT = z.string().min(1)
+
+/** The dialects a client can speak; found out by itself unless told. */
+export const OTC_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
+
+/** Another Open Tool Calling server (OTC, OXP), its tools as ours. */
+export const OTC_OPTIONS = z
+  .strictObject({
+    type: z.literal('otc'),
+    ...COMMON_OPTIONS,
+    ...SERVER_OPTIONS,
+    dialect: z.enum(OTC_DIALECTS).optional(),
+    /** Values for secrets that its tools require, so that callers need not bring them. */
+    secrets: z
+      .record(
+        TEXT,
+        TEXT.transform((text) => new Secret(text)),
+      )
+      .default({}),
+    /** Its name of an authorization → ours in `oauth.providers`. The same name unless told. */
+    providers: z.record(TEXT, TEXT).default({}),
+  })
+  .superRefine(refuseOpenCredentials)
+
+export type OtcSourceOptions = z.output<typeof OTC_OPTIONS>

@@ -1,0 +1,114 @@
+import { fault } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import { untilAborted } from '#core/sources/until-aborted'
+import type { PolicyDefinition } from '#core/tool-definition'
+import { isWanted, policyOf } from '#sources/common/policy-options'
+import { checkNeeds } from './check-needs.ts'
+import { type LoadedPack, loadPack } from './load-pack.ts'
+import { type LocatedPack, locatePack } from './locate-pack.ts'
+import { describeTool, offerTools } from './offer-tools.ts'
+import type { PackOptions } from './options.ts'
+import { PackSupervisor } from './pack-supervisor.ts'
+import { runPackTool } from './run-pack-tool.ts'
+
+const UNREAD = 'It has not been read yet.'
+
+/** Tools of a package or folder, in this process or in one of their own. */
+export function createPackSource(key: string, options: PackOptions, services: SourceServices): Source {
+  return new PackSource(key, options, services)
+}
+
+class PackSource implements Source {
+  readonly type = 'pack'
+  readonly kind = 'node-pack'
+  readonly key: string
+  readonly #options: PackOptions
+  readonly #services: SourceServices
+  readonly #supervisor: PackSupervisor | undefined
+  #loaded: LoadedPack | undefined
+  #problem: string | undefined = UNREAD
+  #warnings: readonly string[] = []
+  #reading: Promise<Discovery> | undefined
+  #isClosed = false
+
+  constructor(key: string, options: PackOptions, services: SourceServices) {
+    this.key = key
+    this.#options = options
+    this.#services = services
+    this.#supervisor = options.isolation === 'process' ? new PackSupervisor(options, services) : undefined
+  }
+
+  discover(): Promise<Discovery> {
+    const reading = this.#read()
+    this.#reading = reading
+    return reading
+  }
+
+  async #read(): Promise<Discovery> {
+    try {
+      const pack = await locatePack(this.#options, this.#services.folder)
+      checkNeeds(pack.requires, this.#options)
+      const discovery = offerTools(pack, await this.#describe(pack), this.#options)
+      this.#problem = undefined
+      this.#warnings = discovery.warnings
+      return discovery
+    } catch (error) {
+      this.#problem = error instanceof Error ? error.message : String(error)
+      throw error
+    }
+  }
+
+  async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
+    // Accepted tools are served before their pack is read: the first calls after a start wait for that.
+    if (!this.#isRead && !this.#isClosed) await untilAborted(this.#firstReading(), invocation.context.signal)
+    if (this.#isClosed || this.#problem !== undefined) throw unusable(this.#problem ?? 'it is closed.')
+    if (this.#supervisor !== undefined) return await this.#supervisor.invoke(invocation)
+    const tool = this.#loaded?.tools.get(invocation.nativeName)
+    if (tool === undefined) throw unusable(`it has no tool ${invocation.nativeName} any more.`)
+    return await runPackTool(tool, invocation.input, invocation.context)
+  }
+
+  policyFor(tool: OfferedTool): PolicyDefinition {
+    return policyOf(tool.nativeName, this.#options, tool.policy)
+  }
+
+  get #isRead(): boolean {
+    return this.#problem !== UNREAD
+  }
+
+  /** Never throws: what went wrong is the problem of the pack. */
+  async #firstReading(): Promise<void> {
+    await (this.#reading ?? this.discover()).catch(() => undefined)
+  }
+
+  wants({ nativeName }: OfferedTool): boolean {
+    return isWanted(nativeName, this.#options)
+  }
+
+  health(): SourceHealth {
+    if (this.#problem !== undefined) return { state: 'down', reason: this.#problem }
+    const own = this.#supervisor?.health() ?? { state: 'ready' as const }
+    if (own.state !== 'ready' || this.#warnings.length === 0) return own
+    return { state: 'degraded', reason: this.#warnings.join(' ') }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#supervisor?.close()
+  }
+
+  async #describe(pack: LocatedPack) {
+    if (this.#supervisor !== undefined) return await this.#supervisor.describe(pack)
+    // A module is loaded once per process: another version of it is seen by the next one.
+    this.#loaded ??= await loadPack(pack.entry)
+    const { tools, warnings } = this.#loaded
+    return { tools: [...tools].map(([name, tool]) => describeTool(name, tool)), warnings }
+  }
+}
+
+/** Nothing was run (rule 9). */
+function unusable(why: string) {
+  return fault('upstream_failed', `This pack cannot be used: ${why}`, { canRetry: true, retryAfterMs: 5_000 })
+}

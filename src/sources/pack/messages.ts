@@ -1,0 +1,116 @@
+import type { ErrorCode, ToolError } from '#core/errors'
+import { fault, isToolError } from '#core/errors'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
+import type { Principal } from '#core/principal'
+import type { DescribedTool } from './offer-tools.ts'
+
+/** What the server and the process of a pack say to each other, as structured clones. */
+export type ToChild =
+  | { readonly type: 'load'; readonly entry: string }
+  | { readonly type: 'invoke'; readonly id: number; readonly call: SentCall }
+  | { readonly type: 'abort'; readonly id: number }
+  | { readonly type: 'answer'; readonly id: number; readonly ask: number; readonly answer: Answer }
+
+export type ToServer =
+  | {
+      readonly type: 'loaded'
+      readonly tools: readonly DescribedTool[]
+      readonly warnings: readonly string[]
+    }
+  | { readonly type: 'broken'; readonly message: string }
+  | { readonly type: 'ended'; readonly id: number; readonly end: Answer }
+  | { readonly type: 'ask'; readonly id: number; readonly ask: number; readonly question: Question }
+  | {
+      readonly type: 'progress'
+      readonly id: number
+      readonly progress: readonly [number, (number | undefined)?, (string | undefined)?]
+    }
+  | {
+      readonly type: 'log'
+      readonly id: number
+      readonly level: LogLevel
+      readonly fields: object
+      readonly message: string
+    }
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+
+/** One call with everything that its tool may ask for at once; credentials only those it declared. */
+export interface SentCall {
+  readonly nativeName: string
+  readonly input: JsonObject
+  readonly callId: string
+  readonly traceId: string
+  readonly principal: Principal
+  readonly userId: string | undefined
+  readonly tokens: Readonly<Record<string, string>>
+  readonly secrets: Readonly<Record<string, string>>
+  readonly effectKey: string
+}
+
+export type Question =
+  | { readonly what: 'fetch'; readonly url: string; readonly init: SentRequest }
+  | { readonly what: 'elicit'; readonly question: Elicitation }
+
+export interface SentRequest {
+  readonly method: string
+  readonly headers: readonly (readonly [string, string])[]
+  readonly body: Uint8Array | undefined
+  readonly redirect: Request['redirect']
+}
+
+export interface SentResponse {
+  readonly status: number
+  readonly statusText: string
+  readonly headers: readonly (readonly [string, string])[]
+  readonly body: Uint8Array
+}
+
+export type Answer =
+  | { readonly ok: true; readonly value: JsonValue | SentResponse | ElicitationAnswer | undefined }
+  | { readonly ok: false; readonly error: SentError }
+
+/** An error that can cross; `said` tells a `ToolError`, whose text is meant for callers, from anything else. */
+export interface SentError {
+  readonly said: boolean
+  readonly code: ErrorCode
+  readonly message: string
+  readonly developerMessage: string | undefined
+  readonly canRetry: boolean
+  readonly retryAfterMs: number | undefined
+  readonly additionalPromptContent: string | undefined
+  readonly errorNumber: number | undefined
+}
+
+export function sentError(error: unknown): SentError {
+  const said = isToolError(error)
+  const message = error instanceof Error ? error.message : String(error)
+  return {
+    said,
+    code: said ? error.code : 'tool_failed',
+    message: String(message),
+    developerMessage: said ? error.developerMessage : error instanceof Error ? error.stack : undefined,
+    canRetry: said && error.canRetry,
+    retryAfterMs: said ? error.retryAfterMs : undefined,
+    additionalPromptContent: said ? error.additionalPromptContent : undefined,
+    errorNumber: said ? error.errorNumber : undefined,
+  }
+}
+
+/** The same error on the other side. */
+export function receivedError(sent: SentError): ToolError | Error {
+  const { said, code, message, developerMessage, retryAfterMs, additionalPromptContent, errorNumber } = sent
+  if (!said)
+    return Object.assign(
+      new Error(message),
+      developerMessage === undefined ? {} : { stack: developerMessage },
+    )
+  return fault(code, message, {
+    canRetry: sent.canRetry,
+    ...(developerMessage === undefined ? {} : { developerMessage }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(additionalPromptContent === undefined ? {} : { additionalPromptContent }),
+    ...(errorNumber === undefined ? {} : { errorNumber }),
+  })
+}

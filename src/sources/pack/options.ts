@@ -1,0 +1,72 @@
+import { z } from 'zod'
+import { COMMON_OPTIONS } from '#sources/common/policy-options'
+
+/** Everything a pack may say it needs: a closed set (openwop §7.2, OWP-88). */
+export const NEEDS = [
+  'net.dns',
+  'net.outbound',
+  'crypto',
+  'subprocess',
+  'fs.read',
+  'fs.write',
+  'env.read',
+  'clock',
+] as const
+export type Need = (typeof NEEDS)[number]
+
+/** Harmless, and nothing could keep a pack from them. */
+const GRANTED: readonly Need[] = ['crypto', 'clock']
+
+const TEXT = z.string().min(1)
+const VARIABLE = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
+  error: 'expected the name of an environment variable, for example "TZ".',
+})
+
+/** Tools of a package or folder (openwop's node-pack). */
+export const PACK_OPTIONS = z
+  .strictObject({
+    type: z.literal('pack'),
+    ...COMMON_OPTIONS,
+    /** Name of an installed npm package, found from the folder of the configuration. */
+    package: TEXT.optional(),
+    /** Folder or file, relative to the folder of the configuration. */
+    path: TEXT.optional(),
+    /** What the pack may use of what it says it needs; more than that and none of its tools is served. */
+    grant: z.array(z.enum(NEEDS)).default([...GRANTED]),
+    /** Whether tier, replay and egress are what its author wrote; otherwise every tool is `write` (OWP-33). */
+    trustPolicy: z.boolean().default(false),
+    /** `process`: in a process of its own, with caps, and Node's permission model for files and programs. */
+    isolation: z.enum(['none', 'process']).default('none'),
+    /** With `process`: the heap of its process. */
+    memoryMb: z.int().min(32).max(65_536).default(256),
+    /** With `process`: calls it runs at once. */
+    maxCalls: z.int().min(1).max(10_000).default(64),
+    /** With `process`: how long a call that is to end may take before its process is killed. */
+    killGraceMs: z.int().min(0).max(60_000).default(1_000),
+    /** With `process` and `fs.read`: what it may read; everything unless told. */
+    readable: z.array(TEXT).optional(),
+    /** With `process` and `fs.write`: what it may change; nothing unless told. */
+    writable: z.array(TEXT).default([]),
+    /** With `process` and `env.read`: variables of the server that it may see. */
+    env: z.array(VARIABLE).default([]),
+  })
+  .superRefine((options, context) => {
+    const said = [options.package, options.path].filter((each) => each !== undefined)
+    if (said.length !== 1) {
+      const message = 'expected either "package", the name of an installed one, or "path", a folder or file.'
+      context.addIssue({ code: 'custom', path: ['package'], message })
+    }
+    for (const [key, need] of LISTS) {
+      const isSaid = (options[key]?.length ?? 0) > 0
+      if (!isSaid || options.grant.includes(need)) continue
+      context.addIssue({ code: 'custom', path: [key], message: `needs grant: ["${need}"].` })
+    }
+  })
+
+const LISTS = [
+  ['readable', 'fs.read'],
+  ['writable', 'fs.write'],
+  ['env', 'env.read'],
+] as const satisfies readonly (readonly ['readable' | 'writable' | 'env', Need])[]
+
+export type PackOptions = z.output<typeof PACK_OPTIONS>

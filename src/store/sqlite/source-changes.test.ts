@@ -1,0 +1,81 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, describe, expect, it } from 'vitest'
+import { SqliteStore } from './sqlite-store.ts'
+
+const CANARY = 'canary-key-of-a-source-900150983cd2'
+const SOURCE = {
+  key: 'Weather',
+  options: { type: 'otc', url: 'https://weather.example', apiKey: CANARY },
+  addedBy: 'cli:ann',
+  addedMs: 1_000,
+  replace: false,
+}
+
+const folders: string[] = []
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+})
+
+function openFolder() {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-test-'))
+  folders.push(folder)
+  const path = join(folder, 'collet.db')
+  const open = () => new SqliteStore({ path, masterKey: new Uint8Array(32).fill(7) })
+  const change = (sql: string) => {
+    const database = new DatabaseSync(path)
+    database.exec(sql)
+    database.close()
+  }
+  const bytes = () =>
+    readdirSync(folder)
+      .filter((name) => name.startsWith('collet.db') && !name.endsWith('writers'))
+      .map((name) => readFileSync(join(folder, name), 'latin1'))
+      .join('')
+  return { open, change, bytes }
+}
+
+describe('stored sources in SQLite', () => {
+  it('rule 14: no option is in the bytes of the database, and all are there after a restart', async () => {
+    const { open, bytes } = openFolder()
+    const store = open()
+    await store.sources.put(SOURCE)
+    expect(bytes()).toContain('Weather')
+    expect(bytes()).not.toContain(CANARY)
+    await store.close()
+    expect(bytes()).not.toContain(CANARY)
+    const again = open()
+    expect(again.sources.list()[0]?.options).toEqual(SOURCE.options)
+    expect(again.sources.epoch()).toBe(1)
+    await again.close()
+  })
+
+  it.each([
+    ['changed options', "UPDATE sources SET options = CAST(x'00' || substr(options, 2) AS BLOB)"],
+    ['options moved to another source', "UPDATE sources SET key = 'Other'"],
+  ])('rule 14: %s are an error for the operator, and can be removed', async (_title, sql) => {
+    const { open, change } = openFolder()
+    const store = open()
+    await store.sources.put(SOURCE)
+    await store.close()
+    change(sql)
+    const again = open()
+    expect(() => again.sources.list()).toThrow(expect.objectContaining({ code: 'unreadable' }))
+    for (const key of ['Weather', 'Other']) await again.sources.remove({ key, by: 'cli:ann', atMs: 2_000 })
+    expect(again.sources.list()).toEqual([])
+    await again.close()
+  })
+
+  it('another process on the same file sees a change at once', async () => {
+    const { open } = openFolder()
+    const [server, cli] = [open(), open()]
+    expect(server.sources.epoch()).toBe(0)
+    await cli.sources.put(SOURCE)
+    expect(server.sources.epoch()).toBe(1)
+    expect(server.sources.list().map(({ key }) => key)).toEqual(['Weather'])
+    await server.close()
+    await cli.close()
+  })
+})

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import {
+  CALLER_SESSION_IDLE_MS,
+  type CallerRequest,
+  type CallerSession,
+  type NewQuestion,
+} from '#core/ports/caller-store'
+import type { Store } from '#core/ports/store'
+import type { ContractCase } from './contract.ts'
+import { purgeAll } from './contract-steps.ts'
+
+const SESSION: CallerSession = {
+  tenant: 'acme',
+  id: 's-1',
+  principal: 'key:alice',
+  agreed: { revision: '2025-11-25', asks: ['form'] },
+  touchedAtMs: 1_000,
+}
+const REQUEST: CallerRequest = { tenant: 'acme', session: 's-1', requestId: '7' }
+const QUESTION: NewQuestion = {
+  tenant: 'acme',
+  id: 'q-1',
+  principal: 'key:alice',
+  callId: 'call-1',
+  question: { kind: 'form', message: 'Which room?' },
+  expiresAtMs: 60_000,
+}
+
+/** What every store promises about callers whose exchanges take several requests. */
+export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
+  {
+    name: 'a caller’s session is found by its tenant until it ends',
+    async run(open) {
+      const { callers } = await open()
+      await callers.openSession(SESSION)
+      assert.deepEqual(await callers.findSession('acme', 's-1'), SESSION)
+      assert.equal(await callers.findSession('globex', 's-1'), undefined)
+      assert.equal(await callers.endSession('globex', 's-1'), false)
+      assert.equal(await callers.endSession('acme', 's-1'), true)
+      assert.equal(await callers.endSession('acme', 's-1'), false)
+      assert.equal(await callers.findSession('acme', 's-1'), undefined)
+    },
+  },
+  {
+    name: 'a caller’s session is forgotten a week after it was last used',
+    async run(open) {
+      const store = await open()
+      await store.callers.openSession(SESSION)
+      await store.callers.touchSession('acme', 's-1', 5_000)
+      await purgeAll(store, 5_000 + CALLER_SESSION_IDLE_MS)
+      assert.equal((await store.callers.findSession('acme', 's-1'))?.touchedAtMs, 5_000)
+      await purgeAll(store, 5_001 + CALLER_SESSION_IDLE_MS)
+      assert.equal(await store.callers.findSession('acme', 's-1'), undefined)
+    },
+  },
+  {
+    name: 'a request under way is cancelled by its session and id, and a finished one by nobody',
+    async run(open) {
+      const { callers } = await open()
+      assert.equal(await callers.cancelRequest(REQUEST), false)
+      await callers.beginRequest(REQUEST, 1_000)
+      assert.equal(await callers.isCancelled(REQUEST), false)
+      assert.equal(await callers.cancelRequest({ ...REQUEST, session: 's-2' }), false)
+      assert.equal(await callers.cancelRequest({ ...REQUEST, tenant: 'globex' }), false)
+      assert.equal(await callers.cancelRequest(REQUEST), true)
+      assert.equal(await callers.isCancelled(REQUEST), true)
+      await callers.beginRequest(REQUEST, 2_000)
+      assert.equal(await callers.isCancelled(REQUEST), false)
+      await callers.endRequest(REQUEST)
+      assert.equal(await callers.cancelRequest(REQUEST), false)
+    },
+  },
+  {
+    name: 'of the answers to a question the first of its own principal counts',
+    async run(open) {
+      const { callers } = await open()
+      const yes = { action: 'accept', content: { room: 'blue' } }
+      assert.equal(await callers.answer(QUESTION, 'key:alice', yes), false)
+      await callers.ask(QUESTION)
+      assert.equal(await callers.findAnswer(QUESTION), undefined)
+      assert.equal(await callers.answer(QUESTION, 'key:bob', yes), false)
+      assert.equal(await callers.answer({ ...QUESTION, tenant: 'globex' }, 'key:alice', yes), false)
+      const answers = await Promise.all(
+        Array.from({ length: 5 }, async () => await callers.answer(QUESTION, 'key:alice', yes)),
+      )
+      assert.equal(answers.filter(Boolean).length, 1)
+      assert.deepEqual(await callers.findAnswer(QUESTION), yes)
+    },
+  },
+  {
+    name: 'open questions are those of the principal’s own call that nobody answered, in order',
+    async run(open) {
+      const { callers } = await open()
+      await callers.ask(QUESTION)
+      await callers.ask({ ...QUESTION, id: 'q-2', question: { kind: 'roots' } })
+      await callers.ask({ ...QUESTION, id: 'q-3', callId: 'call-2' })
+      const idsOf = async (principal: string) =>
+        (await callers.openQuestions('acme', principal, 'call-1')).map(({ id }) => id)
+      assert.deepEqual(await idsOf('key:alice'), ['q-1', 'q-2'])
+      assert.deepEqual(await idsOf('key:bob'), [])
+      const [first] = await callers.openQuestions('acme', 'key:alice', 'call-1')
+      assert.deepEqual(first?.question, QUESTION.question)
+      await callers.answer(QUESTION, 'key:alice', { action: 'decline' })
+      assert.deepEqual(await idsOf('key:alice'), ['q-2'])
+      await callers.endQuestion({ tenant: 'acme', id: 'q-2' })
+      assert.deepEqual(await idsOf('key:alice'), [])
+    },
+  },
+  {
+    name: 'a mark is spent once, and forgotten when it has expired',
+    async run(open) {
+      const store = await open()
+      const spent = await Promise.all(
+        Array.from({ length: 5 }, async () => await store.callers.spend('acme', 'm-1', 9_000)),
+      )
+      assert.equal(spent.filter(Boolean).length, 1)
+      assert.equal(await store.callers.spend('globex', 'm-1', 9_000), true)
+      await purgeAll(store, 9_001)
+      assert.equal(await store.callers.spend('acme', 'm-1', 9_000), true)
+    },
+  },
+]

@@ -1,0 +1,46 @@
+import type { Approver } from '#core/approvals/approval-desk'
+import { type DefinedTool, tool } from '#core/define-tool'
+import type { PolicyDefinition } from '#core/tool-definition'
+import { MemoryStore } from '#store/memory'
+import { ALICE, callRequest, openTestDesk } from './test-desk.ts'
+
+const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
+
+export const TEXT = {
+  type: 'object',
+  properties: { text: { type: 'string', description: 'T.' } },
+  required: ['text'],
+} as const
+
+/** A tool that notes each run, for tests. */
+export function noting(
+  id: string,
+  effects: string[],
+  policy: PolicyDefinition = {},
+  act: (text: string) => unknown = (text) => `${text}!`,
+) {
+  return tool({
+    id,
+    description: 'Notes.',
+    input: TEXT,
+    output: {},
+    policy,
+    run: ({ text }) => {
+      effects.push(`${id.split('@')[0]} ${text}`)
+      return act(text) as string
+    },
+  })
+}
+
+/** A desk with these tools, somebody who calls them and somebody who says yes. */
+export function workflowStage(tools: readonly DefinedTool[]) {
+  const store = new MemoryStore()
+  const desk = openTestDesk(tools, { store })
+  const approve = async (action: 'grant' | 'reject' = 'grant') => {
+    const open = await store.approvals.list({ state: 'pending', limit: 1 })
+    return (await desk.approvals.decide(BOB, open[0], { action, reason: undefined })).kind
+  }
+  const call = (id: string, key: string | undefined = 'k', input = { text: 'a' }) =>
+    desk.call(ALICE, callRequest(id, { key, input }))
+  return { store, desk, approve, call }
+}

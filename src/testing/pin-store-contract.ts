@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import type { PinChanged } from '#core/journal/journal-event'
+import type { PinRecord, PinWrite } from '#core/ports/pin-store'
+import type { Store } from '#core/ports/store'
+import type { ContractCase } from './contract.ts'
+import { sampleOffer } from './sample-source.ts'
+
+function pin(nativeName: string, changes: Partial<PinRecord> = {}): PinRecord {
+  const identity = { origin: 'https://tools.example', "odd key '\u{1F600}": [1, null, { a: true }] }
+  const definition = { hash: `hash of ${nativeName}`, offered: sampleOffer(nativeName), identity }
+  return {
+    nativeName,
+    local: nativeName,
+    accepted: { ...definition, version: '1.0.0', by: 'first sight', atMs: 1_000 },
+    isServed: true,
+    waiting: {
+      kind: 'change',
+      definition: { ...definition, hash: 'another' },
+      class: 'breaking',
+      reasons: ['because'],
+      seenAtMs: 2_000,
+      rejected: { by: 'alice', atMs: 3_000 },
+    },
+    ...changes,
+  }
+}
+
+function change(seen: number, pins: readonly PinRecord[], other: Partial<PinWrite> = {}): PinWrite {
+  return { source: 'files', seen, pins, changesServed: true, events: [], ...other }
+}
+
+const EVENT: PinChanged = {
+  type: 'pin.accepted',
+  at: 1_000,
+  source: 'files',
+  tool: 'files.a',
+  hash: 'h',
+  class: 'wording',
+  version: '1.0.1',
+  by: 'alice',
+}
+
+/** What every store promises about imported definitions. */
+export const PIN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
+  {
+    name: 'rule 32: gives back definitions as they were written, by native name',
+    async run(open) {
+      const store = await open()
+      assert.deepEqual(await store.pins.read('files'), { source: 'files', revision: 0, pins: [] })
+      const gone = pin('b', { waiting: undefined, isServed: false })
+      const held = pin('c', { accepted: undefined, isServed: false })
+      assert.equal(await store.pins.write(change(0, [held, gone, pin('a')])), 'written')
+      const { revision, pins } = await store.pins.read('files')
+      assert.equal(revision, 1)
+      assert.deepEqual(pins, [pin('a'), gone, held])
+      assert.deepEqual(await store.pins.sources(), ['files'])
+    },
+  },
+  {
+    name: 'rule 32: the first pin wins, and nobody writes on what he has not read',
+    async run(open) {
+      const store = await open()
+      const first = await Promise.all([
+        store.pins.write(change(0, [pin('a', { local: 'first' })])),
+        store.pins.write(change(0, [pin('a', { local: 'second' })])),
+      ])
+      assert.deepEqual(first, ['written', 'stale'])
+      assert.equal(await store.pins.write(change(7, [])), 'stale')
+      assert.equal(
+        await store.pins.write(change(1, [pin('a', { local: 'first', waiting: undefined })])),
+        'written',
+      )
+      const { pins } = await store.pins.read('files')
+      assert.deepEqual(pins, [pin('a', { local: 'first', waiting: undefined })])
+      assert.equal(await store.pins.revision('files'), 2)
+      assert.equal(await store.pins.revision('others'), 0)
+    },
+  },
+  {
+    name: 'rule 32: raises the epoch when what is served changes, and only then',
+    async run(open) {
+      const store = await open()
+      const before = await store.pins.epoch()
+      await store.pins.write(change(0, [pin('a')]))
+      await store.pins.write(change(1, [pin('a')], { changesServed: false }))
+      await store.pins.write(change(1, [pin('a')]))
+      assert.equal(await store.pins.epoch(), before + 1)
+    },
+  },
+  {
+    name: 'rule 32: journals who let a definition in with the change itself, and nothing for a stale one',
+    async run(open) {
+      const store = await open()
+      await store.pins.write(change(0, [pin('a')], { events: [EVENT] }))
+      await store.pins.write(change(0, [pin('a')], { events: [{ ...EVENT, by: 'mallory' }] }))
+      const groups = await store.readJournal([], 100)
+      const events = groups
+        .flatMap(({ events: inGroup }) => inGroup)
+        .filter(({ type }) => type.startsWith('pin.'))
+      assert.deepEqual(events, [EVENT])
+    },
+  },
+]

@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import type { NewCall, Store } from '#core/ports/store'
+import type { ContractCase } from './contract.ts'
+import { DAY_MS, eventsOf, mustFind, placeAt, purgeAll } from './contract-steps.ts'
+import { attemptAt, sampleCall, success } from './sample-call.ts'
+
+const PLACE = placeAt('run-w')
+
+function flow(changes: Partial<NewCall> = {}): NewCall {
+  return sampleCall({ place: PLACE, resumable: true, rerunUntilMs: 10_000, ...changes })
+}
+
+function step(record: string, changes: Partial<NewCall> = {}): NewCall {
+  const of = { parent: 'record-1', root: 'record-1' }
+  return sampleCall({ record, callId: `call-1/${record}`, place: PLACE, step: of, ...changes })
+}
+
+async function putAway(store: Store, waitsFor = 'step-1'): Promise<void> {
+  await store.claim(flow())
+  const suspended = await store.workflows.suspend(attemptAt(flow(), 1), { waitsFor, atMs: 2_000 })
+  assert.equal(suspended.kind, 'recorded')
+}
+
+/** What every store promises workflows (rule 31). */
+export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
+  {
+    name: 'rule 31: a workflow is put away, and goes on once, as the same attempt and told as one call',
+    async run(open) {
+      const store = await open()
+      await putAway(store)
+      const seen = await mustFind(store)
+      assert.deepEqual([seen.state, seen.waitsFor, seen.attempt], ['parked', 'step-1', 1])
+      const next = { atMs: 3_000, rerunUntilMs: 20_000 }
+      const both = await Promise.all([store.workflows.resume(seen, next), store.workflows.resume(seen, next)])
+      assert.deepEqual(both.map(({ kind }) => kind).sort(), ['claimed', 'found'])
+      const running = await mustFind(store)
+      assert.deepEqual([running.state, running.waitsFor, running.attempt], ['running', undefined, 1])
+      const run = attemptAt(flow(), 1)
+      await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
+      const told = await eventsOf(store, PLACE.run)
+      assert.deepEqual(
+        told.map(({ type }) => type),
+        ['called', 'returned'],
+      )
+    },
+  },
+  {
+    name: 'rule 31: only a running workflow is put away, and only by whoever runs it',
+    async run(open) {
+      const store = await open()
+      await store.claim(sampleCall())
+      const plain = await store.workflows.suspend(attemptAt(sampleCall(), 1), { waitsFor: '', atMs: 2_000 })
+      assert.equal(plain.kind, 'found')
+      const other = flow({ record: 'record-2' })
+      await store.claim(other)
+      const late = await store.workflows.suspend(attemptAt(other, 2), { waitsFor: '', atMs: 2_000 })
+      assert.equal(late.kind, 'found')
+      assert.equal((await mustFind(store, 'record-2')).state, 'running')
+    },
+  },
+  {
+    name: 'rule 31: what is put away ends when its caller cancels it, or nobody goes on with it in time',
+    async run(open) {
+      const store = await open()
+      await putAway(store)
+      const address = { tenant: 'default', record: 'record-1' }
+      assert.deepEqual(await store.workflows.cancel({ ...address, tenant: 'other' }, 'key:alice', 3_000), [])
+      assert.deepEqual(await store.workflows.expire(9_999), [])
+      const [ended] = await store.workflows.expire(10_000)
+      assert.deepEqual(ended, { record: 'record-1', run: PLACE.run })
+      assert.deepEqual(await store.workflows.cancel(address, 'key:alice', 11_000), [])
+      const seen = await mustFind(store)
+      assert.equal(seen.state, 'failed')
+      assert.equal(seen.outcome?.ok === false && seen.outcome.error.code, 'cancelled')
+      assert.equal((await store.findRun(PLACE))?.open, 0)
+    },
+  },
+  {
+    name: 'rule 31: knows which steps of a workflow are open, and tells whose they are',
+    async run(open) {
+      const store = await open()
+      await store.claim(flow())
+      await store.claim(step('step-1'))
+      await store.claim(step('step-2'))
+      const run = attemptAt(step('step-2'), 1)
+      await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 2_000 })
+      const parent = { tenant: 'default', record: 'record-1' }
+      assert.deepEqual(await store.workflows.openSteps(parent), [{ tenant: 'default', record: 'step-1' }])
+      assert.deepEqual(await store.workflows.openSteps({ ...parent, tenant: 'other' }), [])
+      const seen = await mustFind(store, 'step-2')
+      assert.deepEqual([seen.parent, seen.root, seen.resumable], ['record-1', 'record-1', false])
+      const events = (await store.readJournal([], 100)).flatMap((group) => group.events)
+      const claims = events.filter((event) => event.type === 'call.claimed')
+      assert.deepEqual(
+        claims.map((event) => event.parent),
+        [undefined, 'record-1', 'record-1'],
+      )
+    },
+  },
+  {
+    name: 'rule 6: nobody adopts a step',
+    async run(open) {
+      const store = await open()
+      await store.claim(flow())
+      const like = {
+        tenant: 'default',
+        principal: 'key:alice',
+        fingerprint: 'fingerprint-1',
+        definitionHash: 'definition-1',
+      }
+      await store.workflows.suspend(attemptAt(flow(), 1), { waitsFor: '', atMs: 2_000 })
+      assert.equal((await store.approvals.findParked(like))?.record, 'record-1')
+      const inner = step('step-1', { resumable: true, fingerprint: 'inner' })
+      await store.claim(inner)
+      await store.workflows.suspend(attemptAt(inner, 1), { waitsFor: '', atMs: 2_000 })
+      assert.equal(await store.approvals.findParked({ ...like, fingerprint: 'inner' }), undefined)
+    },
+  },
+  {
+    name: 'rule 13: the results of steps are kept until the call that began it all is final, and as long after',
+    async run(open) {
+      const store = await open()
+      await store.claim(flow({ rerunUntilMs: Number.MAX_SAFE_INTEGER }))
+      await store.claim(step('step-1'))
+      const run = attemptAt(step('step-1'), 1)
+      await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 2_000 })
+      await purgeAll(store, 10 * DAY_MS)
+      assert.deepEqual((await mustFind(store, 'step-1')).outcome, success('1'))
+      const root = attemptAt(flow(), 1)
+      await store.finish({ run: root, state: 'succeeded', outcome: success('2'), atMs: 10 * DAY_MS })
+      await purgeAll(store, 10.5 * DAY_MS)
+      assert.deepEqual((await mustFind(store, 'step-1')).outcome, success('1'))
+      await purgeAll(store, 12 * DAY_MS)
+      assert.deepEqual(
+        [(await mustFind(store, 'step-1')).expired, (await mustFind(store)).expired],
+        [true, true],
+      )
+    },
+  },
+]

@@ -1,0 +1,147 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { REAL_SERVICES } from '#cli/real-services'
+import { readEnvironment } from '#config/environment'
+import { Secret } from '#core/secret'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { sampleTool } from '#testing/sample-tool'
+import { startUpstream } from '../sources/upstream.ts'
+import { chunks, FakeIo } from './fake-io.ts'
+
+const masterKey = Buffer.alloc(32, 9)
+const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
+let folder: string
+
+const openStore = () => new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-import-'))
+  const store = openStore()
+  await store.probe()
+  await store.close()
+})
+
+afterEach(() => rmSync(folder, { recursive: true }))
+
+async function run(argv: readonly string[], changes: ConstructorParameters<typeof FakeIo>[1] = {}) {
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment, ...changes })
+  const code = await io.run('import', ...argv)
+  return { code, stdout: io.stdout, stderr: io.stderr }
+}
+
+async function stored() {
+  const store = openStore()
+  const list = store.sources.list()
+  await store.close()
+  return list
+}
+
+const STORE = ['--store', 'sqlite:collet.db']
+
+describe('collet import', () => {
+  it('shows what it finds and adds it to the store', async () => {
+    const { url } = await startUpstream({
+      tools: [sampleTool('Math.Add@1.0.0', () => 1, { description: 'Adds.\nTwo numbers.' })],
+    })
+    const added = await run([url, '--key', 'Maths', '--yes', ...STORE])
+    expect(added.stderr).toContain('Found an OTC server (oxp-1.0), 1 tool, as "Maths":\n  Math.Add  Adds.\n')
+    expect(added.stderr).toContain('Maths is added')
+    expect([added.code, added.stdout]).toEqual([0, ''])
+    expect(await stored()).toMatchObject([
+      { key: 'Maths', options: { type: 'otc', url }, addedBy: 'cli:tester' },
+    ])
+    const again = await run([`${url}/opentool`, '--key', 'Maths', '--yes', ...STORE])
+    expect(again.code).toBe(2)
+    expect(again.stderr).toContain(
+      'There is a source "Maths" already. Choose another --key, or --replace it.',
+    )
+    const replaced = await run([
+      `${url}/opentool`,
+      '--key',
+      'Maths',
+      '--yes',
+      '--replace',
+      '--json',
+      ...STORE,
+    ])
+    expect(JSON.parse(replaced.stdout)).toMatchObject({ key: 'Maths', type: 'opentool', tools: ['Math_Add'] })
+    expect((await stored())[0]?.options).toEqual({ type: 'opentool', url: `${url}/opentool` })
+  })
+
+  it('asks first, and adds nothing without a yes', async () => {
+    const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
+    const nobody = await run([url, ...STORE])
+    expect([nobody.code, await stored()]).toEqual([2, []])
+    expect(nobody.stderr).toContain('Nothing was added. Say --yes')
+    const answer = (text: string) => ({ stdin: Object.assign(chunks(text), { isTTY: true }) })
+    expect((await run([url, ...STORE], answer('n\n'))).code).toBe(2)
+    const yes = await run([url, ...STORE], answer('y\n'))
+    expect(yes.stderr).toContain('Add it as "Imported"? [y/N]')
+    expect((await stored()).map(({ key }) => key)).toEqual(['Imported'])
+  })
+
+  it('prints what to write into the config, without the key', async () => {
+    const key = { id: 'us', key: new Secret('k-canary'), tenant: 'default', scopes: [] }
+    const { url } = await startUpstream({ auth: { apiKeys: [key], jwt: undefined } })
+    const printed = await run([url, '--key', 'Up', '--print', '--api-key'], { stdin: chunks('k-canary\n') })
+    expect(printed).toMatchObject({
+      code: 0,
+      stdout: `"sources": {\n  "Up": {\n    "type": "otc",\n    "url": "${url}",\n    "apiKey": "<the key>"\n  }\n}\n`,
+    })
+    const unasked = await run([url, '--api-key', ...STORE], { stdin: chunks('k-canary\n') })
+    expect(unasked.stderr).toContain('say --yes or --print')
+    const added = await run([url, '--api-key', '--yes', ...STORE], { stdin: chunks('k-canary\n') })
+    expect(added.code).toBe(0)
+    expect((await stored())[0]?.options).toMatchObject({ apiKey: 'k-canary' })
+    expect(added.stderr + added.stdout).not.toContain('canary')
+  })
+
+  it('says what it saw when it finds nothing', async () => {
+    const nothing = await run(['http://127.0.0.1:9', '--yes', ...STORE])
+    expect(nothing.code).toBe(2)
+    expect(nothing.stderr).toContain('127.0.0.1:9 cannot be reached.')
+    expect(nothing.stderr).toContain('http://127.0.0.1:9 is nothing that can be imported')
+    const absent = await run(['./openapi.yaml', '--yes', ...STORE])
+    expect(absent.stderr).toContain('There is no file')
+    const password = await run(['https://a:b@x.example', '--yes', ...STORE])
+    expect(password.stderr).toContain('Leave the password out of the URL')
+    const plain = await run(['http://x.example', '--api-key', '--yes', ...STORE])
+    expect(plain.stderr).toContain('A key is not sent over plain http')
+    const two = await run(['http://x.example', 'http://y.example', '--yes', ...STORE])
+    expect(two.stderr).toContain('Import one address at a time')
+    const wrongKey = await run(['x', '--key', 'a b', '--yes', ...STORE])
+    expect(wrongKey.stderr).toContain('--key expects')
+  })
+
+  it('the config wins: a key that it has is refused', async () => {
+    const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
+    writeFileSync(join(folder, 'collet.config.json'), JSON.stringify({ store: 'sqlite:collet.db' }))
+    expect((await run([url, '--key', 'Maths', '--yes'])).code).toBe(0)
+  })
+
+  it('rule 29: a server takes it only with a credential', async () => {
+    const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
+    const refused = await run([url, '--yes', '--url', 'http://127.0.0.1:9', ...STORE])
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).toContain('needs a credential')
+    const requests: { url: string; authorization: string | null; body: unknown }[] = []
+    const send: typeof fetch = async (input, init) => {
+      const authorization = new Headers(init?.headers).get('authorization')
+      requests.push({ url: String(input), authorization, body: JSON.parse(String(init?.body)) })
+      return new Response('{"source":null}', { status: 201 })
+    }
+    const io = new FakeIo({ ...REAL_SERVICES, fetch: send }, { workingFolder: folder, environment })
+    const server = 'http://127.0.0.1:9'
+    const argv = ['import', url, '--key', 'Maths', '--yes', '--url', server, '--credential', 'mine', ...STORE]
+    expect(await io.run(...argv)).toBe(0)
+    expect(requests).toEqual([
+      {
+        url: `${server}/admin/sources`,
+        authorization: 'Bearer mine',
+        body: { key: 'Maths', options: { type: 'otc', url }, replace: false },
+      },
+    ])
+  })
+})

@@ -1,0 +1,39 @@
+import type { DefinedTool } from '#core/define-tool'
+import { tool } from '#core/define-tool'
+import type { SafetyTier } from '#core/tool'
+
+/** A tool that waits until the test lets it go, and tells when it began and how it ended. */
+export class Gate {
+  readonly #begun = Promise.withResolvers<void>()
+  readonly #opened = Promise.withResolvers<string>()
+  readonly #aborted = Promise.withResolvers<void>()
+  runs = 0
+
+  get begun(): Promise<void> {
+    return this.#begun.promise
+  }
+
+  get aborted(): Promise<void> {
+    return this.#aborted.promise
+  }
+
+  open(value = 'through'): void {
+    this.#opened.resolve(value)
+  }
+
+  tool(safetyTier: SafetyTier = 'write'): DefinedTool {
+    return tool({
+      id: 'Gate.Pass@1.0.0',
+      description: 'Waits at a gate.',
+      input: {},
+      output: { type: 'string' },
+      policy: { safetyTier },
+      run: (_input, { signal }) => {
+        this.runs += 1
+        signal.addEventListener('abort', () => this.#aborted.resolve())
+        this.#begun.resolve()
+        return this.#opened.promise
+      },
+    })
+  }
+}

@@ -1,0 +1,17 @@
+import { describe, expect, it } from 'vitest'
+import { citedIds, type Ledger, requiredIds } from './cited-ids.ts'
+
+const LEDGER: Ledger = { prefix: 'MCP', file: 'mcp.md', vectors: 'mcp.jsonl' }
+
+describe('the MCP ledger', () => {
+  const required = requiredIds(LEDGER)
+  const cited = citedIds(LEDGER)
+
+  it('has as many rows as it had', () => {
+    expect(required).toHaveLength(95)
+  })
+
+  it('has no row without a test', () => {
+    expect(required.filter((id) => !cited.has(id))).toEqual([])
+  })
+})

@@ -1,0 +1,146 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { CatalogChanges } from '#core/catalog-changes'
+import { type DefinedTool, tool } from '#core/define-tool'
+import { ToolError } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import { askingTools } from './mcp-asking-tools.ts'
+
+const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+const WAV = 'UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA='
+
+const text = (said: string): JsonObject => ({ type: 'text', text: said })
+const image: JsonObject = { type: 'image', data: PNG, mimeType: 'image/png' }
+const audio: JsonObject = { type: 'audio', data: WAV, mimeType: 'audio/wav' }
+const resource = (uri: string, said: string): JsonObject => ({
+  type: 'resource',
+  resource: { uri, mimeType: 'text/plain', text: said },
+})
+
+function showing(id: string, name: string, content: readonly JsonObject[]): DefinedTool {
+  return tool({
+    id: `Suite.${id}@1.0.0`,
+    name,
+    description: `Shows what ${name} is about.`,
+    input: {},
+    output: {},
+    policy: { safetyTier: 'pure' },
+    run: () => ({ content }),
+  })
+}
+
+/** The schema that the suite wants to see again, keyword by keyword. */
+const RICH_INPUT = {
+  $schema: 'https://json-schema.org/draft/2020-12/schema',
+  type: 'object',
+  $defs: {
+    address: {
+      $anchor: 'addressDef',
+      type: 'object',
+      description: 'Where.',
+      properties: { street: { type: 'string' }, city: { type: 'string' } },
+    },
+  },
+  properties: {
+    name: { type: 'string', description: 'Who.' },
+    address: { $ref: '#/$defs/address' },
+    contactMethod: { type: 'string', enum: ['phone', 'email'], description: 'How.' },
+    phone: { type: 'string', description: 'Number.' },
+    email: { type: 'string', description: 'Address.' },
+  },
+  allOf: [{ anyOf: [{ required: ['phone'] }, { required: ['email'] }] }],
+  if: { properties: { contactMethod: { const: 'phone' } }, required: ['contactMethod'] },
+  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+  then: { required: ['phone'] },
+  else: { required: ['email'] },
+  additionalProperties: false,
+} as const
+
+/** What the official suite calls by name. */
+export function suiteTools(changes: CatalogChanges): readonly DefinedTool[] {
+  return [
+    showing('SimpleText', 'test_simple_text', [text('This is a simple text response for testing.')]),
+    showing('Image', 'test_image_content', [image]),
+    showing('Audio', 'test_audio_content', [audio]),
+    showing('Resource', 'test_embedded_resource', [
+      resource('test://embedded-resource', 'This is an embedded resource content.'),
+    ]),
+    showing('Mixed', 'test_multiple_content_types', [
+      text('Multiple content types test:'),
+      image,
+      resource('test://mixed-content-resource', '{"test":"data","value":123}'),
+    ]),
+    tool({
+      id: 'Suite.Fails@1.0.0',
+      name: 'test_error_handling',
+      description: 'Fails always.',
+      input: {},
+      output: {},
+      policy: { safetyTier: 'pure' },
+      run: () => {
+        throw new ToolError('This tool intentionally returns an error for testing')
+      },
+    }),
+    tool({
+      id: 'Suite.Progress@1.0.0',
+      name: 'test_tool_with_progress',
+      description: 'Tells how far it is.',
+      input: {},
+      output: {},
+      policy: { safetyTier: 'pure' },
+      async run(_input, context) {
+        for (const done of [0, 50, 100]) {
+          context.progress(done, 100)
+          await wait(20)
+        }
+        return { content: [text('Done.')] }
+      },
+    }),
+    tool({
+      id: 'Suite.Rich@1.0.0',
+      name: 'json_schema_2020_12_tool',
+      description: 'Tool with JSON Schema 2020-12 features',
+      input: RICH_INPUT,
+      output: {},
+      policy: { safetyTier: 'pure' },
+      run: () => ({ content: [text('Fits.')] }),
+    }),
+    tool({
+      id: 'Suite.Header@1.0.0',
+      name: 'test_header_parameter',
+      description: 'Has a parameter that a header repeats.',
+      input: {
+        type: 'object',
+        properties: { region: { type: 'string', description: 'Where.', 'x-mcp-header': 'Region' } },
+        required: ['region'],
+      },
+      output: {},
+      policy: { safetyTier: 'pure' },
+      run: () => ({ content: [text('Routed.')] }),
+    }),
+    tool({
+      id: 'Suite.Logs@1.0.0',
+      name: 'test_logging_tool',
+      description: 'Logs while it runs, to the server’s own log.',
+      input: {},
+      output: {},
+      policy: { safetyTier: 'pure' },
+      run(_input, { log }) {
+        log.debug({}, 'the suite looks for this in vain')
+        return { content: [text('Logged.')] }
+      },
+    }),
+    tool({
+      id: 'Suite.ToolChange@1.0.0',
+      name: 'test_trigger_tool_change',
+      description: 'Says that the list of tools has changed.',
+      input: {},
+      output: {},
+      policy: { safetyTier: 'write' },
+      run() {
+        changes.notify()
+        return { content: [text('Changed.')] }
+      },
+    }),
+    ...askingTools(),
+  ]
+}

@@ -1,0 +1,48 @@
+import type { Reply } from './call-history.ts'
+import type { Effect } from './effect-log.ts'
+import type { Finding } from './finding.ts'
+import { effectKeys } from './flow-steps.ts'
+
+export interface FlowHistory {
+  /** What callers were told before the last restart, by key; `undefined` = nothing yet. */
+  readonly flows: ReadonlyMap<string, Reply | undefined>
+  /** What they were told after it. */
+  readonly finished: ReadonlyMap<string, Reply>
+  readonly settled: readonly string[]
+  readonly effects: readonly Effect[]
+}
+
+export interface FlowVerdict {
+  readonly flows: number
+  /** Steps that were cut and settled, so that their workflow went on. */
+  readonly settled: number
+  readonly findings: readonly Finding[]
+}
+
+/** Rule 31: every workflow ends, every effect of every step of it happened exactly once, and it says so. */
+export function judgeFlows({ flows, finished, settled, effects }: FlowHistory): FlowVerdict {
+  const byKey = Map.groupBy(effects, ({ key }) => key)
+  return {
+    flows: flows.size,
+    settled: settled.length,
+    findings: [...flows].flatMap(([key, first]): Finding[] => {
+      const last = finished.get(key)
+      if (last?.success !== true) {
+        return [{ breach: 'workflow not finished', key, detail: last?.body ?? 'nobody looked' }]
+      }
+      const nonces = effectKeys(key).map((step) => byKey.get(step)?.map(({ nonce }) => nonce) ?? [])
+      const expected = nonces.flat().join(' ')
+      const findings: Finding[] = []
+      if (nonces.some((found) => found.length !== 1)) {
+        findings.push({ breach: 'step not exactly once', key, detail: JSON.stringify(nonces) })
+      }
+      if (last.value !== expected) {
+        findings.push({ breach: 'workflow tells another end', key, detail: `${last.value}, not ${expected}` })
+      }
+      if (first !== undefined && first.body !== last.body) {
+        findings.push({ breach: 'outcome changed', key, detail: `${first.body} became ${last.body}` })
+      }
+      return findings
+    }),
+  }
+}

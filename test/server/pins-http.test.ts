@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PinDesk } from '#core/pins/pin-desk'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SILENT_LOGGER } from '#core/ports/logger'
+import { openStore } from '#server/open-store'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
+
+let server: PrincipalsServer
+
+beforeAll(async () => {
+  server = await startPrincipalsServer(
+    {
+      auth: {
+        apiKeys: [
+          key('ops', ['admin:pins'], { tenant: 'default' }),
+          key('stranger', ['*'], { tenant: 'globex' }),
+          key('plain', ['mail:*']),
+        ],
+        jwt: undefined,
+      },
+    },
+    'sqlite',
+  )
+})
+
+afterAll(() => server.stop())
+
+describe('/admin/pins', () => {
+  it('rule 32: shows what waits and what it changes, and takes decisions about exactly that', async () => {
+    const store = openStore(server.settings.store, { ...server.settings, mode: 'operator' })
+    const pins = new PinDesk({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
+    await pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a'), sampleOffer('b')]))
+    await pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a', { title: 'A' }), sampleOffer('b')]))
+    await store.close()
+    const ask = (path: string, body?: object) =>
+      server.ask(`/admin/pins${path}`, {
+        key: 'k-ops',
+        ...(body === undefined ? {} : { method: 'POST', body }),
+      })
+
+    const listed = await ask('?waiting=true&source=files')
+    expect(listed.headers['cache-control']).toBe('no-store')
+    expect(listed.json.pins).toMatchObject([
+      {
+        source: 'files',
+        tool: 'files.a',
+        native_name: 'a',
+        state: 'served',
+        version: '1.0.0',
+        accepted_by: 'first sight',
+        waiting: { kind: 'change', class: 'wording', rejected_by: null },
+      },
+    ])
+    expect((await ask('')).json.pins).toHaveLength(2)
+    const diff = await ask('/files.a')
+    expect(diff.json).toMatchObject({
+      next_version: '1.0.1',
+      differences: [{ where: 'title', class: 'wording', says: 'is new', after: 'A' }],
+    })
+    expect((await ask('/files.none')).status).toBe(404)
+    expect((await ask('/files.a/accept', { hash: 'other' })).status).toBe(400)
+    expect((await ask('/files.a/accept', { hush: 'other' })).status).toBe(400)
+    expect((await ask('/files.b/accept', {})).json.message).toContain('Nothing waits')
+    const accepted = await ask('/files.a/accept', { hash: diff.json.waiting.hash })
+    expect(accepted.json).toMatchObject({ version: '1.0.1', accepted_by: 'key:ops', waiting: null })
+    expect((await ask('/accept', { source: 'files' })).json).toEqual({ accepted: [] })
+    expect((await ask('/accept', {})).status).toBe(400)
+  })
+
+  it.each([
+    ['GET', '/admin/pins'],
+    ['GET', '/admin/pins/files.a'],
+    ['POST', '/admin/pins/accept'],
+    ['POST', '/admin/pins/files.a/accept'],
+    ['POST', '/admin/pins/files.a/reject'],
+  ] as const)('needs the scope admin:pins, in the tenant of the server: %s %s', async (method, path) => {
+    for (const name of ['plain', 'stranger']) {
+      const body = method === 'POST' ? { body: {} } : {}
+      expect((await server.ask(path, { method, key: `k-${name}`, ...body })).status).toBe(403)
+    }
+  })
+})

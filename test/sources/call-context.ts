@@ -1,0 +1,31 @@
+import { SILENT_LOGGER } from '#core/ports/logger'
+import { Secret } from '#core/secret'
+import type { StatefulContext } from '#core/tool'
+
+/** What a call gets, without a server around it: nobody to ask, no credentials. */
+export function callContext(
+  changes: Partial<StatefulContext<unknown>> & { readonly tokens?: Record<string, string> } = {},
+): StatefulContext<unknown> {
+  const { tokens = {}, ...rest } = changes
+  const given = (id: string): Secret => {
+    const text = tokens[id]
+    if (text === undefined) throw new Error(`the call brings no ${id}`)
+    return new Secret(text)
+  }
+  return {
+    callId: 'call_1',
+    traceId: 'trace_1',
+    signal: AbortSignal.timeout(30_000),
+    principal: { id: 'key:alice', tenant: 'default', scopes: [] },
+    userId: undefined,
+    token: given,
+    secret: given,
+    fetch,
+    log: SILENT_LOGGER,
+    progress: () => undefined,
+    elicit: async () => ({ action: 'decline' }),
+    effectKey: () => 'effect-key',
+    session: undefined,
+    ...rest,
+  }
+}

@@ -1,0 +1,180 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { type OpenedMcp, openMcp } from './open-mcp.ts'
+
+const opened: OpenedMcp[] = []
+const open: typeof openMcp = (...parts) => {
+  const upstream = openMcp(...parts)
+  opened.push(upstream)
+  return upstream
+}
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map(({ source }) => source.close()))
+})
+
+type Answer = (request: IncomingMessage, response: ServerResponse, message: Record<string, unknown>) => void
+
+/** An old server whose answer to a call is the fault at hand. */
+async function startFaulty(onCall: Answer, isDeaf = false) {
+  const heard: unknown[] = []
+  const server = createServer((request, response) => {
+    if (request.method !== 'POST') {
+      response.writeHead(405).end()
+      return
+    }
+    let body = ''
+    request.on('data', (chunk) => {
+      body += chunk
+    })
+    request.on('end', () => {
+      const message = JSON.parse(body)
+      heard.push(message)
+      const json = (result: object): void => {
+        response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's1' })
+        response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
+      }
+      if (message.method === 'initialize')
+        json({
+          protocolVersion: '2025-06-18',
+          capabilities: { tools: {} },
+          serverInfo: { name: 'f', version: '1' },
+        })
+      else if (message.method === 'tools/list')
+        json({ tools: [{ name: 't', inputSchema: { type: 'object' } }] })
+      else if (message.method === 'tools/call') onCall(request, response, message)
+      else if (message.id === undefined) response.writeHead(202).end()
+      else if (isDeaf) return
+      else response.writeHead(400).end()
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no TCP address')
+  return {
+    url: `http://127.0.0.1:${address.port}/mcp`,
+    heard,
+    async close() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+describe('an old server', () => {
+  it('T-24: that is silent at the question for its era is connected to all the same', async () => {
+    const server = await startFaulty((_request, response) => response.writeHead(500).end(), true)
+    const upstream = open({ url: server.url, connectTimeoutMs: 1000 })
+    expect((await upstream.discover()).tools.length).toBe(1)
+    await server.close()
+  })
+})
+
+describe('rule 9: what a failed call says about its effect', () => {
+  const rows: readonly (readonly [string, Answer, object])[] = [
+    [
+      'refused with 429',
+      (_request, response) => response.writeHead(429, { 'retry-after': '7' }).end(),
+      { code: 'upstream_failed', canRetry: true, retryAfterMs: 7000 },
+    ],
+    ['refused with 503', (_request, response) => response.writeHead(503).end(), { canRetry: true }],
+    ['an error of the server', (_request, response) => response.writeHead(500).end(), { canRetry: false }],
+    ['a refused credential', (_request, response) => response.writeHead(401).end(), { canRetry: false }],
+    ['a reset', (request) => request.socket.destroy(), { code: 'upstream_failed', canRetry: false }],
+    [
+      'a stream without an answer',
+      (_request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.end(': nothing\n\n')
+      },
+      { code: 'upstream_failed', canRetry: false },
+    ],
+    [
+      'a broken stream',
+      (request, response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' })
+        response.write(': begun\n\n', () => request.socket.destroy())
+      },
+      { code: 'upstream_failed', canRetry: false },
+    ],
+    [
+      'an answer that is no JSON',
+      (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end('oops'),
+      { code: 'upstream_failed', canRetry: false },
+    ],
+    [
+      'a JSON-RPC error',
+      (_request, response, { id }) => {
+        const error = { code: -32_603, message: 'broken' }
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, error }))
+      },
+      { code: 'upstream_failed', canRetry: false, errorNumber: -32_603 },
+    ],
+  ]
+  it.each(rows)('%s', async (_name, onCall, expected) => {
+    const server = await startFaulty(onCall)
+    const upstream = open({ url: server.url })
+    await expect(upstream.call('t')).rejects.toMatchObject(expected)
+    await server.close()
+  })
+
+  it('MCP-85: a cancelled call is cancelled there too, and its exchange ends', async () => {
+    let hasEnded = false
+    const server = await startFaulty((request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(': begun\n\n')
+      request.socket.once('close', () => {
+        hasEnded = true
+      })
+    })
+    const upstream = open({ url: server.url })
+    await upstream.discover()
+    const stop = new AbortController()
+    const waiting = upstream.call('t', {}, { signal: stop.signal })
+    await vi.waitUntil(() => server.heard.some((message) => JSON.stringify(message).includes('tools/call')))
+    stop.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+    await vi.waitUntil(() => JSON.stringify(server.heard).includes('notifications/cancelled'))
+    await vi.waitUntil(() => hasEnded)
+    await server.close()
+  })
+
+  it('§7.3: a refused call ends nobody else on the same connection', async () => {
+    let answer: (() => void) | undefined
+    const server = await startFaulty((_request, response, { id }) => {
+      if (answer !== undefined) {
+        response.writeHead(404).end()
+        return
+      }
+      answer = () => {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } }))
+      }
+    })
+    const upstream = open({ url: server.url })
+    await upstream.discover()
+    const slow = upstream.call('t')
+    await vi.waitUntil(() => answer !== undefined)
+    await expect(upstream.call('t')).rejects.toMatchObject({ code: 'upstream_failed' })
+    answer?.()
+    expect(await slow).toEqual({ content: [] })
+    await server.close()
+  })
+
+  it('§7.3: an ended session is opened anew, and the call made once', async () => {
+    let calls = 0
+    const server = await startFaulty((_request, response, { id }) => {
+      calls += 1
+      if (calls === 1) {
+        response.writeHead(404).end()
+        return
+      }
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } }))
+    })
+    const upstream = open({ url: server.url })
+    expect(await upstream.call('t')).toEqual({ content: [] })
+    expect(calls).toBe(2)
+    await server.close()
+  })
+})

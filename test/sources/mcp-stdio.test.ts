@@ -1,0 +1,369 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import type { Elicitation } from '#core/ports/elicitation'
+import { ProcessPlaces } from '#sources/mcp/process-places'
+import { callContext } from './call-context.ts'
+import { faulty, isAlive, said } from './fault-mcp.ts'
+import { type OpenedMcp, openMcp } from './open-mcp.ts'
+
+const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
+const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
+
+const opened: OpenedMcp[] = []
+const open: typeof openMcp = (...parts) => {
+  const upstream = openMcp(...parts)
+  opened.push(upstream)
+  return upstream
+}
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map(({ source }) => source.close()))
+})
+
+describe('a program that speaks MCP', () => {
+  it('T-24: may leave, or stay silent, at the question for its era', async () => {
+    const quits = await open(faulty('quits')).discover()
+    expect(quits.tools.length).toBe(13)
+    const deaf = open({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
+    expect((await deaf.discover()).tools.length).toBe(13)
+  }, 30_000)
+
+  it('MCP-99: may write other things than messages', async () => {
+    const upstream = open(faulty('garbage'))
+    expect(said(await upstream.call('count'))).toBe(1)
+  })
+
+  it('T-29: may be of the first revision', async () => {
+    const upstream = open(faulty('ancient'))
+    expect(said(await upstream.call('count'))).toBe(1)
+  })
+
+  it('T-12: is read to the last page, and not in circles', async () => {
+    const paged = await open(faulty('pages')).discover()
+    expect(paged.tools.length).toBe(13)
+    expect(paged.warnings).toEqual([])
+    const circle = await open(faulty('circle')).discover()
+    expect(circle.tools.length).toBe(13)
+    expect(circle.warnings.join()).toContain('run in a circle')
+  })
+
+  it('a list without end is cut', async () => {
+    const { tools, warnings } = await open(faulty('endless')).discover()
+    expect(tools.length).toBe(10_000)
+    expect(warnings).toContain('only the first 10000 tools are read')
+  }, 30_000)
+
+  it('gets the environment that was written for it and nothing else of ours', async () => {
+    vi.stubEnv('COLLET_TEST_CANARY', 'canary')
+    const upstream = open({ ...faulty('plain'), env: { OWN: 'value' } })
+    const environment = said(await upstream.call('env'))
+    expect(environment).toMatchObject({ OWN: 'value' })
+    expect(JSON.stringify(environment)).not.toContain('canary')
+    vi.unstubAllEnvs()
+  })
+
+  it('rule 27: gets the key of the effect in _meta', async () => {
+    const upstream = open(faulty('plain'))
+    expect(said(await upstream.call('meta'))).toMatchObject({ 'collet/idempotencyKey': 'effect-key' })
+  })
+
+  it('MCP-82: tells its progress', async () => {
+    const upstream = open(faulty('plain'))
+    const steps: unknown[] = []
+    await upstream.call('steps', {}, { progress: (...step) => void steps.push(step) })
+    expect(steps).toEqual([
+      [1, 2, undefined],
+      [2, 2, undefined],
+    ])
+  })
+
+  it('MCP-85, MCP-88: hears of a call that is cancelled or out of time', async () => {
+    const upstream = open(faulty('plain'))
+    await upstream.call('count')
+    const stop = new AbortController()
+    const waiting = upstream.call('wait', {}, { signal: stop.signal })
+    await upstream.call('count')
+    stop.abort(new DOMException('The tool ran out of time.', 'TimeoutError'))
+    await expect(waiting).rejects.toMatchObject({ name: 'TimeoutError' })
+    expect(said(await upstream.call('cancelled'))).toBe(1)
+  })
+
+  it('§7.3: keeps state per principal and per user', async () => {
+    const upstream = open(faulty('plain'))
+    expect(said(await upstream.call('count', {}, { principal: ALICE }))).toBe(1)
+    expect(said(await upstream.call('count', {}, { principal: ALICE }))).toBe(2)
+    expect(said(await upstream.call('count', {}, { principal: BOB }))).toBe(1)
+    expect(said(await upstream.call('count', {}, { principal: ALICE, userId: 'u1' }))).toBe(1)
+    const shared = open({ ...faulty('plain'), connection: 'shared' })
+    expect(said(await shared.call('count', {}, { principal: ALICE }))).toBe(1)
+    expect(said(await shared.call('count', {}, { principal: BOB }))).toBe(2)
+  })
+
+  it('§7.3: gives a session a process of its own, and ends both together', async () => {
+    const upstream = open(faulty('plain'))
+    const { tools } = await upstream.discover()
+    const [tool] = tools
+    const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
+    const context = { sessionId: 'ses_1', principal: ALICE, userId: undefined, log: console }
+    expect(session?.isOptional).toBe(true)
+    const state = await session?.open(context)
+    await upstream.call('count')
+    expect(said(await upstream.call('count', {}, { session: state }))).toBe(1)
+    expect(said(await upstream.call('count', {}, { session: state }))).toBe(2)
+    const pid = Number(said(await upstream.call('pid', {}, { session: state })))
+    await session?.close?.(state, context)
+    await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })
+  })
+
+  it('rule 30: a session whose process died is lost', async () => {
+    const upstream = open(faulty('plain'))
+    const { tools } = await upstream.discover()
+    const [tool] = tools
+    const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
+    const state = await session?.open({
+      sessionId: 'ses_1',
+      principal: ALICE,
+      userId: undefined,
+      log: console,
+    })
+    await upstream.call('count', {}, { session: state })
+    await expect(upstream.call('die', {}, { session: state })).rejects.toMatchObject({
+      code: 'upstream_failed',
+    })
+    await expect(upstream.call('count', {}, { session: state })).rejects.toMatchObject({
+      code: 'session_lost',
+    })
+  })
+
+  it('asks the person behind the call, and gets the answer', async () => {
+    const upstream = open(faulty('plain'))
+    const asked: Elicitation[] = []
+    const elicit = async (question: Elicitation) => {
+      asked.push(question)
+      return { action: 'accept', content: { name: 'Ann' } } as const
+    }
+    expect(said(await upstream.call('ask', { question: 'Who?' }, { elicit }))).toEqual({
+      action: 'accept',
+      content: { name: 'Ann' },
+    })
+    expect(asked).toMatchObject([{ mode: 'form', message: 'Who?', schema: { type: 'object' } }])
+    expect(said(await upstream.call('ask', {}))).toEqual({ action: 'decline' })
+  })
+
+  it('MCP-80: sends the person to a page first, and makes the call again when they are done', async () => {
+    const upstream = open(faulty('plain'))
+    const asked: Elicitation[] = []
+    const elicit = async (question: Elicitation) => {
+      asked.push(question)
+      return { action: 'accept' } as const
+    }
+    expect(said(await upstream.call('visit', {}, { elicit }))).toBe('visited')
+    expect(asked).toEqual([{ mode: 'url', message: 'Sign in', url: 'https://up.example/sign-in', id: 'e1' }])
+    const declined = open(faulty('plain'))
+    await expect(declined.call('visit')).rejects.toMatchObject({
+      code: 'upstream_failed',
+      errorNumber: -32_042,
+    })
+  })
+
+  it('ledger §3: a server that asks gets one call at a time, so that answers find their call', async () => {
+    const upstream = open(faulty('plain'))
+    await upstream.call('ask', {})
+    const names = Array.from({ length: 5 }, (_, index) => `name ${index}`)
+    const answers = await Promise.all(
+      names.map((name) =>
+        upstream.call('ask', {}, { elicit: async () => ({ action: 'accept', content: { name } }) }),
+      ),
+    )
+    expect(answers.map(said)).toEqual(names.map((name) => ({ action: 'accept', content: { name } })))
+  })
+
+  it('ledger §3: a question that fits two calls is cancelled, not answered by the wrong person', async () => {
+    const upstream = open(faulty('plain'))
+    await upstream.call('count')
+    const elicit = vi.fn(async () => ({ action: 'accept', content: { name: 'Ann' } }) as const)
+    const stop = new AbortController()
+    const waiting = upstream.call('wait', {}, { signal: stop.signal })
+    expect(said(await upstream.call('ask', {}, { elicit }))).toEqual({ action: 'cancel' })
+    expect(elicit).not.toHaveBeenCalled()
+    stop.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+  })
+
+  it('MCP-46: tells when its tools change', async () => {
+    const upstream = open(faulty('plain'))
+    const onChange = vi.fn()
+    upstream.source.watch?.(onChange)
+    await upstream.discover()
+    await upstream.call('change', {}, { principal: ALICE })
+    await new Promise((resolve) => setTimeout(resolve, 1100))
+    await upstream.call('change', {}, { principal: ALICE })
+    await vi.waitUntil(() => onChange.mock.calls.length > 0)
+  })
+})
+
+describe('a program that fails', () => {
+  it('rule 9: death during a call is no reason to repeat it', async () => {
+    const upstream = open(faulty('plain'))
+    await upstream.discover()
+    const death = await upstream.call('die').catch((error: unknown) => error)
+    expect(death).toMatchObject({ code: 'upstream_failed', canRetry: false })
+    expect(upstream.source.health()).toMatchObject({ state: 'degraded' })
+    expect(upstream.source.health().reason).toContain('exited with code 7')
+  })
+
+  it('is started again after its death', async () => {
+    const upstream = open(faulty('plain'))
+    await upstream.call('count')
+    await upstream.call('die').catch(() => undefined)
+    const refused = await upstream.call('count').catch((error: unknown) => error)
+    expect(refused).toMatchObject({ code: 'upstream_failed', canRetry: true })
+    await vi.waitFor(async () => expect(said(await upstream.call('count'))).toBe(1), {
+      timeout: 5000,
+      interval: 100,
+    })
+    expect(upstream.source.health()).toEqual({ state: 'ready' })
+  })
+
+  it('that hangs costs its time once, then fails fast', async () => {
+    const upstream = open({ ...faulty('silent'), connectTimeoutMs: 500 })
+    const failure = await upstream.discover().catch((error: unknown) => error)
+    expect(failure).toMatchObject({ code: 'upstream_failed', canRetry: true })
+    expect(upstream.source.health()).toMatchObject({ state: 'down' })
+  })
+
+  it('that hangs is not waited for by calls while it is left alone', async () => {
+    const hanging = faulty('silent')
+    const upstream = open({ ...hanging, connectTimeoutMs: 300 })
+    await upstream.discover().catch(() => undefined)
+    const began = performance.now()
+    const calling = upstream.source.invoke({
+      nativeName: 'count',
+      input: {},
+      binding: { endpoint: { transport: 'stdio', ...hanging } },
+      context: callContext(),
+    })
+    await expect(calling).rejects.toMatchObject({ code: 'upstream_failed', canRetry: true })
+    expect(performance.now() - began).toBeLessThan(100)
+  })
+
+  it('that crashes in a loop is started ever more rarely', async () => {
+    const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
+    const upstream = open(faulty('crashes', [log]))
+    const again = (): void => void upstream.discover().catch(() => undefined)
+    upstream.source.watch?.(again)
+    writeFileSync(log, '')
+    again()
+    await vi.waitUntil(() => readFileSync(log, 'utf8').split('\n').length > 2, { timeout: 10_000 })
+    await new Promise((resolve) => setTimeout(resolve, 1500))
+    expect(readFileSync(log, 'utf8').trim().split('\n').length).toBeLessThanOrEqual(4)
+  }, 20_000)
+
+  it('a message longer than allowed ends the connection, not the server', async () => {
+    const upstream = open({ ...faulty('plain'), maxMessageBytes: 100_000 })
+    const huge = await upstream.call('huge', { bytes: 200_000 }).catch((error: unknown) => error)
+    expect(huge).toMatchObject({ code: 'upstream_failed', canRetry: false })
+    expect(upstream.source.health().reason).toContain('longer than 100000 bytes')
+  })
+
+  it('large results pass', async () => {
+    const upstream = open(faulty('plain'))
+    expect(String(said(await upstream.call('huge', { bytes: 5_000_000 }))).length).toBe(5_000_000)
+  })
+
+  it('that cannot be started says so', async () => {
+    const upstream = open({ command: '/nowhere/at/all' })
+    await expect(upstream.discover()).rejects.toMatchObject({ code: 'upstream_failed' })
+    expect(upstream.source.health().reason).toContain('ENOENT')
+  })
+})
+
+describe('processes', () => {
+  it('MCP-101: are ended with all they started, also when they resist', async () => {
+    const upstream = openMcp(faulty('stubborn'))
+    const pids = said(await upstream.call('fork'))
+    if (!Array.isArray(pids)) throw new Error('no pids')
+    expect(pids.map(isAlive)).toEqual([true, true])
+    await upstream.source.close()
+    await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
+  }, 20_000)
+
+  it('go with a server that leaves without closing its sources', async () => {
+    const code = `
+      import { openMcp } from ${JSON.stringify(new URL('./open-mcp.ts', import.meta.url).href)}
+      const upstream = openMcp(${JSON.stringify(faulty('stubborn'))})
+      console.log(JSON.stringify(await upstream.call('fork')))
+      process.exit(0)`
+    const flags = [
+      '--conditions=collet-source',
+      '--disable-warning=ExperimentalWarning',
+      '--input-type=module',
+    ]
+    const { stdout } = await promisify(execFile)(process.execPath, [...flags, '-e', code])
+    const pids = said(JSON.parse(stdout))
+    if (!Array.isArray(pids)) throw new Error('no pids')
+    await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
+  }, 20_000)
+
+  it('go when their head dies', async () => {
+    const upstream = open(faulty('plain'))
+    const pids = said(await upstream.call('fork'))
+    if (!Array.isArray(pids)) throw new Error('no pids')
+    await upstream.call('die').catch(() => undefined)
+    await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
+  })
+
+  it('are reaped when idle', async () => {
+    const upstream = open({ ...faulty('plain'), idleMs: 200 })
+    const pid = Number(said(await upstream.call('pid')))
+    await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })
+    expect(upstream.source.health()).toEqual({ state: 'ready' })
+  })
+
+  it('are capped per source: an idle one gives way, a busy one does not', async () => {
+    const upstream = open({ ...faulty('plain'), maxConnections: 2 })
+    await upstream.discover()
+    const first = Number(said(await upstream.call('pid', {}, { principal: ALICE })))
+    const second = Number(said(await upstream.call('pid', {}, { principal: BOB })))
+    const carol = { id: 'key:carol', tenant: 'default', scopes: [] }
+    const third = Number(said(await upstream.call('pid', {}, { principal: carol })))
+    expect([first, second, third].filter(isAlive).length).toBeLessThanOrEqual(2)
+    const stop = new AbortController()
+    const busy = [BOB, carol].map((principal) =>
+      upstream.call('wait', {}, { principal, signal: stop.signal }),
+    )
+    await vi.waitUntil(() => upstream.source.health().state === 'ready')
+    await Promise.all([BOB, carol].map((principal) => upstream.call('count', {}, { principal })))
+    await expect(upstream.call('count', {}, { principal: ALICE })).rejects.toMatchObject({
+      code: 'upstream_failed',
+      canRetry: true,
+    })
+    stop.abort(new Error('enough'))
+    await Promise.allSettled(busy)
+  })
+
+  it('are capped in all', async () => {
+    const places = new ProcessPlaces(1)
+    const left = open(faulty('plain'), { places })
+    const right = open(faulty('plain'), { places })
+    await left.discover()
+    await right.discover()
+    expect(places.taken).toBe(1)
+    await Promise.all([left.source.close(), right.source.close()])
+    expect(places.taken).toBe(0)
+  })
+
+  it('are all gone after a close during start', async () => {
+    const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
+    const places = new ProcessPlaces()
+    const upstream = openMcp(faulty('late', [log]), { places })
+    const discovering = upstream.discover().catch((error: unknown) => error)
+    await vi.waitUntil(() => places.taken === 1)
+    await upstream.source.close()
+    expect(await discovering).toMatchObject({ code: 'upstream_failed' })
+    expect(places.taken).toBe(0)
+  })
+})

@@ -1,0 +1,62 @@
+import type { JsonObject, JsonValue } from '#core/json'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SILENT_LOGGER } from '#core/ports/logger'
+import type { Discovery, Source } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import type { StatefulContext } from '#core/tool'
+import { createMcpSource } from '#sources/mcp/index'
+import { MCP_OPTIONS } from '#sources/mcp/options'
+import type { ProcessPlaces } from '#sources/mcp/process-places'
+import { callContext } from './call-context.ts'
+
+export const SERVICES: SourceServices = {
+  fetch,
+  clock: SYSTEM_CLOCK,
+  log: SILENT_LOGGER,
+  folder: process.cwd(),
+}
+
+export interface OpenedMcp {
+  readonly source: Source
+  discover(): Promise<Discovery>
+  /** Calls on what discovery told last. */
+  call(
+    name: string,
+    input?: JsonObject,
+    context?: Partial<StatefulContext<unknown>>,
+  ): Promise<JsonValue | undefined>
+}
+
+/** An MCP source on real parts. */
+export function openMcp(
+  options: Record<string, unknown>,
+  changes: { readonly services?: Partial<SourceServices>; readonly places?: ProcessPlaces } = {},
+): OpenedMcp {
+  const services = { ...SERVICES, ...changes.services }
+  const source = createMcpSource(
+    'Up',
+    MCP_OPTIONS.parse({ type: 'mcp', ...options }),
+    services,
+    changes.places,
+  )
+  let known: Discovery | undefined
+  const discover = async (): Promise<Discovery> => {
+    known = await source.discover(AbortSignal.timeout(30_000))
+    return known
+  }
+  return {
+    source,
+    discover,
+    async call(name, input = {}, context = {}) {
+      known ??= await discover()
+      const tool = known.tools.find(({ nativeName }) => nativeName === name)
+      if (tool === undefined) throw new Error(`the upstream offers no ${name}`)
+      return await source.invoke({
+        nativeName: name,
+        binding: tool.binding,
+        input,
+        context: callContext(context),
+      })
+    },
+  }
+}

@@ -1,0 +1,361 @@
+import { createServer } from 'node:net'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { isToolError, type ToolError } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import { createSchemaValidator } from '#core/schema-validator'
+import { type ImportedApi, importApi } from './imported-api.ts'
+import { type RecordingServer, type Reply, startRecordingServer } from './recording-server.ts'
+
+let server: RecordingServer
+let api: ImportedApi | undefined
+
+beforeAll(async () => {
+  server = await startRecordingServer()
+})
+afterAll(() => server.close())
+beforeEach(() => {
+  server.requests.length = 0
+  server.answer(() => ({}))
+})
+afterEach(async () => {
+  await api?.close()
+  api = undefined
+})
+
+const json = (schema: JsonObject) => ({ description: 'ok', content: { 'application/json': { schema } } })
+
+interface Operation {
+  readonly method?: string
+  readonly responses?: JsonObject
+  readonly parameters?: readonly JsonObject[]
+  readonly options?: object
+  readonly security?: readonly JsonObject[]
+}
+
+async function open({
+  method = 'get',
+  responses = {},
+  parameters = [],
+  options = {},
+  security = [],
+}: Operation) {
+  const paths = { '/things': { [method]: { operationId: 'op', responses, parameters, security } } }
+  const components = { securitySchemes: { key: { type: 'http', scheme: 'basic' } } }
+  api = await importApi({ paths, components }, { baseUrl: server.origin, ...options }, [server.host])
+  return api
+}
+
+async function failureOf(calling: Promise<unknown>): Promise<ToolError> {
+  const error: unknown = await calling.then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  )
+  if (!isToolError(error)) throw new Error(`expected a ToolError, got ${String(error)}`)
+  return error
+}
+
+describe('a success becomes the output that its schema describes', () => {
+  const text = { 'content-type': 'text/csv; charset=utf-8' }
+  it.each<[string, JsonObject, Reply, unknown]>([
+    ['JSON', { 200: json({ type: 'object' }) }, { body: '{"a":1}' }, { a: 1 }],
+    [
+      'JSON of another name',
+      { 200: json({ type: 'array' }) },
+      { headers: { 'content-type': 'application/hal+json' }, body: '[]' },
+      [],
+    ],
+    ['nothing', { 204: { description: 'done' } }, { status: 204, headers: {}, body: '' }, null],
+    [
+      'one of several',
+      { 200: json({ type: 'object' }), 202: { description: 'later' } },
+      { status: 202, headers: {}, body: '' },
+      null,
+    ],
+    ['any success', { '2XX': json({ type: 'integer' }) }, { status: 206, body: '7' }, 7],
+    [
+      'text',
+      { 200: { description: 'ok', content: { 'text/csv': {} } } },
+      { headers: text, body: 'a;b' },
+      { mediaType: text['content-type'], text: 'a;b' },
+    ],
+    [
+      'bytes',
+      {
+        200: {
+          description: 'ok',
+          content: { 'image/png': { schema: { type: 'string', format: 'binary' } } },
+        },
+      },
+      { headers: { 'content-type': 'image/png' }, body: Buffer.from([0, 255]) },
+      { mediaType: 'image/png', base64: 'AP8=' },
+    ],
+    [
+      'JSON or text, as the service chooses',
+      {
+        200: {
+          description: 'ok',
+          content: { 'application/json': { schema: { type: 'object' } }, 'text/csv': {} },
+        },
+      },
+      { headers: text, body: 'x' },
+      { mediaType: text['content-type'], text: 'x' },
+    ],
+    [
+      'a text of any media type',
+      { 200: { description: 'ok', content: { '*/*': { schema: { type: 'string' } } } } },
+      { headers: { 'content-type': 'text/plain' }, body: 'x' },
+      { mediaType: 'text/plain', text: 'x' },
+    ],
+    [
+      'JSON of any media type',
+      { 200: { description: 'ok', content: { '*/*': { schema: { type: 'object' } } } } },
+      { body: '{}' },
+      {},
+    ],
+    ['anything, where nothing is declared', { default: { description: 'error' } }, { body: '[1]' }, [1]],
+  ])('%s', async (_title, responses, reply, expected) => {
+    server.answer(() => reply)
+    const { call, tool } = await open({ responses })
+    const value = await call('op', {})
+    expect(value).toEqual(expected)
+    const { outputSchema } = tool('op')
+    if (outputSchema === null) expect(value).toBeNull()
+    else expect(createSchemaValidator(outputSchema)(value ?? null)).toEqual([])
+  })
+
+  it('asks for what is declared, JSON first', async () => {
+    const content = { 'text/csv': {}, 'application/json': { schema: {} } }
+    const { call } = await open({ responses: { 200: { description: 'ok', content } } })
+    await call('op', {})
+    expect(server.requests[0]?.headers.accept).toBe('application/json, text/csv;q=0.5')
+  })
+
+  it('HEAD gives status and headers, without cookies', async () => {
+    server.answer(() => ({ headers: { etag: '"1"', 'set-cookie': 'canary=1' }, body: '' }))
+    const { call } = await open({ method: 'head' })
+    const value = await call('op', {})
+    expect(value).toMatchObject({ status: 200, headers: { etag: '"1"' } })
+    expect(JSON.stringify(value)).not.toContain('canary')
+  })
+
+  it('pages are told and never fetched: what to put into the next input', async () => {
+    const link = '<https://elsewhere.example/x?page=3&per_page=5&evil=1>; rel="next", </y?page=9>; rel="last"'
+    server.answer(() => ({
+      headers: { 'content-type': 'application/json', link, 'x-total-count': '44' },
+      body: '[]',
+    }))
+    const headers = { Link: { schema: {} }, 'X-Total-Count': {}, 'X-RateLimit-Limit': {} }
+    const { call, tool } = await open({
+      responses: { 200: { ...json({ type: 'array' }), headers } },
+      parameters: [
+        { name: 'page', in: 'query', schema: { type: 'integer' } },
+        { name: 'per_page', in: 'query', schema: { type: 'string' } },
+        { name: 'evil', in: 'header', schema: { type: 'string' } },
+      ],
+    })
+    const value = await call('op', {})
+    expect(value).toEqual({
+      body: [],
+      headers: { link, 'x-total-count': '44' },
+      next: { page: 3, per_page: '5' },
+    })
+    expect(createSchemaValidator(tool('op').outputSchema ?? {})(value ?? null)).toEqual([])
+    expect(server.requests.length).toBe(1)
+  })
+
+  it('a link repeats no credential of the query', async () => {
+    server.answer(({ url }) => ({ headers: { link: `<${url}&page=2>; rel=next` }, body: '' }))
+    const paths = {
+      '/t': {
+        get: {
+          operationId: 'op',
+          security: [{ key: [] }],
+          responses: { 200: { description: 'ok', headers: { Link: {} } } },
+        },
+      },
+    }
+    const components = { securitySchemes: { key: { type: 'apiKey', in: 'query', name: 'key' } } }
+    api = await importApi({ paths, components }, { baseUrl: server.origin }, [server.host])
+    const value = await api.call('op', {}, { secrets: { api_key: 'canary' } })
+    expect(value).toEqual({ body: null, headers: { link: '</t?key=[redacted]&page=2>; rel=next' } })
+  })
+
+  it('text is read by its charset', async () => {
+    server.answer(() => ({
+      headers: { 'content-type': 'text/plain; charset=latin1' },
+      body: Buffer.from([0xfc]),
+    }))
+    const { call } = await open({ responses: { 200: { description: 'ok', content: { 'text/plain': {} } } } })
+    expect(await call('op', {})).toEqual({ mediaType: 'text/plain; charset=latin1', text: 'ü' })
+  })
+
+  it('`output: any` asks nothing of an answer', async () => {
+    const { tool, call } = await open({
+      responses: { 200: json({ type: 'object' }) },
+      options: { output: 'any' },
+    })
+    expect(tool('op').outputSchema).toEqual({})
+    server.answer(() => ({ headers: { 'content-type': 'text/plain' }, body: 'not JSON' }))
+    expect(await call('op', {})).toEqual({ mediaType: 'text/plain', text: 'not JSON' })
+  })
+
+  it.each([
+    ['text/html', '<html>', /text\/html where its document promises JSON/],
+    ['application/json', '{', /not JSON although it says so/],
+  ])('%s where JSON is promised is a failure of the service', async (type, body, expected) => {
+    server.answer(() => ({ headers: { 'content-type': type }, body }))
+    const { call } = await open({ responses: { 200: json({}) } })
+    const error = await failureOf(call('op', {}))
+    expect([error.code, error.canRetry, error.message]).toEqual([
+      'upstream_failed',
+      false,
+      expect.stringMatching(expected),
+    ])
+  })
+
+  it('a large answer is cut off', async () => {
+    server.answer(() => ({ body: `"${'x'.repeat(5_000)}"` }))
+    const { call } = await open({ options: { maxResponseBytes: 1_000 } })
+    expect((await failureOf(call('op', {}))).code).toBe('result_too_large')
+  })
+})
+
+describe('an answer that is no success', () => {
+  it.each([
+    [400, 'tool_failed', /correct it/],
+    [401, 'tool_failed', /does not accept the credential/],
+    [404, 'tool_failed', /nothing under these parameters/],
+    [422, 'tool_failed', /correct it/],
+    [500, 'upstream_failed', /answered 500/],
+    [504, 'upstream_failed', /answered 504/],
+  ])(
+    'rule 9: %i is %s, says what to do, and is never said to be repeatable',
+    async (status, code, expected) => {
+      server.answer(() => ({
+        status,
+        headers: { 'retry-after': '1' },
+        body: '{"message":"name\nis missing"}',
+      }))
+      const { call } = await open({ method: 'post' })
+      const error = await failureOf(call('op', {}))
+      expect([error.code, error.canRetry, error.retryAfterMs]).toEqual([code, false, undefined])
+      expect(error.message).toMatch(expected)
+      expect(error.message).toContain('{"message":"name is missing"}')
+      expect(server.requests.length).toBe(1)
+    },
+  )
+
+  it.each([
+    [429, '7', 7_000],
+    [503, '2', 2_000],
+    [503, undefined, undefined],
+    [429, 'soon', undefined],
+    [429, '999999999', 86_400_000],
+  ])(
+    'rule 9: %i turned the request away, so it may be sent again after %s',
+    async (status, after, expected) => {
+      server.answer(() => ({
+        status,
+        headers: after === undefined ? {} : { 'retry-after': after },
+        body: '',
+      }))
+      const { call } = await open({ method: 'post' })
+      const error = await failureOf(call('op', {}))
+      expect([error.code, error.canRetry, error.retryAfterMs]).toEqual(['upstream_failed', true, expected])
+    },
+  )
+
+  it('a date to wait for is read too', async () => {
+    const at = new Date(Date.now() + 30_000).toUTCString()
+    server.answer(() => ({ status: 429, headers: { 'retry-after': at }, body: '' }))
+    const { call } = await open({})
+    const { retryAfterMs = 0 } = await failureOf(call('op', {}))
+    expect(retryAfterMs).toBeGreaterThan(25_000)
+    expect(retryAfterMs).toBeLessThanOrEqual(30_000)
+  })
+
+  it('the excerpt is short and holds no credential', async () => {
+    server.answer(({ headers }) => ({
+      status: 400,
+      headers: { 'content-type': 'text/plain' },
+      body: `${headers.authorization} user:canary-pass ${'x'.repeat(10_000)}`,
+    }))
+    const { call } = await open({ security: [{ key: [] }] })
+    const { message } = await failureOf(call('op', {}, { secrets: { api_key: 'user:canary-pass' } }))
+    expect(message).not.toContain('canary')
+    expect(message).not.toContain(Buffer.from('user:canary-pass').toString('base64'))
+    expect(message).toContain('[redacted]')
+    expect(message.length).toBeLessThan(800)
+  })
+
+  it('a binary error says its status alone', async () => {
+    server.answer(() => ({ status: 400, headers: { 'content-type': 'image/png' }, body: Buffer.from([1]) }))
+    const { call } = await open({})
+    expect((await failureOf(call('op', {}))).message).toMatch(/correct it\)\.$/)
+  })
+
+  it('rule 33: a redirect of a write is an answer and not followed', async () => {
+    server.answer(() => ({ status: 307, headers: { location: '/other' }, body: '' }))
+    const { call } = await open({ method: 'post' })
+    expect((await failureOf(call('op', {}))).message).toMatch(/307 \(a redirect, which is not followed\)/)
+    expect(server.requests.length).toBe(1)
+  })
+})
+
+describe('an exchange that breaks', () => {
+  it('rule 9, OWP-93: a cut connection is not repeated and not said to be repeatable', async () => {
+    server.answer(() => 'cut')
+    for (const method of ['get', 'post', 'put']) {
+      server.requests.length = 0
+      const { call, close } = await open({ method })
+      const error = await failureOf(call('op', {}))
+      await close()
+      api = undefined
+      expect([error.code, error.canRetry, server.requests.length]).toEqual(['upstream_failed', false, 1])
+    }
+  })
+
+  it('rule 9: nothing was sent to a service that is not there, so the call may be repeated', async () => {
+    const port = await freePort()
+    const paths = { '/things': { post: { operationId: 'op', responses: {} } } }
+    api = await importApi({ paths }, { baseUrl: `http://127.0.0.1:${port}` }, [`127.0.0.1:${port}`])
+    const error = await failureOf(api.call('op', {}))
+    expect([error.code, error.canRetry]).toEqual(['upstream_failed', true])
+  })
+
+  it('the call ends with its signal', async () => {
+    server.answer(() => 'hang')
+    const { call } = await open({})
+    const abort = new AbortController()
+    const calling = call('op', {}, { signal: abort.signal })
+    abort.abort(new Error('timeout of the call'))
+    await expect(calling).rejects.toThrow('timeout of the call')
+  })
+
+  it('a closed source ends its calls and takes no more', async () => {
+    server.answer(() => 'hang')
+    const { call, source } = await open({ method: 'post' })
+    const calling = call('op', {})
+    await source.close()
+    expect([(await failureOf(calling)).code, (await failureOf(call('op', {}))).canRetry]).toEqual([
+      'upstream_failed',
+      false,
+    ])
+    await source.close()
+  })
+
+  it('rule 33: a service at an address that is not allowed is not reached', async () => {
+    const paths = { '/things': { get: { operationId: 'op', responses: {} } } }
+    api = await importApi({ paths, servers: [{ url: server.origin }] }, {}, [])
+    expect((await failureOf(api.call('op', {}))).code).toBe('egress_denied')
+    expect(server.requests).toEqual([])
+  })
+})
+
+async function freePort(): Promise<number> {
+  const probe = createServer()
+  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
+  const address = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  return typeof address === 'object' && address !== null ? address.port : 0
+}

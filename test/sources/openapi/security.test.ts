@@ -1,0 +1,212 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { JsonObject } from '#core/json'
+import { call as callTool, type ImportedApi, importApi } from './imported-api.ts'
+import { type RecordingServer, startRecordingServer } from './recording-server.ts'
+
+let server: RecordingServer
+let other: RecordingServer
+let api: ImportedApi | undefined
+
+beforeAll(async () => {
+  server = await startRecordingServer()
+  other = await startRecordingServer()
+})
+afterAll(async () => {
+  await server.close()
+  await other.close()
+})
+beforeEach(() => {
+  server.requests.length = 0
+  other.requests.length = 0
+  server.answer(() => ({}))
+})
+afterEach(async () => {
+  await api?.close()
+  api = undefined
+})
+
+const SCHEMES = {
+  header: { type: 'apiKey', in: 'header', name: 'X-Api-Key' },
+  query: { type: 'apiKey', in: 'query', name: 'key' },
+  cookie: { type: 'apiKey', in: 'cookie', name: 'session' },
+  basic: { type: 'http', scheme: 'basic' },
+  bearer: { type: 'http', scheme: 'Bearer' },
+  oauth: {
+    type: 'oauth2',
+    flows: {
+      authorizationCode: {
+        authorizationUrl: 'https://a.example/auth',
+        tokenUrl: 'https://a.example/token',
+        scopes: {},
+      },
+    },
+  },
+  oidc: { type: 'openIdConnect', openIdConnectUrl: 'https://a.example/.well-known/openid-configuration' },
+  digest: { type: 'http', scheme: 'digest' },
+  tls: { type: 'mutualTLS' },
+  odd: { type: 'apiKey', in: 'header', name: 'X Key' },
+}
+
+async function open(
+  security: readonly JsonObject[] | undefined,
+  options: object = {},
+  parameters: JsonObject[] = [],
+) {
+  const operation = {
+    operationId: 'op',
+    responses: {},
+    parameters,
+    ...(security === undefined ? {} : { security }),
+  }
+  const paths = { '/things': { get: operation } }
+  api = await importApi(
+    { paths, components: { securitySchemes: SCHEMES } },
+    { baseUrl: server.origin, ...options },
+    [server.host, other.host],
+  )
+  return api
+}
+
+describe('every security scheme is sent where it belongs', () => {
+  it.each([
+    ['header', 'k', (r: JsonObject) => r['x-api-key'], 'k'],
+    ['cookie', 'a;b', (r: JsonObject) => r.cookie, 'session=a%3Bb'],
+    ['basic', 'user:pass', (r: JsonObject) => r.authorization, 'Basic dXNlcjpwYXNz'],
+    ['bearer', 'tok', (r: JsonObject) => r.authorization, 'Bearer tok'],
+    ['oauth', 'tok', (r: JsonObject) => r.authorization, 'Bearer tok'],
+    ['oidc', 'tok', (r: JsonObject) => r.authorization, 'Bearer tok'],
+  ] as const)('%s, by a secret', async (scheme, text, read, expected) => {
+    const { call, tool } = await open([{ [scheme]: [] }])
+    const id = `api_${scheme}`
+    expect(tool('op').requirements).toEqual({ secrets: [{ id }] })
+    await call('op', {}, { secrets: { [id]: text } })
+    expect(read(JSON.parse(JSON.stringify(server.requests[0]?.headers)))).toBe(expected)
+  })
+
+  it('query, by a secret with a name of its own, and hidden from the input', async () => {
+    const parameters = [{ name: 'key', in: 'query', schema: {} }]
+    const { call, tool } = await open(
+      [{ query: [] }],
+      { security: { query: { secret: 'MY_KEY' } } },
+      parameters,
+    )
+    expect(tool('op').requirements).toEqual({ secrets: [{ id: 'MY_KEY' }] })
+    expect(tool('op').inputSchema.properties).toEqual({})
+    await call('op', {}, { secrets: { MY_KEY: 'a&b' } })
+    expect(server.requests[0]?.url).toBe('/things?key=a%26b')
+  })
+
+  it('oauth2 by a provider of the broker, with the scopes that the operation demands', async () => {
+    const security = { oauth: { provider: 'acme', scopes: ['extra'] } }
+    const { call, tool, discovery } = await open([{ oauth: ['read', 'write'] }], { security })
+    const { requirements, binding } = tool('op')
+    expect(requirements).toEqual({
+      authorization: [{ id: 'acme', oauth2: { scopes: ['read', 'write', 'extra'] } }],
+    })
+    expect(binding.tokenEndpoints).toEqual(['https://a.example/auth', 'https://a.example/token'])
+    expect(discovery.warnings).toEqual([])
+    await call('op', {}, { tokens: { acme: 'tok' } })
+    expect(server.requests[0]?.headers.authorization).toBe('Bearer tok')
+  })
+
+  it('OAuth without a provider says what to write', async () => {
+    const { discovery } = await open([{ oauth: ['read'] }])
+    expect(discovery.warnings.join()).toMatch(/"oauth" is OAuth .* secret "api_oauth" until you write/)
+  })
+
+  it('a token that a header cannot carry is not sent', async () => {
+    const { call } = await open([{ bearer: [] }])
+    await expect(call('op', {}, { secrets: { api_bearer: 'a\nb' } })).rejects.toThrow(
+      /characters that headers/,
+    )
+    expect(server.requests).toEqual([])
+  })
+})
+
+describe('alternatives and combinations', () => {
+  it('all schemes of one alternative are demanded and sent', async () => {
+    const { call, tool } = await open([{ header: [], query: [], bearer: [] }], {
+      security: { bearer: { provider: 'acme' } },
+    })
+    expect(tool('op').requirements).toEqual({
+      authorization: [{ id: 'acme', oauth2: { scopes: [] } }],
+      secrets: [{ id: 'api_header' }, { id: 'api_query' }],
+    })
+    await call('op', {}, { secrets: { api_header: 'h', api_query: 'q' }, tokens: { acme: 't' } })
+    const [sent] = server.requests
+    expect([sent?.url, sent?.headers['x-api-key'], sent?.headers.authorization]).toEqual([
+      '/things?key=q',
+      'h',
+      'Bearer t',
+    ])
+  })
+
+  it.each([
+    [
+      'the one that the operator answers',
+      [{ header: [] }, { bearer: [] }],
+      { bearer: { secret: 'B' } },
+      ['B'],
+    ],
+    ['none, where the document allows it', [{ header: [] }, {}], {}, []],
+    ['the mapped one, also where none would do', [{}, { header: [] }], { header: { secret: 'H' } }, ['H']],
+    ['plain secrets before access tokens', [{ oauth: [] }, { header: [] }], {}, ['api_header']],
+    [
+      'one that can be sent before one that cannot',
+      [{ basic: [], bearer: [] }, { cookie: [] }],
+      {},
+      ['api_cookie'],
+    ],
+    ['no credential for an empty list', [], { header: { secret: 'H' } }, []],
+  ] as const)('chosen: %s', async (_title, security, options, ids) => {
+    const { tool } = await open(security, { security: options })
+    const { secrets = [] } = tool('op').requirements ?? {}
+    expect(secrets.map(({ id }) => id)).toEqual(ids)
+  })
+
+  it.each([[{ digest: [] }], [{ tls: [] }], [{ odd: [] }], [{ basic: [], bearer: [] }], [{ unknown: [] }]])(
+    '%j cannot be served: the tool is left out, and the operator is told',
+    async (alternative) => {
+      const { discovery } = await open([alternative])
+      expect(discovery.tools).toEqual([])
+      expect(discovery.warnings.join()).toMatch(/Left out because its security schemes .*: op\./)
+    },
+  )
+
+  it('the operator describes a scheme for a document that has none', async () => {
+    const security = { token: { secret: 'T', scheme: { type: 'apiKey', in: 'header', name: 'X-Token' } } }
+    const { call, tool } = await open(undefined, { security })
+    expect(tool('op').requirements).toEqual({ secrets: [{ id: 'T' }] })
+    await call('op', {}, { secrets: { T: 'tok' } })
+    expect(server.requests[0]?.headers['x-token']).toBe('tok')
+  })
+
+  it('a name that no scheme has is told', async () => {
+    const { discovery } = await open([{ header: [] }], { security: { haeder: { secret: 'H' } } })
+    expect(discovery.warnings).toContain('`security.haeder` names no security scheme of the document.')
+  })
+})
+
+describe('rule 32: a credential goes to the accepted origin alone', () => {
+  it('a redirect to another origin is followed without it', async () => {
+    server.answer(() => ({ status: 302, headers: { location: `${other.origin}/there` }, body: '' }))
+    const { call } = await open([{ header: [], cookie: [], bearer: [] }])
+    await call('op', {}, { secrets: { api_header: 'canary', api_cookie: 'canary', api_bearer: 'canary' } })
+    expect(JSON.stringify(other.requests)).not.toContain('canary')
+    expect(other.requests.length).toBe(1)
+  })
+
+  it('a caller cannot set what a credential sets, nor the headers that are ours', async () => {
+    const header = (name: string) => ({ name, in: 'header', schema: {} })
+    const names = ['Authorization', 'X-API-Key', 'Host', 'Cookie', 'Content-Type', 'X Space', 'X-Free']
+    const { tool } = await open([{ header: [] }], {}, names.map(header))
+    expect(tool('op').inputSchema.properties).toEqual({ 'X-Free': {} })
+  })
+
+  it('calls use the binding they are handed', async () => {
+    const { source, tool } = await open([])
+    const binding = { ...tool('op').binding, baseUrl: `${other.origin}/v9` }
+    await callTool(source, { ...tool('op'), binding }, {})
+    expect([server.requests.length, other.requests[0]?.url]).toEqual([0, '/v9/things'])
+  })
+})

@@ -1,0 +1,93 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Source } from '#core/ports/source'
+import { createCommandSource } from '#sources/command/index'
+import { COMMAND_OPTIONS } from '#sources/command/options'
+import { createMcpSource } from '#sources/mcp/index'
+import { MCP_OPTIONS } from '#sources/mcp/options'
+import { createOpenapiSource } from '#sources/openapi/index'
+import { OPENAPI_OPTIONS } from '#sources/openapi/options'
+import { createOpenToolSource } from '#sources/opentool/index'
+import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
+import { createOtcSource } from '#sources/otc/index'
+import { OTC_OPTIONS } from '#sources/otc/options'
+import { createPackSource } from '#sources/pack/index'
+import { PACK_OPTIONS } from '#sources/pack/options'
+import { sampleOffer } from '#testing/sample-source'
+import { servicesOf } from './sample-invocation.ts'
+
+const SERVICES = servicesOf({})
+const SAID = { policy: { approval: 'always' }, exclude: ['out*'] }
+const URL_OF_NOBODY = 'http://127.0.0.1:9/'
+const COMMAND = { argv: ['true'], description: 'Does nothing.' }
+
+/** Nobody is behind them: what an operator says must hold without an upstream. */
+const SOURCES: Readonly<Record<string, () => Source>> = {
+  mcp: () => createMcpSource('Up', MCP_OPTIONS.parse({ type: 'mcp', url: URL_OF_NOBODY, ...SAID }), SERVICES),
+  openapi: () =>
+    createOpenapiSource(
+      'Up',
+      OPENAPI_OPTIONS.parse({ type: 'openapi', url: URL_OF_NOBODY, ...SAID }),
+      SERVICES,
+    ),
+  otc: () => createOtcSource('Up', OTC_OPTIONS.parse({ type: 'otc', url: URL_OF_NOBODY, ...SAID }), SERVICES),
+  opentool: () =>
+    createOpenToolSource(
+      'Up',
+      OPENTOOL_OPTIONS.parse({ type: 'opentool', url: URL_OF_NOBODY, ...SAID }),
+      SERVICES,
+    ),
+  pack: () => createPackSource('Up', PACK_OPTIONS.parse({ type: 'pack', path: 'none', ...SAID }), SERVICES),
+  command: () =>
+    createCommandSource(
+      'Up',
+      COMMAND_OPTIONS.parse({ type: 'command', commands: { stays: COMMAND, 'out-1': COMMAND }, ...SAID }),
+      SERVICES,
+    ),
+}
+
+const HTTP_BINDING = {
+  baseUrl: URL_OF_NOBODY,
+  method: 'post',
+  path: '/',
+  parameters: [],
+  credentials: [],
+  tokenEndpoints: [],
+}
+
+const opened: Source[] = []
+afterEach(async () => {
+  for (const source of opened.splice(0)) await source.close()
+})
+
+describe('what an operator says now holds for what was accepted before, without the upstream', () => {
+  it.each(Object.keys(SOURCES))('rule 32: %s', (type) => {
+    const source = SOURCES[type]?.()
+    if (source === undefined) throw new Error(type)
+    opened.push(source)
+    const pinned = (name: string) =>
+      sampleOffer(name, { binding: HTTP_BINDING, policy: { approval: 'never' } })
+    expect(source.wants?.(pinned('stays'))).toBe(true)
+    expect(source.wants?.(pinned('out-1'))).toBe(false)
+    if (type !== 'openapi') expect(source.policyFor?.(pinned('stays')).approval).toBe('always')
+  })
+
+  it('a command that is no longer in the table is no tool', () => {
+    expect(SOURCES.command?.().wants?.(sampleOffer('removed'))).toBe(false)
+  })
+
+  it('an operation with a method that is no longer wanted is no tool', () => {
+    const options = OPENAPI_OPTIONS.parse({ type: 'openapi', url: URL_OF_NOBODY, methods: ['get'] })
+    const source = createOpenapiSource('Up', options, SERVICES)
+    expect(source.wants?.(sampleOffer('add', { binding: HTTP_BINDING }))).toBe(false)
+    expect(source.wants?.(sampleOffer('see', { binding: { ...HTTP_BINDING, method: 'get' } }))).toBe(true)
+  })
+
+  it('a base address with a query is refused: paths would land in it', () => {
+    const parsed = OPENAPI_OPTIONS.safeParse({
+      type: 'openapi',
+      file: 'a.json',
+      baseUrl: 'https://a.example/?k=1',
+    })
+    expect(parsed.error?.issues[0]?.message).toMatch('without a query')
+  })
+})

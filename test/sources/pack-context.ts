@@ -1,0 +1,24 @@
+import { SILENT_LOGGER } from '#core/ports/logger'
+import { Secret } from '#core/secret'
+import type { StatefulContext } from '#core/tool'
+import { ALICE } from '#testing/test-desk'
+
+/** What a call hands to a pack, without a server around it. */
+export function contextFor(changes: Partial<StatefulContext<unknown>> = {}): StatefulContext<unknown> {
+  return {
+    callId: 'call-1',
+    traceId: 'trace-1',
+    signal: new AbortController().signal,
+    principal: ALICE,
+    userId: 'ann',
+    session: undefined,
+    token: (id) => new Secret(`token of ${id}`),
+    secret: (id) => new Secret(`secret of ${id}`),
+    fetch: () => Promise.reject(new Error('no fetch here')),
+    log: SILENT_LOGGER,
+    progress: () => undefined,
+    elicit: async () => ({ action: 'decline' }),
+    effectKey: (ordinal = 0) => `key-${ordinal}`,
+    ...changes,
+  }
+}

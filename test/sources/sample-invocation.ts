@@ -1,0 +1,69 @@
+import { randomUUID } from 'node:crypto'
+import type { JsonObject } from '#core/json'
+import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SILENT_LOGGER } from '#core/ports/logger'
+import type { Discovery, Invocation, OfferedTool } from '#core/ports/source'
+import type { SourceServices } from '#core/ports/source-services'
+import { Secret } from '#core/secret'
+import type { StatefulContext } from '#core/tool'
+import { ALICE } from '#testing/test-desk'
+
+export interface Given {
+  readonly signal?: AbortSignal
+  readonly secrets?: Readonly<Record<string, string>>
+  readonly tokens?: Readonly<Record<string, string>>
+  readonly userId?: string
+  readonly effectKey?: string
+}
+
+/** What a call hands to a source, without a server around it. */
+export function contextOf(given: Given = {}): StatefulContext<unknown> {
+  const held = (values: Given['secrets'], id: string): Secret => {
+    const value = values?.[id]
+    if (value === undefined) throw new Error(`the test gives no ${id}`)
+    return new Secret(value)
+  }
+  const { effectKey = randomUUID() } = given
+  return {
+    callId: 'call-1',
+    traceId: 'trace-1',
+    signal: given.signal ?? new AbortController().signal,
+    principal: ALICE,
+    userId: given.userId,
+    token: (id) => held(given.tokens, id),
+    secret: (id) => held(given.secrets, id),
+    fetch: () => Promise.reject(new Error('no fetch here')),
+    log: SILENT_LOGGER,
+    progress() {},
+    elicit: async () => ({ action: 'decline' }),
+    effectKey: (ordinal = 0) => (ordinal === 0 ? effectKey : `${effectKey}.${ordinal}`),
+    session: undefined,
+  }
+}
+
+/** A call of a discovered tool. */
+export function invocationOf(
+  discovery: Discovery,
+  nativeName: string,
+  input: JsonObject = {},
+  given: Given = {},
+): Invocation {
+  const { binding } = toolIn(discovery, nativeName)
+  return { nativeName, binding, input, context: contextOf(given) }
+}
+
+export function toolIn({ tools }: Discovery, nativeName: string): OfferedTool {
+  const found = tools.find((tool) => tool.nativeName === nativeName)
+  if (found === undefined) throw new Error(`${nativeName} is not offered`)
+  return found
+}
+
+export function servicesOf(services: Partial<SourceServices> = {}): SourceServices {
+  return {
+    fetch: () => Promise.reject(new Error('no fetch here')),
+    clock: SYSTEM_CLOCK,
+    log: SILENT_LOGGER,
+    folder: process.cwd(),
+    ...services,
+  }
+}
