@@ -1,10 +1,7 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { SqliteStore } from './sqlite-store.ts'
+import { openStoreFolder } from '#testing/store-folder'
 
 const CANARY = 'canary-value-of-the-vault-5d41402a'
 const ENTRY = {
@@ -21,27 +18,15 @@ const ENTRY = {
   atMs: 1_000,
 } as const
 
-const folders: string[] = []
+const folders: ReturnType<typeof openStoreFolder>[] = []
 afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true })
+  for (const folder of folders.splice(0)) folder.remove()
 })
 
 function openFolder() {
-  const folder = mkdtempSync(join(tmpdir(), 'collet-test-'))
+  const folder = openStoreFolder()
   folders.push(folder)
-  const path = join(folder, 'collet.db')
-  const open = () => new SqliteStore({ path, masterKey: new Uint8Array(32).fill(7) })
-  const change = (sql: string) => {
-    const database = new DatabaseSync(path)
-    database.exec(sql)
-    database.close()
-  }
-  const bytes = () =>
-    readdirSync(folder)
-      .filter((name) => name.startsWith('collet.db') && !name.endsWith('writers'))
-      .map((name) => readFileSync(join(folder, name), 'latin1'))
-      .join('')
-  return { path, open, change, bytes }
+  return folder
 }
 
 describe('the vault in SQLite', () => {

@@ -1,0 +1,57 @@
+import { fault } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Discovery, Invocation, Source } from '#core/ports/source'
+import { type CommonOptions, isWanted, remotePolicyOf } from './policy-options.ts'
+import { ServerHealth } from './server-health.ts'
+
+/** How one protocol reaches another tool server. */
+export interface RemoteServer {
+  discover(signal: AbortSignal): Promise<Discovery>
+  invoke(invocation: Invocation): Promise<JsonValue | undefined>
+  /** Whether a call failed because of the server, not of what was asked. */
+  isOutage(error: unknown): boolean
+  /** Ends every request. */
+  readonly closing: AbortController
+}
+
+/** A tool server as a source: what it answers tells how it is. */
+export function remoteSource(
+  { key, type }: Pick<Source, 'key' | 'type'>,
+  options: Pick<CommonOptions, 'policy' | 'tools' | 'include' | 'exclude'>,
+  server: RemoteServer,
+): Source {
+  const health = new ServerHealth()
+  const { closing } = server
+  return {
+    key,
+    type,
+    kind: 'connector',
+    async discover(signal) {
+      try {
+        const discovery = await server.discover(signal)
+        health.ready()
+        return discovery
+      } catch (error) {
+        if (!signal.aborted) health.down(error)
+        throw error
+      }
+    },
+    async invoke(invocation) {
+      closing.signal.throwIfAborted()
+      try {
+        const value = await server.invoke(invocation)
+        health.ready()
+        return value
+      } catch (error) {
+        if (server.isOutage(error)) health.degraded(error)
+        throw error
+      }
+    },
+    policyFor: ({ nativeName }) => remotePolicyOf(nativeName, options),
+    wants: ({ nativeName }) => isWanted(nativeName, options),
+    health: () => health.now,
+    async close() {
+      closing.abort(fault('cancelled', 'The server is shutting down.'))
+    },
+  }
+}
