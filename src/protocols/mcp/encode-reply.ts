@@ -1,11 +1,11 @@
 import type { CallReply } from '#core/call/call-request'
-import type { CallError, Outcome } from '#core/outcome'
+import type { CallError, Success } from '#core/outcome'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { callReplyHeaders } from '#protocols/call-headers'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './answer.ts'
-import { encodeValue } from './codec-result.ts'
+import { encodeShownFailure, encodeValue } from './codec-result.ts'
 import { MCP_ANSWERS } from './errors.ts'
 import { describeFailure } from './failure-text.ts'
 import type { ResultFrame } from './result-frame.ts'
@@ -34,11 +34,12 @@ export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
 }
 
 function valueResult(
-  { valueJson }: Outcome & { readonly ok: true },
+  outcome: Success,
   { callId, untrusted }: CallReply,
   { frame, tool, revision }: ReplyTarget,
 ): string {
-  return frame.complete(encodeValue(valueJson, tool, revision), { callId, untrusted })
+  const metaJson = outcome.shown?.metaJson
+  return frame.complete(encodeValue(outcome, tool, revision), { callId, untrusted, metaJson })
 }
 
 export interface FailedReply {
@@ -75,15 +76,15 @@ export function encodeFailure(error: CallError, failed: FailedReply): Answer {
   }
 }
 
-/** A result that the model reads; no value beside it (MCP-63). */
+/** A result that the model reads; no value beside it, unless another MCP server told it so (MCP-63). */
 export function toolError(error: CallError, { callId, headers, target, untrusted }: FailedReply): Answer {
-  const text = JSON.stringify(describeFailure(error, callId))
-  const members = `"content":[{"type":"text","text":${text}}],"isError":true`
-  return resultAnswer(
-    target.id,
-    target.frame.complete(members, { callId, errorCode: error.code, untrusted }),
-    headers,
-  )
+  const { code: errorCode, shown } = error
+  const members =
+    shown === undefined
+      ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error, callId))}}]`
+      : encodeShownFailure(shown, target.revision)
+  const of = { callId, errorCode, untrusted, metaJson: shown?.metaJson }
+  return resultAnswer(target.id, target.frame.complete(`${members},"isError":true`, of), headers)
 }
 
 /** MCP-93: a token may be widened, a key cannot. */

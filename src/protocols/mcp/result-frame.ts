@@ -11,6 +11,8 @@ export interface ResultOf {
   readonly errorCode?: ErrorCode
   /** Somebody else wrote it (OWP-58). */
   readonly untrusted?: true | undefined
+  /** Members that another MCP server gave its result, as a JSON object that is not empty; none has a name of ours. */
+  readonly metaJson?: string | undefined
 }
 
 /** What every result of one revision has besides its own members: its kind and who made it (MCP-07, MCP-08). */
@@ -37,12 +39,13 @@ export class ResultFrame {
     return `{"resultType":"input_required",${own},"_meta":{${this.#meta({ callId })}}}`
   }
 
-  #meta({ callId, errorCode, untrusted }: ResultOf): string {
+  #meta({ callId, errorCode, untrusted, metaJson }: ResultOf): string {
     return [
       ...(this.#isNew ? [this.#server] : []),
       ...(callId === undefined ? [] : [`${JSON.stringify(META.callId)}:${JSON.stringify(callId)}`]),
       ...(errorCode === undefined ? [] : [`"${ERROR_CODE}":"${errorCode}"`]),
       ...(untrusted === true ? [UNTRUSTED] : []),
+      ...(metaJson === undefined ? [] : [metaJson.slice(1, -1)]),
     ].join(',')
   }
 }
