@@ -37,16 +37,23 @@ describe('clients that leave', () => {
 
   it('MCP-84: a run that somebody else joined goes on', async () => {
     const gate = new Gate()
-    const { server } = await startTalk([gate.tool()])
+    const witness = new Gate()
+    const { server } = await startTalk([gate.tool(), witness.tool('write', 'Gate.Witness@1.0.0')])
     const leaving = new AbortController()
     const meta = { 'collet/idempotencyKey': 'k-1' }
     const left = ask(server.url, { ...CALL, meta }, { signal: leaving.signal })
     await gate.begun
+    const watching = { method: 'tools/call', params: { name: 'Gate_Witness' } }
+    const watched = ask(server.url, watching, { signal: leaving.signal })
+    await witness.begun
     const joined = ask(server.url, { ...CALL, meta, id: 2 })
     // Answered after the join, because requests of one server are taken in turn.
     await (await ask(server.url, { method: 'tools/list' })).text()
     leaving.abort()
     await expect(left).rejects.toThrow()
+    await expect(watched).rejects.toThrow()
+    // The server has seen that its clients left: the call that nobody joined was cancelled for it.
+    await witness.aborted
     gate.open()
     expect(await answerOf(await joined)).toMatchObject({ result: { structuredContent: 'through' } })
     expect(gate.runs).toBe(1)
