@@ -27,7 +27,10 @@ export function createOpenToolSource(
     timeoutMs: NO_LIMIT_MS,
     signal: closing.signal,
   })
-  const listing = { ...settings, fetch: unchangedFetch(settings.fetch) }
+  const listing = {
+    ...settings,
+    fetch: unchangedFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init)),
+  }
   return remoteSource({ key, type: 'opentool' }, options, {
     discover: (signal) => discoverOpenTool(listing, options, signal),
     invoke: (invocation) => invokeOpenTool(invocation, settings),
