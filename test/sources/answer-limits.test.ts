@@ -47,7 +47,10 @@ it('a description may be larger than `egress.maxResponseBytes`, and what a call 
   })
   const settings = sqliteSettings({ sources: new Map([['Shop', options]]) })
   closing.push(() => rmSync(settings.dataFolder, { recursive: true }))
-  const server = await startServer({ ...settings, egress: { ...settings.egress, maxResponseBytes: 256 * KIB } })
+  const server = await startServer({
+    ...settings,
+    egress: { ...settings.egress, maxResponseBytes: 256 * KIB },
+  })
   closing.push(() => server.close())
   expect(await call(server)).toMatchObject({ success: true })
   answerBytes = 400 * KIB
