@@ -8,7 +8,10 @@ export interface ApprovalFacts {
   readonly tool: string
   readonly tier: SafetyTier
   readonly principal: Principal
+  /** Proven (T-27). */
   readonly userId: string | undefined
+  /** Whom the caller says it acts for, proven or not. */
+  readonly claimedUserId: string | undefined
   /** The whole input as the tool gets it, without what is named like a secret. */
   readonly input: JsonObject
 }

@@ -41,7 +41,8 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
       tool: tool.id,
       tier: policy.safetyTier,
       principal: call.principal,
-      userId: call.request.userId,
+      userId: call.isUserProven ? call.request.userId : undefined,
+      claimedUserId: call.request.userId,
       input: judgedInput(call.input, checked.input),
     })
     const isNeeded = await needsApproval(policy.approval, services.approvalRules, {
