@@ -10,7 +10,10 @@ export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   readonly tool: string
   readonly tier: SafetyTier
   readonly principal: Principal
+  /** Proven (T-27). */
   readonly userId: string | undefined
+  /** Whom the caller says it acts for, proven or not. */
+  readonly claimedUserId: string | undefined
   /** The whole input as `run` gets it. */
   readonly input: Input
 }

@@ -10,6 +10,7 @@ const LONGEST_MS = 5_000
 interface AskedCall {
   readonly principal: Principal
   readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
   /** What `run` gets: whole, because a caller chooses what a summary would leave out. */
   readonly input: unknown
 }
@@ -35,8 +36,8 @@ export async function needsApproval(
 function factsOf(
   told: AskedCall & { readonly tool: string; readonly tier: SafetyTier },
 ): Parameters<ApprovalPredicate>[0] {
-  const { tool, tier, principal, userId, input } = told
-  const shown: ApprovalFacts = { tool, tier, principal, userId, input: isObject(input) ? input : {} }
+  const { input, ...rest } = told
+  const shown: ApprovalFacts = { ...rest, input: isObject(input) ? input : {} }
   return guarded(shown, '')
 }
 
