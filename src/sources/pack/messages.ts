@@ -1,6 +1,6 @@
 import type { ErrorCode, ToolError } from '#core/errors'
 import { fault, isToolError } from '#core/errors'
-import type { JsonObject } from '#core/json'
+import type { JsonObject, JsonValue } from '#core/json'
 import type { Elicitation } from '#core/ports/elicitation'
 import type { Principal } from '#core/principal'
 import type { DescribedTool } from './offer-tools.ts'
