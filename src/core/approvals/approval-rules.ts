@@ -40,7 +40,7 @@ export interface ApprovalWebhook {
 export interface ApprovalRules extends ApprovalTerms {
   /** `false`: this call needs no yes. Only for `conditional` tools; absent, they always need one (rule 21). */
   readonly when: ((facts: ApprovalFacts) => boolean | Promise<boolean>) | undefined
-  /** By `Toolkit.Name` or `Toolkit.Name@x.y.z`. */
+  /** By any name of a tool, with `@x.y.z` behind it or not. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
   readonly webhooks: readonly ApprovalWebhook[]
   /** Rule 22. */
@@ -64,11 +64,22 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
 }
 
 /** The terms for one tool: its version's own, then its own, then everybody's. */
-export function termsFor(rules: ApprovalRules, { id, parts }: Pick<Tool, 'id' | 'parts'>): ApprovalTerms {
+export function termsFor(
+  rules: ApprovalRules,
+  { parts, name, catalogId }: Pick<Tool, 'parts' | 'name' | 'catalogId'>,
+): ApprovalTerms {
   const { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum } = rules
   return {
     ...{ expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum },
-    ...rules.perTool.get(parts.base),
-    ...rules.perTool.get(id),
+    ...ownTerms(rules, [catalogId, name, parts.base]),
+    ...ownTerms(
+      rules,
+      [catalogId, name, parts.base].map((text) => `${text}@${parts.version}`),
+    ),
   }
+}
+
+/** Of all names of a tool; what is written under its id counts most. */
+function ownTerms({ perTool }: ApprovalRules, names: readonly string[]): Partial<ApprovalTerms> {
+  return Object.assign({}, ...names.map((name) => perTool.get(name)))
 }

@@ -55,7 +55,7 @@ export function encodeFailure(error: CallError, failed: FailedReply): Answer {
   switch (answer.kind) {
     case 'error': {
       // Hidden and unknown tools have the same bytes, and name only what was sent (MCP-61).
-      const message = error.code === 'tool_not_found' ? `Unknown tool: ${target.name}` : error.message
+      const message = error.code === 'tool_not_found' ? unknownTool(target, error) : error.message
       return errorAnswer(
         id,
         { code: answer.code, message, ...callData(error, callId) },
@@ -73,6 +73,11 @@ export function encodeFailure(error: CallError, failed: FailedReply): Answer {
     case 'ask':
       return toolError(error, failed)
   }
+}
+
+function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
+  const said = `Unknown tool: ${name}`
+  return details?.nextStep === undefined ? said : `${said}. ${details.nextStep}`
 }
 
 /** A result that the model reads; no value beside it (MCP-63). */
