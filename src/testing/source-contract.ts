@@ -39,6 +39,8 @@ export function contextFor(
     signal: new AbortController().signal,
     principal: { id: 'key:alice', tenant: 'default', scopes: [] },
     userId: undefined,
+    claimedUserId: undefined,
+    userInfo: undefined,
     session: undefined,
     token: find,
     secret: find,

@@ -107,7 +107,13 @@ describe('a program that speaks MCP', () => {
     const { tools } = await upstream.discover()
     const [tool] = tools
     const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
-    const context = { sessionId: 'ses_1', principal: ALICE, userId: undefined, log: console }
+    const context = {
+      sessionId: 'ses_1',
+      principal: ALICE,
+      userId: undefined,
+      claimedUserId: undefined,
+      log: console,
+    }
     expect(session?.isOptional).toBe(true)
     const state = await session?.open(context)
     await upstream.call('count')
@@ -127,6 +133,7 @@ describe('a program that speaks MCP', () => {
       sessionId: 'ses_1',
       principal: ALICE,
       userId: undefined,
+      claimedUserId: undefined,
       log: console,
     })
     await upstream.call('count', {}, { session: state })

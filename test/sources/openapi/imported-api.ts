@@ -95,6 +95,8 @@ function contextOf({ secrets = {}, tokens = {}, signal = SIGNAL }: CallOptions):
     signal,
     principal: { id: 'key:tests', tenant: 'default', scopes: [] },
     userId: undefined,
+    claimedUserId: undefined,
+    userInfo: undefined,
     token: (id) => credential(tokens, id),
     secret: (id) => credential(secrets, id),
     fetch: () => Promise.reject(new Error('a source uses its own way out')),
