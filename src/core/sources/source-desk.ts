@@ -1,4 +1,5 @@
-import { hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
+import { Breather } from '#core/breather'
 import type { Finding } from '#core/finding'
 import type { LiveRegistry } from '#core/live-registry'
 import { pinHash } from '#core/pins/pin-hash'
@@ -34,7 +35,7 @@ export interface SourceDeskOptions {
   wanted(): Promise<readonly WantedSource[]>
   /** Another number when sources or pins changed in the store, whoever changed them. */
   epoch(): Promise<number | string>
-  project(source: Source, pinned: readonly PinnedTool[]): ProjectedTools
+  project(source: Source, pinned: readonly PinnedTool[]): Promise<ProjectedTools>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -71,6 +72,7 @@ export class SourceDesk {
   #timer: NodeJS.Timeout | undefined
   #epoch: number | string | undefined
   #syncing: Promise<void> = Promise.resolve()
+  #serving: Promise<void> = Promise.resolve()
   #isClosed = false
 
   constructor(options: SourceDeskOptions) {
@@ -169,15 +171,20 @@ export class SourceDesk {
     return open?.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
   }
 
-  /** Puts what is accepted now before agents. */
-  async #serve(): Promise<void> {
+  /** Puts what is accepted now before agents. One at a time, so that the last to begin is the last to end. */
+  #serve(): Promise<void> {
+    this.#serving = this.#serving.catch(() => undefined).then(() => this.#serveAccepted())
+    return this.#serving
+  }
+
+  async #serveAccepted(): Promise<void> {
     const { own, registry, pins, log } = this.#options
     for (const [key, open] of this.#open) {
       const { source } = open.runner
       const pinned = (await pins.accepted(key)).filter(({ offered }) => source.wants?.(offered) ?? true)
-      const made = digestOf(pinned)
+      const made = await digestOf(pinned)
       if (made === open.pinned) continue
-      const { tools, findings, warnings } = this.#options.project(source, pinned)
+      const { tools, findings, warnings } = await this.#options.project(source, pinned)
       const offered = pinned.map((pin) => pin.offered)
       Object.assign(open, { tools, findings, oddities: warnings, pinned: made, offered })
       for (const finding of findings) log.warn({ source: key, finding }, 'an imported tool cannot be served')
@@ -210,15 +217,15 @@ export class SourceDesk {
 }
 
 /** Tells whether the same would be projected again. */
-function digestOf(pinned: readonly PinnedTool[]): string {
-  const facts = pinned.map(({ hash: known, identity, offered, version, local, suspended }) => [
-    known ?? pinHash(identity, offered),
-    offered.policy,
-    version,
-    local,
-    suspended,
-  ])
-  return hash('sha256', JSON.stringify(facts))
+async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
+  const digest = createHash('sha256')
+  const breather = new Breather()
+  for (const { hash: known, identity, offered, version, local, suspended } of pinned) {
+    const facts = [known ?? pinHash(identity, offered), offered.policy, version, local, suspended]
+    digest.update(`${JSON.stringify(facts)}\n`)
+    if (breather.isDue) await breather.breathe()
+  }
+  return digest.digest('base64url')
 }
 
 /** What cannot be opened is one source down, not a server that does not start. */
