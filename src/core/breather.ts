@@ -20,3 +20,21 @@ export class Breather {
     this.#sinceMs = performance.now()
   }
 }
+
+/** Runs long work to its end in one go; it yields where it could pause. */
+export function atOnce<Result>(work: Generator<undefined, Result>): Result {
+  let step = work.next()
+  while (step.done !== true) step = work.next()
+  return step.value
+}
+
+/** The same with pauses in which others go on. */
+export async function inPieces<Result>(work: Generator<undefined, Result>): Promise<Result> {
+  const breather = new Breather()
+  let step = work.next()
+  while (step.done !== true) {
+    if (breather.isDue) await breather.breathe()
+    step = work.next()
+  }
+  return step.value
+}

@@ -67,15 +67,21 @@ export async function judgeDiscovery(known: PinnedSource, sighting: Sighting): P
   for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
   if (changed.length === 0) return undefined
+  await breather.breathe()
+  let changesServed = false
+  const events = [...firstSightEvents(changed, isFirst, known.source, sighting.atMs)]
+  for (const pin of changed) {
+    if (breather.isDue) await breather.breathe()
+    const before = rows.get(pin.nativeName)
+    changesServed ||= servedHash(pin) !== servedHash(before)
+    events.push(...eventOf(pin, before, known.source, sighting.atMs))
+  }
   return {
     source: known.source,
     seen: known.revision,
     pins: changed,
-    changesServed: changed.some((pin) => servedHash(pin) !== servedHash(rows.get(pin.nativeName))),
-    events: [
-      ...firstSightEvents(changed, isFirst, known.source, sighting.atMs),
-      ...changed.flatMap((pin) => eventOf(pin, rows.get(pin.nativeName), known.source, sighting.atMs)),
-    ],
+    changesServed,
+    events,
   }
 }
 

@@ -70,7 +70,7 @@ export class PinDesk {
   ): Promise<{ readonly changed: boolean; readonly waiting: number }> {
     const { clock, log } = this.#options
     const { identity } = discovery
-    const { tools, left } = sightTools(discovery)
+    const { tools, left } = await sightTools(discovery)
     for (const { nativeName, problem } of left) log.warn({ source: source.key, tool: nativeName }, problem)
     const sighting = { source, identity, tools, atMs: clock.nowMs() }
     const done = await this.#change(source.key, (known) => judgeDiscovery(known, sighting))

@@ -189,12 +189,12 @@ export class SourceDesk {
       Object.assign(open, { tools, findings, oddities: warnings, pinned: made, offered })
       for (const finding of findings) log.warn({ source: key, finding }, 'an imported tool cannot be served')
     }
-    const { tools, findings } = joinTools(
+    const { tools, findings } = await joinTools(
       own.tools,
       [...this.#open.values()].map((open) => open.tools),
     )
     this.#clashes = findings
-    registry.replace(tools, this.#toolkits())
+    await registry.replace(tools, this.#toolkits())
   }
 
   #toolkits(): ReadonlyMap<string, string> {
