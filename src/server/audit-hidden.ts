@@ -2,13 +2,14 @@ import type { CallRequest } from '#core/call/call-request'
 import type { Catalog } from '#core/catalog'
 import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
+import type { DenialReason } from '#core/ports/audit-store'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
-import type { Tool } from '#core/tool'
+import { isForTenant, type Tool } from '#core/tool'
 import type { NoteDenial } from './denial-log.ts'
 import type { ServerRoute } from './server-route.ts'
 
 /** Sees every tool; nobody's credential gives it. */
-const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'] }
+const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
 
 /** The same gateway, whose refusals to principals that may not see a tool are audited (rule 30a). Unknown tools are nobody's. */
 export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
@@ -67,6 +68,11 @@ export function auditRead(route: ServerRoute, gateway: Gateway, note: NoteDenial
   }
 }
 
+function reasonOf(principal: Principal, { catalogId, policy }: Tool): DenialReason {
+  if (!isForTenant(policy, principal.tenant)) return 'tenant'
+  return principal.tools?.includes(catalogId) === false ? 'allowlist' : 'scope'
+}
+
 function noteHidden(
   note: NoteDenial,
   principal: Principal,
@@ -75,6 +81,5 @@ function noteHidden(
 ): void {
   if (tool === undefined) return
   const resource = tool.catalogId
-  const reason = principal.tools?.includes(resource) === false ? 'allowlist' : 'scope'
-  note(principal, { action, resource, reason })
+  note(principal, { action, resource, reason: reasonOf(principal, tool) })
 }

@@ -1,5 +1,5 @@
 import { type MadeKey, makeKey } from '#auth/key-text'
-import { fault } from '#core/errors'
+import { fault, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Clock } from '#core/ports/clock'
 import type { KeyChange, KeyGrant, KeyOwner, KeyRecord } from '#core/ports/key-store'
@@ -31,8 +31,8 @@ export interface KeyDeskOptions {
   readonly clock: Clock
   /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
   readonly roles: RoleTable | undefined
-  /** Whether there is a tool with this catalog id; `undefined` = not known here. */
-  readonly hasTool: ((catalogId: string) => boolean) | undefined
+  /** Whether the tenant has a tool with this catalog id; `undefined` = not known here. */
+  readonly hasTool: ((catalogId: string, tenant: string) => boolean) | undefined
   /** Whether the configuration has keys of this principal; `undefined` = not known here. */
   readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
 }
@@ -49,10 +49,10 @@ export class KeyDesk {
     const { store, clock } = this.#options
     const atMs = clock.nowMs()
     const { grant, ...request } = readNewKey(body, { tenant: actor.bounds?.tenant, nowMs: atMs })
-    this.#checkNames(grant)
-    this.#checkBounds(grant, actor)
     const owner = { tenant: request.tenant, name: request.name }
     checkTenant(owner.tenant, actor)
+    this.#checkNames(grant, owner.tenant)
+    this.#checkBounds(grant, actor)
     // A second key of a configured principal would open its calls and its vault to whoever makes it (rule 3).
     if (this.#options.isConfigured?.(owner) === true) throw configuredFault(owner)
     const made = this.#make()
@@ -90,6 +90,7 @@ export class KeyDesk {
     const { keys } = this.#options.store
     const found = await keys.findKey(keyId)
     const isTheirs = found !== undefined && isWithin(found.tenant, actor)
+    if (isTheirs) this.#checkStrength(found, actor)
     if (!isTheirs || !(await keys.revokeKey({ tenant: found.tenant, keyId, ...this.#by(actor) }))) {
       throw httpFault(404, 'There is no key with this id, or it is revoked already.')
     }
@@ -98,6 +99,8 @@ export class KeyDesk {
   async endPrincipal(owner: KeyOwner, actor: KeyActor): Promise<void> {
     checkTenant(owner.tenant, actor)
     const { keys } = this.#options.store
+    // An end is for good: nobody ends whom they could not be (rule 3).
+    for (const key of await keys.keysOf(owner)) this.#checkStrength(key, actor)
     if (!(await keys.endPrincipal({ ...owner, ...this.#by(actor) }))) throw noSuchPrincipal()
   }
 
@@ -116,12 +119,25 @@ export class KeyDesk {
   }
 
   /** A role or tool that is not there would grant nothing, and nobody would notice. */
-  #checkNames(grant: KeyGrant): void {
+  #checkNames(grant: KeyGrant, tenant: string): void {
     const { roles, hasTool } = this.#options
     const role = roles === undefined ? undefined : grant.roles.find((name) => !roles.has(name))
     if (role !== undefined) throw httpFault(400, `There is no role "${role}" in auth.roles.`)
-    const tool = hasTool === undefined ? undefined : grant.tools?.find((id) => !hasTool(id))
+    const tool = hasTool === undefined ? undefined : grant.tools?.find((id) => !hasTool(id, tenant))
     if (tool !== undefined) throw httpFault(400, `There is no tool with the catalog id "${tool}".`)
+  }
+
+  /** Nobody takes away what is more than they have. */
+  #checkStrength(grant: KeyGrant, actor: KeyActor): void {
+    try {
+      this.#checkBounds(grant, actor)
+    } catch (error) {
+      if (!isToolError(error)) throw error
+      throw fault(
+        'not_authorized',
+        'You cannot end keys of a principal that may do more than you. Ask somebody who may do as much, or use the start token.',
+      )
+    }
   }
 
   /** Nobody gives on what they do not hold. */

@@ -6,6 +6,7 @@ import type { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
+import { isForTenant } from '#core/tool'
 import type { Listener } from '#egress/egress-policy'
 import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
@@ -42,7 +43,7 @@ import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts
 import { openwopCapabilities } from './openwop-capabilities.ts'
 import { createOperatorAccess } from './operator-access.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { safeFetchTool } from './seams/safe-fetch-tool.ts'
+import { SEAM_SCOPE, safeFetchTool } from './seams/safe-fetch-tool.ts'
 import { serverSeams } from './seams/server-seams.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
@@ -134,7 +135,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
-      hasTool: (id) => gateway.registry.tools.some(({ catalogId }) => catalogId === id),
+      hasTool: (id, tenant) =>
+        gateway.registry.tools.some(
+          ({ catalogId, policy }) => catalogId === id && isForTenant(policy, tenant),
+        ),
       isConfigured: ({ tenant, name }) =>
         settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })
@@ -242,7 +246,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       startTokenFile,
       warnings,
       counts: () => ({
-        tools: gateway.registry.tools.length,
+        tools: gateway.registry.tools.filter(({ policy }) => !policy.scopes.includes(SEAM_SCOPE)).length,
         sources: gateway.sources.desk.status().length,
       }),
       isReady: desk.isReady,
