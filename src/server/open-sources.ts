@@ -61,7 +61,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
     return {
       ...{ key, revision, type: source.type, kind: kindOf(source) },
       ...(source.description === undefined ? {} : { description: source.description }),
-      overrides: overridesOf(key, source, settings.approvals),
+      overrides: overridesOf(key, source, { ...settings, sourceKeys: settings.sources.keys() }),
       open: () => open(key, source),
     }
   }

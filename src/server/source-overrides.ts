@@ -1,15 +1,24 @@
+import { isImported } from '#config/is-imported'
 import type { SourceOptions } from '#config/sources-schema'
-import type { ApprovalRules } from '#core/approvals/approval-rules'
+import { type ApprovalRules, namesFor } from '#core/approvals/approval-rules'
 import type { SourceOverride } from '#core/sources/idle-overrides'
-import { toolkitOf } from '#core/sources/import-names'
+import type { Tool } from '#core/tool'
+
+/** What of a configuration may speak of single tools. */
+export interface Governing {
+  readonly approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>
+  /** Tools written as code: what is said of these is not said of a source. */
+  readonly tools: readonly Tool[]
+  readonly sourceKeys: Iterable<string>
+}
 
 /** Everything an operator wrote about single tools of a source: in its options, and under `approvals`. */
 export function overridesOf(
   key: string,
   options: SourceOptions,
-  approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>,
+  governing: Governing,
 ): readonly SourceOverride[] {
-  return [...ofOptions(options), ...termsOverrides(toolkitOf(key), approvals)]
+  return [...ofOptions(options), ...termsOverrides(key, options, governing)]
 }
 
 function ofOptions(options: SourceOptions): readonly SourceOverride[] {
@@ -31,11 +40,18 @@ function ofOptions(options: SourceOptions): readonly SourceOverride[] {
 }
 
 function termsOverrides(
-  toolkit: string,
-  { perTool, whenPerTool }: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>,
+  key: string,
+  options: SourceOptions,
+  { approvals: { perTool, whenPerTool }, tools, sourceKeys }: Governing,
 ): readonly SourceOverride[] {
+  const own = new Set(tools.flatMap(namesFor))
+  const isOf = (name: string, source: string): boolean =>
+    isImported(name, [[source, { type: source === key ? options.type : '' }]])
+  // `Fs_2.read` begins with `Fs_` too: it is of the source with the longest name that fits.
+  const longer = [...sourceKeys].filter((other) => other.length > key.length && other.startsWith(key))
   return [...perTool.keys()]
-    .filter((name) => name.startsWith(`${toolkit}.`))
+    .filter((name) => !own.has(name) && isOf(name, key) && !longer.some((other) => isOf(name, other)))
+    .filter((name) => !isOfOtherHost(name, options))
     .map((name) => ({
       where: 'approvals.perTool',
       name,
@@ -43,4 +59,10 @@ function termsOverrides(
       guards: true,
       isPredicate: whenPerTool.has(name),
     }))
+}
+
+/** Commands are catalogued by their vendor, and two tables may have two. */
+function isOfOtherHost(name: string, options: SourceOptions): boolean {
+  const isHost = name.startsWith('x-host-') && options.type === 'command'
+  return isHost && options.vendor !== undefined && !name.startsWith(`x-host-${options.vendor}-`)
 }

@@ -66,7 +66,8 @@ export function gmailTools({ baseUrl = 'https://gmail.googleapis.com' }: GmailOp
         authorization: [
           { id: 'google', oauth2: { scopes: ['https://www.googleapis.com/auth/gmail.readonly'] } },
         ],
-        userId: true,
+        // The token says whose mail it is; nothing here trusts the name beside it.
+        userId: 'claimed',
       },
       policy: {
         safetyTier: 'read',

@@ -1,15 +1,16 @@
 import { existsSync } from 'node:fs'
 import type { SourceOptions } from '#config/sources-schema'
-import type { ApprovalRules } from '#core/approvals/approval-rules'
 import type { Store } from '#core/ports/store'
 import { idleOverrides } from '#core/sources/idle-overrides'
-import { toolkitOf } from '#core/sources/import-names'
-import { overridesOf } from '#server/source-overrides'
+import { functionNameOf, toolkitOf } from '#core/sources/import-names'
+import type { Tool } from '#core/tool'
+import { type Governing, overridesOf } from '#server/source-overrides'
 import { type Check, fail, reasonOf, warn } from './check.ts'
 
 export interface CheckedSources {
   readonly sources: Readonly<Record<string, SourceOptions>>
-  readonly approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>
+  readonly approvals: Governing['approvals']
+  readonly tools: readonly Tool[]
   /** `undefined` when the store is in memory. */
   readonly file: string | undefined
   openStore(): Promise<Store>
@@ -35,7 +36,7 @@ export async function checkSources(checked: CheckedSources): Promise<readonly Ch
 
 async function checkSource(
   key: string,
-  { sources, approvals }: CheckedSources,
+  { sources, approvals, tools: own }: CheckedSources,
   store: Store,
 ): Promise<readonly Check[]> {
   const options = sources[key]
@@ -43,14 +44,21 @@ async function checkSource(
   const { pins } = await store.pins.read(key)
   const tools = pins.flatMap(({ local, accepted, isServed }) => {
     if (!isServed || accepted === undefined) return []
-    const base = `${toolkitOf(key)}.${local}`
-    return [{ id: `${base}@${accepted.version}`, base }]
+    const toolkit = toolkitOf(key)
+    const [base, name] = [`${toolkit}.${local}`, functionNameOf(toolkit, local)]
+    const id = `${base}@${accepted.version}`
+    return [{ id, names: [base, id, name, `${name}@${accepted.version}`] }]
   })
   const native = new Set(pins.map(({ nativeName }) => nativeName))
-  return idleOverrides(overridesOf(key, options, approvals), { native, tools, isRead: false }).map(
-    ({ text, guards }) =>
-      guards
-        ? fail('source', `${key}: ${text}`, 'The server keeps its tools back until this is put right.')
-        : warn('source', `${key}: ${text}`, 'Put the name right, or take it out.'),
+  // Catalog ids depend on what kind of source it is, which only a server works out.
+  const overrides = overridesOf(key, options, {
+    approvals,
+    tools: own,
+    sourceKeys: Object.keys(sources),
+  }).filter(({ of, name }) => of !== 'tools' || !/[:]|^x-host-/.test(name))
+  return idleOverrides(overrides, { native, tools, isRead: false }).map(({ text, guards }) =>
+    guards
+      ? fail('source', `${key}: ${text}`, 'The server keeps its tools back until this is put right.')
+      : warn('source', `${key}: ${text}`, 'Put the name right, or take it out.'),
   )
 }

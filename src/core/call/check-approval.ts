@@ -40,7 +40,12 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
     if (tool.policy.approval === 'never') return FREE
     const { principal, request } = call
     const isNeeded = await needsApproval(tool, services.approvalRules, {
-      call: { principal, userId: request.userId, input: checked.input },
+      call: {
+        principal,
+        userId: call.isUserProven ? request.userId : undefined,
+        claimedUserId: request.userId,
+        input: checked.input,
+      },
       log: services.log,
     })
     if (!isNeeded) return FREE

@@ -5,7 +5,7 @@ import type { Approval } from '#core/tool'
 export interface SourceOverride {
   /** Where it stands: `tools.write_file`, `include`, `approvals.perTool`. */
   readonly where: string
-  /** A native name, in which `*` may stand for any characters where the place takes patterns; or `Toolkit.Name`. */
+  /** A native name, in which `*` may stand for any characters where the place takes patterns; or any name of a tool. */
   readonly name: string
   readonly of: 'native names' | 'patterns' | 'tools'
   /** Without it a tool would be open to more than the operator wants: approval, scopes. */
@@ -24,7 +24,12 @@ export interface KnownNames {
   /** Offered, left out by the operator's own filters, or pinned at some time. */
   readonly native: ReadonlySet<string>
   /** What its accepted definitions are as tools; the approval where it is known. */
-  readonly tools: readonly { readonly id: string; readonly base: string; readonly approval?: Approval }[]
+  readonly tools: readonly {
+    readonly id: string
+    /** All its names, those of its version too. */
+    readonly names: readonly string[]
+    readonly approval?: Approval
+  }[]
   /** Whether its upstream was read in this process: without that nobody knows what the filters left out. */
   readonly isRead: boolean
 }
@@ -57,10 +62,13 @@ function idleTerms(
   { where, name, guards, isPredicate }: SourceOverride,
   { tools }: KnownNames,
 ): readonly IdleOverride[] {
-  const meant = tools.filter(({ id, base }) => name === id || name === base)
+  const meant = tools.filter(({ names }) => names.includes(name))
   if (meant.length === 0) {
-    const names = tools.map(({ id, base }) => (name.includes('@') ? id : base))
-    return [{ guards, text: `\`${where}\` names "${name}", which is not served.${didYouMean(name, names)}` }]
+    const meantBy = didYouMean(
+      name,
+      tools.flatMap(({ names }) => names),
+    )
+    return [{ guards, text: `\`${where}\` names "${name}", which is not served.${meantBy}` }]
   }
   if (isPredicate !== true) return []
   return meant

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { namesFor } from '#core/approvals/approval-rules'
 import type { Finding } from '#core/finding'
 import type { LiveRegistry } from '#core/live-registry'
 import { pinHash } from '#core/pins/pin-hash'
@@ -224,7 +225,11 @@ export class SourceDesk {
     const before = open.idle.map(({ text }) => text).join('\n')
     open.idle = idleOverrides(overrides, {
       native: new Set([...(open.read ?? []), ...(await pins.names(key))]),
-      tools: open.tools.map(({ id, parts: { base }, policy: { approval } }) => ({ id, base, approval })),
+      tools: open.tools.map((tool) => ({
+        id: tool.id,
+        names: namesFor(tool),
+        approval: tool.policy.approval,
+      })),
       isRead: open.read !== undefined,
     })
     if (open.idle.map(({ text }) => text).join('\n') === before) return

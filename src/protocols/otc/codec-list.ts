@@ -116,6 +116,6 @@ function outputDescription(description: JsonValue | undefined): string {
 function toWireRequirements(requirements: ToolRequirements | undefined): { requirements?: object } {
   if (requirements === undefined) return {}
   const { userId, ...others } = requirements
-  const listed = { ...others, ...(userId === undefined ? {} : { user_id: userId }) }
+  const listed = { ...others, ...(userId === undefined ? {} : { user_id: userId !== false }) }
   return Object.keys(listed).length === 0 ? {} : { requirements: listed }
 }
