@@ -40,6 +40,7 @@ export const META = {
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
   contentTrust: 'collet/contentTrust',
+  tool: 'collet/tool',
 } as const
 
 /** In lower case, as requests are read. */
