@@ -161,7 +161,7 @@ function toRemoteTool(described: OpenToolFunction): RemoteTool {
         definition: { id, oauth2: { scopes } },
       })),
       secrets: secrets.map((id) => ({ id })),
-      userId,
+      userId: userId !== false,
     },
     ...(facts === undefined ? {} : { facts }),
   }

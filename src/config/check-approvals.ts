@@ -4,7 +4,10 @@ import { ConfigError, type ConfigProblem } from './config-error.ts'
 import type { ParsedConfig } from './config-schema.ts'
 import { isImported } from './is-imported.ts'
 
-/** Terms of a tool that is not there would leave the one that was meant with weaker ones. */
+/**
+ * Terms of a tool that is not there would leave the one that was meant with weaker ones, and a predicate that nobody
+ * asks would leave it with none.
+ */
 export function checkApprovals(
   { approvals, sources }: Pick<ParsedConfig, 'approvals' | 'sources'>,
   tools: readonly Tool[],
@@ -17,5 +20,20 @@ export function checkApprovals(
       const message = `there is no such tool. Write "Toolkit.Name" or "Toolkit.Name@x.y.z".${didYouMean(name, names)}`
       return { severity: 'error', file, where: `approvals.perTool.${name}`, message }
     })
+  const idle = Object.entries(approvals.perTool).flatMap(([name, { when }]) =>
+    when === undefined
+      ? []
+      : tools.filter((tool) => isNamed(tool, name) && tool.policy.approval !== 'conditional'),
+  )
+  problems.push(
+    ...idle.map(({ id, policy }): ConfigProblem => {
+      const message = `${id} has the approval '${policy.approval}', so \`when\` is never asked. Set policy.approval: 'conditional' on the tool, or leave \`when\` out.`
+      return { severity: 'error', file, where: 'approvals.perTool', message }
+    }),
+  )
   if (problems.length > 0) throw new ConfigError(problems)
+}
+
+function isNamed({ id, parts }: Tool, name: string): boolean {
+  return name === id || name === parts.base
 }

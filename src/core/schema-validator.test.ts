@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from './json.ts'
 import { createSchemaValidator, NO_ISSUES } from './schema-validator.ts'
@@ -151,5 +152,107 @@ describe('createSchemaValidator', () => {
     const many = Array.from({ length: 50_000 }, (_, index) => index)
     for (let round = 0; round < 30; round += 1) expect(validate(many)).toBe(NO_ISSUES)
     expect(validate(['x'])).toHaveLength(1)
+  })
+})
+
+const PATTERNS = ['^[A-Z]{2}$', '^[0-9]{5}$', '^$', '', 'x', '^a+$', '^[0-9]+:[0-9]+$', '\\S', '/'] as const
+const TEXTS = ['DE', '10115', '', 'x', 'aaa', '1234:5678', ' ', '/v1', 'FR'] as const
+
+/** Names that a library could take for something else: text of a pointer, of an address, of its own code. */
+const ODD_NAMES = ['a/b', 'a~b', 'a~1b', 'a%b', 'a%20b', 'a b', 'a', 'A', 'é', '#', '"', 'toString', '0', '']
+
+describe.each([
+  ['our own', false],
+  ["somebody else's", true],
+])('in a schema of %s making', (_whose, untrusted) => {
+  it('every pattern is checked by itself, on members and on names', () => {
+    const patterns = fc.array(fc.constantFrom(...PATTERNS), { minLength: 1, maxLength: 5 })
+    const texts = fc.array(fc.constantFrom(...TEXTS), { minLength: 5, maxLength: 5 })
+    fc.assert(
+      fc.property(patterns, patterns, texts, texts, (ofMembers, ofNames, values, names) => {
+        const schema: JsonObject = {
+          properties: {
+            members: {
+              properties: Object.fromEntries(ofMembers.map((pattern, index) => [`m${index}`, { pattern }])),
+            },
+            names: {
+              patternProperties: Object.fromEntries(
+                ofNames.map((pattern, index) => [pattern, { minimum: index }]),
+              ),
+              additionalProperties: false,
+            },
+          },
+        }
+        const value: JsonObject = {
+          members: Object.fromEntries(values.map((text, index) => [`m${index}`, text])),
+          names: Object.fromEntries(names.map((text, index) => [text, index])),
+        }
+        const floors = Object.entries(Object.fromEntries(ofNames.map((pattern, index) => [pattern, index])))
+        const namesFit = Object.entries(Object.fromEntries(names.map((text, index) => [text, index]))).every(
+          ([name, number]) => {
+            const hits = floors.filter(([pattern]) => new RegExp(pattern, 'u').test(name))
+            return hits.length > 0 && hits.every(([, floor]) => number >= floor)
+          },
+        )
+        const membersFit = ofMembers.every((pattern, index) =>
+          new RegExp(pattern, 'u').test(values[index] ?? ''),
+        )
+        const fits = createSchemaValidator(schema, { untrusted })(value).length === 0
+        expect(fits).toBe(membersFit && namesFit)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('a country and a zip code are not mistaken for each other', () => {
+    const schema: JsonObject = {
+      properties: { country: { pattern: '^[A-Z]{2}$' }, zip: { pattern: '^[0-9]{5}$' } },
+    }
+    const validate = createSchemaValidator(schema, { untrusted })
+    expect(validate({ country: 'DE', zip: '10115' })).toBe(NO_ISSUES)
+    expect(validate({ country: 'DE', zip: 'FR' })).toHaveLength(1)
+  })
+
+  it('definitions with look-alike names stay apart', () => {
+    const $defs = Object.fromEntries(ODD_NAMES.map((name, index) => [name, { const: index }]))
+    const properties = Object.fromEntries(
+      ODD_NAMES.map((name) => [
+        name,
+        { $ref: `#/$defs/${encodeURIComponent(name.replaceAll('~', '~0').replaceAll('/', '~1'))}` },
+      ]),
+    )
+    const validate = createSchemaValidator({ properties, $defs }, { untrusted })
+    for (const [index, name] of ODD_NAMES.entries()) {
+      expect([name, validate({ [name]: index })]).toEqual([name, []])
+      expect([name, validate({ [name]: index + 1 }).length]).toEqual([name, 1])
+    }
+  })
+
+  it('values that only look alike stay apart', () => {
+    const looks: JsonValue[] = [
+      1,
+      '1',
+      true,
+      'true',
+      null,
+      'null',
+      [1],
+      '[1]',
+      {},
+      '{}',
+      [],
+      '',
+      [[]],
+      { a: null },
+    ]
+    for (const wanted of looks) {
+      const asConst = createSchemaValidator({ const: wanted }, { untrusted })
+      const asEnum = createSchemaValidator({ enum: [wanted] }, { untrusted })
+      for (const tried of looks) {
+        expect([tried, asConst(tried).length]).toEqual([tried, tried === wanted ? 0 : 1])
+        expect([tried, asEnum(tried).length]).toEqual([tried, tried === wanted ? 0 : 1])
+      }
+    }
+    expect(createSchemaValidator({ uniqueItems: true }, { untrusted })(looks)).toBe(NO_ISSUES)
   })
 })

@@ -60,7 +60,8 @@ export function factsOf(tool: Tool): ToolFacts {
 export interface ToolNeeds {
   readonly authorization: readonly { readonly id: string; readonly scopes: readonly string[] }[]
   readonly secrets: readonly string[]
-  readonly userId: boolean
+  /** `true`: a proven one (T-27); `claimed`: the caller's word is enough. */
+  readonly userId: boolean | 'claimed'
 }
 
 export function needsOf({ requirements = {} }: Pick<Tool, 'requirements'>): ToolNeeds {
@@ -97,7 +98,7 @@ export function toldOf(tool: Tool): JsonObject {
       ? {}
       : { authorization: authorization.map(({ id, scopes }) => ({ id, scopes: [...scopes] })) }),
     ...(secrets.length === 0 ? {} : { secrets: [...secrets] }),
-    ...(userId ? { userId } : {}),
+    ...(userId === false ? {} : { userId }),
   }
   return {
     id: tool.id,
@@ -160,7 +161,7 @@ export function readNeeds(told: JsonValue | undefined): ToolNeeds {
       return [{ id: entry.id, scopes: isTexts(entry.scopes) ? entry.scopes : [] }]
     }),
     secrets: isTexts(secrets) ? secrets : [],
-    userId: userId === true,
+    userId: userId === 'claimed' ? userId : userId === true,
   }
 }
 

@@ -37,7 +37,10 @@ export interface GatewayCallOptions {
   readonly runId?: string
   /** The session whose state to use, as `openSession` gave it. */
   readonly sessionId?: string
+  /** Whom it is for. Tools trust it only of a principal that may name users: one with the scope `users:assert`. */
   readonly userId?: string
+  /** What you say about that user. */
+  readonly userInfo?: JsonValue
   /** By authorization requirement id. */
   readonly tokens?: Readonly<Record<string, string>>
   /** By secret id. */
@@ -121,6 +124,7 @@ export async function createGateway(
         ...(call.runId === undefined ? {} : { runId: checkRunId(call.runId) }),
         ...(call.sessionId === undefined ? {} : { sessionId: call.sessionId }),
         userId: call.userId,
+        ...(call.userInfo === undefined ? {} : { userInfo: call.userInfo }),
         tokens: toSecrets(call.tokens),
         secrets: toSecrets(call.secrets),
       })

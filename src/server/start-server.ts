@@ -183,8 +183,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           : []),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
           settings: settings.opentool,
-          log,
-          isClosed,
+          ...{ log, isClosed, publicUrl },
         }),
         ...mcp.routes,
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),

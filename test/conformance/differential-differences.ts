@@ -21,6 +21,13 @@ interface Difference {
   readonly shows: (told: Observation, around: Circumstances) => Observation
 }
 
+const NAMING_CODES: ReadonlySet<string> = new Set([
+  'input_invalid',
+  'request_invalid',
+  'ambiguous',
+  'outcome_unknown',
+])
+
 export type Protocol = Difference['protocol']
 
 /** Every way in which a protocol may differ from a call in process. Whatever is not here must be equal. */
@@ -89,6 +96,18 @@ export const DIFFERENCES: readonly Difference[] = [
     row: 'MCP-69',
     what: 'results that a model reads, errors of JSON-RPC for what could not be called, and 429 or 503 for later',
     shows: (told) => ({ ...told, sort: told.code === 'ok' ? '200' : mcpSort(told.code) }),
+  },
+  {
+    protocol: 'mcp',
+    row: 'MCP-62',
+    what: 'our own words about a call name the function the model called, not the id of the tool',
+    shows: (told, { tool, functionName }) =>
+      tool === undefined || !NAMING_CODES.has(told.code)
+        ? told
+        : withError(told, (error) => ({
+            ...error,
+            message: `${error.message}`.replaceAll(`${tool.base}@${tool.version}`, functionName),
+          })),
   },
   {
     protocol: 'mcp',

@@ -11,6 +11,7 @@ import {
   shownOf,
   shownOfAnswer,
 } from '#cli/key-commands'
+import { asksServer } from '#cli/operator-credential'
 import { readEnd } from '#cli/read-end'
 import type { JsonObject } from '#core/json'
 
@@ -39,10 +40,9 @@ export const keysCreate = defineCommand<CreateOption>({
   ],
   async run(args, context) {
     const body = bodyOf(args, context.clock.nowMs())
-    const shown =
-      args.text('url') === undefined
-        ? shownOf(await onStore(args, context, (desk, actor) => desk.create(body, actor)))
-        : shownOfAnswer(await askServer({ method: 'POST', path: '/admin/keys', body }, args, context))
+    const shown = !asksServer(args)
+      ? shownOf(await onStore(args, context, (desk, actor) => desk.create(body, actor)))
+      : shownOfAnswer(await askServer({ method: 'POST', path: '/admin/keys', body }, args, context))
     printKey(shown, context)
     return EXIT.ok
   },

@@ -87,7 +87,11 @@ function list(
 
 function cellsOf({ id, name, description, needs, facts }: Row): readonly string[] {
   const { authorization, secrets, userId } = needs
-  const named = [...authorization.map((each) => each.id), ...secrets, ...(userId ? ['user id'] : [])]
+  const named = [
+    ...authorization.map((each) => each.id),
+    ...secrets,
+    ...(userId === false ? [] : ['user id']),
+  ]
   // A workflow needs what its steps need.
   const needed = named.length === 0 && facts?.credential === true ? ['credential'] : named
   return [

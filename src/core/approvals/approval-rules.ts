@@ -1,17 +1,27 @@
-import type { JsonObject } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { SafetyTier, Tool } from '#core/tool'
 
-/** What an operator's predicate is told about a call of a `conditional` tool. */
-export interface ApprovalFacts {
+/**
+ * What an operator's predicate is told about a call of a `conditional` tool. It can only be read, and reading a member
+ * that this call does not have throws, which means that the call needs a yes; `'amount' in input` asks first.
+ */
+export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   /** `Toolkit.Name@x.y.z`. */
   readonly tool: string
   readonly tier: SafetyTier
   readonly principal: Principal
+  /** Proven (T-27). */
   readonly userId: string | undefined
-  /** The whole input as the tool gets it, without what is named like a secret. */
-  readonly input: JsonObject
+  /** Whom the caller says it acts for, proven or not. */
+  readonly claimedUserId: string | undefined
+  /** The whole input as `run` gets it. */
+  readonly input: Input
 }
+
+/** Only `false` lets a call run without a yes. */
+export type ApprovalPredicate<Input = ApprovalFacts['input']> = (
+  facts: ApprovalFacts<Input>,
+) => boolean | Promise<boolean>
 
 /** What a yes takes. */
 export interface ApprovalTerms {
@@ -39,7 +49,9 @@ export interface ApprovalWebhook {
 
 export interface ApprovalRules extends ApprovalTerms {
   /** `false`: this call needs no yes. Only for `conditional` tools; absent, they always need one (rule 21). */
-  readonly when: ((facts: ApprovalFacts) => boolean | Promise<boolean>) | undefined
+  readonly when: ApprovalPredicate | undefined
+  /** The same for one tool, by `Toolkit.Name` or `Toolkit.Name@x.y.z`; it replaces `when`. */
+  readonly whenPerTool: ReadonlyMap<string, ApprovalPredicate>
   /** By `Toolkit.Name` or `Toolkit.Name@x.y.z`. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
   readonly webhooks: readonly ApprovalWebhook[]
@@ -53,6 +65,7 @@ export const OVERRIDE_SCOPE = 'approvals:override'
 
 export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
   when: undefined,
+  whenPerTool: new Map(),
   expiresAfterMs: 30 * 60_000,
   quorum: 1,
   requiredScope: RESPOND_SCOPE,

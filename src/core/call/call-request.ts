@@ -15,7 +15,10 @@ export interface CallRequest {
   readonly traceId: string | undefined
   /** W3C trace context of the request, for what the tool fetches. */
   readonly traceparent?: string
+  /** Whom the caller says it acts for; what proves it is another matter (T-27). */
   readonly userId: string | undefined
+  /** What the caller says about that user. Not stored, and no part of what the request stands for. */
+  readonly userInfo?: JsonValue
   /** Tokens by authorization requirement id. Never stored. */
   readonly tokens: ReadonlyMap<string, Secret>
   /** Secrets by id. Never stored. */

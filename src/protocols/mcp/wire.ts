@@ -39,6 +39,7 @@ export const META = {
   /** Ours (§1.3): one label, so not reserved. */
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
+  runId: 'collet/runId',
   contentTrust: 'collet/contentTrust',
   tool: 'collet/tool',
 } as const

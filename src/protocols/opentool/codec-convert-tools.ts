@@ -124,7 +124,7 @@ function warningsOf(tool: Tool): readonly string[] {
   const needs = [
     ...authorization.map(({ id }) => `an authorization of ${id}`),
     ...secrets.map((id) => `the secret ${id}`),
-    ...(userId ? ['a user id'] : []),
+    ...(userId === false ? [] : ['a user id']),
   ]
   return [
     ...(safetyTier === 'exec' ? ['Runs a program on the server.'] : []),

@@ -146,7 +146,7 @@ function toWireRequirements(tool: Tool): { requirements?: object } {
   const { approval } = factsOf(tool)
   const listed = {
     ...others,
-    ...(userId === undefined ? {} : { user_id: userId }),
+    ...(userId === undefined ? {} : { user_id: userId !== false }),
     ...(approval === 'never' ? {} : { approval }),
   }
   return Object.keys(listed).length === 0 ? {} : { requirements: listed }

@@ -69,9 +69,9 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
     if (!answer.ok) throw receivedError(answer.error)
     return answer
   }
-  const { callId, traceId, principal, userId } = call
+  const { callId, traceId, principal, userId, claimedUserId, userInfo } = call
   return {
-    ...{ callId, traceId, principal, userId, session: undefined },
+    ...{ callId, traceId, principal, userId, claimedUserId, userInfo, session: undefined },
     signal: held.abort.signal,
     token: (name) => credential(tool, name, call.tokens[name]),
     secret: (name) => credential(tool, name, call.secrets[name]),

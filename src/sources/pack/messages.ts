@@ -44,6 +44,8 @@ export interface SentCall {
   readonly traceId: string
   readonly principal: Principal
   readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
+  readonly userInfo: JsonValue | undefined
   readonly tokens: Readonly<Record<string, string>>
   readonly secrets: Readonly<Record<string, string>>
   readonly effectKey: string

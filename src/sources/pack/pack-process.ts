@@ -163,11 +163,11 @@ export class PackProcess {
 }
 
 function sentCall({ nativeName, input, context }: Invocation, { requirements }: DescribedTool): SentCall {
-  const { callId, traceId, principal, userId } = context
+  const { callId, traceId, principal, userId, claimedUserId, userInfo } = context
   const tokens = (requirements?.authorization ?? []).map(({ id }) => [id, context.token(id).reveal()])
   const secrets = (requirements?.secrets ?? []).map(({ id }) => [id, context.secret(id).reveal()])
   return {
-    ...{ nativeName, input, callId, traceId, principal, userId },
+    ...{ nativeName, input, callId, traceId, principal, userId, claimedUserId, userInfo },
     tokens: Object.fromEntries(tokens),
     secrets: Object.fromEntries(secrets),
     effectKey: context.effectKey(),
