@@ -3,6 +3,7 @@ import { Catalog } from './catalog.ts'
 import type { Principal } from './principal.ts'
 import { coversScope } from './scopes.ts'
 import { isForTenant, type Tool } from './tool.ts'
+import { LATEST, parseToolName } from './tool-id.ts'
 import { ToolIndex } from './tool-index.ts'
 import { resolveWorkflows } from './workflow/resolve-workflows.ts'
 
@@ -24,6 +25,7 @@ export class Registry {
   /** Whether a call of any tool may have to wait for a yes, or for a step of its own. */
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
+  readonly #all: Catalog
   readonly #ids: ReadonlySet<string>
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
@@ -42,6 +44,7 @@ export class Registry {
     const { tools, waiting } = resolveWorkflows(served)
     this.waiting = waiting
     this.#index = new ToolIndex(tools)
+    this.#all = new Catalog(this.#index)
     this.tools = this.#index.tools
     this.toolkits = toolkits
     this.hasWaiting = tools.some(
@@ -58,6 +61,11 @@ export class Registry {
 
   has(id: string): boolean {
     return this.#ids.has(id)
+  }
+
+  /** Any tool that is served, by any of its names: for operators, never for callers (rule 2). */
+  find(name: string): Tool | undefined {
+    return this.#all.find(name)
   }
 
   /** Computed once per distinct set of covered scopes, allow-list and tenant with tools of its own, and once per principal which one that is. */
@@ -85,13 +93,25 @@ export class Registry {
     return seesEveryTenant ?? (this.#tenants.has(tenant) ? tenant : false)
   }
 
+  /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
+  #placesOf(allowed: readonly string[]): ReadonlySet<number> {
+    return new Set(
+      allowed.flatMap((name) => {
+        const ref = parseToolName(name)
+        if (ref === undefined) return []
+        if (ref.version === LATEST) return this.#index.versionsOf(ref.base)
+        return this.#index.placeOfRef(ref.base, ref.version) ?? []
+      }),
+    )
+  }
+
   #build(key: string, principal: Principal, held: ReadonlySet<string>): KnownCatalog {
-    const { tenant, seesEveryTenant } = principal
-    const allowed = principal.tools === undefined ? undefined : new Set(principal.tools)
+    const { tenant, tools, seesEveryTenant } = principal
+    const allowed = tools === undefined ? undefined : this.#placesOf(tools)
     const visible = new Uint8Array(this.tools.length)
     let size = 0
-    for (const [place, { catalogId, policy }] of this.tools.entries()) {
-      if (allowed?.has(catalogId) === false || !policy.scopes.every((scope) => held.has(scope))) continue
+    for (const [place, { policy }] of this.tools.entries()) {
+      if (allowed?.has(place) === false || !policy.scopes.every((scope) => held.has(scope))) continue
       if (seesEveryTenant !== true && !isForTenant(policy, tenant)) continue
       visible[place] = 1
       size += 1

@@ -116,7 +116,7 @@ function failureOf({ step, tool, error }: EndedStep): ToolError {
 }
 
 function toolErrorOf(error: CallError): ToolError {
-  const { code, message, canRetry: _never, effect: _told, details = {}, ...rest } = error
+  const { code, message, canRetry: _never, effect: _told, shown: _ofTheStep, details = {}, ...rest } = error
   return fault(code, message, { ...rest, ...details })
 }
 
