@@ -10,6 +10,8 @@ const SHORTEST_SECRET = 4
 const LONGEST_IN_PATTERN = 256
 const REDACTED = '[redacted]'
 const DEEPEST = 8
+/** Twice what a request may have; deeper answers would end the stack of whoever reads them. */
+const DEEPEST_ANSWER = 200
 
 /** A tool's own error text without the credentials of its call (T-20), whether they were sent or lent by the vault. */
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
@@ -84,21 +86,34 @@ type Clean = (text: string) => string
 function cleanOutput(value: unknown, clean: Clean): unknown {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
+  const copied = copyOf(value)
+  // Whoever writes it refuses it.
+  return copied === undefined ? value : cleanJson(copied, clean)
+}
+
+function copyOf(value: object): JsonValue | undefined {
   try {
-    return cleanJson(JSON.parse(JSON.stringify(value)), clean)
+    return JSON.parse(JSON.stringify(value))
   } catch {
-    // Whoever writes it refuses it.
-    return value
+    return undefined
   }
 }
 
-function cleanJson(value: JsonValue, clean: Clean): JsonValue {
+function cleanJson(value: JsonValue, clean: Clean, depth = 0): JsonValue {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
-  if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean))
+  if (depth >= DEEPEST_ANSWER) throw tooDeep()
+  if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean, depth + 1))
   return Object.fromEntries(
-    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean)]),
+    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean, depth + 1)]),
   )
+}
+
+function tooDeep(): ToolError {
+  const message = `The tool ran, but its result is nested more than ${DEEPEST_ANSWER} levels deep. Ask for less.`
+  return fault('output_invalid', message, {
+    developerMessage: 'Such a result cannot be searched for credentials.',
+  })
 }
 
 function cleanValue(value: unknown, clean: Clean, depth: number): unknown {
