@@ -25,6 +25,7 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'documentOf',
     'fromJsonSchema',
     'fromOpenAiToolCall',
+    'fromOpenTool',
     'legalName',
     'load',
     'loadFile',

@@ -7,26 +7,30 @@ import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
-import { requestJson } from './http-json.ts'
-import { operatorCredential } from './operator-credential.ts'
+import { askAsOperator, asksServer, nameAtStore } from './operator-credential.ts'
 import { STORE_OPTIONS, withStore } from './operator-store.ts'
-import { readServerAddress } from './server-address.ts'
 
 /** How commands about approvals are told where: the store itself, or a server. */
 export const APPROVAL_OPTIONS = {
   ...STORE_OPTIONS,
-  url: { value: 'U', help: 'Ask this server instead.' },
+  url: { value: 'U', help: 'Ask this server instead; so do --key and COLLET_API_KEY.' },
   key: {
     value: 'K',
-    help: 'API key with the scope approvals:respond. Default: the start token of a server here.',
+    help: 'API key with the scope approvals:respond. Default: COLLET_API_KEY, else the start token of a server here.',
   },
 } as const satisfies OptionSpecs
 
 export type ApprovalOption = keyof typeof APPROVAL_OPTIONS
 
-/** Whoever can open the store with its key may decide about everything in it. */
-function approverAt({ userName }: CommandContext): Approver {
-  return { id: `cli:${userName}`, tenant: undefined, scopes: ['*'] }
+/**
+ * A credential that was given is used: who decides matters more here than where. The store itself knows no callers, so
+ * it is asked only without one, or where it is named.
+ */
+export function asksServerAboutApprovals(
+  args: Arguments<'url' | 'key' | 'store'>,
+  { environment }: CommandContext,
+): boolean {
+  return asksServer(args) || (environment.apiKey !== undefined && args.text('store') === undefined)
 }
 
 export async function withApprovals<T>(
@@ -43,7 +47,11 @@ export async function withApprovals<T>(
         denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
       }
       try {
-        return await work(new ApprovalDesk({ store, clock, onDenied }), approverAt(context))
+        return await work(new ApprovalDesk({ store, clock, onDenied }), {
+          id: nameAtStore(context),
+          tenant: undefined,
+          scopes: ['*'],
+        })
       } finally {
         if (denials.length > 0) await store.audit.recordDenials(denials)
       }
@@ -59,13 +67,7 @@ export async function askAboutApprovals(
   args: Arguments<'url' | 'key' | 'store' | 'config'>,
   context: CommandContext,
 ): Promise<JsonObject> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
-  const { path, ...rest } = request
-  return await requestJson(
-    { ...rest, url: `${url}/admin/approvals${path}`, credential },
-    context.services.fetch,
-  )
+  return await askAsOperator({ ...request, path: `/admin/approvals${request.path}` }, args, context)
 }
 
 export function noCollet(args: Arguments<'url'>): CommandFailure {

@@ -1,9 +1,10 @@
 import type { JsonObject } from '#core/json'
 import { decided, readDecision } from '#server/admin-approvals'
-import { askAboutApprovals, noCollet, withApprovals } from './approval-access.ts'
+import { askAboutApprovals, asksServerAboutApprovals, noCollet, withApprovals } from './approval-access.ts'
 import { type ApprovalRow, rowOfAnswer, rowOfApproval } from './approval-row.ts'
 import type { Arguments } from './arguments.ts'
 import type { CommandContext } from './command.ts'
+import { actAtStore } from './operator-credential.ts'
 
 export interface CliDecision {
   readonly verb: 'approve' | 'reject'
@@ -17,7 +18,8 @@ export async function decideApproval(
   args: Arguments<'url' | 'key' | 'store' | 'config'>,
   context: CommandContext,
 ): Promise<ApprovalRow> {
-  if (args.text('url') === undefined) {
+  if (!asksServerAboutApprovals(args, context)) {
+    actAtStore(context)
     return await withApprovals(args, context, async (desk, approver) => {
       const decision = readDecision(verb, body)
       const result = await desk.decide(approver, await desk.find(approver, id), decision)

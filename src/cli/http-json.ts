@@ -1,4 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { ACTING_AS } from '#server/operator-access'
 import { cleanText } from './clean-text.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
@@ -11,11 +12,13 @@ export interface JsonRequest {
   readonly url: string
   readonly credential: string | undefined
   readonly body?: JsonObject
+  /** Told as whom the server let us in, whatever it then answers. */
+  readonly onActing?: (principal: string) => void
 }
 
 /** Sends one request of our own and gives its JSON object; refusals become failures with the server's words. */
 export async function requestJson(request: JsonRequest, send: typeof fetch): Promise<JsonObject> {
-  const { method, url, credential, body } = request
+  const { method, url, credential, body, onActing } = request
   const response = await send(url, {
     method,
     headers: {
@@ -31,6 +34,8 @@ export async function requestJson(request: JsonRequest, send: typeof fetch): Pro
       cause,
     })
   })
+  const acting = response.headers.get(ACTING_AS)
+  if (acting !== null) onActing?.(decodeURIComponent(acting))
   const answer = parse(await response.text())
   if (response.ok && isJsonObject(answer)) return answer
   throw refusal(response.status, answer, new URL(url).origin)

@@ -3,11 +3,9 @@ import { Arguments } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
-import { requestJson } from './http-json.ts'
 import { loadProjectConfig } from './load-project.ts'
-import { operatorCredential } from './operator-credential.ts'
+import { actAtStore, askAsOperator } from './operator-credential.ts'
 import { withStore } from './operator-store.ts'
-import { readServerAddress } from './server-address.ts'
 
 export interface ImportPlace {
   /** `--url`: a server that takes it. */
@@ -48,7 +46,7 @@ async function saveInStore(
   args: Arguments<PlaceOption>,
   context: CommandContext,
 ): Promise<void> {
-  const source = { key, options, replace, addedBy: `cli:${context.userName}`, addedMs: context.clock.nowMs() }
+  const source = { key, options, replace, addedBy: actAtStore(context), addedMs: context.clock.nowMs() }
   const result = await withStore(args, context, async (store) => store.sources.put(source))
   if (result !== 'exists') return
   throw new CommandFailure(
@@ -63,10 +61,8 @@ async function saveThroughServer(
   args: Arguments<PlaceOption>,
   context: CommandContext,
 ): Promise<void> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
   const body = { key, options, replace }
-  await requestJson({ method: 'POST', url: `${url}/admin/sources`, credential, body }, context.services.fetch)
+  await askAsOperator({ method: 'POST', path: '/admin/sources', body }, args, context)
 }
 
 /** Keys of the configuration's own sources, which win; none when no configuration is in play. */

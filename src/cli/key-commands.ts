@@ -6,10 +6,9 @@ import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
-import { type JsonRequest, requestJson } from './http-json.ts'
-import { operatorCredential } from './operator-credential.ts'
+import type { JsonRequest } from './http-json.ts'
+import { actAtStore, askAsOperator } from './operator-credential.ts'
 import { STORE_OPTIONS, withStore } from './operator-store.ts'
-import { readServerAddress } from './server-address.ts'
 import { UsageError } from './usage-error.ts'
 
 export type KeyOption = 'store' | 'config' | 'url' | 'key'
@@ -17,10 +16,10 @@ export type KeyOption = 'store' | 'config' | 'url' | 'key'
 /** How every command about keys is told where they are. */
 export const KEY_OPTIONS = {
   ...STORE_OPTIONS,
-  url: { value: 'U', help: 'Ask this server instead of the store.' },
+  url: { value: 'U', help: 'Ask this server instead of the store; so does --key.' },
   key: {
     value: 'K',
-    help: 'API key with the scope admin:keys. Default: the start token of a server here.',
+    help: 'API key with the scope admin:keys. Default: COLLET_API_KEY, else the start token of a server here.',
   },
 } as const satisfies OptionSpecs
 
@@ -42,15 +41,16 @@ const WIRE_KEY = z.object({
 })
 
 /** What only a server knows, which has its configuration. */
-const UNKNOWN_HERE = { roles: undefined, hasTool: undefined, isConfigured: undefined }
+const UNKNOWN_HERE = { roles: undefined, findTool: undefined, isConfigured: undefined }
 
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
 export async function onStore<T>(
   args: Arguments<KeyOption>,
   context: CommandContext,
   work: (desk: KeyDesk, actor: KeyActor) => Promise<T>,
+  whose: (context: CommandContext) => string = actAtStore,
 ): Promise<T> {
-  const actor = { id: `cli:${context.userName}`, bounds: undefined }
+  const actor = { id: whose(context), bounds: undefined }
   try {
     return await withStore(args, context, async (store) =>
       work(new KeyDesk({ store, clock: context.clock, ...UNKNOWN_HERE }), actor),
@@ -67,10 +67,7 @@ export async function askServer(
   args: Arguments<KeyOption>,
   context: CommandContext,
 ): Promise<JsonObject> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
-  const { path, ...rest } = request
-  return await requestJson({ ...rest, url: `${url}${path}`, credential }, context.services.fetch)
+  return await askAsOperator(request, args, context)
 }
 
 export function shownOf({ tenant, name, keyId, key, expiresAtMs }: IssuedKey): ShownKey {

@@ -1,27 +1,76 @@
 import { readFile } from 'node:fs/promises'
 import { ConfigError } from '#config/config-error'
 import { startTokenFileIn } from '#config/data-files'
+import type { JsonObject } from '#core/json'
 import { isLoopback } from '#server/loopback'
 import type { Arguments } from './arguments.ts'
+import { cleanText } from './clean-text.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
+import { type JsonRequest, requestJson } from './http-json.ts'
 import { chosenStore } from './operator-store.ts'
+import { readServerAddress } from './server-address.ts'
+
+export type OperatorOption = 'url' | 'key' | 'store' | 'config'
+
+/** Whether a command that could work on the store asks a server instead: one was named, or who to be there. */
+export function asksServer(args: Arguments<'url' | 'key'>): boolean {
+  return args.text('url') !== undefined || args.text('key') !== undefined
+}
+
+/** One request to a server's routes for operators. What changes something says on stderr as whom it was done. */
+export async function askAsOperator(
+  request: Pick<JsonRequest, 'method' | 'body'> & { readonly path: string; readonly url?: string },
+  args: Arguments<OperatorOption>,
+  context: CommandContext,
+): Promise<JsonObject> {
+  const { path, url = readServerAddress(args, context).url, ...rest } = request
+  const { credential, from } = await operatorCredential(url, args, context)
+  const onActing = (principal: string): void => tellActing(`${cleanText(principal)} (${from})`, context)
+  return await requestJson(
+    { ...rest, url: `${url}${path}`, credential, ...(rest.method === 'GET' ? {} : { onActing }) },
+    context.services.fetch,
+  )
+}
+
+/** Whoever can open the store with its key may decide about everything in it, under the name it has on this machine. */
+export function nameAtStore({ userName }: CommandContext): string {
+  return `cli:${userName}`
+}
+
+/** The same for what changes something, said on stderr. */
+export function actAtStore(context: CommandContext): string {
+  const id = nameAtStore(context)
+  tellActing(`${id} (the store itself)`, context)
+  return id
+}
+
+function tellActing(who: string, { output }: CommandContext): void {
+  output.note(`as ${who}`)
+}
+
+interface OperatorCredential {
+  readonly credential: string
+  /** Where it was found, in words. */
+  readonly from: string
+}
 
 /**
- * What lets an operator decide about calls (rule 29): `--key`, else the start token of the server on this machine,
- * else `COLLET_API_KEY`. The start token is only ever sent to this machine.
+ * What lets an operator decide about calls (rule 29). What somebody gave wins: `--key`, then `COLLET_API_KEY`; only
+ * without either it is the start token of the server on this machine, which is sent nowhere else.
  */
-export async function operatorCredential(
+async function operatorCredential(
   url: string,
-  args: Arguments<'key' | 'store' | 'config'>,
+  args: Arguments<OperatorOption>,
   context: CommandContext,
-): Promise<string> {
-  const credential =
-    args.text('key') ??
-    (isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined) ??
-    context.environment.apiKey?.reveal()
-  if (credential !== undefined) return credential
+): Promise<OperatorCredential> {
+  const key = args.text('key')
+  if (key !== undefined) return { credential: key, from: '--key' }
+  const variable = context.environment.apiKey?.reveal()
+  if (variable !== undefined) return { credential: variable, from: 'COLLET_API_KEY' }
+  const token = isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
+  if (token !== undefined) return { credential: token, from: 'start token' }
   throw new CommandFailure(
     EXIT.usage,
     `${url} needs a credential: --key, COLLET_API_KEY, or the start token of a server that runs here (name its --config or --store, and --url if it listens elsewhere).`,

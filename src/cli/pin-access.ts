@@ -7,18 +7,16 @@ import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
-import { requestJson } from './http-json.ts'
-import { operatorCredential } from './operator-credential.ts'
+import { askAsOperator, nameAtStore } from './operator-credential.ts'
 import { STORE_OPTIONS, withStore } from './operator-store.ts'
-import { readServerAddress } from './server-address.ts'
 
 /** How commands about pins are told where: the store itself, or a server. */
 export const PIN_OPTIONS = {
   ...STORE_OPTIONS,
-  url: { value: 'U', help: 'Ask this server instead.' },
+  url: { value: 'U', help: 'Ask this server instead; so does --key.' },
   key: {
     value: 'K',
-    help: 'API key with the scope admin:pins. Default: the start token of a server here.',
+    help: 'API key with the scope admin:pins. Default: COLLET_API_KEY, else the start token of a server here.',
   },
 } as const satisfies OptionSpecs
 
@@ -75,7 +73,7 @@ export async function withPins<T>(
 ): Promise<T> {
   try {
     return await withStore(args, context, async (store) =>
-      work(new PinDesk({ store, clock: context.clock, log: SILENT_LOGGER }), `cli:${context.userName}`),
+      work(new PinDesk({ store, clock: context.clock, log: SILENT_LOGGER }), nameAtStore(context)),
     )
   } catch (error) {
     if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
@@ -94,14 +92,8 @@ export async function askAboutPins<T>(
   args: Arguments<PinOption>,
   context: CommandContext,
 ): Promise<T> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
   const { path, answer, ...rest } = request
-  const said = await requestJson(
-    { ...rest, url: `${url}/admin/pins${path}`, credential },
-    context.services.fetch,
-  )
-  const parsed = answer.safeParse(said)
+  const parsed = answer.safeParse(await askAsOperator({ ...rest, path: `/admin/pins${path}` }, args, context))
   if (parsed.success) return parsed.data
-  throw new CommandFailure(EXIT.server, `${url} gave no pins. Is it a Collet server of this version?`)
+  throw new CommandFailure(EXIT.server, 'The server gave no pins. Is it a Collet server of this version?')
 }

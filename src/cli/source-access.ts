@@ -5,9 +5,8 @@ import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
-import { requestJson } from './http-json.ts'
 import { loadProjectConfig } from './load-project.ts'
-import { operatorCredential } from './operator-credential.ts'
+import { askAsOperator } from './operator-credential.ts'
 import { STORE_OPTIONS } from './operator-store.ts'
 import { readServerAddress } from './server-address.ts'
 
@@ -20,7 +19,7 @@ export const SOURCE_COMMAND_OPTIONS = {
   url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
   key: {
     value: 'K',
-    help: 'API key with the scope admin:sources. Default: the start token of a server here.',
+    help: 'API key with the scope admin:sources. Default: COLLET_API_KEY, else the start token of a server here.',
   },
 } as const satisfies OptionSpecs
 
@@ -49,12 +48,7 @@ export async function askAboutSources(
   context: CommandContext,
 ): Promise<JsonObject> {
   const url = await serverOf(args, context)
-  const credential = await operatorCredential(url, args, context)
-  const { path, ...rest } = request
-  return await requestJson(
-    { ...rest, url: `${url}/admin/sources${path}`, credential },
-    context.services.fetch,
-  )
+  return await askAsOperator({ ...request, url, path: `/admin/sources${request.path}` }, args, context)
 }
 
 /** `--url` or `COLLET_URL`; else the server that the config is of, which has these sources. */

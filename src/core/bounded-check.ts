@@ -1,15 +1,21 @@
 import { VALUE_READERS } from './bounded-values.ts'
 import {
+  BEGINNING,
   BoundedPattern,
   BoundedWork,
+  deeper,
+  every,
+  inside,
+  isLarge,
   isTooMuchWork,
+  NOWHERE,
   needsDeadline,
   type Place,
+  Seen,
   withinDeadline,
 } from './bounded-work.ts'
 import type { InputIssue } from './errors.ts'
 import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from './json.ts'
-import { childPointer } from './json-pointer.ts'
 import { schemaIssues } from './schema-issues.ts'
 import { REFERENCES } from './schema-keywords.ts'
 import { createSchemaResolver, type SchemaResolver } from './schema-resolver.ts'
@@ -28,9 +34,6 @@ const UNCHECKED: readonly InputIssue[] = Object.freeze([
 const UNEXPLAINED: readonly InputIssue[] = Object.freeze([
   { pointer: '', message: 'Does not fit the schema of this tool, in more ways than can be listed' },
 ])
-
-/** Listing every problem of a larger value would cost more memory than the value itself. */
-const MOST_VALUES_EXPLAINED = 2_000
 
 /**
  * Holds values against a schema that somebody else wrote, by reading it: no code is made of a stranger's text, a part is
@@ -65,61 +68,6 @@ export function createBoundedCheck(schema: JsonObject): (value: JsonValue) => re
 function uncheckedOr(error: unknown): readonly InputIssue[] {
   if (isTooMuchWork(error)) return UNCHECKED
   throw error
-}
-
-export function isLarge(value: JsonValue): boolean {
-  const waiting = [value]
-  for (let seen = 0; seen < waiting.length; seen += 1) {
-    const next = waiting[seen]
-    if (typeof next !== 'object' || next === null) continue
-    const members = Object.values(next)
-    if (waiting.length + members.length > MOST_VALUES_EXPLAINED) return true
-    waiting.push(...members)
-  }
-  return false
-}
-
-const NOWHERE: Place = Object.freeze({ at: '', by: '' })
-const BEGINNING: Place = Object.freeze({ at: '', by: '#' })
-
-/** The same place of the value, further inside the schema. */
-function deeper(work: BoundedWork, { at, by }: Place, keyword: string, step?: string | number): Place {
-  if (!work.isListing) return NOWHERE
-  const path = childPointer(by, keyword)
-  return { at, by: step === undefined ? path : childPointer(path, step) }
-}
-
-/** A member or item of the value. */
-function inside(
-  work: BoundedWork,
-  place: Place,
-  name: string | number,
-  keyword: string,
-  step?: string | number,
-): Place {
-  if (!work.isListing) return NOWHERE
-  return { at: childPointer(place.at, name), by: deeper(work, place, keyword, step).by }
-}
-
-/** Which members and items some keyword has looked at; kept only where `unevaluated…` asks for it. */
-class Seen {
-  readonly names = new Set<string>()
-  readonly items = new Set<number>()
-
-  addName(name: string, work: BoundedWork): void {
-    work.spendKept(name)
-    this.names.add(name)
-  }
-
-  addItem(index: number, work: BoundedWork): void {
-    work.spendKept(index)
-    this.items.add(index)
-  }
-
-  add({ names, items }: Seen, work: BoundedWork): void {
-    for (const name of names) this.addName(name, work)
-    for (const item of items) this.addItem(item, work)
-  }
 }
 
 /** One look of a schema at a value. */
@@ -437,23 +385,4 @@ class SchemaReader {
         })
     }
   }
-}
-
-/** Whether all pass; looks no further than the verdict needs. */
-function every<Item>(
-  items: readonly Item[],
-  work: BoundedWork,
-  passes: (item: Item, index: number) => boolean,
-): boolean {
-  work.spend(items.length)
-  let pass = true
-  let index = 0
-  for (const item of items) {
-    if (!passes(item, index)) {
-      pass = false
-      if (work.endsAtFirst) break
-    }
-    index += 1
-  }
-  return pass
 }

@@ -1,6 +1,7 @@
 import { createContext, Script } from 'node:vm'
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import type { JsonObject, JsonValue } from './json.ts'
+import { childPointer } from './json-pointer.ts'
 import { compileLinear, type LinearPattern } from './linear-pattern.ts'
 
 /**
@@ -186,6 +187,83 @@ export class BoundedPattern {
 export interface Place {
   readonly at: string
   readonly by: string
+}
+
+export const NOWHERE: Place = Object.freeze({ at: '', by: '' })
+export const BEGINNING: Place = Object.freeze({ at: '', by: '#' })
+
+/** The same place of the value, further inside the schema. */
+export function deeper(work: BoundedWork, { at, by }: Place, keyword: string, step?: string | number): Place {
+  if (!work.isListing) return NOWHERE
+  const path = childPointer(by, keyword)
+  return { at, by: step === undefined ? path : childPointer(path, step) }
+}
+
+/** A member or item of the value. */
+export function inside(
+  work: BoundedWork,
+  place: Place,
+  name: string | number,
+  keyword: string,
+  step?: string | number,
+): Place {
+  if (!work.isListing) return NOWHERE
+  return { at: childPointer(place.at, name), by: deeper(work, place, keyword, step).by }
+}
+
+/** Which members and items some keyword has looked at; kept only where `unevaluated…` asks for it. */
+export class Seen {
+  readonly names = new Set<string>()
+  readonly items = new Set<number>()
+
+  addName(name: string, work: BoundedWork): void {
+    work.spendKept(name)
+    this.names.add(name)
+  }
+
+  addItem(index: number, work: BoundedWork): void {
+    work.spendKept(index)
+    this.items.add(index)
+  }
+
+  add({ names, items }: Seen, work: BoundedWork): void {
+    for (const name of names) this.addName(name, work)
+    for (const item of items) this.addItem(item, work)
+  }
+}
+
+/** Whether all pass; looks no further than the verdict needs. */
+export function every<Item>(
+  items: readonly Item[],
+  work: BoundedWork,
+  passes: (item: Item, index: number) => boolean,
+): boolean {
+  work.spend(items.length)
+  let pass = true
+  let index = 0
+  for (const item of items) {
+    if (!passes(item, index)) {
+      pass = false
+      if (work.endsAtFirst) break
+    }
+    index += 1
+  }
+  return pass
+}
+
+/** Listing every problem of a larger value would cost more memory than the value itself. */
+const MOST_VALUES_EXPLAINED = 2_000
+
+export function isLarge(value: JsonValue): boolean {
+  const waiting = [value]
+  for (let seen = 0; seen < waiting.length; seen += 1) {
+    const next = waiting[seen]
+    if (typeof next !== 'object' || next === null) continue
+    const members = Object.values(next)
+    if (waiting.length + members.length > MOST_VALUES_EXPLAINED) return true
+    waiting.push(...members)
+  }
+  return false
 }
 
 interface Slot {

@@ -1,5 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import { createBoundedCheck, isLarge, NO_ISSUES } from './bounded-check.ts'
+import { createBoundedCheck, NO_ISSUES } from './bounded-check.ts'
+import { isLarge } from './bounded-work.ts'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
 import { addEqualityKeywords } from './schema-equality.ts'

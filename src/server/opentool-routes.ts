@@ -5,6 +5,7 @@ import type { HttpRoute } from '#protocols/http-exchange'
 import { documentOf, type OpenToolInfo, serialize } from '#protocols/opentool/index'
 import type { OpenToolOptions } from '#protocols/opentool/options'
 import { opentoolRoutes } from '#protocols/opentool/routes'
+import { BASE_PATH } from '#protocols/opentool/wire'
 import type { ServerLog } from './log.ts'
 import { VERSION } from './version.ts'
 
@@ -16,17 +17,19 @@ export interface OpenToolSurroundings {
   readonly log: ServerLog
   /** Whether callers need a credential: `/stop` is served only then (OTS-53). */
   readonly isClosed: boolean
+  /** Where callers reach this server. */
+  publicUrl(): string
 }
 
 /** OpenTool with the document of our own tools. */
 export function createOpenToolRoutes(
   gateway: Gateway,
   serving: OpenToolServing,
-  { settings, log, isClosed }: OpenToolSurroundings,
+  { settings, log, isClosed, publicUrl }: OpenToolSurroundings,
 ): readonly HttpRoute[] {
   const info = openToolInfo(settings)
   const document = (catalog: Catalog): string => {
-    const made = documentOf(catalog.latest(), info)
+    const made = documentOf(catalog.latest(), info, { server: { url: `${publicUrl()}${BASE_PATH}` } })
     const skipped = made.skipped.map(({ id }) => id)
     if (skipped.length > 0)
       log.warn({ tools: skipped }, 'OpenTool cannot describe these tools; /opentool/load leaves them out')

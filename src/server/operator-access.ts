@@ -15,6 +15,9 @@ export interface OperatorAccessOptions {
 /** Whoever holds the start token: the person at this machine (rule 29). Sees every tenant, and is let in by these routes alone. */
 const OPERATOR: Principal = { id: 'operator', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
+/** The header in which answers to operators say as whom they were let in. */
+export const ACTING_AS = 'collet-acting-as'
+
 /** Who may use operators' routes: the start token opens these and nothing else; being on loopback is not enough. */
 export interface OperatorAccess {
   authenticate(headers: RequestHeaders): Promise<Principal>

@@ -6,6 +6,7 @@ import type { HttpReply } from '#protocols/http-exchange'
 import { checkVisitor, closeExchange, type Exchange, type HttpServices } from './exchange.ts'
 import { statusOf } from './http-fault.ts'
 import { messageReply } from './message-reply.ts'
+import { ACTING_AS } from './operator-access.ts'
 import { readJsonBody } from './read-json-body.ts'
 import { requestScope } from './request-scope.ts'
 import { plainHeaders, RequestView } from './request-view.ts'
@@ -25,6 +26,9 @@ export async function serveRequest(
     checkVisitor(services, exchange)
     const caller = findPrincipal(services, route, exchange.raw)
     const principal = caller instanceof Promise ? await caller : caller
+    // Operators have several credentials at hand, so they are told which one spoke.
+    if (route.authenticate !== undefined)
+      exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
     const body =
       route.body === 'never' ? undefined : await readJsonBody(exchange.raw, services.bodyLimitBytes, held)
     reply = await handle(route, exchange, viewOf(exchange, params, principal, body))

@@ -46,8 +46,9 @@ describe('collet approvals on a real store', () => {
   })
 
   it('OWP-72: says yes as the person at the machine, once', async () => {
-    const { code, out } = await run('approve', 'approval-1', '--reason', 'asked the customer')
+    const { code, out, err } = await run('approve', 'approval-1', '--reason', 'asked the customer')
     expect([code, out]).toEqual([0, 'approval-1 is approved. It runs when its caller repeats the call.\n'])
+    expect(err).toBe('as cli:tester (the store itself)\n')
     expect(store.approvals.findById('approval-1')).toMatchObject({
       state: 'granted',
       decisions: [{ by: 'cli:tester', action: 'grant', reason: 'asked the customer' }],
@@ -77,6 +78,40 @@ describe('collet approvals on a real store', () => {
 })
 
 describe('collet approvals through a server', () => {
+  it('acts as the credential that was given, not as the start token, and says as whom', async () => {
+    const server = await startApprovalServer()
+    try {
+      const { id } = await server.park('own')
+      const folder = server.settings.dataFolder
+      const run = async (key: string | undefined, ...argv: string[]) => {
+        const env = readEnvironment(key === undefined ? {} : { COLLET_API_KEY: key, COLLET_URL: server.url })
+        const io = new FakeIo({ fetch }, { workingFolder: folder, environment: env })
+        return { code: await io.run('approvals', ...argv), out: io.stdout, err: io.stderr }
+      }
+      const store = `sqlite:${join(folder, 'collet.db')}`
+      // The caller's own key beside a start token that would open everything: it may not approve its own call.
+      const own = await run(KEYS.alice, 'approve', id, '--url', server.url, '--store', store)
+      expect([own.code, own.err]).toEqual([3, expect.stringContaining('as key:alice (COLLET_API_KEY)\n')])
+      // The variable alone chooses who, so it also chooses where.
+      const elsewhere = await run(KEYS.mallory, 'approve', id)
+      expect([elsewhere.code, elsewhere.err]).toEqual([
+        3,
+        expect.stringContaining('as key:mallory (COLLET_API_KEY)'),
+      ])
+      expect((await server.pay('own')).status).toBe(400)
+      const boss = await run(KEYS.mallory, 'approve', id, '--url', server.url, '--key', KEYS.bob, '--json')
+      expect([boss.code, boss.err]).toEqual([0, 'as key:bob (--key)\n'])
+      expect(JSON.parse(boss.out).decisions).toMatchObject([{ by: 'key:bob' }])
+      const { id: next } = await server.park('next')
+      const token = await run(undefined, 'approve', next, '--url', server.url, '--store', store)
+      expect([token.code, token.err]).toEqual([0, 'as operator (start token)\n'])
+      // Looking changes nothing, so nobody has to be told.
+      expect((await run(KEYS.bob, 'list', '--url', server.url)).err).not.toContain('as key:')
+    } finally {
+      await server.close()
+    }
+  })
+
   it('lists, shows, links and decides with a key, and not without the scope', async () => {
     const server = await startApprovalServer()
     try {

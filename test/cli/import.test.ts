@@ -70,6 +70,23 @@ describe('collet import', () => {
     expect((await stored())[0]?.options).toEqual({ type: 'opentool', url: `${url}/opentool` })
   })
 
+  it('OTS-04: takes a document for its server, which may be on this machine and need not describe itself', async () => {
+    const document = join(folder, 'opentool.json')
+    const described = {
+      opentool: '1.1.0',
+      info: { title: 'Door', version: '1.0.0' },
+      server: { url: 'http://127.0.0.1:9' },
+      functions: [{ name: 'ring', description: 'Rings.', parameters: [] }],
+    }
+    writeFileSync(document, JSON.stringify(described))
+    const added = await run([document, '--yes', ...STORE])
+    expect([added.code, added.stderr]).toEqual([0, expect.stringContaining('ring  Rings.')])
+    expect((await stored())[0]).toMatchObject({
+      key: 'Door',
+      options: { type: 'opentool', url: 'http://127.0.0.1:9/opentool', document },
+    })
+  })
+
   it('asks first, and adds nothing without a yes', async () => {
     const { url } = await startUpstream({ tools: [sampleTool('Math.Add@1.0.0', () => 1)] })
     const nobody = await run([url, ...STORE])

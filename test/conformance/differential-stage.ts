@@ -57,7 +57,11 @@ export async function openStage(batch: Batch, ways: readonly string[]): Promise<
     ...otcRoutes(desk, { serverVersion: '0.0.0-test' }),
     ...openwopRoutes(desk, { serverVersion: '0.0.0-test' }),
     ...createMcpRoutes(desk, settings.mcp, { store: desk.store, clock: SYSTEM_CLOCK, log }).routes,
-    ...createOpenToolRoutes(desk, {}, { settings: settings.opentool, log, isClosed: true }),
+    ...createOpenToolRoutes(
+      desk,
+      {},
+      { settings: settings.opentool, log, isClosed: true, publicUrl: () => PUBLIC_URL },
+    ),
   ]
   const apiKeys = ways.flatMap((way) =>
     batch.callers.map(({ tenant, scopes }, caller) => {

@@ -100,7 +100,7 @@ describe('docs/protocols/opentool.md', () => {
         const { stdout } = await run('sh', ['-ec', ask.text.replaceAll(DOCUMENTED_URL, configured.url)], {
           env,
         })
-        expect(JSON.parse(stdout)).toEqual(JSON.parse(answer.text))
+        expect(JSON.parse(stdout)).toEqual(JSON.parse(answer.text.replaceAll(DOCUMENTED_URL, configured.url)))
         const version = await fetch(`${configured.url}/opentool/version`)
         expect(await version.json()).toEqual({ version: '2.1.0' })
         const call = (path: string, b: number) =>

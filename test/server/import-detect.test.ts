@@ -10,6 +10,7 @@ import { foundCommand } from '#server/import/detect-command'
 import { detectFile } from '#server/import/detect-file'
 import { type DetectUrlOptions, detectUrl } from '#server/import/detect-url'
 import { createImportFetch } from '#server/import/import-fetch'
+import { lookAtDocument } from '#server/import/read-description'
 import { suggestKey } from '#server/import/source-key'
 import { sampleTool } from '#testing/sample-tool'
 import { startUpstream } from '../sources/upstream.ts'
@@ -194,6 +195,20 @@ describe('what a file is', () => {
     ],
   ])('%s', async (_title, text, type) => {
     expect((await detectFile(fileOf(text))).found?.type).toBe(type)
+  })
+
+  it('rule 33: an OpenTool document opens the way to its own host only', () => {
+    const document = { opentool: '1.1.0', server: { url: 'http://127.0.0.1:80' } }
+    const optionsAt = (place: { url: string } | { file: string }) => {
+      const look = lookAtDocument(document, place)
+      return look.kind === 'found' ? look.source.options : look.kind
+    }
+    const url = 'http://127.0.0.1/opentool'
+    expect(optionsAt({ file: '/a.json' })).toEqual({ type: 'opentool', url, document: '/a.json' })
+    const own = 'http://127.0.0.1/a.json'
+    expect(optionsAt({ url: own })).toEqual({ type: 'opentool', url, document: own })
+    const foreign = 'https://x.example/a.json'
+    expect(optionsAt({ url: foreign })).toEqual({ type: 'opentool', document: foreign })
   })
 
   it.each([

@@ -1,4 +1,10 @@
-import { APPROVAL_OPTIONS, askAboutApprovals, noCollet, withApprovals } from '#cli/approval-access'
+import {
+  APPROVAL_OPTIONS,
+  askAboutApprovals,
+  asksServerAboutApprovals,
+  noCollet,
+  withApprovals,
+} from '#cli/approval-access'
 import { APPROVAL_HEADINGS, approvalCells, rowOfApproval, rowsOfApprovals } from '#cli/approval-row'
 import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
@@ -37,12 +43,11 @@ export const approvalsList = defineCommand({
     const limit = args.integer('limit', { least: 1, most: MOST }) ?? DEFAULT_LIMIT
     const filter = { limit, ...(state === undefined ? {} : { state }) }
     const query = new URLSearchParams({ limit: String(limit), ...(state === undefined ? {} : { state }) })
-    const rows =
-      args.text('url') === undefined
-        ? await withApprovals(args, context, async (desk, approver) =>
-            (await desk.list(approver, filter)).map((found) => rowOfApproval(found, clock.nowMs())),
-          )
-        : rowsOfApprovals(await askAboutApprovals({ method: 'GET', path: `?${query}` }, args, context))
+    const rows = !asksServerAboutApprovals(args, context)
+      ? await withApprovals(args, context, async (desk, approver) =>
+          (await desk.list(approver, filter)).map((found) => rowOfApproval(found, clock.nowMs())),
+        )
+      : rowsOfApprovals(await askAboutApprovals({ method: 'GET', path: `?${query}` }, args, context))
     if (rows === undefined) throw noCollet(args)
     if (json) output.json(rows)
     else if (rows.length === 0) output.note('There are no such approvals.')

@@ -1,4 +1,10 @@
-import { APPROVAL_OPTIONS, askAboutApprovals, noCollet, withApprovals } from '#cli/approval-access'
+import {
+  APPROVAL_OPTIONS,
+  askAboutApprovals,
+  asksServerAboutApprovals,
+  noCollet,
+  withApprovals,
+} from '#cli/approval-access'
 import { approvalLines, rowOfAnswer, rowOfApproval } from '#cli/approval-row'
 import { defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
@@ -14,16 +20,15 @@ export const approvalsShow = defineCommand({
   examples: ['collet approvals show s0Wc'],
   async run(args, context) {
     const [id = ''] = args.positionals
-    const row =
-      args.text('url') === undefined
-        ? await withApprovals(args, context, async (desk, approver) => {
-            const found = await desk.find(approver, id)
-            if (found === undefined) throw new CommandFailure(EXIT.usage, NO_SUCH_APPROVAL)
-            return rowOfApproval(found, context.clock.nowMs())
-          })
-        : rowOfAnswer(
-            await askAboutApprovals({ method: 'GET', path: `/${encodeURIComponent(id)}` }, args, context),
-          )
+    const row = !asksServerAboutApprovals(args, context)
+      ? await withApprovals(args, context, async (desk, approver) => {
+          const found = await desk.find(approver, id)
+          if (found === undefined) throw new CommandFailure(EXIT.usage, NO_SUCH_APPROVAL)
+          return rowOfApproval(found, context.clock.nowMs())
+        })
+      : rowOfAnswer(
+          await askAboutApprovals({ method: 'GET', path: `/${encodeURIComponent(id)}` }, args, context),
+        )
     if (row === undefined) throw noCollet(args)
     if (context.json) context.output.json(row)
     else for (const line of approvalLines(row)) context.output.data(line)

@@ -4,10 +4,8 @@ import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
-import { requestJson } from '#cli/http-json'
-import { operatorCredential } from '#cli/operator-credential'
+import { actAtStore, askAsOperator, asksServer } from '#cli/operator-credential'
 import { STORE_OPTIONS, withStore } from '#cli/operator-store'
-import { readServerAddress } from '#cli/server-address'
 import { UsageError } from '#cli/usage-error'
 import { ToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
@@ -33,10 +31,10 @@ export const callsSettle = defineCommand<SettleOption>({
     why: { value: 'TEXT', required: true, help: 'How you know.' },
     force: { help: 'Take a value that does not fit the output schema of the tool.' },
     ...STORE_OPTIONS,
-    url: { value: 'U', help: 'Settle through this server instead.' },
+    url: { value: 'U', help: 'Settle through this server instead; so does --key.' },
     key: {
       value: 'K',
-      help: 'API key with the scope calls:settle. Default: the start token of a server here.',
+      help: 'API key with the scope calls:settle. Default: COLLET_API_KEY, else the start token of a server here.',
     },
   },
   examples: [
@@ -46,7 +44,7 @@ export const callsSettle = defineCommand<SettleOption>({
   async run(args, context) {
     const [record = ''] = args.positionals
     const body = readBody(args)
-    if (args.text('url') === undefined) await settleInStore(record, body, args, context)
+    if (!asksServer(args)) await settleInStore(record, body, args, context)
     else await settleThroughServer(record, body, args, context)
     if (context.json) context.output.json({ record, settledAs: body.as })
     else context.output.data(`${record} is settled as ${body.as}.`)
@@ -84,7 +82,7 @@ async function settleInStore(
   args: Arguments<SettleOption>,
   context: CommandContext,
 ): Promise<void> {
-  const who = `cli:${context.userName}`
+  const who = actAtStore(context)
   const settlement = checked(() => readSettlement(body, { record, who, atMs: context.clock.nowMs() }))
   const refused = await withStore(args, context, async (store) => {
     const call = await store.findByRecord(record)
@@ -138,8 +136,6 @@ async function settleThroughServer(
   args: Arguments<SettleOption>,
   context: CommandContext,
 ): Promise<void> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
-  const path = `${url}/admin/calls/${encodeURIComponent(record)}/settle`
-  await requestJson({ method: 'POST', url: path, credential, body }, context.services.fetch)
+  const path = `/admin/calls/${encodeURIComponent(record)}/settle`
+  await askAsOperator({ method: 'POST', path, body }, args, context)
 }

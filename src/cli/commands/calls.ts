@@ -3,10 +3,8 @@ import { CALL_HEADINGS, type CallRow, callCells, rowOfRecord, rowsOfAnswer } fro
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
-import { requestJson } from '#cli/http-json'
-import { operatorCredential } from '#cli/operator-credential'
+import { askAsOperator, asksServer } from '#cli/operator-credential'
 import { STORE_OPTIONS, withStore } from '#cli/operator-store'
-import { readServerAddress } from '#cli/server-address'
 import { renderTable } from '#cli/table'
 import type { CallFilter, CallState } from '#core/ports/store'
 
@@ -36,7 +34,7 @@ export const calls = defineCommand<CallsOption>({
     url: { value: 'U', help: 'Ask this server instead.' },
     key: {
       value: 'K',
-      help: 'API key with the scope admin:calls. Default: the start token of a server here.',
+      help: 'API key with the scope admin:calls. Default: COLLET_API_KEY, else the start token of a server here.',
     },
   },
   examples: ['collet calls --state ambiguous', 'collet calls --limit 20 --json'],
@@ -45,10 +43,9 @@ export const calls = defineCommand<CallsOption>({
     const state = args.oneOf('state', STATE_NAMES)
     const limit = args.integer('limit', { least: 1, most: MOST_CALLS }) ?? DEFAULT_LIMIT
     const filter: CallFilter = { limit, ...(state === undefined ? {} : { state }) }
-    const rows =
-      args.text('url') === undefined
-        ? await withStore(args, context, async (store) => (await store.list(filter)).map(rowOfRecord))
-        : await askServer(filter, args, context)
+    const rows = !asksServer(args)
+      ? await withStore(args, context, async (store) => (await store.list(filter)).map(rowOfRecord))
+      : await askServer(filter, args, context)
     if (json) output.json(rows)
     else if (rows.length === 0) output.note('There are no such calls.')
     // Never cut: an id that is not whole is worth nothing, and the terminal wraps long lines by itself.
@@ -62,20 +59,15 @@ async function askServer(
   args: Arguments<CallsOption>,
   context: CommandContext,
 ): Promise<readonly CallRow[]> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
   const query = new URLSearchParams({
     limit: String(filter.limit),
     ...(filter.state === undefined ? {} : { state: filter.state }),
   })
-  const answer = await requestJson(
-    { method: 'GET', url: `${url}/admin/calls?${query}`, credential },
-    context.services.fetch,
-  )
+  const answer = await askAsOperator({ method: 'GET', path: `/admin/calls?${query}` }, args, context)
   const rows = rowsOfAnswer(answer)
   if (rows !== undefined) return rows
   throw new CommandFailure(
     EXIT.server,
-    `${url} gave no list of calls. Is it a Collet server of this version?`,
+    'The server gave no list of calls. Is it a Collet server of this version?',
   )
 }

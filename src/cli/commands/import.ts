@@ -53,7 +53,7 @@ export const importSource = defineCommand<ImportOption>({
     url: { value: 'U', help: 'Add it through this server instead of the store.' },
     credential: {
       value: 'K',
-      help: 'With --url: API key with the scope admin:sources. Default: the start token of a server here.',
+      help: 'With --url: API key with the scope admin:sources. Default: COLLET_API_KEY, else the start token of a server here.',
     },
     ...STORE_OPTIONS,
   },

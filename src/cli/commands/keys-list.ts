@@ -4,6 +4,7 @@ import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
 import { askServer, KEY_OPTIONS, type KeyOption, onStore } from '#cli/key-commands'
+import { asksServer, nameAtStore } from '#cli/operator-credential'
 import { renderTable } from '#cli/table'
 import { renderKey } from '#server/admin-keys'
 
@@ -43,12 +44,14 @@ export const keysList = defineCommand<KeyOption>({
   options: KEY_OPTIONS,
   examples: ['collet keys list', 'collet keys list --json'],
   async run(args, context) {
-    const rows =
-      args.text('url') === undefined
-        ? await onStore(args, context, async (desk, actor) =>
-            (await desk.list(actor, MOST_LISTED)).map(renderKey),
-          )
-        : rowsOf(await askServer({ method: 'GET', path: '/admin/keys' }, args, context))
+    const rows = !asksServer(args)
+      ? await onStore(
+          args,
+          context,
+          async (desk, actor) => (await desk.list(actor, MOST_LISTED)).map(renderKey),
+          nameAtStore,
+        )
+      : rowsOf(await askServer({ method: 'GET', path: '/admin/keys' }, args, context))
     print(rows, context)
     if (rows.length === MOST_LISTED)
       context.output.note(`These are the newest ${MOST_LISTED}; there may be more.`)

@@ -1,6 +1,7 @@
 import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { askServer, KEY_OPTIONS, type KeyOption, onStore } from '#cli/key-commands'
+import { asksServer } from '#cli/operator-credential'
 import { UsageError } from '#cli/usage-error'
 import { DEFAULT_TENANT } from '#core/principal'
 
@@ -27,7 +28,7 @@ export const keysRevoke = defineCommand<RevokeOption>({
       name === undefined
         ? `/admin/keys/${encodeURIComponent(keyId ?? '')}`
         : `/admin/principals/${encodeURIComponent(name)}?${new URLSearchParams({ tenant })}`
-    if (args.text('url') !== undefined) await askServer({ method: 'DELETE', path }, args, context)
+    if (asksServer(args)) await askServer({ method: 'DELETE', path }, args, context)
     else
       await onStore(args, context, (desk, actor) =>
         name === undefined ? desk.revoke(keyId ?? '', actor) : desk.endPrincipal({ tenant, name }, actor),

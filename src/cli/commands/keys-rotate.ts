@@ -11,6 +11,7 @@ import {
   shownOf,
   shownOfAnswer,
 } from '#cli/key-commands'
+import { asksServer } from '#cli/operator-credential'
 import { readEnd, readSpanMs } from '#cli/read-end'
 import type { JsonObject } from '#core/json'
 
@@ -33,10 +34,9 @@ export const keysRotate = defineCommand<RotateOption>({
     const name = nameOf(args)
     const body = bodyOf(args, context.clock.nowMs())
     const path = `/admin/principals/${encodeURIComponent(name)}/keys`
-    const shown =
-      args.text('url') === undefined
-        ? shownOf(await onStore(args, context, (desk, actor) => desk.rotate(name, body, actor)))
-        : shownOfAnswer(await askServer({ method: 'POST', path, body }, args, context))
+    const shown = !asksServer(args)
+      ? shownOf(await onStore(args, context, (desk, actor) => desk.rotate(name, body, actor)))
+      : shownOfAnswer(await askServer({ method: 'POST', path, body }, args, context))
     printKey(shown, context)
     return EXIT.ok
   },

@@ -1,6 +1,7 @@
 import { defineCommand } from '#cli/command'
 import { decidePin } from '#cli/decide-pin'
 import { EXIT } from '#cli/exit-codes'
+import { actAtStore, asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_OPTIONS, PINS_ACCEPTED, withPins } from '#cli/pin-access'
 import { UsageError } from '#cli/usage-error'
 
@@ -32,16 +33,17 @@ export const pinsAccept = defineCommand({
         throw new UsageError('Write --all with --source KEY and without a tool.')
       }
       const suspicious = args.flag('suspicious')
-      const accepted =
-        args.text('url') === undefined
-          ? await withPins(args, context, (desk, by) => desk.acceptAll(source, { by, suspicious }))
-          : (
-              await askAboutPins(
-                { method: 'POST', path: '/accept', body: { source, suspicious }, answer: PINS_ACCEPTED },
-                args,
-                context,
-              )
-            ).accepted
+      const accepted = !asksServer(args)
+        ? await withPins(args, context, (desk) =>
+            desk.acceptAll(source, { by: actAtStore(context), suspicious }),
+          )
+        : (
+            await askAboutPins(
+              { method: 'POST', path: '/accept', body: { source, suspicious }, answer: PINS_ACCEPTED },
+              args,
+              context,
+            )
+          ).accepted
       if (json) output.json({ accepted })
       else if (accepted.length === 0) output.note('Nothing to accept: collet pins list shows what waits.')
       else output.data(`Accepted ${accepted.length}: ${accepted.join(', ')}`)

@@ -2,6 +2,7 @@ import { cleanJson, cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
+import { asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_DIFF, PIN_OPTIONS, type PinDiffRow, withPins } from '#cli/pin-access'
 import { unknownPin } from '#server/admin-pins'
 import { renderPinDiff } from '#server/render-pin'
@@ -18,13 +19,12 @@ export const pinsDiff = defineCommand({
   async run(args, context) {
     const [tool = ''] = args.positionals
     const path = `/${encodeURIComponent(tool)}`
-    const diff =
-      args.text('url') === undefined
-        ? await withPins(args, context, async (desk) => {
-            const found = await desk.diff(tool)
-            return found === undefined ? undefined : renderPinDiff(found)
-          })
-        : await askAboutPins({ method: 'GET', path, answer: PIN_DIFF }, args, context)
+    const diff = !asksServer(args)
+      ? await withPins(args, context, async (desk) => {
+          const found = await desk.diff(tool)
+          return found === undefined ? undefined : renderPinDiff(found)
+        })
+      : await askAboutPins({ method: 'GET', path, answer: PIN_DIFF }, args, context)
     if (diff === undefined) throw new CommandFailure(EXIT.usage, unknownPin(tool))
     if (context.json) context.output.json(diff)
     else print(diff, context)

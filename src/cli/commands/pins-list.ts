@@ -1,6 +1,7 @@
 import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
+import { asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_LIST, PIN_OPTIONS, type PinRow, withPins } from '#cli/pin-access'
 import { renderTable } from '#cli/table'
 import { renderPin } from '#server/render-pin'
@@ -24,10 +25,9 @@ export const pinsList = defineCommand({
   async run(args, context) {
     const source = args.text('source')
     const path = source === undefined ? '' : `?source=${encodeURIComponent(source)}`
-    const rows =
-      args.text('url') === undefined
-        ? await withPins(args, context, async (desk) => (await desk.list(source)).map(renderPin))
-        : (await askAboutPins({ method: 'GET', path, answer: PIN_LIST }, args, context)).pins
+    const rows = !asksServer(args)
+      ? await withPins(args, context, async (desk) => (await desk.list(source)).map(renderPin))
+      : (await askAboutPins({ method: 'GET', path, answer: PIN_LIST }, args, context)).pins
     const isAll = args.flag('all')
     print(isAll ? rows : rows.filter(({ waiting }) => waiting !== null), isAll, context)
     return EXIT.ok

@@ -2,11 +2,9 @@ import type { Arguments } from '#cli/arguments'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
-import { requestJson } from '#cli/http-json'
-import { operatorCredential } from '#cli/operator-credential'
+import { askAsOperator, asksServer } from '#cli/operator-credential'
 import { withStore } from '#cli/operator-store'
 import { SECRETS_OPTIONS, type SecretsOption } from '#cli/secrets-options'
-import { readServerAddress } from '#cli/server-address'
 import { renderTable } from '#cli/table'
 import { isJsonObject, type JsonObject } from '#core/json'
 import { renderFacts } from '#server/render-facts'
@@ -34,12 +32,11 @@ export const secretsList = defineCommand<SecretsOption>({
   examples: ['collet secrets list', 'collet secrets list --json'],
   async run(args, context) {
     const { output, json } = context
-    const rows =
-      args.text('url') === undefined
-        ? await withStore(args, context, async (store) =>
-            (await store.vault.list({ limit: MOST_LISTED })).map(renderFacts),
-          )
-        : await askServer(args, context)
+    const rows = !asksServer(args)
+      ? await withStore(args, context, async (store) =>
+          (await store.vault.list({ limit: MOST_LISTED })).map(renderFacts),
+        )
+      : await askServer(args, context)
     if (json) output.json(rows)
     else if (rows.length === 0) output.note('The vault is empty.')
     else
@@ -64,12 +61,7 @@ async function askServer(
   args: Arguments<SecretsOption>,
   context: CommandContext,
 ): Promise<readonly JsonObject[]> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
-  const { secrets } = await requestJson(
-    { method: 'GET', url: `${url}/admin/secrets`, credential },
-    context.services.fetch,
-  )
+  const { secrets } = await askAsOperator({ method: 'GET', path: '/admin/secrets' }, args, context)
   if (Array.isArray(secrets)) return secrets.filter(isJsonObject)
-  throw new CommandFailure(EXIT.server, `${url} gave no list. Is it a Collet server of this version?`)
+  throw new CommandFailure(EXIT.server, 'The server gave no list. Is it a Collet server of this version?')
 }

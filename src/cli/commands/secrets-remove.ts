@@ -2,12 +2,10 @@ import type { Arguments } from '#cli/arguments'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
-import { requestJson } from '#cli/http-json'
 import { loadProjectConfig } from '#cli/load-project'
-import { operatorCredential } from '#cli/operator-credential'
+import { actAtStore, askAsOperator, asksServer } from '#cli/operator-credential'
 import { withStore } from '#cli/operator-store'
 import { SECRETS_OPTIONS, type SecretsOption } from '#cli/secrets-options'
-import { readServerAddress } from '#cli/server-address'
 import { toOAuthSettings } from '#config/oauth-settings'
 import { SILENT_LOGGER } from '#core/ports/logger'
 import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
@@ -21,10 +19,9 @@ export const secretsRemove = defineCommand<SecretsOption>({
   examples: ['collet secrets rm cred_m1Zb0kVtq2sXn4Rf8uYc3aLe'],
   async run(args, context) {
     const [ref = ''] = args.positionals
-    const revoked =
-      args.text('url') === undefined
-        ? await removeInStore(ref, args, context)
-        : await removeThroughServer(ref, args, context)
+    const revoked = !asksServer(args)
+      ? await removeInStore(ref, args, context)
+      : await removeThroughServer(ref, args, context)
     if (context.json) context.output.json({ ref, revoked })
     else context.output.data(`${ref} is removed${revoked ? ', and revoked at its provider' : ''}.`)
     return EXIT.ok
@@ -41,7 +38,7 @@ async function removeInStore(
   const removed = await withStore(args, context, (store) =>
     removeCredential(
       { store, broker },
-      { ref, tenant: undefined, by: `cli:${context.userName}`, atMs: context.clock.nowMs() },
+      { ref, tenant: undefined, by: actAtStore(context), atMs: context.clock.nowMs() },
     ),
   )
   if (removed !== undefined) return removed.revoked
@@ -68,9 +65,7 @@ async function removeThroughServer(
   args: Arguments<SecretsOption>,
   context: CommandContext,
 ): Promise<boolean> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
-  const path = `${url}/admin/secrets/${encodeURIComponent(ref)}`
-  const { revoked } = await requestJson({ method: 'DELETE', url: path, credential }, context.services.fetch)
+  const path = `/admin/secrets/${encodeURIComponent(ref)}`
+  const { revoked } = await askAsOperator({ method: 'DELETE', path }, args, context)
   return revoked === true
 }

@@ -2,12 +2,10 @@ import type { Arguments } from '#cli/arguments'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
-import { requestJson } from '#cli/http-json'
-import { operatorCredential } from '#cli/operator-credential'
+import { actAtStore, askAsOperator, asksServer } from '#cli/operator-credential'
 import { withStore } from '#cli/operator-store'
 import { readHidden } from '#cli/read-hidden'
 import { SECRETS_OPTIONS, type SecretsOption } from '#cli/secrets-options'
-import { readServerAddress } from '#cli/server-address'
 import { UsageError } from '#cli/usage-error'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
@@ -37,10 +35,9 @@ export const secretsSet = defineCommand<SetOption>({
   ],
   async run(args, context) {
     const body = readBody(args, await readHidden(context, 'Value'))
-    const ref =
-      args.text('url') === undefined
-        ? await setInStore(body, args, context)
-        : await setThroughServer(body, args, context)
+    const ref = !asksServer(args)
+      ? await setInStore(body, args, context)
+      : await setThroughServer(body, args, context)
     if (context.json) context.output.json({ ref })
     else context.output.data(ref)
     return EXIT.ok
@@ -75,7 +72,7 @@ async function setInStore(
   const wanted = checked(() => readSecretToSet(body, undefined))
   const { setCredential } = await import('#server/set-credential')
   return await withStore(args, context, (store) =>
-    setCredential(store, wanted, { by: `cli:${context.userName}`, atMs: context.clock.nowMs() }),
+    setCredential(store, wanted, { by: actAtStore(context), atMs: context.clock.nowMs() }),
   )
 }
 
@@ -93,10 +90,10 @@ async function setThroughServer(
   args: Arguments<SetOption>,
   context: CommandContext,
 ): Promise<string> {
-  const { url } = readServerAddress(args, context)
-  const credential = await operatorCredential(url, args, context)
-  const request = { method: 'POST', url: `${url}/admin/secrets`, credential, body } as const
-  const { ref } = await requestJson(request, context.services.fetch)
+  const { ref } = await askAsOperator({ method: 'POST', path: '/admin/secrets', body }, args, context)
   if (typeof ref === 'string') return ref
-  throw new CommandFailure(EXIT.server, `${url} gave no reference. Is it a Collet server of this version?`)
+  throw new CommandFailure(
+    EXIT.server,
+    'The server gave no reference. Is it a Collet server of this version?',
+  )
 }

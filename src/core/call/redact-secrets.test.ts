@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
 import { callRequest } from '#testing/test-desk'
 import { cleanerFor, redactLogged, redactOutput, redactText, redactThrown } from './redact-secrets.ts'
@@ -63,7 +64,7 @@ function overlaps(one: string, two: string): boolean {
 }
 
 describe('an answer of an upstream that is nested 5 000 levels', () => {
-  const deep: unknown = JSON.parse(`${'['.repeat(5_000)}"top-secret"${']'.repeat(5_000)}`)
+  const deep: JsonValue = JSON.parse(`${'['.repeat(5_000)}"top-secret"${']'.repeat(5_000)}`)
 
   it('is refused as a result, in words, whoever the credential belongs to', () => {
     const refusal = expect.objectContaining({
@@ -72,7 +73,7 @@ describe('an answer of an upstream that is nested 5 000 levels', () => {
     })
     expect(() => redactOutput(deep, requestWith('top-secret'))).toThrow(refusal)
     const cleaner = cleanerFor([new Secret('top-secret')])
-    expect(() => cleaner?.output(JSON.parse(JSON.stringify(deep)))).toThrow(refusal)
+    expect(() => cleaner?.output(deep)).toThrow(refusal)
   })
 
   it('is searched down to the limit', () => {

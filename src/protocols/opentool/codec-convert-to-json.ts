@@ -1,5 +1,5 @@
 import { describeValue } from '#core/describe-value'
-import type { JsonObject, JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { childPointer } from '#core/json-pointer'
 import { setMember } from '#core/set-member'
 import {
@@ -42,6 +42,32 @@ export function toJsonSchema(
     input: objectSchema(parameters, required, schemas),
     // A function that was not loaded may still say `"return": null` (OTS-10).
     output: returned ? objectSchema([returned], [returned.name], schemas) : null,
+  }
+}
+
+/**
+ * JSON Schema of the value alone that a function gives back; `null` if it gives none. For a function without references.
+ * OpenTool cannot say "any value": an object without members is what people write instead (OTS-82), so a value is not
+ * held to it.
+ */
+export function valueSchemaOf({ return: returned }: Pick<OpenToolFunction, 'return'>): JsonObject | null {
+  if (!returned) return null
+  const widened = widen(propertySchema(returned, {}, new Map()))
+  return isJsonObject(widened) ? widened : {}
+}
+
+function widen(schema: JsonValue): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  const { type, properties, items, description } = schema
+  const isFree = type === 'object' && (!isJsonObject(properties) || Object.keys(properties).length === 0)
+  if (isFree) return description === undefined ? {} : { description }
+  const members: Record<string, JsonValue> = {}
+  if (isJsonObject(properties))
+    for (const [name, each] of Object.entries(properties)) setMember(members, name, widen(each))
+  return {
+    ...schema,
+    ...(isJsonObject(properties) ? { properties: members } : {}),
+    ...(items === undefined ? {} : { items: widen(items) }),
   }
 }
 

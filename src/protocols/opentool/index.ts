@@ -56,3 +56,10 @@ export { load, type SerializeOptions, serialize, validate } from './codec-docume
 export { type ReadDocument, type ReadOptions, readDocument } from './codec-document-read.ts'
 export { serverBaseUrl } from './codec-document-server.ts'
 export { type LoadFileOptions, loadFile } from './document-file.ts'
+export {
+  type FromOpenToolOptions,
+  fromOpenTool,
+  type OpenToolHandler,
+  type OpenToolHandlerDefinition,
+  type OpenToolHandlers,
+} from './from-document.ts'

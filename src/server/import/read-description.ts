@@ -29,21 +29,33 @@ export function lookAtDocument(
       source: { type: 'openapi', options, what: `${kind} ${String(version)} document`, ...title, notes: [] },
     }
   }
-  if (opentool === undefined) return OTHER
-  const { server } = document
+  return opentool === undefined ? OTHER : lookAtOpenTool(document, place, title)
+}
+
+/**
+ * A document describes its server's functions, whether or not the server does. The operator has the file, or typed the
+ * server's own host: what is elsewhere stays behind the guard of the way out (rule 33).
+ */
+function lookAtOpenTool(
+  { opentool, server }: JsonObject,
+  place: { readonly url: string } | { readonly file: string },
+  title: { readonly name?: string },
+): Look {
   const written = isJsonObject(server) && typeof server.url === 'string' ? server.url : undefined
   const url = written === undefined ? undefined : serverBaseUrl({ url: written })
   if (url === undefined) {
     return {
       kind: 'unusable',
-      why: 'It is an OpenTool document that does not say where its server is (server.url). Import the address of the server.',
+      why: 'It is an OpenTool document that does not say where its server is (server.url). Import the address of the server; if that does not describe itself, write both into the config: { "type": "opentool", "url": …, "document": … }.',
     }
   }
+  const document = 'file' in place ? place.file : place.url
+  const isNamed = 'file' in place || new URL(place.url).host === new URL(url).host
   return {
     kind: 'found',
     source: {
       type: 'opentool',
-      options: { type: 'opentool', url },
+      options: { type: 'opentool', ...(isNamed ? { url } : {}), document },
       what: `an OpenTool ${String(opentool)} document of the server ${url}`,
       ...title,
       notes: [],

@@ -1,35 +1,54 @@
+import { readFile, stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { CallFailure } from '#client/call-failure'
 import type { ClientSettings } from '#client/client-options'
 import { OpenToolClient } from '#client/opentool-client'
 import { endpointsOf } from '#client/opentool-exchange'
 import { fault } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
-import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
+import type { SourceServices } from '#core/ports/source-services'
+import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import type { OpenToolDocument, OpenToolFunction } from '#protocols/opentool/codec-document'
+import { dereference } from '#protocols/opentool/codec-document-dereference'
+import { OpenToolDocumentError } from '#protocols/opentool/codec-document-finding'
+import { DOCUMENT_LIMITS } from '#protocols/opentool/codec-document-limits'
+import { load } from '#protocols/opentool/codec-document-load'
+import { serverBaseUrl } from '#protocols/opentool/codec-document-server'
 import { isWanted, remotePolicyOf } from '#sources/common/policy-options'
 import type { OpenToolBinding } from './binding.ts'
 import type { OpenToolSourceOptions } from './options.ts'
 
-/** The functions that the other server describes (OTS-63). */
+export interface Discovering {
+  readonly services: SourceServices
+  /** How a server is asked for its document; the same for every look, so that an unchanged one is not sent again. */
+  readonly listingFor: (url: string) => ClientSettings
+  readonly signal: AbortSignal
+}
+
+/** The functions that the other server describes (OTS-63), or that a document describes for it. */
 export async function discoverOpenTool(
-  settings: ClientSettings,
   options: OpenToolSourceOptions,
-  signal: AbortSignal,
+  discovering: Discovering,
 ): Promise<Discovery> {
-  const document = await loadDocument(settings, signal)
+  const document =
+    options.document === undefined
+      ? await askServer(options.url ?? '', discovering)
+      : await readNamed(options.document, discovering)
+  const settings = discovering.listingFor(options.url ?? serverOf(document))
   const url = endpointsOf(settings)
   const wanted = document.functions.filter(({ name }) => isWanted(name, options))
   return {
     identity: { origin: settings.server.origin, url },
     tools: wanted.map((described) => offer(described, url, options)),
+    leftOut: document.functions.map(({ name }) => name).filter((name) => !isWanted(name, options)),
     warnings: wanted
       .filter(({ stream }) => stream !== undefined)
       .map(({ name }) => `${name} can stream; only its final result is passed on.`),
   }
 }
 
-async function loadDocument(settings: ClientSettings, signal: AbortSignal): Promise<OpenToolDocument> {
+async function askServer(url: string, { listingFor, signal }: Discovering): Promise<OpenToolDocument> {
+  const settings = listingFor(url)
   try {
     const document = await new OpenToolClient(settings).load({ signal })
     if (document !== null) return document
@@ -38,48 +57,68 @@ async function loadDocument(settings: ClientSettings, signal: AbortSignal): Prom
     if (!(error instanceof CallFailure)) throw error
     throw fault('upstream_failed', error.message, { cause: error })
   }
-  throw fault('upstream_failed', `${endpointsOf(settings)} does not describe its functions.`)
+  throw fault(
+    'upstream_failed',
+    `${endpointsOf(settings)} does not describe its functions. If you have its document, name it with \`document\`.`,
+  )
+}
+
+/** A document that the operator has: from a file, or from wherever it is published. No credential goes with it. */
+async function readNamed(named: string, { services, signal }: Discovering): Promise<OpenToolDocument> {
+  const url = URL.parse(named)
+  const isAddress = url !== null && /^https?:$/.test(url.protocol)
+  try {
+    const text = isAddress
+      ? await fetchText(url, services, signal)
+      : await readText(resolve(services.folder, named), signal)
+    return dereference(load(text, { mode: 'lenient' }))
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof OpenToolDocumentError)
+      throw fault('upstream_failed', `${named} cannot be used. ${error.message}`, { cause: error })
+    if (error instanceof Error && 'syscall' in error)
+      throw fault('upstream_failed', `${named} cannot be read: ${error.message}`, { cause: error })
+    throw error
+  }
+}
+
+async function readText(file: string, signal: AbortSignal): Promise<string> {
+  const { size } = await stat(file)
+  if (size > DOCUMENT_LIMITS.characters)
+    throw fault('upstream_failed', `${file} has more than ${DOCUMENT_LIMITS.characters} bytes.`)
+  return await readFile(file, { encoding: 'utf8', signal })
+}
+
+async function fetchText(url: URL, services: SourceServices, signal: AbortSignal): Promise<string> {
+  const response = await services.fetch(url, { headers: { accept: 'application/json' }, signal })
+  if (response.ok) return await response.text()
+  await response.body?.cancel()
+  throw fault('upstream_failed', `${url.origin} answers ${response.status} instead of the document.`)
+}
+
+function serverOf({ server }: OpenToolDocument): string {
+  const url = server === undefined ? undefined : serverBaseUrl(server)
+  if (url !== undefined) return url
+  throw fault(
+    'upstream_failed',
+    'The document does not say where its server is (server.url). Write it as `url` into the options.',
+  )
 }
 
 function offer(described: OpenToolFunction, url: string, options: OpenToolSourceOptions): OfferedTool {
   const { name, description, return: returned } = described
-  const { input, output } = toJsonSchema(described)
-  const binding: OpenToolBinding = { url, function: name, returnName: returned?.name ?? null }
+  // Servers answer where their document promises nothing; what they say is kept.
+  const value = options.output === 'any' ? {} : (valueSchemaOf(described) ?? {})
+  const binding: OpenToolBinding = {
+    ...{ url, function: name, returnName: returned?.name ?? null },
+    returnType: typeof value.type === 'string' ? value.type : null,
+  }
   return {
     nativeName: name,
     description: description === '' ? name : description,
-    inputSchema: input,
-    outputSchema: returned === undefined ? null : valueSchema(output, returned.name),
+    inputSchema: toJsonSchema(described).input,
+    outputSchema: value,
     policy: remotePolicyOf(name, options),
     binding,
-  }
-}
-
-function valueSchema(output: JsonObject | null, name: string): JsonObject {
-  const { properties } = output ?? {}
-  const value = isJsonObject(properties) && Object.hasOwn(properties, name) ? properties[name] : undefined
-  const widened = widen(value ?? {})
-  return isJsonObject(widened) ? widened : {}
-}
-
-/**
- * OpenTool cannot say "any value": an object without members is what servers write instead (OTS-82), so a result is
- * not held to it.
- */
-function widen(schema: JsonValue): JsonValue {
-  if (!isJsonObject(schema)) return schema
-  const { type, properties, items, description } = schema
-  const isFree = type === 'object' && (!isJsonObject(properties) || Object.keys(properties).length === 0)
-  if (isFree) return description === undefined ? {} : { description }
-  return {
-    ...schema,
-    ...(isJsonObject(properties)
-      ? {
-          properties: Object.fromEntries(
-            Object.entries(properties).map(([name, each]) => [name, widen(each)]),
-          ),
-        }
-      : {}),
-    ...(items === undefined ? {} : { items: widen(items) }),
   }
 }

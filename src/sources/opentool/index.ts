@@ -1,4 +1,4 @@
-import { readOptions } from '#client/client-options'
+import { type ClientSettings, readOptions } from '#client/client-options'
 import { isOutage } from '#client/forwarded-call'
 import { unchangedFetch } from '#client/unchanged-fetch'
 import type { Source } from '#core/ports/source'
@@ -18,19 +18,23 @@ export function createOpenToolSource(
   services: SourceServices,
 ): Source {
   const closing = new AbortController()
-  const settings = readOptions(options.url, {
-    apiKey: options.apiKey?.reveal(),
-    jwt: options.token?.reveal(),
-    protocol: 'opentool',
-    fetch: (address, init) => services.fetch(address, init),
-    now: () => services.clock.nowMs(),
-    timeoutMs: NO_LIMIT_MS,
-    signal: closing.signal,
-  })
-  const listing = { ...settings, fetch: unchangedFetch(settings.fetch) }
+  const settingsFor = (url: string): ClientSettings =>
+    readOptions(url, {
+      apiKey: options.apiKey?.reveal(),
+      jwt: options.token?.reveal(),
+      protocol: 'opentool',
+      fetch: (address, init) => services.fetch(address, init),
+      now: () => services.clock.nowMs(),
+      timeoutMs: NO_LIMIT_MS,
+      signal: closing.signal,
+    })
+  const unchanged = unchangedFetch((address, init) =>
+    (services.fetchDescription ?? services.fetch)(address, init),
+  )
+  const listingFor = (url: string): ClientSettings => ({ ...settingsFor(url), fetch: unchanged })
   return remoteSource({ key, type: 'opentool' }, options, {
-    discover: (signal) => discoverOpenTool(listing, options, signal),
-    invoke: (invocation) => invokeOpenTool(invocation, settings),
+    discover: (signal) => discoverOpenTool(options, { services, listingFor, signal }),
+    invoke: (invocation) => invokeOpenTool(invocation, settingsFor, options.url),
     isOutage,
     closing,
   })

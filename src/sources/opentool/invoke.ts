@@ -4,9 +4,9 @@ import type { ClientSettings } from '#client/client-options'
 import { ForwardedCall } from '#client/forwarded-call'
 import { endpointsOf, postCall } from '#client/opentool-exchange'
 import { fault } from '#core/errors'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonValue } from '#core/json'
 import type { Invocation } from '#core/ports/source'
-import { type OpenToolBinding, readBinding } from './binding.ts'
+import { readBinding, valueIn } from './binding.ts'
 
 /**
  * Calls a function, once: nobody but servers of this package knows a repeated one for the same (OTS-66). Those do, by
@@ -14,11 +14,13 @@ import { type OpenToolBinding, readBinding } from './binding.ts'
  */
 export async function invokeOpenTool(
   invocation: Invocation,
-  settings: ClientSettings,
+  settingsFor: (url: string) => ClientSettings,
+  configuredUrl: string | undefined,
 ): Promise<JsonValue | undefined> {
   const { nativeName, input, context } = invocation
   const binding = readBinding(nativeName, invocation.binding)
-  checkAddress(nativeName, binding, settings)
+  const settings = settingsFor(configuredUrl ?? binding.url)
+  checkAddress(nativeName, binding.url, endpointsOf(settings))
   const forwarded = new ForwardedCall(settings.fetch, settings.server.origin)
   try {
     const { result } = await postCall(
@@ -36,17 +38,10 @@ export async function invokeOpenTool(
 }
 
 /** Our key is for the address in the options; what was accepted may be another one (rule 32). */
-function checkAddress(nativeName: string, { url }: OpenToolBinding, settings: ClientSettings): void {
-  const configured = endpointsOf(settings)
-  if (url === configured) return
+function checkAddress(nativeName: string, accepted: string, configured: string): void {
+  if (accepted === configured) return
   throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
     canRetry: true,
-    developerMessage: `Accepted for ${url}, configured is ${configured}: accept the change first.`,
+    developerMessage: `Accepted for ${accepted}, configured is ${configured}: accept the change first.`,
   })
-}
-
-/** The value travels under its own name; a server that does not keep to it is taken by its word (OTS-38). */
-function valueIn(result: JsonObject, { returnName }: OpenToolBinding): JsonValue | undefined {
-  if (returnName !== null && Object.hasOwn(result, returnName)) return result[returnName]
-  return Object.keys(result).length === 0 ? null : result
 }

@@ -8,7 +8,21 @@ export const OPENTOOL_OPTIONS = z
     type: z.literal('opentool'),
     ...COMMON_OPTIONS,
     ...SERVER_OPTIONS,
+    /** The server; may be left out if `document` says where it is. */
+    url: SERVER_OPTIONS.url.optional(),
+    /** File (relative to the configuration's folder) or address of the document, for a server that does not serve its own. */
+    document: z.string().min(1).optional(),
+    /** `any` for a server whose answers do not fit its own document. */
+    output: z.enum(['declared', 'any']).default('declared'),
   })
-  .superRefine(refuseOpenCredentials)
+  .superRefine(({ url, document, apiKey, token }, context) => {
+    if (url !== undefined) return refuseOpenCredentials({ url, apiKey, token }, context)
+    const hasCredential = apiKey !== undefined || token !== undefined
+    const message =
+      document === undefined
+        ? 'expected `url`, the server, or `document`, the file or address of a document that names it.'
+        : 'write `url` beside a credential: a document does not decide where it is sent.'
+    if (document === undefined || hasCredential) context.addIssue({ code: 'custom', path: ['url'], message })
+  })
 
 export type OpenToolSourceOptions = z.output<typeof OPENTOOL_OPTIONS>

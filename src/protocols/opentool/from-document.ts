@@ -1,0 +1,120 @@
+import { type DefinedTool, markTool } from '#core/define-tool'
+import { DefinitionError, type Finding } from '#core/finding'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { didYouMean } from '#core/nearest-name'
+import { setMember } from '#core/set-member'
+import type { ToolContext, ToolRequirements } from '#core/tool'
+import type { PolicyDefinition } from '#core/tool-definition'
+import { isToolVersion } from '#core/tool-id'
+import { toJsonSchema, valueSchemaOf } from './codec-convert-to-json.ts'
+import type { OpenToolDocument, OpenToolFunction } from './codec-document.ts'
+import { dereference } from './codec-document-dereference.ts'
+import { load } from './codec-document-load.ts'
+
+/** Does what a function of a document describes. Gives back the value itself; it travels under the return name. */
+export type OpenToolHandler = (
+  input: JsonObject,
+  context: ToolContext,
+) => JsonValue | undefined | Promise<JsonValue | undefined>
+
+/** A handler with what a document cannot say about its function. */
+export interface OpenToolHandlerDefinition {
+  readonly run: OpenToolHandler
+  readonly policy?: PolicyDefinition
+  readonly requirements?: ToolRequirements
+}
+
+export type OpenToolHandlers = Readonly<Record<string, OpenToolHandler | OpenToolHandlerDefinition>>
+
+export interface FromOpenToolOptions {
+  /** First part of the tools' ids. Default: the document's title without spaces. */
+  readonly toolkit?: string
+  /** Version of the tools. Default: the document's own if it is `x.y.z`, else 1.0.0. */
+  readonly version?: string
+  /** For handlers that set none of their own. */
+  readonly policy?: PolicyDefinition
+}
+
+/**
+ * The functions that an OpenTool document describes, as tools: `tools: [...fromOpenTool(document, { add: ({ a, b }) => … })]`.
+ * The document is text, bytes or a value. Throws with every finding at once.
+ */
+export function fromOpenTool(
+  document: string | Uint8Array | object,
+  handlers: OpenToolHandlers,
+  options: FromOpenToolOptions = {},
+): readonly DefinedTool[] {
+  const read = dereference(load(document, { mode: 'lenient' }))
+  const { toolkit = toolkitOf(read), version = versionOf(read) } = options
+  const findings = [...missingHandlers(read, handlers), ...strayHandlers(read, handlers)]
+  if (findings.length > 0) throw new DefinitionError(findings)
+  return read.functions.map((described) => {
+    const handler = handlers[described.name]
+    const { run, policy = options.policy, requirements } = asDefinition(handler)
+    return markTool({
+      id: `${toolkit}.${described.name.replaceAll('-', '_')}@${version}`,
+      name: described.name,
+      description: described.description === '' ? described.name : described.description,
+      input: inputOf(described),
+      output: outputOf(described),
+      run,
+      ...(policy === undefined ? {} : { policy }),
+      ...(requirements === undefined ? {} : { requirements }),
+    })
+  })
+}
+
+function asDefinition(handler: OpenToolHandlers[string] | undefined): OpenToolHandlerDefinition {
+  if (typeof handler === 'object') return handler
+  return { run: handler ?? (() => undefined) }
+}
+
+/** Names are what a handler is found by, so only the handlers' own members count. */
+function missingHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandlers): readonly Finding[] {
+  return functions
+    .filter(({ name }) => !Object.hasOwn(handlers, name))
+    .map(({ name }) => ({
+      toolId: name,
+      where: 'handlers',
+      problem: 'The document describes this function, and no handler does it.',
+      fix: `Write ${JSON.stringify(name)}: (input, context) => … into the handlers.`,
+    }))
+}
+
+function strayHandlers({ functions }: OpenToolDocument, handlers: OpenToolHandlers): readonly Finding[] {
+  const names = functions.map(({ name }) => name)
+  return Object.keys(handlers)
+    .filter((name) => !names.includes(name))
+    .map((name) => ({
+      toolId: name,
+      where: 'handlers',
+      problem: 'The document has no such function.',
+      fix: `Take the handler out, or describe the function.${didYouMean(name, names)}`,
+    }))
+}
+
+/** Parameters need a description, which OpenTool leaves open; its name is the least that can be said. */
+function inputOf(described: OpenToolFunction): JsonObject {
+  const { input } = toJsonSchema(described)
+  const properties: Record<string, JsonValue> = {}
+  for (const [name, schema] of Object.entries(isJsonObject(input.properties) ? input.properties : {})) {
+    setMember(properties, name, isJsonObject(schema) ? { description: name, ...schema } : schema)
+  }
+  return { ...input, properties }
+}
+
+/** The title of an output schema is the name under which its value travels (OTS-38). */
+function outputOf(described: OpenToolFunction): JsonObject | null {
+  const value = valueSchemaOf(described)
+  return value === null ? null : { ...value, title: described.return?.name ?? '' }
+}
+
+function toolkitOf({ info }: OpenToolDocument): string {
+  const words = info.title.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
+  const joined = words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
+  return joined === '' ? 'OpenTool' : joined
+}
+
+function versionOf({ info }: OpenToolDocument): string {
+  return isToolVersion(info.version) ? info.version : '1.0.0'
+}
