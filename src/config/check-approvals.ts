@@ -13,11 +13,17 @@ export function checkApprovals(
   tools: readonly Tool[],
   file: string,
 ): void {
-  const names = [...new Set(tools.flatMap(({ id, parts }) => [parts.base, id]))]
+  const names = [
+    ...new Set(
+      tools.flatMap(({ parts, name, catalogId }) =>
+        [parts.base, name, catalogId].flatMap((text) => [text, `${text}@${parts.version}`]),
+      ),
+    ),
+  ]
   const problems = Object.keys(approvals.perTool)
-    .filter((name) => !names.includes(name) && !isImported(name, sources))
+    .filter((name) => !names.includes(name) && !isImported(name, Object.entries(sources)))
     .map((name): ConfigProblem => {
-      const message = `there is no such tool. Write "Toolkit.Name" or "Toolkit.Name@x.y.z".${didYouMean(name, names)}`
+      const message = `there is no such tool. Write "Toolkit.Name", "Toolkit.Name@x.y.z" or another name of it.${didYouMean(name, names)}`
       return { severity: 'error', file, where: `approvals.perTool.${name}`, message }
     })
   const idle = Object.entries(approvals.perTool).flatMap(([name, { when }]) =>

@@ -112,6 +112,8 @@ export interface ErrorDetails {
   readonly missing?: MissingRequirements
   /** Which limit refused the call. */
   readonly scope?: LimitScope
+  /** For a name that no tool has: what was probably meant, as a sentence. */
+  readonly nextStep?: string
   /** The run that tells of it, for calls that leave no record. */
   readonly runId?: string
 }
@@ -151,11 +153,12 @@ export class ToolError extends Error {
 
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
-  const { issues, missing, scope, runId, shown, ...rest } = options
+  const { issues, missing, scope, nextStep, runId, shown, ...rest } = options
   const details: ErrorDetails = {
     ...(scope === undefined ? {} : { scope }),
     ...(issues === undefined ? {} : { issues }),
     ...(missing === undefined ? {} : { missing }),
+    ...(nextStep === undefined ? {} : { nextStep }),
     ...(runId === undefined ? {} : { runId }),
   }
   return Object.assign(new ToolError(message, rest), { code, details, shown })

@@ -19,7 +19,7 @@ import type { RunPage } from '#core/runs/run-view'
 import { Secret } from '#core/secret'
 import type { OpenedSession, SessionRequest } from '#core/sessions/session-request'
 import type { Tool } from '#core/tool'
-import { parseToolRef } from '#core/tool-id'
+import { parseToolName } from '#core/tool-id'
 import type { GatewayApprovals } from './gateway-approvals.ts'
 import type { RunningServer } from './start-server.ts'
 
@@ -58,7 +58,7 @@ export type GatewayOutcome = (Success & { readonly value: JsonValue }) | Failure
 /** Durable calls from the same process, without a server. */
 export interface InProcessGateway {
   tools(principal?: Principal): readonly Tool[]
-  /** Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
+  /** `tool` is any name of it. Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
   /** State of a stateful tool, kept for calls that name the session. Throws a `ToolError` when there can be none. */
   openSession(session: GatewaySessionOptions): Promise<OpenedSession>
@@ -110,11 +110,11 @@ export async function createGateway(
   return {
     tools: (principal = ANONYMOUS) => desk.catalogFor(principal).tools,
     async call(tool, input, call = {}) {
-      const ref = parseToolRef(tool)
+      const ref = parseToolName(tool)
       if (ref === undefined)
         throw fault(
           'request_invalid',
-          `'${tool}' is not a tool id. Write Toolkit.Name or Toolkit.Name@x.y.z.`,
+          `'${tool}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
         )
       const { outcome } = await desk.call(call.principal ?? ANONYMOUS, {
         tool: ref,

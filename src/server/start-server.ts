@@ -134,7 +134,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
-      hasTool: (id) => gateway.registry.tools.some(({ catalogId }) => catalogId === id),
+      findTool: (name) => gateway.registry.find(name),
       isConfigured: ({ tenant, name }) =>
         settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })

@@ -127,10 +127,10 @@ export const DIFFERENCES: readonly Difference[] = [
     row: 'OTC-43',
     what: 'an id that is none is named in words of its own',
     shows: (told, { call }) =>
-      told.isUnread === true && `${told.error?.message}`.includes('is not a tool id')
+      told.isUnread === true && `${told.error?.message}`.includes('is not the name of a tool')
         ? withError(told, (error) => ({
             ...error,
-            message: `'${call.base}${call.suffix}' is not a tool id. Write Toolkit.Name or Toolkit.Name@x.y.z.`,
+            message: `'${call.base}${call.suffix}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
           }))
         : told,
   },

@@ -60,7 +60,7 @@ async function examine(
       ...machine,
       ok('config', loaded.file),
       ...describeTools(tools, problems, context),
-      ...checkAccess({ ...loaded.config, tools }),
+      ...checkAccess({ ...loaded.config, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
       await checkStore(location, () => context.services.checkWritable(accessTo(location, context))),
       checkDurability(location),

@@ -50,9 +50,9 @@ export interface ApprovalWebhook {
 export interface ApprovalRules extends ApprovalTerms {
   /** `false`: this call needs no yes. Only for `conditional` tools; absent, they always need one (rule 21). */
   readonly when: ApprovalPredicate | undefined
-  /** The same for one tool, by `Toolkit.Name` or `Toolkit.Name@x.y.z`; it replaces `when`. */
+  /** The same for one tool, by any of its names, with `@x.y.z` behind it or not; it replaces `when`. */
   readonly whenPerTool: ReadonlyMap<string, ApprovalPredicate>
-  /** By `Toolkit.Name` or `Toolkit.Name@x.y.z`. */
+  /** By any name of a tool, with `@x.y.z` behind it or not. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
   readonly webhooks: readonly ApprovalWebhook[]
   /** Rule 22. */
@@ -76,12 +76,23 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
   mostParkedPerPrincipal: 100,
 }
 
+/** A tool as rules may name it. */
+export type NamedTool = Pick<Tool, 'parts' | 'name' | 'catalogId'>
+
+/** What is written for one tool by its names: for its version first, then for all of them; under its id first. */
+export function writtenFor<Written>(
+  rules: ReadonlyMap<string, Written>,
+  { parts, name, catalogId }: NamedTool,
+): readonly Written[] {
+  const names = [parts.base, name, catalogId]
+  return [...names.map((text) => `${text}@${parts.version}`), ...names].flatMap(
+    (text) => rules.get(text) ?? [],
+  )
+}
+
 /** The terms for one tool: its version's own, then its own, then everybody's. */
-export function termsFor(rules: ApprovalRules, { id, parts }: Pick<Tool, 'id' | 'parts'>): ApprovalTerms {
+export function termsFor(rules: ApprovalRules, tool: NamedTool): ApprovalTerms {
   const { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum } = rules
-  return {
-    ...{ expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum },
-    ...rules.perTool.get(parts.base),
-    ...rules.perTool.get(id),
-  }
+  const common = { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum }
+  return Object.assign(common, ...writtenFor(rules.perTool, tool).toReversed())
 }

@@ -2,7 +2,13 @@ import type { Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
 import { within } from '#core/sessions/within'
 import type { SafetyTier, Tool } from '#core/tool'
-import type { ApprovalFacts, ApprovalPredicate, ApprovalRules } from './approval-rules.ts'
+import {
+  type ApprovalFacts,
+  type ApprovalPredicate,
+  type ApprovalRules,
+  type NamedTool,
+  writtenFor,
+} from './approval-rules.ts'
 
 const LONGEST_MS = 5_000
 
@@ -17,12 +23,13 @@ interface AskedCall {
 
 /** Rule 21: whatever is not certainly a "no need" means that a yes is needed. */
 export async function needsApproval(
-  { id, parts, policy }: Pick<Tool, 'id' | 'parts' | 'policy'>,
+  tool: NamedTool & Pick<Tool, 'id' | 'policy'>,
   rules: Pick<ApprovalRules, 'when' | 'whenPerTool'>,
   { call, log }: { readonly call: AskedCall; readonly log: Logger },
 ): Promise<boolean> {
+  const { id, policy } = tool
   if (policy.approval !== 'conditional') return policy.approval === 'always'
-  const when = rules.whenPerTool.get(id) ?? rules.whenPerTool.get(parts.base) ?? rules.when
+  const when = writtenFor(rules.whenPerTool, tool)[0] ?? rules.when
   if (when === undefined) return true
   try {
     const facts = factsOf({ tool: id, tier: policy.safetyTier, ...call })

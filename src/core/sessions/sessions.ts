@@ -142,7 +142,7 @@ export class Sessions {
   }
 
   #toolFor(principal: Principal, toolId: string): Tool {
-    const tool = this.#options.registry.catalogFor(principal).latestOf(toolId)
+    const tool = this.#options.registry.catalogFor(principal).find(toolId)
     if (tool === undefined) {
       throw fault(
         'tool_not_found',

@@ -67,7 +67,7 @@ export function encodeFailure(told: CallError, failed: FailedReply): Answer {
   switch (answer.kind) {
     case 'error': {
       // Hidden and unknown tools have the same bytes, and name only what was sent (MCP-61).
-      const message = error.code === 'tool_not_found' ? `Unknown tool: ${target.name}` : error.message
+      const message = error.code === 'tool_not_found' ? unknownTool(target, error) : error.message
       return errorAnswer(
         id,
         { code: answer.code, message, ...callData(error, callId) },
@@ -85,6 +85,11 @@ export function encodeFailure(told: CallError, failed: FailedReply): Answer {
     case 'ask':
       return toolError(error, failed)
   }
+}
+
+function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
+  const said = `Unknown tool: ${name}`
+  return details?.nextStep === undefined ? said : `${said}. ${details.nextStep}`
 }
 
 /** The model knows the tool by the name it called; what tools and upstreams say is theirs and stays as it is. */
