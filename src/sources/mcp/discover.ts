@@ -68,7 +68,10 @@ export function readListing(
 ): Discovery {
   const warnings = [...listing.warnings]
   const tools = readAll(listing.tools, setting, warnings)
-  return { identity: identityOf(setting.endpoint, connection), tools, warnings }
+  const leftOut = listing.tools.flatMap(({ name }) =>
+    typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
+  )
+  return { identity: identityOf(setting.endpoint, connection), tools, warnings, leftOut }
 }
 
 function readAll(
