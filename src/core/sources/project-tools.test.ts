@@ -164,8 +164,8 @@ describe('projecting accepted definitions', () => {
     const tool = await only(offered, source)
     const context = {}
     await expect(Reflect.apply(tool.run, tool, [{ path: 'a' }, context])).resolves.toEqual({ path: 'a' })
-    expect(source.invoked).toEqual([
-      { nativeName: 'read', binding: offered.binding, input: { path: 'a' }, context },
+    expect(source.invoked).toMatchObject([
+      { nativeName: 'read', binding: offered.binding, accepted: { offered }, input: { path: 'a' }, context },
     ])
   })
 

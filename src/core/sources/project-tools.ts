@@ -121,9 +121,10 @@ function projectTool(
 function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Naming) {
   const { offered, version, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
+  const invocation = { nativeName, binding: offered.binding, accepted: pin }
   const session = source.sessionOf?.(offered)
   const run = (input: unknown, context: StatefulContext<unknown>) =>
-    invoke(source, offered, asInput(input), context)
+    source.invoke({ ...invocation, input: asInput(input), context })
   // The definition stays the same while it is suspended, so that a call of before can go on after it.
   const refuse = () => {
     throw refusal(suspended ?? '')
@@ -143,15 +144,6 @@ function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Namin
       : { session: suspended === undefined ? session : { ...session, open: refuse } }),
     run: suspended === undefined ? run : refuse,
   }
-}
-
-function invoke(
-  source: Source,
-  { nativeName, binding }: OfferedTool,
-  input: JsonObject,
-  context: StatefulContext<unknown>,
-): ReturnType<Source['invoke']> {
-  return source.invoke({ nativeName, binding, input, context })
 }
 
 /** Nothing was sent, so the same call may run once somebody has decided (rule 9). */

@@ -111,11 +111,11 @@ export class SourceDesk {
     }))
   }
 
-  /** Reads the definitions of one source now; `false` when there is no such source. */
+  /** Reads the definitions of one source anew, now; `false` when there is no such source. */
   async refresh(key: string): Promise<boolean> {
     const open = this.#open.get(key)
     if (open === undefined) return false
-    await open.runner.refresh()
+    await open.runner.renew()
     return true
   }
 
