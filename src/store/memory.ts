@@ -3,6 +3,7 @@ import { getHeapStatistics } from 'node:v8'
 import {
   cancelRequestedEvent,
   claimedEvent,
+  correctedEvent,
   cutEvent,
   endedEvent,
   refusedEvent,
@@ -32,7 +33,7 @@ import type {
   Store,
 } from '#core/ports/store'
 import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
-import { ownSessionOutcome } from '#core/runs/run-facts'
+import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
 import { Acknowledger } from './acknowledger.ts'
@@ -155,7 +156,7 @@ export class MemoryStore implements Store {
   /** The row at its next attempt; a copy of it when somebody else has it. */
   #beginNext(
     seen: CallRecord,
-    { session, atMs }: NextAttempt,
+    { session, atMs, corrected }: NextAttempt,
     as: 'running' | 'parked',
   ): MemoryRow | CallRecord | 'run_ended' {
     const row = this.#rows.get(seen.record)
@@ -175,6 +176,11 @@ export class MemoryStore implements Store {
       if (session?.isOwn === true && row.sessionId !== undefined) {
         this.closeSession({ tenant, sessionId: row.sessionId }, 'failed', atMs)
       }
+    }
+    if (corrected !== undefined) {
+      this.#journal.append(correctedEvent(seen, corrected, atMs))
+      const { fingerprint, traceId } = corrected
+      Object.assign(row, labelOf(corrected), { fingerprint, traceId })
     }
     row.sessionId = session?.sessionId
     row.state = as
