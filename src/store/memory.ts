@@ -3,7 +3,6 @@ import { getHeapStatistics } from 'node:v8'
 import {
   cancelRequestedEvent,
   claimedEvent,
-  correctedEvent,
   cutEvent,
   endedEvent,
   refusedEvent,
@@ -33,7 +32,7 @@ import type {
   Store,
 } from '#core/ports/store'
 import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
-import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
+import { ownSessionOutcome } from '#core/runs/run-facts'
 import { StoreError } from '#core/store-error'
 import { hasEffects } from '#core/tool'
 import { Acknowledger } from './acknowledger.ts'
@@ -47,7 +46,7 @@ import { MemoryJournal } from './memory-journal.ts'
 import { MemoryKeys } from './memory-keys.ts'
 import { MemoryPins } from './memory-pins.ts'
 import { MemoryRequests } from './memory-requests.ts'
-import { isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
+import { beginAttempt, correctRow, isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
@@ -177,18 +176,8 @@ export class MemoryStore implements Store {
         this.closeSession({ tenant, sessionId: row.sessionId }, 'failed', atMs)
       }
     }
-    if (corrected !== undefined) {
-      this.#journal.append(correctedEvent(seen, corrected, atMs))
-      const { fingerprint, traceId } = corrected
-      Object.assign(row, labelOf(corrected), { fingerprint, traceId })
-    }
-    row.sessionId = session?.sessionId
-    row.state = as
-    row.attempt += 1
-    row.writer = this.writer
-    row.outcome = undefined
-    row.finishedAtMs = undefined
-    row.cancelRequested = false
+    if (corrected !== undefined) this.#journal.append(correctRow(row, corrected, atMs))
+    beginAttempt(row, { as, session, writer: this.writer })
     return row
   }
 
