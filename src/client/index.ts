@@ -1,6 +1,7 @@
 import * as opentool from './opentool.ts'
 
 export type { JsonArray, JsonObject, JsonValue } from '#core/json'
+export type { ToolFacts } from '#core/tool-facts'
 export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-failure'
 export type { RemoteAuthorization, RemoteRequirements, RemoteTool } from '#protocols/otc/codec-client-list'
 export type { ClientDialect } from '#protocols/otc/codec-client-wire'
@@ -13,6 +14,16 @@ export type { JwtOption } from './credentials.ts'
 export type { Fetch } from './http-exchange.ts'
 export type { JwtSigning } from './mint-jwt.ts'
 export type { CallResult } from './read-outcome.ts'
+export type {
+  Calls,
+  Catalog,
+  CatalogEntry,
+  RecordedCall,
+  RunEvent,
+  Runs,
+  SessionOptions,
+  ToolSession,
+} from './server-resources.ts'
 export type { Sleep } from './wait.ts'
 /** OpenTool servers in the words of their protocol. */
 export { opentool }

@@ -1,3 +1,4 @@
+import { namesFor } from '#core/approvals/approval-rules'
 import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
@@ -13,13 +14,7 @@ export function checkApprovals(
   tools: readonly Tool[],
   file: string,
 ): void {
-  const names = [
-    ...new Set(
-      tools.flatMap(({ parts, name, catalogId }) =>
-        [parts.base, name, catalogId].flatMap((text) => [text, `${text}@${parts.version}`]),
-      ),
-    ),
-  ]
+  const names = [...new Set(tools.flatMap(namesFor))]
   const problems = Object.keys(approvals.perTool)
     .filter((name) => !names.includes(name) && !isImported(name, Object.entries(sources)))
     .map((name): ConfigProblem => {
@@ -29,7 +24,7 @@ export function checkApprovals(
   const idle = Object.entries(approvals.perTool).flatMap(([name, { when }]) =>
     when === undefined
       ? []
-      : tools.filter((tool) => isNamed(tool, name) && tool.policy.approval !== 'conditional'),
+      : tools.filter((tool) => namesFor(tool).includes(name) && tool.policy.approval !== 'conditional'),
   )
   problems.push(
     ...idle.map(({ id, policy }): ConfigProblem => {
@@ -38,8 +33,4 @@ export function checkApprovals(
     }),
   )
   if (problems.length > 0) throw new ConfigError(problems)
-}
-
-function isNamed({ id, parts }: Tool, name: string): boolean {
-  return name === id || name === parts.base
 }

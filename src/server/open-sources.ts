@@ -16,6 +16,7 @@ import { createGuardedFetch } from '#egress/guarded-fetch'
 import { createSource, kindOf } from './create-source.ts'
 import { hideSourceSecrets } from './hide-source-secrets.ts'
 import { sourceHosts } from './source-hosts.ts'
+import { overridesOf } from './source-overrides.ts'
 
 const LONGEST_REQUEST_MS = 24 * 3_600_000
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
@@ -60,6 +61,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
     return {
       ...{ key, revision, type: source.type, kind: kindOf(source) },
       ...(source.description === undefined ? {} : { description: source.description }),
+      overrides: overridesOf(key, source, { ...settings, sourceKeys: settings.sources.keys() }),
       open: () => open(key, source),
     }
   }

@@ -6,6 +6,8 @@ import type { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
+import type { SourceView } from '#core/sources/source-desk'
+import { isForTenant } from '#core/tool'
 import type { Listener } from '#egress/egress-policy'
 import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
@@ -42,7 +44,7 @@ import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts
 import { openwopCapabilities } from './openwop-capabilities.ts'
 import { createOperatorAccess } from './operator-access.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { safeFetchTool } from './seams/safe-fetch-tool.ts'
+import { SEAM_SCOPE, safeFetchTool } from './seams/safe-fetch-tool.ts'
 import { serverSeams } from './seams/server-seams.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
@@ -134,7 +136,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
-      findTool: (name) => gateway.registry.find(name),
+      findTool: (name, tenant) => {
+        const found = gateway.registry.find(name)
+        return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
+      },
       isConfigured: ({ tenant, name }) =>
         settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })
@@ -240,9 +245,9 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
-      warnings,
+      warnings: [...warnings, ...idleOf(gateway.sources.desk.status())],
       counts: () => ({
-        tools: gateway.registry.tools.length,
+        tools: gateway.registry.tools.filter(({ policy }) => !policy.scopes.includes(SEAM_SCOPE)).length,
         sources: gateway.sources.desk.status().length,
       }),
       isReady: desk.isReady,
@@ -253,6 +258,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
+}
+
+/** What the operator should hear before anybody calls: rules of theirs that guard nothing. */
+function idleOf(sources: readonly SourceView[]): readonly string[] {
+  return sources.flatMap(({ key, idle }) =>
+    idle.map(({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`),
+  )
 }
 
 /** An `http:` URL leaves its default port out. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Services } from '#cli/services'
 import { CallFailure, type FailureClass, type RemoteTool, type RequirementResolvers } from '#client/index'
+import { findTool } from '#client/tool-directory'
 import { readEnvironment } from '#config/environment'
 import type { JsonObject } from '#core/json'
 import { chunks, FakeIo } from './fake-io.ts'
@@ -33,6 +34,7 @@ function clientOf(answer: Partial<Client>, seen: Seen = {}): Partial<Services> {
       Object.assign(seen, { url, apiKey, requirements })
       return {
         list: async () => [LISTED],
+        get: async (name) => findTool([LISTED], name),
         tryCall: async (tool, input, options) => {
           Object.assign(seen, { tool, input, callId: options?.callId, userId: options?.userId })
           return { ok: true, value: { sum: 3 }, callId: 'made-here', toolId: 'T.A@1.0.0', retries: 0 }
@@ -173,7 +175,12 @@ describe('collet tools --url', () => {
   it('lists what the server offers', async () => {
     const io = new FakeIo(clientOf({}))
     expect(await io.run('tools', '--url', 'http://h:1')).toBe(0)
-    expect(io.stdout).toBe('TOOL       DESCRIPTION\nT.A@1.0.0  Adds.\n')
+    // Another kind of server tells no facts.
+    expect(io.stdout.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
+      ['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION'],
+      ['T.A@1.0.0', expect.any(String), '-', '-', '-', '-', '-', 'Adds.'],
+      [''],
+    ])
   })
 
   it('says when nobody answers', async () => {

@@ -66,8 +66,6 @@ export function gmailTools({ baseUrl = 'https://gmail.googleapis.com' }: GmailOp
         authorization: [
           { id: 'google', oauth2: { scopes: ['https://www.googleapis.com/auth/gmail.readonly'] } },
         ],
-        // The token says whose mail it is; nothing here trusts the name beside it.
-        userId: 'claimed',
       },
       policy: {
         safetyTier: 'read',

@@ -79,15 +79,18 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
 /** A tool as rules may name it. */
 export type NamedTool = Pick<Tool, 'parts' | 'name' | 'catalogId'>
 
-/** What is written for one tool by its names: for its version first, then for all of them; under its id first. */
+/** Every name that rules may use for a tool: those of its version first, then those for all of them; its id first. */
+export function namesFor({ parts, name, catalogId }: NamedTool): readonly string[] {
+  const names = [parts.base, name, catalogId]
+  return [...names.map((text) => `${text}@${parts.version}`), ...names]
+}
+
+/** What is written for one tool by its names. */
 export function writtenFor<Written>(
   rules: ReadonlyMap<string, Written>,
-  { parts, name, catalogId }: NamedTool,
+  tool: NamedTool,
 ): readonly Written[] {
-  const names = [parts.base, name, catalogId]
-  return [...names.map((text) => `${text}@${parts.version}`), ...names].flatMap(
-    (text) => rules.get(text) ?? [],
-  )
+  return namesFor(tool).flatMap((text) => rules.get(text) ?? [])
 }
 
 /** The terms for one tool: its version's own, then its own, then everybody's. */

@@ -29,6 +29,8 @@ export interface Discovery {
   readonly tools: readonly OfferedTool[]
   /** What was left out and why, for the operator. */
   readonly warnings: readonly string[]
+  /** Native names that the operator's own filters leave out: what it says about them is not misspelt. */
+  readonly leftOut?: readonly string[]
 }
 
 /** The accepted definition a call runs on. */

@@ -41,6 +41,7 @@ export const META = {
   callId: 'collet/callId',
   runId: 'collet/runId',
   contentTrust: 'collet/contentTrust',
+  tool: 'collet/tool',
 } as const
 
 /** In lower case, as requests are read. */

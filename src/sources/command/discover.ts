@@ -32,6 +32,8 @@ export async function discoverCommands(place: CommandPlace): Promise<Discovery> 
     identity: { type: 'command', vendor: options.vendor },
     tools: read.filter((each) => typeof each !== 'string'),
     warnings: [...(open === undefined ? [] : [open]), ...left],
+    // Also what this machine lacks: its operator named a command that is in the table.
+    leftOut: Object.keys(options.commands),
   }
 }
 

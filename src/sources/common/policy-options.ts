@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { matchesGlob } from '#core/sources/idle-overrides'
 import type { PolicyDefinition } from '#core/tool-definition'
 
 const LONGEST_RUN_MS = 24 * 3_600_000
@@ -9,6 +10,7 @@ const POLICY = {
   replay: z.enum(['deterministic', 'idempotent', 'non-deterministic']).optional(),
   approval: z.enum(['never', 'conditional', 'always']).optional(),
   scopes: z.array(z.string().min(1)).optional(),
+  tenants: z.array(z.string().min(1)).min(1).optional(),
   timeoutMs: z.int().min(1).max(LONGEST_RUN_MS).optional(),
   rerunWindowMs: z.int().min(0).optional(),
   costHint: z.enum(['low', 'medium', 'high']).optional(),
@@ -20,6 +22,8 @@ const POLICY = {
 export const COMMON_OPTIONS = {
   /** Shown to agents as the toolkit's description. */
   description: z.string().min(1).optional(),
+  /** Whose tools they are: for callers of every other tenant there are none. What is said of single tools only narrows it. */
+  tenants: z.array(z.string().min(1)).min(1).optional(),
   /** For all its tools, unless `tools` says otherwise. */
   policy: z.strictObject(POLICY).optional(),
   /** For single tools. */
@@ -30,7 +34,7 @@ export const COMMON_OPTIONS = {
 
 export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
 
-/** Whether the operator wants a tool at all. */
+/** Whether the operator wants a tool at all; what is not is told as `leftOut` of a discovery. */
 export function isWanted(
   nativeName: string,
   { include, exclude }: Pick<CommonOptions, 'include' | 'exclude'>,
@@ -42,17 +46,26 @@ export function isWanted(
 /** What the operator says about a tool, over what the source takes for granted. */
 export function policyOf(
   nativeName: string,
-  options: Pick<CommonOptions, 'policy' | 'tools'>,
+  options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
   defaults: PolicyDefinition,
 ): PolicyDefinition {
   const said = Object.hasOwn(options.tools, nativeName) ? options.tools[nativeName] : undefined
-  return { ...defaults, ...given(options.policy), ...given(said) }
+  const policy = { ...defaults, ...given(options.policy), ...given(said) }
+  return options.tenants === undefined ? policy : { ...policy, tenants: within(options.tenants, policy) }
+}
+
+/** A source's tools stay with its tenants, whatever is said of one of them. */
+function within(
+  tenants: readonly string[],
+  { tenants: said = tenants }: PolicyDefinition,
+): readonly string[] {
+  return said.filter((tenant) => tenants.includes(tenant))
 }
 
 /** Another server's tools: what they do is only known over there, so they write until somebody says otherwise (OWP-33). */
 export function remotePolicyOf(
   nativeName: string,
-  options: Pick<CommonOptions, 'policy' | 'tools'>,
+  options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
 ): PolicyDefinition {
   return policyOf(nativeName, options, { safetyTier: 'write', egress: 'safe-fetch' })
 }
@@ -60,19 +73,4 @@ export function remotePolicyOf(
 /** Without the members nobody wrote, so that they overrule nothing. */
 function given(policy: z.output<z.ZodObject<typeof POLICY>> | undefined): PolicyDefinition {
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
-}
-
-/** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
-function matchesGlob(name: string, pattern: string): boolean {
-  const [first = '', ...rest] = pattern.split('*')
-  if (rest.length === 0) return name === pattern
-  if (!name.startsWith(first)) return false
-  const last = rest.pop() ?? ''
-  let from = first.length
-  for (const part of rest) {
-    const at = name.indexOf(part, from)
-    if (at === -1) return false
-    from = at + part.length
-  }
-  return name.length - last.length >= from && name.endsWith(last)
 }

@@ -36,6 +36,7 @@ export function offerTools(
   return {
     identity: pack.identity,
     warnings: described.warnings,
+    leftOut: described.tools.map(({ nativeName }) => nativeName).filter((name) => !isWanted(name, options)),
     tools: described.tools
       .filter(({ nativeName }) => isWanted(nativeName, options))
       .map((tool) => offer(tool, options, egress)),
