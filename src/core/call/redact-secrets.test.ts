@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
+import { cpuMsSince } from '#testing/cpu-time'
 import { callRequest } from '#testing/test-desk'
 import { redactLogged, redactText, redactThrown } from './redact-secrets.ts'
 
@@ -70,9 +71,9 @@ function flat(error: unknown): unknown {
 describe('many texts', () => {
   it('cost one pass each, whatever the number of credentials', () => {
     const request = requestWith(...Array.from({ length: 100 }, (_, place) => `(secret)+${place}.*`))
-    const startedAt = performance.now()
+    const startedAt = process.cpuUsage()
     for (let text = 0; text < 200_000; text += 1) redactText('(secret)', request)
-    expect(performance.now() - startedAt).toBeLessThan(2_000)
+    expect(cpuMsSince(startedAt)).toBeLessThan(2_000)
     expect(redactText('a (secret)+42.* b', request)).toBe(`a ${MARK} b`)
   })
 
