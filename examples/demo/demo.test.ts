@@ -46,6 +46,11 @@ describe('the demo toolkit', () => {
     expect(schemas.get('Doorbell.Ring@0.1.0')?.outputSchema).toBeNull()
     expect(schemas.get('System.GetTimestamp@1.0.0')?.inputSchema).toEqual({ type: 'object' })
     expect(schemas.get('Gmail.GetEmails@1.2.0')?.inputSchema).not.toHaveProperty('required')
+    expect(tools.find(({ id }) => id === 'Gmail.GetEmails@1.2.0')?.requirements).toEqual({
+      authorization: [
+        { id: 'google', oauth2: { scopes: ['https://www.googleapis.com/auth/gmail.readonly'] } },
+      ],
+    })
     expect(schemas.get('SMS.Send@0.1.2')?.inputSchema).toMatchObject({ required: ['to', 'message'] })
   })
 

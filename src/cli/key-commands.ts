@@ -41,7 +41,7 @@ const WIRE_KEY = z.object({
 })
 
 /** What only a server knows, which has its configuration. */
-const UNKNOWN_HERE = { roles: undefined, hasTool: undefined, isConfigured: undefined }
+const UNKNOWN_HERE = { roles: undefined, findTool: undefined, isConfigured: undefined }
 
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
 export async function onStore<T>(

@@ -18,7 +18,8 @@ const EXIT_OF = {
 const ADVICE = {
   tool: undefined,
   validation: 'collet tools --url … --json shows the input schema.',
-  requirements: 'Give what the tool needs with --secret ID=VALUE or --user ID.',
+  requirements:
+    'Give what the tool needs with --secret ID=VALUE or --user ID; an operator can store secrets with collet secrets set.',
   config: undefined,
   server: undefined,
   unauthenticated: 'Pass the API key with --key, or set COLLET_API_KEY.',

@@ -7,6 +7,8 @@ import type {
 
 export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 'message'>> {
   readonly toolId?: string
+  readonly code?: string
+  readonly runId?: string
   readonly status?: number
   readonly retries?: number
   readonly cause?: unknown
@@ -16,6 +18,10 @@ export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 
 export class CallFailure extends Error {
   override readonly name = 'CallFailure'
   readonly class: FailureClass
+  /** Exactly what happened, in the words of docs/errors.md; servers of other makers say none. */
+  readonly code: string | undefined
+  /** The run whose events tell of the call, on servers of this package. */
+  readonly runId: string | undefined
   /** For logs and developers; never show it to a user or a model (OTC-86). */
   readonly developerMessage: string | undefined
   /** The server says that the same call may be tried again; absent on the wire means false (OTC-93). */
@@ -39,6 +45,8 @@ export class CallFailure extends Error {
   constructor(kind: FailureClass, message: string, options: CallFailureOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
     this.class = kind
+    this.code = options.code
+    this.runId = options.runId
     this.developerMessage = options.developerMessage
     this.canRetry = options.canRetry ?? false
     this.retryAfterMs = options.retryAfterMs

@@ -9,13 +9,16 @@ import { type Sleep, sleep } from './wait.ts'
 
 type Resolved = string | undefined | Promise<string | undefined>
 
-/** Where what a tool needs beyond its input comes from; asked before each call (OTC-50 to OTC-53). */
+/**
+ * Where what a tool needs beyond its input comes from; asked before each call (OTC-50 to OTC-53). What they do not give
+ * may lie with the server, in its vault or in who we are, so the call is sent all the same (T-32).
+ */
 export interface RequirementResolvers {
-  /** A token for this provider; without one the call is sent to obtain the challenge (T-32). */
+  /** A token for this provider. */
   authorization?(id: string, requirement: RemoteAuthorization, tool: RemoteTool): Resolved
-  /** The value of this secret; without it the call is refused here (T-32). */
+  /** The value of this secret. */
   secrets?(id: string, tool: RemoteTool): Resolved
-  /** Whom the call is for; without it a tool that needs it is refused here (T-32). */
+  /** Whom the call is for. */
   userId?(): Resolved
 }
 
@@ -32,8 +35,8 @@ export interface ClientOptions {
   /** Skips detection of the server's dialect of OTC. */
   readonly dialect?: ClientDialect
   readonly requirements?: RequirementResolvers
-  /** Default `send`: call without the token, so that the server answers with a challenge (T-32). */
-  readonly missingAuthorization?: 'send' | 'refuse'
+  /** A token, secret or user id that no resolver gave. Default `send`: the server has it, or says what is missing (T-32). */
+  readonly missingRequirements?: 'send' | 'refuse'
   /** Told once of each place a user has to visit (OTC-77). */
   readonly onChallenge?: (challenge: RemoteChallenge) => void | Promise<void>
   /** Waits until every challenge is completed, then repeats the call once with the same id (OTC-78). */
@@ -62,7 +65,7 @@ export interface ClientSettings {
   readonly protocol: ClientProtocol | undefined
   readonly dialect: ClientDialect | undefined
   readonly requirements: RequirementResolvers
-  readonly missingAuthorization: 'send' | 'refuse'
+  readonly missingRequirements: 'send' | 'refuse'
   readonly onChallenge: (challenge: RemoteChallenge) => void | Promise<void>
   readonly pollChallenges: boolean
   readonly challengeTimeoutMs: number
@@ -92,7 +95,7 @@ export function readOptions(url: string | URL, options: ClientOptions): ClientSe
     credentials: readCredentials(options, server, now),
     dialect: options.dialect,
     requirements: options.requirements ?? {},
-    missingAuthorization: options.missingAuthorization ?? 'send',
+    missingRequirements: options.missingRequirements ?? 'send',
     onChallenge: options.onChallenge ?? (() => undefined),
     pollChallenges: options.pollChallenges ?? false,
     challengeTimeoutMs: readNumber(

@@ -1,6 +1,7 @@
 import * as opentool from './opentool.ts'
 
 export type { JsonArray, JsonObject, JsonValue } from '#core/json'
+export type { ToolFacts } from '#core/tool-facts'
 export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-failure'
 export type { RemoteAuthorization, RemoteRequirements, RemoteTool } from '#protocols/otc/codec-client-list'
 export type { ClientDialect } from '#protocols/otc/codec-client-wire'

@@ -100,7 +100,7 @@ export async function postCall(
   const read = readAnswer(status, body, call.id)
   const callId = decoded(headers.get(CALL_ID_HEADER)) ?? options.idempotencyKey
   if (read.ok) return { result: read.result, callId, ...runOf(headers) }
-  throw failureOf(read.exception, { ...factsOf(call, callId), status })
+  throw failureOf(read.exception, { ...factsOf(call, callId), ...runOf(headers), status })
 }
 
 /** What every failure of a call says about it. */

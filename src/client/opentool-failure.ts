@@ -21,9 +21,11 @@ const DOUBT = 'Whether the call ran is not known; check before you repeat it.'
 export function failureOf(read: ReadException, facts: CallFailureOptions): CallFailure {
   const wire = toWireFailure(read, facts.status ?? 0)
   const message = wire.class === 'transport' ? `${wire.message} ${DOUBT}` : wire.message
+  const code = codeOf(read)
   return new CallFailure(wire.class, message, {
     ...facts,
     ...wire,
+    ...(code === undefined ? {} : { code }),
     cause: new OpenToolException(read),
   })
 }
@@ -53,10 +55,16 @@ function callException(message: string): ReadException {
   return { name: 'OpenToolServerCallException', code: 500, message }
 }
 
+/** The stable code that servers of this package send beside the number. */
+function codeOf({ data }: ReadException): string | undefined {
+  const code = isJsonObject(data) ? data.code : undefined
+  return typeof code === 'string' ? code : undefined
+}
+
 function toWireFailure(read: ReadException, status: number): WireFailure {
   const { message, data } = read
-  const code = isJsonObject(data) ? data.code : undefined
-  if (isJsonObject(data) && typeof code === 'string') {
+  const code = codeOf(read)
+  if (isJsonObject(data) && code !== undefined) {
     const said = { ...data, message }
     if (FAILURES.has(code)) return readToolError(said, undefined)
     if (REFUSALS.has(code)) return refusalOf(code, readRefusal(code === 'input_invalid' ? 422 : 400, said))

@@ -1,14 +1,18 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { readFacts, readNeeds } from '#core/tool-facts'
+import { LATEST, parseToolRef } from '#core/tool-id'
 import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
-import type { OpenToolFunction } from '#protocols/opentool/codec-document'
+import { FACTS_EXTENSION, type OpenToolFunction } from '#protocols/opentool/codec-document'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
+import type { WireContext } from '#protocols/otc/codec-client-request'
 import { CallFailure, configFailure } from './call-failure.ts'
 import { checkCallId, copyInput } from './call-input.ts'
 import type { CallOptions } from './call-run.ts'
 import { type ClientSettings, readTimeoutMs } from './client-options.ts'
 import { OpenToolClient } from './opentool-client.ts'
-import { getEndpoint, postCall } from './opentool-exchange.ts'
+import { getEndpoint, type OpenToolCallOptions, postCall } from './opentool-exchange.ts'
 import type { CallResult } from './read-outcome.ts'
+import { resolveContext } from './resolve-context.ts'
 import { untilAborted } from './wait.ts'
 
 /** By name, in the order of the document: a document may hold 100 000 of them. */
@@ -33,26 +37,36 @@ export class OpenToolSession {
   }
 
   async get(name: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
-    const described = (await this.#load(signal)).get(name)
+    const functions = await this.#load(signal)
+    const described = functions.get(nameIn(functions, name))
     return described === undefined ? undefined : toRemoteTool(described)
   }
 
   /** `callId` travels as the idempotency key; the call itself is sent once (OTS-66). */
   async call(tool: string | RemoteTool, input: JsonObject, options: CallOptions): Promise<CallResult> {
-    const name = typeof tool === 'string' ? tool : tool.id
-    if (typeof name !== 'string' || name === '') throw configFailure('Name the function to call.')
+    const asked = typeof tool === 'string' ? tool : tool.id
+    if (typeof asked !== 'string' || asked === '') throw configFailure('Name the function to call.')
     const callId = checkCallId(options.callId ?? this.#settings.randomId())
     if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
     const given = copyInput(input)
     if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
     const functions = await this.#load(options.signal)
+    const name = nameIn(functions, asked)
+    const described = functions.get(name)
+    const brought = await resolveContext(
+      {
+        tool: described === undefined ? undefined : toRemoteTool(described),
+        ...{ toolId: name, userId: options.userId, signal: options.signal },
+      },
+      this.#settings,
+    )
     const called = await postCall(
       this.#settings,
       { id: callId, name, arguments: given },
-      { ...options, idempotencyKey: callId },
+      { ...options, ...headersOf(brought), idempotencyKey: callId },
     )
     return {
-      value: valueIn(called.result, functions.get(name)),
+      value: valueIn(called.result, described),
       callId: called.callId ?? callId,
       ...(called.runId === undefined ? {} : { runId: called.runId }),
       toolId: name,
@@ -93,6 +107,31 @@ export class OpenToolSession {
   }
 }
 
+/** The function that has this name elsewhere: servers of this package tell; any other name is for the server to judge. */
+function nameIn(functions: Functions, asked: string): string {
+  if (functions.has(asked)) return asked
+  const ref = parseToolRef(asked)
+  const base = ref?.version === LATEST ? ref.base : undefined
+  for (const [name, { [FACTS_EXTENSION]: told }] of functions) {
+    if (!isJsonObject(told) || typeof told.id !== 'string') continue
+    if (told.id === asked || told.catalogId === asked) return name
+    if (base !== undefined && parseToolRef(told.id)?.base === base) return name
+  }
+  return asked
+}
+
+function headersOf(
+  brought: WireContext | undefined,
+): Pick<OpenToolCallOptions, 'userId' | 'tokens' | 'secrets'> {
+  if (brought === undefined) return {}
+  const { authorization = [], secrets = [], userId } = brought
+  return {
+    userId,
+    tokens: Object.fromEntries(authorization.map(({ id, token }) => [id, token])),
+    secrets: Object.fromEntries(secrets.map(({ id, value }) => [id, value])),
+  }
+}
+
 /** The value travels under its own name; without a description nobody knows which (OTS-38). */
 function valueIn(result: JsonObject, described: OpenToolFunction | undefined): JsonValue {
   if (described === undefined) return result
@@ -103,16 +142,27 @@ function valueIn(result: JsonObject, described: OpenToolFunction | undefined): J
 
 /** Functions have no version of their own. */
 function toRemoteTool(described: OpenToolFunction): RemoteTool {
-  const { name, description, return: returned } = described
+  const { name, description, return: returned, [FACTS_EXTENSION]: told } = described
   const { input, output } = toJsonSchema(described)
   const values = isJsonObject(output?.properties) ? output.properties : {}
   const value = returned === undefined ? undefined : values[returned.name]
+  const facts = isJsonObject(told) ? readFacts(told) : undefined
+  const { authorization, secrets, userId } = readNeeds(isJsonObject(told) ? told.requirements : undefined)
   return {
     id: name,
     name,
     description,
     input,
     output: isJsonObject(value) ? value : 'none',
-    requirements: { authorization: [], secrets: [], userId: false },
+    requirements: {
+      authorization: authorization.map(({ id, scopes }) => ({
+        id,
+        scopes,
+        definition: { id, oauth2: { scopes } },
+      })),
+      secrets: secrets.map((id) => ({ id })),
+      userId: userId !== false,
+    },
+    ...(facts === undefined ? {} : { facts }),
   }
 }

@@ -54,9 +54,12 @@ function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFai
   const { refused, afterMs } = retryAdvice(answer, true, run.session.settings.now())
   const retryAfterMs = wire.retryAfterMs ?? afterMs
   const message = wire.class === 'transport' ? `${wire.message} ${doubtOf(run)}` : wire.message
+  const code = answer.headers.get(ERROR_CODE_HEADER)
   return new CallFailure(wire.class, message, {
     ...factsOf(run),
     ...wire,
+    ...(code === null ? {} : { code }),
+    ...runOf(answer.headers),
     callId: wire.callId ?? run.callId,
     canRetry: wire.canRetry || (wire.class === 'server' && refused),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),

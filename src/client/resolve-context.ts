@@ -12,7 +12,7 @@ export interface ContextNeeds {
   readonly signal: AbortSignal | undefined
 }
 
-/** Everything a tool requires beyond its input, or a refusal before anything is sent (OTC-50 to OTC-53). */
+/** What of all a tool requires beyond its input is to be had here (OTC-50 to OTC-53). */
 export async function resolveContext(
   needs: ContextNeeds,
   settings: ClientSettings,
@@ -35,12 +35,8 @@ export async function resolveContext(
 async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Promise<string | undefined> {
   if (needs.userId !== undefined || !needs.tool?.requirements.userId) return needs.userId
   const userId = await ask('the user id', needs, () => settings.requirements.userId?.())
-  if (userId !== undefined) return userId
-  throw missing(
-    needs,
-    'This tool needs a user id; pass `userId` with the call or give the client `requirements.userId`.',
-    { userId: true },
-  )
+  if (userId === undefined) refuseIfAsked(needs, settings, 'a user id', { userId: true })
+  return userId
 }
 
 async function resolveTokens(needs: ContextNeeds, settings: ClientSettings) {
@@ -51,16 +47,8 @@ async function resolveTokens(needs: ContextNeeds, settings: ClientSettings) {
     const token = await ask(`the authorization \`${id}\``, needs, () =>
       tool === undefined ? undefined : settings.requirements.authorization?.(id, requirement, tool),
     )
-    if (token !== undefined) tokens.push({ id, token })
-    else if (settings.missingAuthorization === 'refuse') {
-      throw missing(
-        needs,
-        `This tool needs a token for \`${id}\`; \`requirements.authorization\` gave none.`,
-        {
-          authorization: [],
-        },
-      )
-    }
+    if (token === undefined) refuseIfAsked(needs, settings, `a token for \`${id}\``, { authorization: [] })
+    else tokens.push({ id, token })
   }
   return tokens
 }
@@ -72,12 +60,8 @@ async function resolveSecrets(needs: ContextNeeds, settings: ClientSettings) {
     const value = await ask(`the secret \`${id}\``, needs, () =>
       tool === undefined ? undefined : settings.requirements.secrets?.(id, tool),
     )
-    if (value === undefined) {
-      throw missing(needs, `This tool needs the secret \`${id}\`; \`requirements.secrets\` gave none.`, {
-        secrets: [id],
-      })
-    }
-    secrets.push({ id, value })
+    if (value === undefined) refuseIfAsked(needs, settings, `the secret \`${id}\``, { secrets: [id] })
+    else secrets.push({ id, value })
   }
   return secrets
 }
@@ -101,13 +85,14 @@ async function ask(
   }
 }
 
-function missing(
-  needs: ContextNeeds,
-  message: string,
-  what: NonNullable<CallFailure['missing']>,
-): CallFailure {
-  return new CallFailure('requirements', `${message} Nothing was sent.`, {
-    toolId: needs.toolId,
-    missing: what,
-  })
+/** The server may have it in its vault, or know the user by the credential; only its answer tells (T-32). */
+function refuseIfAsked(
+  { toolId }: ContextNeeds,
+  { missingRequirements }: ClientSettings,
+  what: string,
+  missing: NonNullable<CallFailure['missing']>,
+): void {
+  if (missingRequirements === 'send') return
+  const message = `This tool needs ${what}, and the client has none. Nothing was sent.`
+  throw new CallFailure('requirements', message, { toolId, missing })
 }

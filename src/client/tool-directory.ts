@@ -68,7 +68,7 @@ export class ToolDirectory {
     }
   }
 
-  /** A tool by full id, `@x` (= `x.0.0`) or no version (= latest listed); C-15 asks for full ids on the wire. */
+  /** A tool by any of its names; C-15 asks for full ids on the wire. */
   async find(id: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
     const listing = await this.current(signal)
     const found = findTool(listing.tools, id)
@@ -156,19 +156,30 @@ function refusedList({ status, body }: HttpAnswer): CallFailure {
   })
 }
 
-function findTool(tools: readonly RemoteTool[], id: string): RemoteTool | undefined {
-  const exact = tools.find((tool) => tool.id === id)
-  const ref = parseToolRef(id)
-  if (exact !== undefined || ref === undefined) return exact
-  if (ref.version !== LATEST) return tools.find((tool) => tool.id === `${ref.base}@${ref.version}`)
-  const versions = tools.filter(({ id: listed }) => {
-    const version = listed.slice(ref.base.length + 1)
-    return listed.startsWith(`${ref.base}@`) && isToolVersion(version)
-  })
-  return versions.reduce<RemoteTool | undefined>((newest, tool) => {
-    const isNewer = newest === undefined || compareVersions(versionOf(tool), versionOf(newest)) > 0
-    return isNewer ? tool : newest
-  }, undefined)
+/** Any spelling: full id, id without version, name for models, id in the catalog. The last three mean the newest. */
+export function findTool(tools: readonly RemoteTool[], asked: string): RemoteTool | undefined {
+  const exact = tools.find((tool) => tool.id === asked)
+  if (exact !== undefined) return exact
+  const ref = parseToolRef(asked)
+  if (ref !== undefined && ref.version !== LATEST) {
+    return tools.find((tool) => tool.id === `${ref.base}@${ref.version}`)
+  }
+  const named = tools.filter(({ id, name, facts }) =>
+    ref === undefined ? name === asked || facts?.catalogId === asked : baseOf(id) === ref.base,
+  )
+  // Two tools of one name: which of them is meant is for the server to say.
+  const [first] = named
+  if (first === undefined || named.some(({ id }) => baseOf(id) !== baseOf(first.id))) return undefined
+  if (baseOf(first.id) === first.id) return first
+  return named.reduce((newest, tool) =>
+    compareVersions(versionOf(tool), versionOf(newest)) > 0 ? tool : newest,
+  )
+}
+
+/** Without its version, if it has one of ours; another server's id stays whole. */
+function baseOf(id: string): string {
+  const at = id.lastIndexOf('@')
+  return at > 0 && isToolVersion(id.slice(at + 1)) ? id.slice(0, at) : id
 }
 
 function versionOf({ id }: RemoteTool): string {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import {
-  type ApprovalFacts,
+  type ApprovalPredicate,
   type ApprovalRules,
   DEFAULT_APPROVAL_RULES,
 } from '#core/approvals/approval-rules'
@@ -48,14 +48,14 @@ export function approvalsSchema({ closed, url, scope, name }: Words) {
     error: 'must be https, or http on loopback: its messages carry links that decide for `approver`.',
   })
   const when = z
-    .custom<(facts: ApprovalFacts) => boolean | Promise<boolean>>((value) => typeof value === 'function', {
+    .custom<ApprovalPredicate>((value) => typeof value === 'function', {
       error: 'expected a function.',
     })
     .optional()
   return closed({
     ...terms,
     when,
-    perTool: z.record(z.string().min(1), closed(terms)).default({}),
+    perTool: z.record(z.string().min(1), closed({ ...terms, when })).default({}),
     webhooks: z.array(webhook).max(MOST_WEBHOOKS).default([]),
     mostParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.mostParkedPerPrincipal),
   }).prefault({})
@@ -70,6 +70,9 @@ export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
     ...DEFAULT_APPROVAL_RULES,
     ...given(terms),
     when,
+    whenPerTool: new Map(
+      Object.entries(perTool).flatMap(([tool, own]) => (own.when === undefined ? [] : [[tool, own.when]])),
+    ),
     perTool: new Map(Object.entries(perTool).map(([tool, own]) => [tool, given(own)])),
     webhooks: webhooks.map(({ url, secret, approver }) => ({
       target: shortHash(JSON.stringify([url, approver ?? null])),

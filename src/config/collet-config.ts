@@ -1,7 +1,9 @@
 import type { z } from 'zod'
-import type { ApprovalFacts } from '#core/approvals/approval-rules'
+import type { ApprovalPredicate } from '#core/approvals/approval-rules'
 import type { DefinedTool } from '#core/define-tool'
+import type { JsonObject } from '#core/json'
 import type { Hooks } from '#core/ports/hooks'
+import type { InputOf } from '#core/tool-definition'
 import type { BudgetConfig, LimitsConfig } from './limits-config.ts'
 import type { IssuerAlgorithm } from './settings.ts'
 import type { SOURCE_OPTIONS } from './sources-schema.ts'
@@ -108,14 +110,40 @@ export interface ApprovalTermsConfig {
   readonly overrideBypassesQuorum?: boolean
 }
 
-export interface ApprovalsConfig extends ApprovalTermsConfig {
+/** What a yes takes for one tool, and when it is needed. */
+export interface ToolApprovalConfig<Input = JsonObject> extends ApprovalTermsConfig {
+  /** As `approvals.when`, instead of it; only for a tool with `policy.approval: 'conditional'`. Not in a JSON config. */
+  readonly when?: ApprovalPredicate<Input>
+}
+
+type ToolEntry = DefinedTool | string
+
+/** The input of the tools with this id, or of all versions with this name; JSON for what the config only names. */
+type InputNamed<Entry, Name> = [SchemaNamed<Entry, Name>] extends [never]
+  ? JsonObject
+  : InputOf<SchemaNamed<Entry, Name>>
+
+type SchemaNamed<Entry, Name> = Entry extends { readonly id: infer Id; readonly input: infer Schema }
+  ? string extends Id
+    ? never
+    : Name extends Id | BaseOf<Id>
+      ? Schema
+      : never
+  : never
+
+type BaseOf<Id> = Id extends `${infer Base}@${string}` ? Base : never
+
+export interface ApprovalsConfig<
+  Tools extends readonly ToolEntry[] = readonly ToolEntry[],
+  Names extends string = string,
+> extends ApprovalTermsConfig {
   /**
    * For tools with `policy.approval: 'conditional'`: only `false` lets a call run without a yes. Without it, and when
-   * it throws, they always need one. Not in a JSON config.
+   * it throws, they always need one; reading a member that a call does not have throws. Not in a JSON config.
    */
-  readonly when?: (facts: ApprovalFacts) => boolean | Promise<boolean>
+  readonly when?: ApprovalPredicate
   /** By `Toolkit.Name` or `Toolkit.Name@x.y.z`. */
-  readonly perTool?: { readonly [tool: string]: ApprovalTermsConfig }
+  readonly perTool?: { readonly [Name in Names]: ToolApprovalConfig<InputNamed<Tools[number], Name>> }
   /** Told of every new question; messages are signed with the secret. */
   readonly webhooks?: readonly {
     readonly url: string
@@ -128,12 +156,15 @@ export interface ApprovalsConfig extends ApprovalTermsConfig {
 }
 
 /** Everything `collet.config.{ts,js,mjs,json}` may say. All keys are optional. */
-export interface ColletConfig {
+export interface ColletConfig<
+  Tools extends readonly ToolEntry[] = readonly ToolEntry[],
+  Names extends string = string,
+> {
   /**
    * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
    * listed in this order; the files of one glob, and the exports of one file, by name.
    */
-  readonly tools?: readonly (DefinedTool | string)[]
+  readonly tools?: Tools
   readonly toolkits?: { readonly [name: string]: { readonly description: string } }
   /** Where further tools come from. The key is the toolkit of the tools: `<key>.<name>`. */
   readonly sources?: { readonly [key: string]: z.input<typeof SOURCE_OPTIONS> }
@@ -241,7 +272,7 @@ export interface ColletConfig {
     /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
     readonly pageSize?: number
   }
-  readonly approvals?: ApprovalsConfig
+  readonly approvals?: ApprovalsConfig<Tools, Names>
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   readonly acknowledgeLaxerVersions?: readonly string[]
   readonly authoring?: {
@@ -260,7 +291,9 @@ export interface ColletConfig {
   }
 }
 
-/** Gives the config back unchanged; it is there for the types. */
-export function defineConfig(config: ColletConfig): ColletConfig {
+/** Gives the config back unchanged; it is there for the types: `approvals.perTool` knows the inputs of `tools`. */
+export function defineConfig<const Tools extends readonly ToolEntry[], Names extends string>(
+  config: ColletConfig<Tools, Names>,
+): ColletConfig<Tools, Names> {
   return config
 }

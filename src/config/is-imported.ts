@@ -1,6 +1,18 @@
-import type { ParsedConfig } from './config-schema.ts'
+import { toolkitOf } from '#core/sources/import-names'
+import { parseToolName } from '#core/tool-id'
 
-/** Whether a tool may come from a source: what that offers is not known before it is asked. */
-export function isImported(base: string, sources: ParsedConfig['sources']): boolean {
-  return Object.hasOwn(sources, base.slice(0, base.indexOf('.')))
+const KEYSPACE = /^[a-z]+:/
+
+/** Whether a tool may come from a source, by whichever of its names: what that offers is not known before it is asked. */
+export function isImported(
+  name: string,
+  sources: Iterable<readonly [string, { readonly type: string }]>,
+): boolean {
+  const { base } = parseToolName(name) ?? { base: name }
+  const bare = base.replace(KEYSPACE, '')
+  return [...sources].some(([key, { type }]) => {
+    const toolkit = toolkitOf(key)
+    const isInToolkit = ['.', '_'].some((border) => bare.startsWith(`${toolkit}${border}`))
+    return isInToolkit || (type === 'command' && base.startsWith('x-host-'))
+  })
 }

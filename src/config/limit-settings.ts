@@ -61,14 +61,24 @@ export function checkLimits(
   tools: readonly Tool[],
   file: string,
 ): void {
-  const bases = [...new Set(tools.map(({ parts }) => parts.base))]
+  const known = namesWithoutVersion(tools)
+  const names = [...known.keys()]
   const problems = [
     ...Object.keys(limits.byTool)
-      .filter((base) => !bases.includes(base) && !isImported(base, sources))
-      .map((base) => [
-        `limits.byTool.${base}`,
-        `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(base, bases)}`,
+      .filter(
+        (name) => name.includes('@') || (!known.has(name) && !isImported(name, Object.entries(sources))),
+      )
+      .map((name) => [
+        `limits.byTool.${name}`,
+        `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(name, names)}`,
       ]),
+    ...Object.keys(limits.byTool).flatMap((name, place, all) => {
+      const other = all.slice(0, place).find((earlier) => isSameTool(known, earlier, name))
+      if (other === undefined) return []
+      return [
+        [`limits.byTool.${name}`, `is the tool of limits.byTool.${other} by another name. Write it once.`],
+      ]
+    }),
     ...budgets.flatMap(({ limit }, index) => {
       const slow = tools.find(({ policy }) => policy.timeoutMs > limit.milliseconds)
       if (slow === undefined) return []
@@ -81,4 +91,17 @@ export function checkLimits(
     }),
   ].map(([where = '', message = '']): ConfigProblem => ({ severity: 'error', file, where, message }))
   if (problems.length > 0) throw new ConfigError(problems)
+}
+
+/** Every name of every tool, with the base name that it stands for. */
+function namesWithoutVersion(tools: readonly Tool[]): ReadonlyMap<string, string> {
+  return new Map(
+    tools.flatMap(({ parts: { base }, name, catalogId }) =>
+      [base, name, catalogId].map((text) => [text, base]),
+    ),
+  )
+}
+
+function isSameTool(known: ReadonlyMap<string, string>, left: string, right: string): boolean {
+  return known.has(left) && known.get(left) === known.get(right)
 }

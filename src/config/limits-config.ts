@@ -21,7 +21,7 @@ export interface LimitsConfig {
   readonly perTool?: ToolLimitConfig
   /** By principal id, such as `key:alice`: what is said here counts instead of `perPrincipal`. */
   readonly byPrincipal?: { readonly [principal: string]: CallLimitConfig }
-  /** By base name, such as `Mail.Send`: what is said here counts instead of `perTool`. */
+  /** By any name of a tool without a version, such as `Mail.Send` or `mcp:github.create_issue`: what is said here counts instead of `perTool`. */
   readonly byTool?: { readonly [tool: string]: ToolLimitConfig }
   /** For the whole server. */
   readonly total?: {

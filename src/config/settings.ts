@@ -32,7 +32,7 @@ export interface ApiKeySettings {
   readonly scopes: readonly string[]
   /** Names in `auth.roles`. */
   readonly roles?: readonly string[]
-  /** Allow-list of catalog ids; absent = every tool the scopes open (OWP-57). */
+  /** Allow-list of tools by any of their names; absent = every tool the scopes open (OWP-57). */
   readonly tools?: readonly string[] | undefined
   readonly expiresAtMs?: number | undefined
   /** For people. */

@@ -1,5 +1,5 @@
 import type { Tool } from './tool.ts'
-import { LATEST, type ToolRef } from './tool-id.ts'
+import { LATEST, parseToolName, type ToolRef } from './tool-id.ts'
 import type { ToolIndex } from './tool-index.ts'
 
 /** Which tools of an index are seen: one byte a tool, or all of them. */
@@ -16,7 +16,6 @@ export class Catalog {
   #tools: readonly Tool[] | undefined
   #bases: readonly string[] | undefined
   #latest: readonly Tool[] | undefined
-  #byCatalogId: ReadonlyMap<string, Tool> | undefined
 
   /** `onListed` hears once that the catalog now holds lists of its own. */
   constructor(index: ToolIndex, visible: Visibility = 'all', onListed?: () => void) {
@@ -32,6 +31,7 @@ export class Catalog {
     return this.#tools
   }
 
+  /** `base` may be any of a tool's names. */
   resolve(ref: ToolRef): Tool | undefined {
     return ref.version === LATEST
       ? this.#newestOf(ref.base)
@@ -53,13 +53,13 @@ export class Catalog {
     return this.#latest
   }
 
-  /** Newest version of the tool with this catalog id. */
-  latestOf(catalogId: string): Tool | undefined {
-    this.#byCatalogId ??= new Map(this.latest().map((tool) => [tool.catalogId, tool]))
-    return this.#byCatalogId.get(catalogId)
+  /** By any of its names, newest version unless one is named. Hidden and unknown are both absent (rule 2). */
+  find(name: string): Tool | undefined {
+    const ref = parseToolName(name)
+    return ref === undefined ? undefined : this.resolve(ref)
   }
 
-  /** Oldest first. */
+  /** Of the tool with this name, oldest first. */
   versionsOf(base: string): readonly Tool[] {
     return this.#index.versionsOf(base).flatMap((place) => this.#at(place) ?? [])
   }

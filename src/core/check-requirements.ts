@@ -47,21 +47,24 @@ export function checkRequirements(
     authorization: readEntries(authorization, 'authorization', report, readAuthorization),
     secrets: readEntries(secrets, 'secrets', report, readSecret),
   }
-  const nothing = needed.authorization.length + needed.secrets.length === 0 && userId !== true
+  const needsUser = userId === true || userId === 'claimed'
+  const nothing = needed.authorization.length + needed.secrets.length === 0 && !needsUser
   if (nothing && Object.keys(extra).length === 0) return undefined
   const requirements: ToolRequirements = {
     ...extra,
     ...(authorization === undefined ? {} : { authorization: needed.authorization }),
     ...(secrets === undefined ? {} : { secrets: needed.secrets }),
-    ...(typeof userId === 'boolean' ? { userId } : {}),
+    ...(typeof userId === 'boolean' || userId === 'claimed' ? { userId } : {}),
   }
   return { requirements, json }
 }
 
 function checkUserId(userId: JsonValue | undefined, key: string, report: Report): void {
-  if (userId !== undefined && typeof userId !== 'boolean') {
-    report(`requirements/${key}`, 'Is not true or false.', `Write \`${key}: true\`, or leave it out.`)
-  }
+  if (userId === undefined || typeof userId === 'boolean') return
+  // The wire knows only whether there has to be one (OTC-40).
+  if (userId === 'claimed' && key === 'userId') return
+  const claimed = key === 'userId' ? ", `'claimed'` where the caller's word is enough" : ''
+  report(`requirements/${key}`, 'Is not true or false.', `Write \`${key}: true\`${claimed}, or leave it out.`)
 }
 
 /** OTC-41 keeps strangers, but a misspelled requirement would be published and never asked for: no protection at all. */

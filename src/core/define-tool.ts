@@ -4,8 +4,8 @@ import type { SchemaLike, ToolDefinition } from './tool-definition.ts'
 const BRAND: unique symbol = Symbol.for('collet.tool')
 
 /** Marks what `tool()` made; a loader takes every exported value that has it. */
-export interface DefinedTool {
-  readonly id: string
+export interface DefinedTool<Id extends string = string> {
+  readonly id: Id
   readonly [BRAND]: true
 }
 
@@ -13,14 +13,17 @@ export interface DefinedTool {
  * Defines a tool. Only gives types and a mark: everything is checked when the server loads it, so that all
  * findings of all tools are seen at once.
  */
-export function tool<const I extends SchemaLike, const O extends SchemaLike | null, S = undefined>(
-  definition: ToolDefinition<I, O, S>,
-): ToolDefinition<I, O, S> & DefinedTool {
+export function tool<
+  const I extends SchemaLike,
+  const O extends SchemaLike | null,
+  S = undefined,
+  const Id extends string = string,
+>(definition: ToolDefinition<I, O, S> & { readonly id: Id }): ToolDefinition<I, O, S> & DefinedTool<Id> {
   return markTool(definition)
 }
 
 /** Makes a definition one that loaders find. */
-export function markTool<D extends { readonly id: string }>(definition: D): D & DefinedTool {
+export function markTool<D extends { readonly id: string }>(definition: D): D & DefinedTool<D['id']> {
   return Object.freeze({ ...definition, [BRAND]: true as const })
 }
 

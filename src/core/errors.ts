@@ -1,3 +1,5 @@
+import type { ShownContent } from './content-blocks.ts'
+
 /**
  * Every way a call can end other than with a value. Each protocol has a total table over this union, so a
  * new code does not compile until every wire has an answer for it.
@@ -110,11 +112,16 @@ export interface ErrorDetails {
   readonly missing?: MissingRequirements
   /** Which limit refused the call. */
   readonly scope?: LimitScope
+  /** For a name that no tool has: what was probably meant, as a sentence. */
+  readonly nextStep?: string
   /** The run that tells of it, for calls that leave no record. */
   readonly runId?: string
 }
 
-export interface FaultOptions extends ToolErrorOptions, ErrorDetails {}
+export interface FaultOptions extends ToolErrorOptions, ErrorDetails {
+  /** What an MCP server said about its failure, for callers on MCP. */
+  readonly shown?: ShownContent
+}
 
 const TOOL_ERROR_BRAND = Symbol.for('collet.ToolError')
 
@@ -132,6 +139,7 @@ export class ToolError extends Error {
   readonly additionalPromptContent: string | undefined
   readonly errorNumber: number | undefined
   readonly details: ErrorDetails = {}
+  readonly shown: ShownContent | undefined = undefined
 
   constructor(message: string, options: ToolErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
@@ -145,14 +153,15 @@ export class ToolError extends Error {
 
 /** A `ToolError` with one of the server's own codes. */
 export function fault(code: ErrorCode, message: string, options: FaultOptions = {}): ToolError {
-  const { issues, missing, scope, runId, ...rest } = options
+  const { issues, missing, scope, nextStep, runId, shown, ...rest } = options
   const details: ErrorDetails = {
     ...(scope === undefined ? {} : { scope }),
     ...(issues === undefined ? {} : { issues }),
     ...(missing === undefined ? {} : { missing }),
+    ...(nextStep === undefined ? {} : { nextStep }),
     ...(runId === undefined ? {} : { runId }),
   }
-  return Object.assign(new ToolError(message, rest), { code, details })
+  return Object.assign(new ToolError(message, rest), { code, details, shown })
 }
 
 /** Also true for a `ToolError` of another copy of this package, as in a project with its own install. */

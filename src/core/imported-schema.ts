@@ -14,7 +14,13 @@ export interface ImportedSchema {
 }
 
 /** Tried in turn when a schema is too large to be written out whole: a shallow one still tells the parameters. */
-const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 4, 3] as const
+const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 5, 4, 3, 2] as const
+
+/**
+ * How much of it callers are shown: a list is read by models, tool by tool. An answer explains itself when it comes;
+ * what to send has to be known before.
+ */
+const MOST_SHOWN = { input: 65_536, output: 8_192 } as const
 
 /**
  * Reads a schema that somebody else wrote. What nobody can check is a finding; what is only odd, such as a pattern
@@ -22,7 +28,7 @@ const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 4, 3] as const
  */
 export function readImportedSchema(
   written: unknown,
-  where: string,
+  where: 'input' | 'output',
   report: Report,
   tell: Report,
 ): ImportedSchema | undefined {
@@ -54,7 +60,7 @@ function isSchema(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function publish(schema: JsonObject, where: string, report: Report, tell: Report): JsonObject {
+function publish(schema: JsonObject, where: 'input' | 'output', report: Report, tell: Report): JsonObject {
   let published: JsonObject = {}
   let isCut = false
   for (const deepest of DEPTHS) {
@@ -62,6 +68,7 @@ function publish(schema: JsonObject, where: string, report: Report, tell: Report
     isCut ||= deepest !== Number.POSITIVE_INFINITY
     published = inlineSchema(schema, where, report, {
       deepest,
+      mostCharacters: MOST_SHOWN[where],
       onCut: (why) => {
         isCut = true
         isTooLarge ||= why === 'size'

@@ -5,7 +5,7 @@ import { Registry } from './registry.ts'
 import type { Tool } from './tool.ts'
 
 /** What calls ask about tools. */
-export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'catalogFor'>
+export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'find' | 'catalogFor'>
 
 /** The tools of the server while sources come, change and go: each change is one new frozen snapshot. */
 export class LiveRegistry implements ToolSet {
@@ -39,6 +39,10 @@ export class LiveRegistry implements ToolSet {
 
   has(id: string): boolean {
     return this.#current.has(id)
+  }
+
+  find(name: string): Tool | undefined {
+    return this.#current.find(name)
   }
 
   catalogFor(principal: Principal): Catalog {

@@ -6,7 +6,15 @@ export type Outcome = Success | Failure
 export interface Success {
   readonly ok: true
   readonly valueJson: string
+  readonly shown?: Shown
   readonly durationMs: number
+}
+
+/** What another MCP server answered besides the value, as JSON texts (`ShownContent`). */
+export interface Shown {
+  readonly contentJson?: string
+  readonly structuredJson?: string
+  readonly metaJson?: string
 }
 
 export interface Failure {
@@ -31,4 +39,6 @@ export interface CallError {
   /** `unknown` when a started write was cut short: check before repeating (rule 10). */
   readonly effect?: 'unknown'
   readonly details?: ErrorDetails
+  /** What the MCP server behind the tool said, where that is more than the message. */
+  readonly shown?: Shown
 }

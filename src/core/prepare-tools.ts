@@ -48,6 +48,7 @@ export function prepareTools(
   findings.push(...checkWorkflows(resolved, tools, placed, options))
   findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
   findings.push(...checkVersions(placed), ...checkShared(placed, 'name'), ...checkShared(placed, 'catalogId'))
+  findings.push(...checkCrossed(placed))
   if (findings.length > 0) return { ok: false, findings }
   const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
   // Workflows that wait for tools of sources stay as they are written until those are there.
@@ -121,6 +122,17 @@ function checkShared(placed: readonly Placed[], key: 'name' | 'catalogId'): Find
     }
   }
   return findings
+}
+
+/** One tool's name is not another one's catalog id: whoever writes it would not know which is meant. */
+function checkCrossed(placed: readonly Placed[]): Finding[] {
+  const owners = new Map(placed.map(({ identity }) => [identity.catalogId, identity]))
+  return placed.flatMap((place) => {
+    const owner = owners.get(place.identity.name)
+    if (owner === undefined || owner.parts.base === place.identity.parts.base) return []
+    const problem = `"${place.identity.name}" is the catalog id of "${owner.id}".`
+    return [found(place, 'name', problem, "Give this tool another one: `name: '…'`.")]
+  })
 }
 
 function remember<Value>(first: Map<string, Value>, key: string, value: Value): Value {

@@ -5,7 +5,7 @@ export interface Principal {
   readonly tenant: string
   /** Granted scopes, possibly with `*` segments; those of its roles are among them. */
   readonly scopes: readonly string[]
-  /** Catalog ids this credential may use; absent = every tool its scopes open (OWP-57). */
+  /** Tools this credential may use, by any of their names; absent = every tool its scopes open (OWP-57). */
   readonly tools?: readonly string[]
 }
 

@@ -36,7 +36,7 @@ describe('Registry.catalogFor', () => {
     expect(catalog.resolve(ref('Mail.Read'))).toBeUndefined()
     expect(catalog.resolve(ref('Mail.Read@1.0.0'))).toBeUndefined()
     expect(catalog.get('Mail.Read@1.0.0')).toBeUndefined()
-    expect(catalog.latestOf('openwop:Mail.Read')).toBeUndefined()
+    expect(catalog.find('openwop:Mail.Read')).toBeUndefined()
     expect(catalog.versionsOf('Mail.Read')).toEqual([])
     expect(registry.catalogFor(who(['*'], [])).tools).toEqual([])
   })
@@ -47,7 +47,7 @@ describe('Registry.catalogFor', () => {
 
   it('rule 2: `latest` is the newest version that the principal may see', () => {
     expect(registry.catalogFor(who(['mail:send'])).resolve(ref('Mail.Send'))?.id).toBe('Mail.Send@1.0.0')
-    expect(registry.catalogFor(who(['mail:*'])).latestOf('openwop:Mail.Send')?.id).toBe('Mail.Send@2.0.0')
+    expect(registry.catalogFor(who(['mail:*'])).find('openwop:Mail.Send')?.id).toBe('Mail.Send@2.0.0')
   })
 
   it('is computed once per set of covered scopes and allow-list', () => {

@@ -3,6 +3,7 @@ import { Catalog } from './catalog.ts'
 import type { Principal } from './principal.ts'
 import { coversScope } from './scopes.ts'
 import type { Tool } from './tool.ts'
+import { LATEST, parseToolName } from './tool-id.ts'
 import { ToolIndex } from './tool-index.ts'
 import { resolveWorkflows } from './workflow/resolve-workflows.ts'
 
@@ -24,6 +25,7 @@ export class Registry {
   /** Whether a call of any tool may have to wait for a yes, or for a step of its own. */
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
+  readonly #all: Catalog
   readonly #ids: ReadonlySet<string>
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
@@ -40,6 +42,7 @@ export class Registry {
     const { tools, waiting } = resolveWorkflows(served)
     this.waiting = waiting
     this.#index = new ToolIndex(tools)
+    this.#all = new Catalog(this.#index)
     this.tools = this.#index.tools
     this.toolkits = toolkits
     this.hasWaiting = tools.some(
@@ -57,6 +60,11 @@ export class Registry {
     return this.#ids.has(id)
   }
 
+  /** Any tool that is served, by any of its names: for operators, never for callers (rule 2). */
+  find(name: string): Tool | undefined {
+    return this.#all.find(name)
+  }
+
   /** Computed once per distinct set of covered scopes and allow-list, and once per principal which one that is. */
   catalogFor(principal: Principal): Catalog {
     const key = this.#keys.get(principal)
@@ -71,17 +79,29 @@ export class Registry {
     this.#keys.set(principal, key)
     const known = this.#catalogs.get(key)
     if (known !== undefined) return known.catalog
-    const made = this.#build(key, new Set(held), allowed === undefined ? undefined : new Set(allowed))
+    const made = this.#build(key, new Set(held), allowed === undefined ? undefined : this.#placesOf(allowed))
     this.#catalogs.set(key, made)
     this.#makeRoom(key)
     return made.catalog
   }
 
-  #build(key: string, held: ReadonlySet<string>, allowed: ReadonlySet<string> | undefined): KnownCatalog {
+  /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
+  #placesOf(allowed: readonly string[]): ReadonlySet<number> {
+    return new Set(
+      allowed.flatMap((name) => {
+        const ref = parseToolName(name)
+        if (ref === undefined) return []
+        if (ref.version === LATEST) return this.#index.versionsOf(ref.base)
+        return this.#index.placeOfRef(ref.base, ref.version) ?? []
+      }),
+    )
+  }
+
+  #build(key: string, held: ReadonlySet<string>, allowed: ReadonlySet<number> | undefined): KnownCatalog {
     const visible = new Uint8Array(this.tools.length)
     let size = 0
-    for (const [place, { catalogId, policy }] of this.tools.entries()) {
-      if (allowed?.has(catalogId) === false || !policy.scopes.every((scope) => held.has(scope))) continue
+    for (const [place, { policy }] of this.tools.entries()) {
+      if (allowed?.has(place) === false || !policy.scopes.every((scope) => held.has(scope))) continue
       visible[place] = 1
       size += 1
     }

@@ -4,6 +4,7 @@ import { childPointer } from './json-pointer.ts'
 import { ANCHORS, DEFINITIONS, REFERENCES, SUBSCHEMAS } from './schema-keywords.ts'
 import { createSchemaResolver, type SchemaResolver } from './schema-resolver.ts'
 import { setMember } from './set-member.ts'
+import { loosenAround } from './wider-schema.ts'
 
 /** Compiling takes about 0.2 ms a subschema at the first call, and no model reads more than this either. */
 const MOST_SUBSCHEMAS = 2_000
@@ -30,6 +31,8 @@ export interface InlineOptions {
   readonly onCut?: (why: 'endless' | 'size') => void
   /** Levels of schemas inside schemas that are kept. */
   readonly deepest?: number
+  /** Less than the usual. */
+  readonly mostCharacters?: number
 }
 
 const ANY: JsonObject = Object.freeze({})
@@ -46,6 +49,7 @@ interface Inlining {
   schemasLeft: number
   charactersLeft: number
   tooLarge: boolean
+  cuts: number
 }
 
 /**
@@ -56,7 +60,7 @@ export function inlineSchema(
   schema: JsonObject,
   where: string,
   report: Report,
-  { onCut, deepest = Number.POSITIVE_INFINITY }: InlineOptions = {},
+  { onCut, deepest = Number.POSITIVE_INFINITY, mostCharacters = MOST_CHARACTERS }: InlineOptions = {},
 ): JsonObject {
   const inlining: Inlining = {
     resolve: createSchemaResolver(schema),
@@ -67,8 +71,9 @@ export function inlineSchema(
     open: new Set(),
     recursive: new Set(),
     schemasLeft: MOST_SUBSCHEMAS,
-    charactersLeft: MOST_CHARACTERS,
+    charactersLeft: mostCharacters,
     tooLarge: false,
+    cuts: 0,
   }
   const { $schema, $id, ...rest } = asObject(inline(schema, '', inlining))
   return Object.freeze(rest)
@@ -86,17 +91,24 @@ function inline(schema: JsonValue, pointer: string, inlining: Inlining): JsonVal
   inlining.open.add(schema)
   const targets: JsonValue[] = []
   const kept: Record<string, JsonValue> = {}
+  const touched = new Set<string>()
   for (const [keyword, value] of Object.entries(schema)) {
     if (DEFINITIONS.has(keyword) || ANCHORS.has(keyword)) continue
+    const { cuts } = inlining
+    inlining.charactersLeft -= keyword.length
     if (REFERENCES.has(keyword)) targets.push(follow(value, childPointer(pointer, keyword), inlining))
     else setMember(kept, keyword, inlineKeyword(keyword, value, pointer, inlining))
+    if (inlining.cuts > cuts) touched.add(keyword)
   }
   inlining.open.delete(schema)
-  return Object.freeze(combine(kept, targets))
+  const whole = combine(kept, targets)
+  return Object.freeze(touched.size === 0 ? whole : loosenAround(whole, (keyword) => touched.has(keyword)))
 }
 
 /** Any value: as `{}` where cutting is fine, because models read that better; a finding otherwise. */
-function cutOr({ onCut }: Inlining, why: 'endless' | 'size', tell: () => void): JsonValue {
+function cutOr(inlining: Inlining, why: 'endless' | 'size', tell: () => void): JsonValue {
+  const { onCut } = inlining
+  inlining.cuts += 1
   if (onCut === undefined) tell()
   else onCut(why)
   return onCut === undefined ? true : ANY
@@ -116,6 +128,7 @@ function inlineKeyword(keyword: string, value: JsonValue, pointer: string, inlin
   if (!isJsonObject(value)) return value
   const members: Record<string, JsonValue> = {}
   for (const [name, member] of Object.entries(value)) {
+    inlining.charactersLeft -= name.length
     setMember(members, name, inline(member, childPointer(place, name), inlining))
   }
   return Object.freeze(members)

@@ -7,11 +7,14 @@ export interface ToolId {
   readonly version: string
 }
 
-/** What a caller asks for: a base name and an exact version, or the latest one. */
+/** What a caller asks for: a tool by one of its names, and an exact version or the latest one. */
 export interface ToolRef {
+  /** `Toolkit.Name`, or another name of the tool. */
   readonly base: string
   /** `x.y.z` without leading zeros, after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
   readonly version: string
+  /** `base` is a function name or a catalog id: only a catalog knows whose. */
+  readonly isOtherName?: true
 }
 
 export const LATEST = 'latest'
@@ -33,8 +36,35 @@ export function parseToolRef(text: string): ToolRef | undefined {
   const match = REQUESTED.exec(text)
   if (match === null) return undefined
   const [, base = '', major, exact] = match
-  if (exact !== undefined) return { base, version: plainVersion(exact) }
-  return { base, version: major === undefined ? LATEST : `${plainVersion(major)}.0.0` }
+  return { base, version: readVersion(major, exact) }
+}
+
+/** A function name, or a catalog id: the first has neither `.` nor `:`, the second one `:` or this beginning. */
+const OTHER_NAME =
+  /^([A-Za-z0-9_-]{1,64}|[A-Za-z][A-Za-z0-9._-]*:(?:[A-Za-z0-9._/-]|%[0-9A-Fa-f]{2})+|x-host-[a-z0-9-]+)(?:@(?:([0-9]+)|([0-9]+\.[0-9]+\.[0-9]+)))?$/
+const LONGEST_NAME = 300
+
+/**
+ * A tool by any of its names (docs/names.md): `Calculator.Add`, `Calculator_Add`, `openwop:Calculator.Add`, `mcp:fs.read`,
+ * each with `@x` or `@x.y.z` behind it or not.
+ */
+export function parseToolName(text: string): ToolRef | undefined {
+  const id = parseToolRef(text)
+  if (id !== undefined || text.length > LONGEST_NAME) return id
+  const match = OTHER_NAME.exec(text)
+  if (match === null) return undefined
+  const [, base = '', major, exact] = match
+  return { base, version: readVersion(major, exact), isOtherName: true }
+}
+
+function readVersion(major: string | undefined, exact: string | undefined): string {
+  if (exact !== undefined) return plainVersion(exact)
+  return major === undefined ? LATEST : `${plainVersion(major)}.0.0`
+}
+
+/** As a caller would write it. */
+export function writeToolRef({ base, version }: ToolRef): string {
+  return version === LATEST ? base : `${base}@${version}`
 }
 
 const LEADING_ZEROS = /(^|\.)0+(?=[0-9])/g

@@ -51,7 +51,8 @@ export interface SecretRequirement {
 export interface ToolRequirements {
   readonly authorization?: readonly AuthorizationRequirement[]
   readonly secrets?: readonly SecretRequirement[]
-  readonly userId?: boolean
+  /** `true`: a user id that is proven. `'claimed'`: the caller's word for it is enough, in `ctx.claimedUserId` (T-27). */
+  readonly userId?: boolean | 'claimed'
   readonly [extra: string]: unknown
 }
 
@@ -62,7 +63,15 @@ export interface ToolContext {
   /** Aborted on timeout, cancel and shutdown. */
   readonly signal: AbortSignal
   readonly principal: Principal
+  /**
+   * Whom the call is for, proven: the subject of the caller's own token, or named by a credential with `users:assert`,
+   * or vouched for by `hooks.bindUser`. Trust this one (T-27).
+   */
   readonly userId: string | undefined
+  /** Whom the caller says it acts for, proven or not. Any caller can write any name here. */
+  readonly claimedUserId: string | undefined
+  /** What the caller says about that user (`context.user_info`): its word alone, never proven. */
+  readonly userInfo: JsonValue | undefined
   /** The token for a declared authorization requirement. */
   token(id: string): Secret
   /** The value of a declared secret. */

@@ -1,5 +1,3 @@
-import type { CallRequest } from '#core/call/call-request'
-import type { Catalog } from '#core/catalog'
 import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
@@ -12,12 +10,13 @@ const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*
 
 /** The same gateway, whose refusals to principals that may not see a tool are audited (rule 30a). Unknown tools are nobody's. */
 export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
+  const all = () => gateway.catalogFor(EVERYTHING)
   return {
     ...gateway,
     async call(principal, request) {
       const reply = await gateway.call(principal, request)
       if (!reply.outcome.ok && reply.outcome.error.code === 'tool_not_found') {
-        noteHidden(note, principal, 'tool.call', meantBy(request, gateway.catalogFor(EVERYTHING)))
+        noteHidden(gateway, note, { principal, action: 'tool.call', tool: all().resolve(request.tool) })
       }
       return reply
     },
@@ -26,27 +25,12 @@ export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
         return await gateway.openSession(principal, request)
       } catch (error) {
         if (isToolError(error) && error.code === 'tool_not_found') {
-          noteHidden(note, principal, 'tool.call', gateway.catalogFor(EVERYTHING).latestOf(request.toolId))
+          noteHidden(gateway, note, { principal, action: 'tool.call', tool: all().find(request.toolId) })
         }
         throw error
       }
     },
   }
-}
-
-/** Protocols that go by function names know none for a tool that their caller cannot see. */
-function meantBy({ tool, calledAs }: CallRequest, catalog: Catalog): Tool | undefined {
-  return calledAs === undefined ? catalog.resolve(tool) : functionsOf(catalog).get(calledAs)
-}
-
-const FUNCTIONS = new WeakMap<Catalog, ReadonlyMap<string, Tool>>()
-
-function functionsOf(catalog: Catalog): ReadonlyMap<string, Tool> {
-  const known = FUNCTIONS.get(catalog)
-  if (known !== undefined) return known
-  const made = new Map(catalog.latest().map((tool) => [tool.name, tool]))
-  FUNCTIONS.set(catalog, made)
-  return made
 }
 
 /** The same route, whose look-ups of one tool by its catalog id are audited alike. */
@@ -58,8 +42,8 @@ export function auditRead(route: ServerRoute, gateway: Gateway, note: NoteDenial
         return await route.handle(request)
       } catch (error) {
         if (isToolError(error) && error.code === 'tool_not_found') {
-          const hidden = gateway.catalogFor(EVERYTHING).latestOf(request.params.toolId ?? '')
-          noteHidden(note, request.principal, 'tool.read', hidden)
+          const tool = gateway.catalogFor(EVERYTHING).find(request.params.toolId ?? '')
+          noteHidden(gateway, note, { principal: request.principal, action: 'tool.read', tool })
         }
         throw error
       }
@@ -67,14 +51,18 @@ export function auditRead(route: ServerRoute, gateway: Gateway, note: NoteDenial
   }
 }
 
-function noteHidden(
-  note: NoteDenial,
-  principal: Principal,
-  action: 'tool.call' | 'tool.read',
-  tool: Tool | undefined,
-): void {
+interface Denied {
+  readonly principal: Principal
+  readonly action: 'tool.call' | 'tool.read'
+  /** `undefined` when there is no such tool at all. */
+  readonly tool: Tool | undefined
+}
+
+function noteHidden(gateway: Gateway, note: NoteDenial, { principal, action, tool }: Denied): void {
   if (tool === undefined) return
-  const resource = tool.catalogId
-  const reason = principal.tools?.includes(resource) === false ? 'allowlist' : 'scope'
-  note(principal, { action, resource, reason })
+  const { tools } = principal
+  // Which names an allow-list means is for the catalog to say.
+  const isListed =
+    tools === undefined || gateway.catalogFor({ ...EVERYTHING, tools }).get(tool.id) !== undefined
+  note(principal, { action, resource: tool.catalogId, reason: isListed ? 'scope' : 'allowlist' })
 }

@@ -117,7 +117,7 @@ describe('checkExposure', () => {
     }))
     const tools = [sampleTool('Mail.Send@1.0.0', () => null)]
     expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, apiKeys }, tools), false)).toEqual([
-      expect.stringMatching(/no tool has: openwop:Gone\./),
+      expect.stringMatching(/not served: openwop:Gone\./),
     ])
   })
 

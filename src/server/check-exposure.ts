@@ -1,5 +1,8 @@
 import { type Credentials, findWeakCredentials } from '#auth/key-strength'
+import { isImported } from '#config/is-imported'
 import type { Settings } from '#config/settings'
+import { didYouMean } from '#core/nearest-name'
+import { Registry } from '#core/registry'
 import { isLoopback } from './loopback.ts'
 import { StartRefused } from './start-refused.ts'
 
@@ -8,6 +11,7 @@ export interface Exposure {
   readonly tools: Settings['tools']
   readonly auth: Credentials & Pick<Settings['auth'], 'issuers' | 'required'>
   readonly server: Pick<Settings['server'], 'host'>
+  readonly sources?: Iterable<readonly [string, { readonly type: string }]>
 }
 
 /**
@@ -39,11 +43,14 @@ export function needsCredential({ apiKeys, jwt, issuers = [], required = false }
 }
 
 /** OWP-57: an entry that names no tool opens nothing, which is hardly what was meant. */
-function findUnknownTools({ auth, tools }: Exposure): readonly string[] {
-  const known = new Set(tools.map(({ catalogId }) => catalogId))
-  const unknown = auth.apiKeys.flatMap((entry) => (entry.tools ?? []).filter((id) => !known.has(id)))
-  if (unknown.length === 0) return []
-  return [`auth.apiKeys[].tools names ids that no tool has: ${[...new Set(unknown)].join(', ')}.`]
+function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly string[] {
+  const served = new Registry(tools)
+  const isUnknown = (name: string) => served.find(name) === undefined && !isImported(name, sources)
+  const unknown = new Set(auth.apiKeys.flatMap((entry) => (entry.tools ?? []).filter(isUnknown)))
+  if (unknown.size === 0) return []
+  const known = tools.flatMap(({ parts, name, catalogId }) => [parts.base, name, catalogId])
+  const told = [...unknown].map((name) => `${name}${didYouMean(name, known)}`)
+  return [`auth.apiKeys[].tools names tools that are not served: ${told.join(', ')}.`]
 }
 
 function findUnreachableTools(settings: Exposure): readonly string[] {

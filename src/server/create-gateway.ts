@@ -19,7 +19,7 @@ import type { RunPage } from '#core/runs/run-view'
 import { Secret } from '#core/secret'
 import type { OpenedSession, SessionRequest } from '#core/sessions/session-request'
 import type { Tool } from '#core/tool'
-import { parseToolRef } from '#core/tool-id'
+import { parseToolName } from '#core/tool-id'
 import type { GatewayApprovals } from './gateway-approvals.ts'
 import type { RunningServer } from './start-server.ts'
 
@@ -37,7 +37,10 @@ export interface GatewayCallOptions {
   readonly runId?: string
   /** The session whose state to use, as `openSession` gave it. */
   readonly sessionId?: string
+  /** Whom it is for. Tools trust it only of a principal that may name users: one with the scope `users:assert`. */
   readonly userId?: string
+  /** What you say about that user. */
+  readonly userInfo?: JsonValue
   /** By authorization requirement id. */
   readonly tokens?: Readonly<Record<string, string>>
   /** By secret id. */
@@ -55,7 +58,7 @@ export type GatewayOutcome = (Success & { readonly value: JsonValue }) | Failure
 /** Durable calls from the same process, without a server. */
 export interface InProcessGateway {
   tools(principal?: Principal): readonly Tool[]
-  /** Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
+  /** `tool` is any name of it. Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
   /** State of a stateful tool, kept for calls that name the session. Throws a `ToolError` when there can be none. */
   openSession(session: GatewaySessionOptions): Promise<OpenedSession>
@@ -107,11 +110,11 @@ export async function createGateway(
   return {
     tools: (principal = ANONYMOUS) => desk.catalogFor(principal).tools,
     async call(tool, input, call = {}) {
-      const ref = parseToolRef(tool)
+      const ref = parseToolName(tool)
       if (ref === undefined)
         throw fault(
           'request_invalid',
-          `'${tool}' is not a tool id. Write Toolkit.Name or Toolkit.Name@x.y.z.`,
+          `'${tool}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
         )
       const { outcome } = await desk.call(call.principal ?? ANONYMOUS, {
         tool: ref,
@@ -121,6 +124,7 @@ export async function createGateway(
         ...(call.runId === undefined ? {} : { runId: checkRunId(call.runId) }),
         ...(call.sessionId === undefined ? {} : { sessionId: call.sessionId }),
         userId: call.userId,
+        ...(call.userInfo === undefined ? {} : { userInfo: call.userInfo }),
         tokens: toSecrets(call.tokens),
         secrets: toSecrets(call.secrets),
       })

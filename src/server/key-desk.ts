@@ -8,6 +8,8 @@ import type { Principal } from '#core/principal'
 import { grantedScopes, NO_ROLES, type RoleTable } from '#core/roles'
 import { coversScope } from '#core/scopes'
 import type { Secret } from '#core/secret'
+import type { Tool } from '#core/tool'
+import { LATEST, parseToolName } from '#core/tool-id'
 import { httpFault } from './http-fault.ts'
 import { readNewKey, readRotation } from './read-key-request.ts'
 
@@ -31,8 +33,8 @@ export interface KeyDeskOptions {
   readonly clock: Clock
   /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
   readonly roles: RoleTable | undefined
-  /** Whether there is a tool with this catalog id; `undefined` = not known here. */
-  readonly hasTool: ((catalogId: string) => boolean) | undefined
+  /** The tool that a name stands for; `undefined` = not known here. */
+  readonly findTool: ((name: string) => Tool | undefined) | undefined
   /** Whether the configuration has keys of this principal; `undefined` = not known here. */
   readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
 }
@@ -117,11 +119,13 @@ export class KeyDesk {
 
   /** A role or tool that is not there would grant nothing, and nobody would notice. */
   #checkNames(grant: KeyGrant): void {
-    const { roles, hasTool } = this.#options
+    const { roles, findTool } = this.#options
     const role = roles === undefined ? undefined : grant.roles.find((name) => !roles.has(name))
     if (role !== undefined) throw httpFault(400, `There is no role "${role}" in auth.roles.`)
-    const tool = hasTool === undefined ? undefined : grant.tools?.find((id) => !hasTool(id))
-    if (tool !== undefined) throw httpFault(400, `There is no tool with the catalog id "${tool}".`)
+    const tool =
+      findTool === undefined ? undefined : grant.tools?.find((name) => findTool(name) === undefined)
+    if (tool !== undefined)
+      throw httpFault(400, `There is no tool "${tool}". List the tools to see their names.`)
   }
 
   /** Nobody gives on what they do not hold. */
@@ -132,9 +136,22 @@ export class KeyDesk {
     if (over !== undefined)
       throw fault('not_authorized', `You cannot give on the scope ${over}, because you do not hold it.`)
     const { tools } = bounds
-    if (tools !== undefined && grant.tools?.every((id) => tools.includes(id)) !== true) {
+    if (tools !== undefined && grant.tools?.every((name) => this.#isAmong(name, tools)) !== true) {
       throw fault('not_authorized', 'You can give on only the tools that your own key is limited to.')
     }
+  }
+
+  /** Whether one of these names opens all that this one does. */
+  #isAmong(name: string, held: readonly string[]): boolean {
+    if (held.includes(name)) return true
+    const base = this.#options.findTool?.(name)?.parts.base
+    const version = parseToolName(name)?.version
+    if (base === undefined) return false
+    return held.some((other) => {
+      const ref = parseToolName(other)
+      const isTool = this.#options.findTool?.(other)?.parts.base === base
+      return isTool && (ref?.version === LATEST || ref?.version === version)
+    })
   }
 }
 

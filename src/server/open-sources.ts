@@ -16,6 +16,7 @@ import { createGuardedFetch } from '#egress/guarded-fetch'
 import { createSource, kindOf } from './create-source.ts'
 import { hideSourceSecrets } from './hide-source-secrets.ts'
 import { sourceHosts } from './source-hosts.ts'
+import { overridesOf } from './source-overrides.ts'
 
 const LONGEST_REQUEST_MS = 24 * 3_600_000
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
@@ -60,29 +61,36 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
     return {
       ...{ key, revision, type: source.type, kind: kindOf(source) },
       ...(source.description === undefined ? {} : { description: source.description }),
+      overrides: overridesOf(key, source, { ...settings, sourceKeys: settings.sources.keys() }),
       open: () => open(key, source),
     }
   }
 
   /** Each has a way out of its own: the operator wrote down where its upstream is, and that opens nothing to others (rule 33). */
   function open(key: string, source: SourceOptions): Source {
-    const guarded = createGuardedFetch({
-      ...settings.egress,
-      // Descriptions of large services are larger than what one call may bring back.
-      maxResponseBytes: Math.max(settings.egress.maxResponseBytes, MOST_DESCRIPTION_BYTES),
-      // Calls end with their own signal, and streams of events stay open.
-      timeoutMs: LONGEST_REQUEST_MS,
-      allow: [...settings.egress.allow, ...sourceHosts(source)],
-      ownListeners: options.ownListeners,
-    })
+    const wayOut = (maxResponseBytes: number) =>
+      createGuardedFetch({
+        ...settings.egress,
+        maxResponseBytes,
+        // Calls end with their own signal, and streams of events stay open.
+        timeoutMs: LONGEST_REQUEST_MS,
+        allow: [...settings.egress.allow, ...sourceHosts(source)],
+        ownListeners: options.ownListeners,
+      })
+    const { maxResponseBytes } = settings.egress
+    const calls = wayOut(maxResponseBytes)
+    const descriptions = wayOut(Math.max(maxResponseBytes, MOST_DESCRIPTION_BYTES))
     const opened = createSource(key, source, {
-      fetch: guarded,
+      fetch: calls,
+      fetchDescription: descriptions,
       clock,
       log: boundLogger(log, { source: key }),
       folder: settings.folder,
       ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
     })
-    return closingWith(hideSourceSecrets(opened, source), guarded.close)
+    return closingWith(hideSourceSecrets(opened, source), async () => {
+      await Promise.all([calls.close(), descriptions.close()])
+    })
   }
 }
 

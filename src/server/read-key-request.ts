@@ -3,18 +3,19 @@ import { NAME, SCOPE } from '#config/config-schema'
 import type { JsonValue } from '#core/json'
 import type { KeyGrant } from '#core/ports/key-store'
 import { DEFAULT_TENANT } from '#core/principal'
+import { parseToolName } from '#core/tool-id'
 import { httpFault } from './http-fault.ts'
 
 const MOST_ENTRIES = 1_000
 const LONGEST_LABEL = 200
 const LONGEST_OVERLAP_SECONDS = 366 * 86_400
 
-/** A bare name would open nothing, and nobody would notice (OWP-57). */
-const CATALOG_ID = z
+/** What can be no name would open nothing, and nobody would notice (OWP-57). */
+const TOOL_NAME = z
   .string()
-  .max(256)
-  .regex(/^(x-host-.|[^:]+:.)/, {
-    error: 'expected a catalog id, such as "openwop:Mail.Send".',
+  .max(300)
+  .refine((text) => parseToolName(text) !== undefined, {
+    error: 'expected a name of a tool, such as "Mail.Send", "Mail.Send@1.0.0" or "openwop:Mail.Send".',
   })
 const MOMENT = z.iso.datetime({ offset: true })
 
@@ -29,7 +30,7 @@ const NEW_KEY = z.strictObject({
   principal: NAME,
   scopes: z.array(SCOPE).max(MOST_ENTRIES).default([]),
   roles: z.array(NAME).max(MOST_ENTRIES).default([]),
-  tools: z.array(CATALOG_ID).max(MOST_ENTRIES).optional(),
+  tools: z.array(TOOL_NAME).max(MOST_ENTRIES).optional(),
 })
 
 const ROTATION = z.strictObject({

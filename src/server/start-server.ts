@@ -6,6 +6,7 @@ import type { CatalogChanges } from '#core/catalog-changes'
 import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
+import type { SourceView } from '#core/sources/source-desk'
 import type { Listener } from '#egress/egress-policy'
 import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
@@ -134,7 +135,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
-      hasTool: (id) => gateway.registry.tools.some(({ catalogId }) => catalogId === id),
+      findTool: (name) => gateway.registry.find(name),
       isConfigured: ({ tenant, name }) =>
         settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })
@@ -240,7 +241,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
-      warnings,
+      warnings: [...warnings, ...idleOf(gateway.sources.desk.status())],
       counts: () => ({
         tools: gateway.registry.tools.length,
         sources: gateway.sources.desk.status().length,
@@ -253,6 +254,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     await close().catch((err: unknown) => log.error({ err }, 'closing after a failed start failed too'))
     throw error
   }
+}
+
+/** What the operator should hear before anybody calls: rules of theirs that guard nothing. */
+function idleOf(sources: readonly SourceView[]): readonly string[] {
+  return sources.flatMap(({ key, idle }) =>
+    idle.map(({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`),
+  )
 }
 
 /** An `http:` URL leaves its default port out. */

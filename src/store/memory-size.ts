@@ -1,3 +1,4 @@
+import { shownBytes } from '#core/content-blocks'
 import type { Outcome } from '#core/outcome'
 
 /** Rough heap cost of one call with its events, without its result. */
@@ -11,5 +12,7 @@ export function bytesOf(outcome: Outcome | undefined): number {
 }
 
 export function outcomeBytes(outcome: Outcome | undefined): number {
-  return outcome?.ok === true ? 2 * outcome.valueJson.length : 0
+  if (outcome === undefined) return 0
+  const shown = 2 * shownBytes(outcome.ok ? outcome.shown : outcome.error.shown)
+  return outcome.ok ? 2 * outcome.valueJson.length + shown : shown
 }

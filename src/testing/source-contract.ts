@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { plainValue } from '#core/content-blocks'
 import { isToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import { SILENT_LOGGER } from '#core/ports/logger'
@@ -39,6 +40,8 @@ export function contextFor(
     signal: new AbortController().signal,
     principal: { id: 'key:alice', tenant: 'default', scopes: [] },
     userId: undefined,
+    claimedUserId: undefined,
+    userInfo: undefined,
     session: undefined,
     token: find,
     secret: find,
@@ -144,14 +147,8 @@ export const SOURCE_CONTRACT: readonly ContractCase<SourceUnderTest>[] = [
         const { nativeName, input, check } = subject.good
         const { binding } = await offeredBy(subject, nativeName)
         const kept: JsonObject = JSON.parse(JSON.stringify(binding))
-        check(
-          await subject.source.invoke({
-            nativeName,
-            binding: kept,
-            input,
-            context: contextFor(subject.credentials),
-          }),
-        )
+        const context = contextFor(subject.credentials)
+        check(plainValue(await subject.source.invoke({ nativeName, binding: kept, input, context })))
         assert.equal(subject.source.health().state, 'ready')
       }),
   },

@@ -10,7 +10,7 @@ import type { Principal } from '#core/principal'
 import { Registry } from '#core/registry'
 import { requireTools } from '#core/require-tools'
 import type { Tool } from '#core/tool'
-import { parseToolRef } from '#core/tool-id'
+import { parseToolName } from '#core/tool-id'
 import { MemoryStore } from '#store/memory'
 
 /** A caller without scopes. */
@@ -44,7 +44,7 @@ export function openTestDesk(
 
 /** A call with an empty input and no key, apart from these changes. */
 export function callRequest(tool: string, changes: Partial<CallRequest> = {}): CallRequest {
-  const ref = parseToolRef(tool)
+  const ref = parseToolName(tool)
   if (ref === undefined) throw new Error(`'${tool}' is not a tool reference`)
   return {
     tool: ref,

@@ -1,12 +1,16 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '#client/connect'
+import { ToolError } from '#core/errors'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '#testing/sample-tool'
 import { testSettings } from '../test-settings.ts'
 
 const pay = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } })
-const settings = testSettings({ tools: [pay] })
+const fail = sampleTool('Bank.Fail@1.0.0', () => {
+  throw new ToolError('The bank is closed.', { canRetry: true, retryAfterMs: 90_000 })
+})
+const settings = testSettings({ tools: [pay, fail] })
 let server: RunningServer
 
 beforeAll(async () => {
@@ -20,11 +24,13 @@ afterAll(async () => {
 
 describe('the client against our own server', () => {
   it('gives approval_required for a tool that asks for approval, with the call id to repeat', async () => {
-    const tried = await connect(server.url).tryCall('Bank.Pay', {}, { callId: 'pay-1' })
+    const tried = await connect(server.url).tryCall('Bank.Pay', {}, { callId: 'pay-1', runId: 'monday' })
     expect(tried).toMatchObject({
       ok: false,
       error: {
         class: 'approval_required',
+        code: 'approval_required',
+        runId: 'monday',
         status: 400,
         callId: 'pay-1',
         canRetry: false,
@@ -32,6 +38,17 @@ describe('the client against our own server', () => {
       },
     })
   })
+
+  it.each(['otc', 'opentool'] as const)(
+    'says exactly how a call failed and in which run, over %s',
+    async (protocol) => {
+      const tried = await connect(server.url, { protocol }).tryCall('Bank.Fail', {}, { runId: 'monday' })
+      expect(tried).toMatchObject({
+        ok: false,
+        error: { class: 'tool', code: 'tool_failed', runId: 'monday', retryAfterMs: 90_000, canRetry: true },
+      })
+    },
+  )
 
   it('gives server for other refusals', async () => {
     const client = connect(server.url)

@@ -53,27 +53,34 @@ describe('requirements', () => {
     ])
   })
 
-  it('T-32: without a token the call is sent to obtain the challenge', async () => {
-    const missing = { authorization: [{ id: 'c', url: 'https://a.example/go' }] }
-    const script = scriptedFetch([MAIL], refuse(400, { message: 'm', missing_requirements: missing }))
-    const tried = await connect(URL, script).tryCall(MAIL.id, {}, { userId: 'u' })
-    expect(tried).toMatchObject({ ok: false, error: { class: 'authorization_required' } })
-    expect(script.requests).toHaveLength(1)
-  })
+  it.each([
+    [
+      'a token',
+      MAIL.id,
+      { authorization: [{ id: 'c', url: 'https://a.example/go' }] },
+      'authorization_required',
+    ],
+    ['a secret', SMS.id, { secrets: [{ id: 'K' }] }, 'requirements'],
+    ['a user id', MAIL.id, { user_id: true }, 'requirements'],
+  ] as const)(
+    'T-32: without %s the call is sent, for the server may have it, and its answer is read',
+    async (_title, id, missing_requirements, kind) => {
+      const script = scriptedFetch([MAIL, SMS], refuse(400, { message: 'm', missing_requirements }))
+      const tried = await connect(URL, { ...script, requirements: { secrets: () => '' } }).tryCall(id)
+      expect(tried).toMatchObject({ ok: false, error: { class: kind, message: 'm' } })
+      expect(script.requests).toHaveLength(1)
+      expect(script.requests[0]?.call).not.toHaveProperty('context')
+    },
+  )
 
   it.each([
     ['a secret', SMS.id, {}, { secrets: ['K'] }],
     ['an empty secret', SMS.id, { requirements: { secrets: () => '' } }, { secrets: ['K'] }],
     ['a user id', MAIL.id, {}, { userId: true }],
-    [
-      'a token, when told so',
-      MAIL.id,
-      { missingAuthorization: 'refuse', requirements: { userId: () => 'u' } },
-      {},
-    ],
-  ] as const)('T-32: without %s nothing is sent', async (_title, id, options, missing) => {
+    ['a token', MAIL.id, { requirements: { userId: () => 'u' } }, {}],
+  ] as const)('T-32: without %s nothing is sent, when told so', async (_title, id, options, missing) => {
     const script = scriptedFetch([MAIL, SMS], succeed(null))
-    const tried = await connect(URL, { ...script, ...options }).tryCall(id)
+    const tried = await connect(URL, { ...script, ...options, missingRequirements: 'refuse' }).tryCall(id)
     expect(tried).toMatchObject({ ok: false, error: { class: 'requirements', missing } })
     expect(script.requests).toEqual([])
   })

@@ -33,14 +33,7 @@ export const NEVER_SENT: ReadonlyMap<string, string> = new Map([
 const EXECUTE_ONLY = new Set(['S38'])
 const NEVER_EXECUTE = new Set(['S46'])
 
-/** T-32: a client that knows the tool refuses before it sends when a secret or the user id cannot be resolved. */
-const REFUSED_LOCALLY = new Set(['S64', 'S65', 'S71', 'S73', 'S80'])
-
 export function canPlay(vectorId: string, { dialect }: ClientMode): boolean {
   if (NEVER_SENT.has(vectorId)) return false
   return dialect === 'execute' ? !NEVER_EXECUTE.has(vectorId) : !EXECUTE_ONLY.has(vectorId)
-}
-
-export function isRefusedLocally(vectorId: string, { dialect }: ClientMode): boolean {
-  return dialect === undefined && REFUSED_LOCALLY.has(vectorId)
 }

@@ -48,9 +48,9 @@ function echo(title: string | undefined): Act {
   return {
     label: 'echo',
     output: title === undefined ? {} : { title },
-    run: (input, { userId = null, session }) => {
+    run: (input, { userId = null, claimedUserId = null, session }) => {
       if (session !== undefined) session.uses += 1
-      return { input, userId, uses: session?.uses ?? null }
+      return { input, userId, claimedUserId, uses: session?.uses ?? null }
     },
   }
 }

@@ -48,7 +48,7 @@ const VALUES = ['tok-123456', '', 'ключ=,;', 'ab']
 
 const caller: fc.Arbitrary<Caller> = fc.record({
   tenant: fc.constantFrom('acme', 'globex'),
-  scopes: fc.oneof(fc.constant(['*']), fc.subarray([...SCOPES, 'mail:*', 'db:*:read'])),
+  scopes: fc.oneof(fc.constant(['*']), fc.subarray([...SCOPES, 'mail:*', 'db:*:read', 'users:assert'])),
 })
 
 export const batch: fc.Arbitrary<Batch> = fc

@@ -21,6 +21,13 @@ interface Difference {
   readonly shows: (told: Observation, around: Circumstances) => Observation
 }
 
+const NAMING_CODES: ReadonlySet<string> = new Set([
+  'input_invalid',
+  'request_invalid',
+  'ambiguous',
+  'outcome_unknown',
+])
+
 export type Protocol = Difference['protocol']
 
 /** Every way in which a protocol may differ from a call in process. Whatever is not here must be equal. */
@@ -92,6 +99,18 @@ export const DIFFERENCES: readonly Difference[] = [
   },
   {
     protocol: 'mcp',
+    row: 'MCP-62',
+    what: 'our own words about a call name the function the model called, not the id of the tool',
+    shows: (told, { tool, functionName }) =>
+      tool === undefined || !NAMING_CODES.has(told.code)
+        ? told
+        : withError(told, (error) => ({
+            ...error,
+            message: `${error.message}`.replaceAll(`${tool.base}@${tool.version}`, functionName),
+          })),
+  },
+  {
+    protocol: 'mcp',
     row: 'MCP-61, MCP-62, MCP-63',
     what: 'an error is a text, with what is wrong, what is missing and what may help, a line each',
     shows: (told, { functionName }) =>
@@ -108,10 +127,10 @@ export const DIFFERENCES: readonly Difference[] = [
     row: 'OTC-43',
     what: 'an id that is none is named in words of its own',
     shows: (told, { call }) =>
-      told.isUnread === true && `${told.error?.message}`.includes('is not a tool id')
+      told.isUnread === true && `${told.error?.message}`.includes('is not the name of a tool')
         ? withError(told, (error) => ({
             ...error,
-            message: `'${call.base}${call.suffix}' is not a tool id. Write Toolkit.Name or Toolkit.Name@x.y.z.`,
+            message: `'${call.base}${call.suffix}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
           }))
         : told,
   },

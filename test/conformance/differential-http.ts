@@ -97,3 +97,8 @@ export function inCoreWords(error: JsonObject): JsonObject {
   const members = Object.entries(error).map(([name, value]) => [NAMES[name] ?? name, value] as const)
   return { canRetry: false, ...Object.fromEntries(members) }
 }
+
+/** What was probably meant is told in the spelling that was asked in, so each protocol says it in its own. */
+export function withoutGuess(message: string): string {
+  return message.replace(/\. Did you mean '[^']*'\?$/, '')
+}

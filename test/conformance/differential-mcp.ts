@@ -8,6 +8,7 @@ import {
   readHeaders,
   send,
   utf8Header,
+  withoutGuess,
 } from './differential-http.ts'
 import type { Answer } from './differential-observation.ts'
 import { requirementHeaders } from './differential-opentool.ts'
@@ -79,7 +80,11 @@ export function readMcp(revision: McpRevision, call: CallPlan, response: Respons
   const shown = (text: unknown) => `${text}`.replaceAll(`Call id: ${callId}`, `Call id: ${observed.callId}`)
   if (isJsonObject(error)) {
     const sort = `${response.status}/${JSON.stringify(error.code)}`
-    return { observation: { ...observed, sort, error: { message: shown(error.message) } }, callId, runId }
+    return {
+      observation: { ...observed, sort, error: { message: withoutGuess(shown(error.message)) } },
+      callId,
+      runId,
+    }
   }
   assert.ok(isJsonObject(result))
   const { resultType, content, structuredContent = null, isError, _meta } = result

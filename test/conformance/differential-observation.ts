@@ -43,7 +43,7 @@ export function observe(outcome: Outcome): Observation {
   }
 }
 
-function observeError({ code: _code, details = {}, ...said }: CallError): JsonObject {
+function observeError({ code: _code, shown: _onMcp, details = {}, ...said }: CallError): JsonObject {
   const { issues, missing } = details
   const parameterErrors = issues === undefined ? undefined : byParameter(issues)
   return {

@@ -8,6 +8,7 @@ import {
   type Response,
   readHeaders,
   utf8Header,
+  withoutGuess,
 } from './differential-http.ts'
 import type { Answer } from './differential-observation.ts'
 
@@ -60,7 +61,8 @@ export function readOpentool(call: CallPlan, response: Response): Answer {
     return { observation: { ...observed, sort: `${response.status}`, value: result }, callId, runId }
   }
   assert.deepEqual(result, {}, '`result` is {} beside an error (OTS-39)')
-  const { code, message = null, data = {} } = error
+  const { code, data = {} } = error
+  const message = withoutGuess(`${error.message}`)
   const { code: said, call_id: calledId, ...told } = isJsonObject(data) ? data : {}
   if (said !== undefined) assert.deepEqual([said, calledId], [observed.code, callId])
   const sort = `${response.status}/${JSON.stringify(code)}`

@@ -1,7 +1,7 @@
 import { checkCallKey } from '#core/call/call-key'
 import { ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
-import { parseToolRef, type ToolRef } from '#core/tool-id'
+import { parseToolName, type ToolRef } from '#core/tool-id'
 import { type Batch, type CallPlan, visibleTool, withoutNulls } from './differential-calls.ts'
 import type { Observation } from './differential-observation.ts'
 
@@ -51,10 +51,11 @@ export type ReadingName = keyof typeof READINGS
 
 function readAs(call: CallPlan, input: JsonValue | undefined): Reading {
   const id = call.base + call.suffix
-  const ref = parseToolRef(id)
+  const ref = parseToolName(id)
   if (ref === undefined) {
-    const forms = 'Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0'
-    return refuse(call, `${JSON.stringify(id)} is not a tool id. Write it as ${forms}.`)
+    const forms =
+      'its id, Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0, or another name it is listed under'
+    return refuse(call, `${JSON.stringify(id)} is not the name of a tool. Write ${forms}.`)
   }
   const problem = keyProblem(call.key)
   if (problem !== undefined) return refuse(call, problem)

@@ -33,7 +33,7 @@ const requirements: fc.Arbitrary<ToolRequirements> = fc.oneof(
         .subarray([...PROVIDERS])
         .map((ids) => ids.map((id) => ({ id, oauth2: { scopes: ['s'] } }))),
       secrets: fc.subarray([...SECRETS]).map((ids) => ids.map((id) => ({ id }))),
-      userId: fc.boolean(),
+      userId: fc.constantFrom(false, true, 'claimed' as const),
     }),
   },
 )

@@ -18,6 +18,7 @@ const REACHED = [
   'approval_required',
   'input_invalid',
   'key_conflict',
+  'not_authorized',
   'ok',
   'output_invalid',
   'request_invalid',

@@ -21,9 +21,9 @@ export class Gate {
     this.#opened.resolve(value)
   }
 
-  tool(safetyTier: SafetyTier = 'write'): DefinedTool {
+  tool(safetyTier: SafetyTier = 'write', id = 'Gate.Pass@1.0.0'): DefinedTool {
     return tool({
-      id: 'Gate.Pass@1.0.0',
+      id,
       description: 'Waits at a gate.',
       input: {},
       output: { type: 'string' },

@@ -168,6 +168,18 @@ describe('MCP on stdio', () => {
     ])
   })
 
+  it('MCP-21: results name the call and its run, as no header can', async () => {
+    const { peer, end } = await startPeer(mcpFixtures().tools)
+    const meta = { ...META, 'collet/idempotencyKey': 'k-1' }
+    const params = { name: 'Math_Add', arguments: { a: 1, b: 2 }, _meta: meta }
+    peer.say({ id: 1, method: 'tools/call', params })
+    const { _meta: first } = (await peer.answerTo(1)).result
+    expect(first).toMatchObject({ 'collet/callId': 'k-1', 'collet/runId': expect.stringMatching(/./) })
+    peer.say({ id: 2, method: 'tools/call', params })
+    expect((await peer.answerTo(2)).result._meta['collet/runId']).toBe(first['collet/runId'])
+    await end()
+  })
+
   it('MCP-93, MCP-98: once there are keys, the environment has to bring one', async () => {
     const auth = {
       apiKeys: [{ id: 'alice', key: new Secret('k-alice'), tenant: 'default', scopes: ['mail:peek'] }],

@@ -37,7 +37,8 @@ describe('clients that leave', () => {
 
   it('MCP-84: a run that somebody else joined goes on', async () => {
     const gate = new Gate()
-    const { server } = await startTalk([gate.tool()])
+    const witness = new Gate()
+    const { server } = await startTalk([gate.tool(), witness.tool('write', 'Gate.Witness@1.0.0')])
     const leaving = new AbortController()
     const meta = { 'collet/idempotencyKey': 'k-1' }
     const left = ask(server.url, { ...CALL, meta }, { signal: leaving.signal })
@@ -47,6 +48,14 @@ describe('clients that leave', () => {
     await (await ask(server.url, { method: 'tools/list' })).text()
     leaving.abort()
     await expect(left).rejects.toThrow()
+    // A caller that came later left too, and its call, which nobody joined, was cancelled: the server has seen them go.
+    const leavingToo = new AbortController()
+    const watching = { method: 'tools/call', params: { name: 'Gate_Witness' } }
+    const watched = ask(server.url, watching, { signal: leavingToo.signal })
+    await witness.begun
+    leavingToo.abort()
+    await expect(watched).rejects.toThrow()
+    await witness.aborted
     gate.open()
     expect(await answerOf(await joined)).toMatchObject({ result: { structuredContent: 'through' } })
     expect(gate.runs).toBe(1)

@@ -133,19 +133,19 @@ describe('POST /opentool/call', () => {
     expect(Object.keys((await server.call('count', {})).json.result)).toEqual(['result'])
   })
 
-  it('OTS-84: a function has the name of its tool, and is its newest version', async () => {
+  it('OTS-84: a function has the name of its tool or another of its names, and is its newest version', async () => {
     expect((await server.call('count', {})).json.result.result).toBeGreaterThan(0)
-    expect((await server.call('Special.Count', {})).json.error.code).toBe(405)
+    expect((await server.call('Special.Count', {})).json.result.result).toBeGreaterThan(0)
     expect((await server.call('Special_Count', {})).json.error.code).toBe(405)
   })
 
-  it.each(['nope', '__proto__', 'constructor', 'Calculator.Add', 'add ', 'ADD', '/'])(
+  it.each(['nope', '__proto__', 'constructor', 'Calculator.Nope', 'add ', 'ADD', '/'])(
     'OTS-40: %j is no function',
     async (method) => {
       const { status, json, headers } = await server.call(method, {})
       expect([status, json.error]).toMatchObject([
         200,
-        { code: 405, message: `Function Not Supported: ${method}` },
+        { code: 405, message: expect.stringContaining(`Function Not Supported: ${method}`) },
       ])
       expect([json.result, headers['collet-error-code']]).toEqual([{}, 'tool_not_found'])
     },

@@ -79,9 +79,11 @@ export function specialFunctions() {
       description: 'Needs everything.',
       input: ANYTHING,
       output: { title: 'mail', type: 'string' },
-      requirements: { authorization: [{ id: 'mail, inc' }], secrets: [{ id: 'PIN' }], userId: true },
+      requirements: { authorization: [{ id: 'mail, inc' }], secrets: [{ id: 'PIN' }], userId: 'claimed' },
       run: (_input, context: ToolContext) =>
-        [context.userId, context.token('mail, inc').reveal(), context.secret('PIN').reveal()].join(' '),
+        [context.claimedUserId, context.token('mail, inc').reveal(), context.secret('PIN').reveal()].join(
+          ' ',
+        ),
     },
   ]
   return { runs, tools }

@@ -106,10 +106,14 @@ describe('GET /v1/tools/{toolId}', () => {
     }
   })
 
-  it('gives the newest version, and no id has one', async () => {
+  it('gives the newest version, or the one that is named', async () => {
     const { json } = await server.ask('/v1/tools/openwop:Calculator.Add', root)
     expect(json.description).toBe('The new one.')
-    expect((await server.ask('/v1/tools/openwop:Calculator.Add@1.0.0', root)).status).toBe(404)
+    const { json: older } = await server.ask('/v1/tools/openwop:Calculator.Add@1.0.0', root)
+    expect(older).toMatchObject({
+      toolId: 'openwop:Calculator.Add',
+      description: expect.not.stringMatching('new'),
+    })
   })
 
   it.each([

@@ -61,7 +61,7 @@ export function openwopFixtures(): readonly Tool[] {
     },
     { ...base('Calculator.Add@1.9.0'), description: 'The middle one.' },
     { ...base('Gate.Open@1.0.0'), policy: { approval: 'always', replay: 'idempotent' } },
-    { ...base('Who.Am@1.0.0'), requirements: { userId: true }, policy: { safetyTier: 'read' } },
+    { ...base('Who.Am@1.0.0'), requirements: { userId: 'claimed' }, policy: { safetyTier: 'read' } },
     { ...base('Odd.Name@1.0.0'), catalogId: 'openwop:odd/name%20x' },
     {
       ...base('Odd.Shape@1.0.0'),

@@ -128,7 +128,7 @@ function emails(): FixtureTool {
       authorization: [
         { id: 'google', oauth2: { scopes: ['https://www.googleapis.com/auth/gmail.readonly'] } },
       ],
-      userId: true,
+      userId: 'claimed',
     },
     policy: { safetyTier: 'read' },
     run: (_input, context) => {

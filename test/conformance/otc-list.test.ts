@@ -17,10 +17,14 @@ describe('list', () => {
       toolkits: new Map([['Calculator', 'A toolkit for calculations.']]),
     })
     const keys = async (path: string, sent = {}) => Object.keys((await ask('GET', path, sent)).json)
-    expect(await keys('/tools')).toEqual(['$schema', 'tools', 'items'])
-    expect(await keys('/tools', { headers: HEADER })).toEqual(['items'])
-    expect(await keys('/tools', { body: { $schema: 'otc://1.0' } })).toEqual(['$schema', 'tools'])
-    expect(await keys('/tools?schema=otc://1.0')).toEqual(['$schema', 'tools'])
+    expect(await keys('/tools')).toEqual(['$schema', 'tools', 'items', 'tool_facts'])
+    expect(await keys('/tools', { headers: HEADER })).toEqual(['items', 'tool_facts'])
+    expect(await keys('/tools', { body: { $schema: 'otc://1.0' } })).toEqual([
+      '$schema',
+      'tools',
+      'tool_facts',
+    ])
+    expect(await keys('/tools?schema=otc://1.0')).toEqual(['$schema', 'tools', 'tool_facts'])
     expect((await ask('GET', '/uts/tools')).json).toHaveLength(6)
     const { json } = await ask('GET', '/tools', { body: { $schema: ARCADE_SCHEMA_ID } })
     expect(json.tools[0].toolkit).toEqual({
@@ -46,8 +50,8 @@ describe('list', () => {
   it('T-31: an operator can drop one of the two keys', async () => {
     const keys = async (omitListKey: 'tools' | 'items') =>
       Object.keys((await (await otcTestServer({ omitListKey })).ask('GET', '/tools')).json)
-    expect(await keys('tools')).toEqual(['$schema', 'items'])
-    expect(await keys('items')).toEqual(['$schema', 'tools'])
+    expect(await keys('tools')).toEqual(['$schema', 'items', 'tool_facts'])
+    expect(await keys('items')).toEqual(['$schema', 'tools', 'tool_facts'])
   })
 
   it('OTC-18: an unsupported version is 400 on both lists', async () => {

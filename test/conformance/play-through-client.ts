@@ -9,7 +9,7 @@ import {
   meaningOf,
   meaningOfAbsence,
 } from './client-answer.ts'
-import { type ClientMode, isRefusedLocally } from './client-modes.ts'
+import type { ClientMode } from './client-modes.ts'
 import { fillRequest, runFindings, type ServerVector, type Step, stepsOf } from './otc-vectors.ts'
 import { atPointer, mismatch } from './vector-match.ts'
 import type { RunningVectorServer } from './vector-server.ts'
@@ -52,12 +52,10 @@ function compare(vector: ServerVector, { answers, index, mode }: Compared): read
   if (answer === undefined || step === undefined) return [`step ${index} was not answered`]
   const { expect } = step
   const { kind, document } = answer
-  const isLocal = isRefusedLocally(vector.id, mode)
-  const wanted = isLocal ? 'requirements' : expectedKind(vector.id, steps, index)
+  const wanted = expectedKind(vector.id, steps, index)
   if (kind !== wanted) {
     return [`step ${index}: class is ${kind}, expected ${wanted}: ${JSON.stringify(document)}`]
   }
-  if (isLocal) return []
   const findings: string[] = []
   const note = (what: string, why: string | undefined) => {
     if (why !== undefined) findings.push(`step ${index}: ${what} ${why}: ${JSON.stringify(document)}`)

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/real-services'
+import { connect } from '#client/connect'
 import { chunks, FakeIo } from '../cli/fake-io.ts'
 import { Browser } from './browser.ts'
 import { ADMIN, AGENT, OTHER, openStage, type Stage } from './oauth-stage.ts'
@@ -40,6 +41,33 @@ async function collet(stage: Stage, argv: readonly string[], stdin = '') {
 }
 
 describe('the vault over HTTP', () => {
+  it.each(['otc', 'opentool'] as const)(
+    'T-32: the client sends a call whose secret lies here, and reads what is missing, over %s',
+    async (protocol) => {
+      await using stage = await openStage()
+      const client = connect(stage.url, { apiKey: AGENT, protocol })
+      expect(await client.tryCall('Text.Secret')).toMatchObject({
+        ok: false,
+        error: { class: 'requirements', code: 'requirement_missing', missing: { secrets: ['API_KEY'] } },
+      })
+      await set(stage)
+      expect(await client.call('Text.Secret')).toMatchObject({ value: 'done' })
+      expect(stage.given.at(-1)?.token).toBe(VALUE)
+    },
+  )
+
+  it('T-32: so does the command line, and speaks in its own words of what is missing', async () => {
+    await using stage = await openStage()
+    const call = ['call', 'Text.Secret', '--url', stage.url, '--key', AGENT]
+    const refused = await collet(stage, call)
+    expect(refused.code).toBe(2)
+    expect(refused.stderr).toContain('API_KEY')
+    expect(refused.stderr).toContain('--secret ID=VALUE')
+    expect(refused.stderr).not.toContain('requirements.')
+    await set(stage)
+    expect(await collet(stage, call)).toMatchObject({ code: 0, stdout: '"done"\n' })
+  })
+
   it('OTC-74, OWP-74: a secret goes in, a reference comes out, and the tool gets the value', async () => {
     await using stage = await openStage()
     expect((await stage.call({ tool: 'Text.Secret', callId: 's' })).status).toBe(400)

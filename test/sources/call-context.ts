@@ -18,6 +18,8 @@ export function callContext(
     signal: AbortSignal.timeout(30_000),
     principal: { id: 'key:alice', tenant: 'default', scopes: [] },
     userId: undefined,
+    claimedUserId: undefined,
+    userInfo: undefined,
     token: given,
     secret: given,
     fetch,

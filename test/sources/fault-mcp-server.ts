@@ -31,7 +31,7 @@ let count = 0
 let cancelled = 0
 let nextId = 0
 const waiting = new Map<string | number, (result: unknown) => void>()
-const tools = 'count huge die wait pid fork ask change cancelled env meta steps visit'.split(' ')
+const tools = 'count huge die wait pid fork ask change cancelled env meta steps visit say tell'.split(' ')
 
 function say(message: object): void {
   if (manners.has('garbage')) process.stdout.write('Server listening!\n{"level":30}\n[1,2]\nnull\n\n')
@@ -43,7 +43,8 @@ function text(value: unknown): object {
 }
 
 function describeTool(name: string): object {
-  return { name, description: `Does ${name}.`, inputSchema: { type: 'object' } }
+  const more = name === 'tell' ? { outputSchema: { type: 'object' } } : {}
+  return { name, description: `Does ${name}.`, inputSchema: { type: 'object' }, ...more }
 }
 
 function list(cursor: string | undefined): object {
@@ -73,6 +74,7 @@ async function run(name: string, { params }: Message): Promise<object> {
   if (name === 'huge') return text('x'.repeat(Number(input.bytes)))
   if (name === 'die') process.exit(7)
   if (name === 'wait') return await new Promise(() => undefined)
+  if (name === 'say' || name === 'tell') return Object(input.result)
   if (name === 'pid') return text(process.pid)
   if (name === 'fork') {
     const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })

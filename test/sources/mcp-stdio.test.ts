@@ -26,9 +26,9 @@ afterEach(async () => {
 describe('a program that speaks MCP', () => {
   it('T-24: may leave, or stay silent, at the question for its era', async () => {
     const quits = await open(faulty('quits')).discover()
-    expect(quits.tools.length).toBe(13)
+    expect(quits.tools.length).toBe(15)
     const deaf = open({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
-    expect((await deaf.discover()).tools.length).toBe(13)
+    expect((await deaf.discover()).tools.length).toBe(15)
   }, 30_000)
 
   it('MCP-99: may write other things than messages', async () => {
@@ -43,10 +43,10 @@ describe('a program that speaks MCP', () => {
 
   it('T-12: is read to the last page, and not in circles', async () => {
     const paged = await open(faulty('pages')).discover()
-    expect(paged.tools.length).toBe(13)
+    expect(paged.tools.length).toBe(15)
     expect(paged.warnings).toEqual([])
     const circle = await open(faulty('circle')).discover()
-    expect(circle.tools.length).toBe(13)
+    expect(circle.tools.length).toBe(15)
     expect(circle.warnings.join()).toContain('run in a circle')
   })
 
@@ -107,7 +107,13 @@ describe('a program that speaks MCP', () => {
     const { tools } = await upstream.discover()
     const [tool] = tools
     const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
-    const context = { sessionId: 'ses_1', principal: ALICE, userId: undefined, log: console }
+    const context = {
+      sessionId: 'ses_1',
+      principal: ALICE,
+      userId: undefined,
+      claimedUserId: undefined,
+      log: console,
+    }
     expect(session?.isOptional).toBe(true)
     const state = await session?.open(context)
     await upstream.call('count')
@@ -127,6 +133,7 @@ describe('a program that speaks MCP', () => {
       sessionId: 'ses_1',
       principal: ALICE,
       userId: undefined,
+      claimedUserId: undefined,
       log: console,
     })
     await upstream.call('count', {}, { session: state })

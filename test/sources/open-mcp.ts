@@ -1,3 +1,4 @@
+import { plainValue } from '#core/content-blocks'
 import type { JsonObject, JsonValue } from '#core/json'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { SILENT_LOGGER } from '#core/ports/logger'
@@ -51,12 +52,10 @@ export function openMcp(
       known ??= await discover()
       const tool = known.tools.find(({ nativeName }) => nativeName === name)
       if (tool === undefined) throw new Error(`the upstream offers no ${name}`)
-      return await source.invoke({
-        nativeName: name,
-        binding: tool.binding,
-        input,
-        context: callContext(context),
-      })
+      const { binding } = tool
+      return plainValue(
+        await source.invoke({ nativeName: name, binding, input, context: callContext(context) }),
+      )
     },
   }
 }

@@ -11,6 +11,8 @@ export function contextFor(changes: Partial<StatefulContext<unknown>> = {}): Sta
     signal: new AbortController().signal,
     principal: ALICE,
     userId: 'ann',
+    claimedUserId: 'ann',
+    userInfo: undefined,
     session: undefined,
     token: (id) => new Secret(`token of ${id}`),
     secret: (id) => new Secret(`secret of ${id}`),

@@ -30,6 +30,8 @@ export function contextOf(given: Given = {}): StatefulContext<unknown> {
     signal: given.signal ?? new AbortController().signal,
     principal: ALICE,
     userId: given.userId,
+    claimedUserId: given.userId,
+    userInfo: undefined,
     token: (id) => held(given.tokens, id),
     secret: (id) => held(given.secrets, id),
     fetch: () => Promise.reject(new Error('no fetch here')),

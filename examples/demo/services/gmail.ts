@@ -66,7 +66,6 @@ export function gmailTools({ baseUrl = 'https://gmail.googleapis.com' }: GmailOp
         authorization: [
           { id: 'google', oauth2: { scopes: ['https://www.googleapis.com/auth/gmail.readonly'] } },
         ],
-        userId: true,
       },
       policy: {
         safetyTier: 'read',

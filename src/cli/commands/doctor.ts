@@ -5,10 +5,12 @@ import { checkAccess } from '#cli/doctor/check-access'
 import { checkKey } from '#cli/doctor/check-key'
 import { checkClock, checkNode } from '#cli/doctor/check-machine'
 import { checkPort } from '#cli/doctor/check-port'
+import { checkSources } from '#cli/doctor/check-sources'
 import { checkDurability, checkStore } from '#cli/doctor/check-store'
 import { EXIT } from '#cli/exit-codes'
 import { loadProjectConfig, problemText } from '#cli/load-project'
 import type { Output } from '#cli/output'
+import { toApprovalRules } from '#config/approvals-schema'
 import { ConfigError, type ConfigProblem } from '#config/config-error'
 import { decodeMasterKey } from '#config/environment'
 import { loadTools } from '#config/load-tools'
@@ -60,10 +62,17 @@ async function examine(
       ...machine,
       ok('config', loaded.file),
       ...describeTools(tools, problems, context),
-      ...checkAccess({ ...loaded.config, tools }),
+      ...checkAccess({ ...loaded.config, tools, sources: Object.entries(loaded.config.sources) }),
       checkKey(location, context.environment.masterKey),
       await checkStore(location, () => context.services.checkWritable(accessTo(location, context))),
       checkDurability(location),
+      ...(await checkSources({
+        sources: loaded.config.sources,
+        tools,
+        approvals: toApprovalRules(loaded.config.approvals),
+        file: location.file,
+        openStore: () => context.services.openStore(accessTo(location, context)),
+      })),
       await checkPort(host, port),
       checkClock(context.clock, location.file),
     ]

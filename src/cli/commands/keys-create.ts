@@ -28,7 +28,7 @@ export const keysCreate = defineCommand<CreateOption>({
   options: {
     scope: { value: 'S', many: true, help: 'A scope it holds, such as mail:read or mail:*.' },
     role: { value: 'R', many: true, help: 'A role of auth.roles it holds.' },
-    tool: { value: 'ID', many: true, help: 'Let it see only the tools with these catalog ids.' },
+    tool: { value: 'NAME', many: true, help: 'Let it see only these tools, by any of their names.' },
     tenant: { value: 'T', help: 'Tenant it belongs to. Default: default.' },
     label: { value: 'TEXT', help: 'What it is for.' },
     expires: { value: 'WHEN', help: 'When it ends: 90d, or 2027-01-31T00:00:00Z. Default: never.' },

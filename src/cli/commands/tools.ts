@@ -7,12 +7,16 @@ import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/serv
 import { renderTable } from '#cli/table'
 import { CallFailure } from '#client/index'
 import type { Tool } from '#core/tool'
+import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tool-facts'
 
 export const tools = defineCommand<'config' | 'url' | 'key'>({
   name: 'tools',
   summary: 'Lists the tools of a config, or of a running server.',
   details: [
     'Without --url the config is loaded and its tools are checked; what is wrong with them is shown.',
+    'TOOL, NAME and CATALOG ID are names of one tool: any of them can be called. TIER is what a call can do at worst',
+    '(pure, read, write, exec), APPROVAL whether somebody has to say yes first, NEEDS what it uses besides its input.',
+    'A terminal that is too narrow gets no NAME and CATALOG ID; --json has everything.',
   ],
   positionals: [],
   options: {
@@ -29,7 +33,7 @@ export const tools = defineCommand<'config' | 'url' | 'key'>({
     const { tools: found } = await loadProject(args.text('config'), context)
     return list(
       found.map(describe),
-      found.map(({ id, policy, description }) => [id, policy.safetyTier, firstLine(description)]),
+      found.map((tool) => ({ ...tool, needs: needsOf(tool), facts: factsOf(tool) })),
       context,
     )
   },
@@ -42,7 +46,10 @@ async function listRemote({ url, apiKey }: ServerAddress, context: CommandContex
     const found = await output.during(`Asking ${url}`, client.list())
     return list(
       found,
-      found.map(({ id, description }) => [id, firstLine(description)]),
+      found.map(({ requirements, ...tool }) => {
+        const { authorization, secrets, userId } = requirements
+        return { ...tool, needs: { authorization, secrets: secrets.map(({ id }) => id), userId } }
+      }),
       context,
     )
   } catch (error) {
@@ -51,9 +58,22 @@ async function listRemote({ url, apiKey }: ServerAddress, context: CommandContex
   }
 }
 
+interface Row {
+  readonly id: string
+  readonly name: string
+  readonly description: string
+  readonly needs: ToolNeeds
+  /** Servers that are not of this package tell none. */
+  readonly facts?: ToolFacts
+}
+
+const HEADINGS = ['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION']
+/** The other names. */
+const FIRST_TO_GO = new Set(['NAME', 'CATALOG ID'])
+
 function list(
   forMachines: readonly object[],
-  rows: readonly (readonly string[])[],
+  rows: readonly Row[],
   { output, json }: CommandContext,
 ): ExitCode {
   if (json) {
@@ -61,23 +81,48 @@ function list(
     return EXIT.ok
   }
   if (rows.length === 0) output.note('There are no tools.')
-  const [first] = rows
-  const headings = first?.length === 2 ? ['TOOL', 'DESCRIPTION'] : ['TOOL', 'TIER', 'DESCRIPTION']
-  if (first !== undefined) for (const line of renderTable(headings, rows, output.width)) output.data(line)
+  else for (const line of render(rows.map(cellsOf), output.width)) output.data(line)
   return EXIT.ok
 }
 
-function describe({
-  id,
-  name,
-  title,
-  description,
-  inputSchema,
-  outputSchema,
-  requirements,
-  policy,
-}: Tool): object {
-  return { id, name, title, description, inputSchema, outputSchema, requirements, policy }
+function cellsOf({ id, name, description, needs, facts }: Row): readonly string[] {
+  const { authorization, secrets, userId } = needs
+  const named = [
+    ...authorization.map((each) => each.id),
+    ...secrets,
+    ...(userId === false ? [] : ['user id']),
+  ]
+  // A workflow needs what its steps need.
+  const needed = named.length === 0 && facts?.credential === true ? ['credential'] : named
+  return [
+    id,
+    name,
+    facts?.catalogId ?? '',
+    facts?.source ?? '',
+    facts?.safetyTier ?? '',
+    facts === undefined || facts.approval === 'never' ? '' : facts.approval,
+    needed.join(', '),
+    firstLine(description),
+  ].map((cell) => (cell === '' ? '-' : cell))
+}
+
+function render(rows: readonly (readonly string[])[], width: number | undefined): readonly string[] {
+  const whole = renderTable(HEADINGS, rows, width)
+  if (width === undefined || whole.every((line) => line.length <= width)) return whole
+  const isKept = (_: string, column: number) => !FIRST_TO_GO.has(HEADINGS[column] ?? '')
+  return renderTable(
+    HEADINGS.filter(isKept),
+    rows.map((row) => row.filter(isKept)),
+    width,
+  )
+}
+
+function describe(tool: Tool): object {
+  const { id, name, title, description, inputSchema, outputSchema, requirements, policy } = tool
+  return {
+    ...{ id, name, title, description, inputSchema, outputSchema, requirements, policy },
+    facts: factsOf(tool),
+  }
 }
 
 /** Imported descriptions may be whole pages. */

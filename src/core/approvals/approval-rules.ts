@@ -1,17 +1,27 @@
-import type { JsonObject } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { SafetyTier, Tool } from '#core/tool'
 
-/** What an operator's predicate is told about a call of a `conditional` tool. */
-export interface ApprovalFacts {
+/**
+ * What an operator's predicate is told about a call of a `conditional` tool. It can only be read, and reading a member
+ * that this call does not have throws, which means that the call needs a yes; `'amount' in input` asks first.
+ */
+export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   /** `Toolkit.Name@x.y.z`. */
   readonly tool: string
   readonly tier: SafetyTier
   readonly principal: Principal
+  /** Proven (T-27). */
   readonly userId: string | undefined
-  /** The whole input as the tool gets it, without what is named like a secret. */
-  readonly input: JsonObject
+  /** Whom the caller says it acts for, proven or not. */
+  readonly claimedUserId: string | undefined
+  /** The whole input as `run` gets it. */
+  readonly input: Input
 }
+
+/** Only `false` lets a call run without a yes. */
+export type ApprovalPredicate<Input = ApprovalFacts['input']> = (
+  facts: ApprovalFacts<Input>,
+) => boolean | Promise<boolean>
 
 /** What a yes takes. */
 export interface ApprovalTerms {
@@ -39,8 +49,10 @@ export interface ApprovalWebhook {
 
 export interface ApprovalRules extends ApprovalTerms {
   /** `false`: this call needs no yes. Only for `conditional` tools; absent, they always need one (rule 21). */
-  readonly when: ((facts: ApprovalFacts) => boolean | Promise<boolean>) | undefined
-  /** By `Toolkit.Name` or `Toolkit.Name@x.y.z`. */
+  readonly when: ApprovalPredicate | undefined
+  /** The same for one tool, by any of its names, with `@x.y.z` behind it or not; it replaces `when`. */
+  readonly whenPerTool: ReadonlyMap<string, ApprovalPredicate>
+  /** By any name of a tool, with `@x.y.z` behind it or not. */
   readonly perTool: ReadonlyMap<string, Partial<ApprovalTerms>>
   readonly webhooks: readonly ApprovalWebhook[]
   /** Rule 22. */
@@ -53,6 +65,7 @@ export const OVERRIDE_SCOPE = 'approvals:override'
 
 export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
   when: undefined,
+  whenPerTool: new Map(),
   expiresAfterMs: 30 * 60_000,
   quorum: 1,
   requiredScope: RESPOND_SCOPE,
@@ -63,12 +76,26 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
   mostParkedPerPrincipal: 100,
 }
 
+/** A tool as rules may name it. */
+export type NamedTool = Pick<Tool, 'parts' | 'name' | 'catalogId'>
+
+/** Every name that rules may use for a tool: those of its version first, then those for all of them; its id first. */
+export function namesFor({ parts, name, catalogId }: NamedTool): readonly string[] {
+  const names = [parts.base, name, catalogId]
+  return [...names.map((text) => `${text}@${parts.version}`), ...names]
+}
+
+/** What is written for one tool by its names. */
+export function writtenFor<Written>(
+  rules: ReadonlyMap<string, Written>,
+  tool: NamedTool,
+): readonly Written[] {
+  return namesFor(tool).flatMap((text) => rules.get(text) ?? [])
+}
+
 /** The terms for one tool: its version's own, then its own, then everybody's. */
-export function termsFor(rules: ApprovalRules, { id, parts }: Pick<Tool, 'id' | 'parts'>): ApprovalTerms {
+export function termsFor(rules: ApprovalRules, tool: NamedTool): ApprovalTerms {
   const { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum } = rules
-  return {
-    ...{ expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum },
-    ...rules.perTool.get(parts.base),
-    ...rules.perTool.get(id),
-  }
+  const common = { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum }
+  return Object.assign(common, ...writtenFor(rules.perTool, tool).toReversed())
 }

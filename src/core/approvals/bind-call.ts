@@ -1,4 +1,5 @@
 import type { IdentifiedCall } from '#core/call/identified-call'
+import { canonicalJson } from '#core/canonical-json'
 import type { ApprovalStore } from '#core/ports/approval-store'
 import type { Tool } from '#core/tool'
 import { boundValue } from './bound-value.ts'
@@ -21,6 +22,8 @@ export function bindCall(approvals: ApprovalStore, { call, tool, input, credenti
     ...[tool.id, tool.definitionHash],
     ...[inputJson, boundValue(input)],
     [...credentials].sort(),
+    // Calls without it keep the form they had before it reached tools.
+    ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
   ]
   return approvals.sign('grant', JSON.stringify(parts))
 }

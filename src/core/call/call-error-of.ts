@@ -23,7 +23,9 @@ export function callErrorOf(error: ToolError): CallError {
 }
 
 function hasDetails(details: ErrorDetails | undefined): details is ErrorDetails {
-  return details?.issues !== undefined || details?.missing !== undefined || details?.scope !== undefined
+  if (details === undefined) return false
+  const { issues, missing, scope, nextStep } = details
+  return [issues, missing, scope, nextStep].some((fact) => fact !== undefined)
 }
 
 function textOf(value: unknown): string | undefined {

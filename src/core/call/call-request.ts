@@ -3,7 +3,7 @@ import type { Outcome } from '#core/outcome'
 import type { Elicit } from '#core/ports/elicitation'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
-import type { ToolId, ToolRef } from '#core/tool-id'
+import type { ToolRef } from '#core/tool-id'
 
 /** One request to run one tool, as every protocol's codec gives it. */
 export interface CallRequest {
@@ -15,7 +15,10 @@ export interface CallRequest {
   readonly traceId: string | undefined
   /** W3C trace context of the request, for what the tool fetches. */
   readonly traceparent?: string
+  /** Whom the caller says it acts for; what proves it is another matter (T-27). */
   readonly userId: string | undefined
+  /** What the caller says about that user. Not stored, and no part of what the request stands for. */
+  readonly userInfo?: JsonValue
   /** Tokens by authorization requirement id. Never stored. */
   readonly tokens: ReadonlyMap<string, Secret>
   /** Secrets by id. Never stored. */
@@ -26,10 +29,6 @@ export interface CallRequest {
   readonly sessionId?: string
   /** The input as the tool takes it, where a protocol has another form for it. The request stays what was asked. */
   readonly adapt?: (tool: Tool, input: JsonValue) => JsonValue
-  /** The function name it was asked by, where a protocol goes by those: what a refusal is audited under (rule 30a). */
-  readonly calledAs?: string
-  /** Whether `tool` may have meant this recorded one, which went away or changed its name since (rule 1). */
-  readonly mayMean?: (recordedTool: ToolId) => boolean
   /** The id to give a call without a key, when its head has to leave before it is recorded. */
   readonly freshId?: string
   /** How long to wait for the decision about a call that needs a yes. */

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { type ApprovalTerms, termsFor } from '#core/approvals/approval-rules'
 import { bindCall } from '#core/approvals/bind-call'
 import { credentialTags } from '#core/approvals/credential-tags'
-import { judgedInput } from '#core/approvals/judged-input'
 import { needsApproval } from '#core/approvals/needs-approval'
 import { summarizeInput } from '#core/approvals/summarize-input'
 import { canonicalJson } from '#core/canonical-json'
@@ -32,23 +31,24 @@ export type ApprovalCheck =
   /** Something about the call changed meanwhile: look it up again. */
   | { readonly kind: 'changed' }
 
+const FREE: ApprovalCheck = { kind: 'free' }
+
 /** Whether the call may run: now, on a yes, or only after one. A call that needs one is parked here (rule 20). */
 export async function checkApproval(services: CallServices, checked: CheckedCall): Promise<ApprovalCheck> {
   const { tool, call, seen } = checked
-  const { policy } = tool
   if (seen?.state !== 'parked') {
-    const facts = () => ({
-      tool: tool.id,
-      tier: policy.safetyTier,
-      principal: call.principal,
-      userId: call.request.userId,
-      input: judgedInput(call.input, checked.input),
-    })
-    const isNeeded = await needsApproval(policy.approval, services.approvalRules, {
-      facts,
+    if (tool.policy.approval === 'never') return FREE
+    const { principal, request } = call
+    const isNeeded = await needsApproval(tool, services.approvalRules, {
+      call: {
+        principal,
+        userId: call.isUserProven ? request.userId : undefined,
+        claimedUserId: request.userId,
+        input: checked.input,
+      },
       log: services.log,
     })
-    if (!isNeeded) return { kind: 'free' }
+    if (!isNeeded) return FREE
   }
   const { approvals } = services.store
   const credentials = credentialTags(approvals, tool, call)

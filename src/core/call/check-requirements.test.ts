@@ -12,7 +12,7 @@ const tool = sampleTool(MAIL, () => 'mail', {
   requirements: {
     authorization: [{ id: 'google', oauth2: { scopes: ['mail.read'] } }],
     secrets: [{ id: 'K' }],
-    userId: true,
+    userId: 'claimed',
   },
 })
 const GIVEN = {
@@ -92,7 +92,7 @@ describe('requirements and the vault', () => {
     },
   )
   const forUsers = sampleTool('Users.Mail@1.0.0', () => 'mail', {
-    requirements: { authorization: [{ id: 'google', oauth2: { scopes: ['mail.send'] } }], userId: true },
+    requirements: { authorization: [{ id: 'google', oauth2: { scopes: ['mail.send'] } }], userId: 'claimed' },
   })
   const AT = { tenant: 'default', principal: ALICE.id, user: '' }
 

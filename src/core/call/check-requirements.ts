@@ -6,7 +6,7 @@ import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
 import type { CallPlace } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
-import { checkUser } from './check-user.ts'
+import { proveUser, unprovenUser } from './check-user.ts'
 import { HeldCredentials } from './held-credentials.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
@@ -39,15 +39,17 @@ export async function checkRequirements(
   services: CallServices,
   requiring: Requiring,
 ): Promise<IdentifiedCall> {
-  const { tool, call } = requiring
+  const { tool } = requiring
   const { requirements } = tool
-  const { request } = call
+  const { request, principal } = requiring.call
   if (request.tokens.size + request.secrets.size > MOST_SENT)
     throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
-  await checkUser(services.hooks, call.principal, request.userId)
+  const isUserProven = isGiven(request.userId) && (await proveUser(services.hooks, principal, request.userId))
+  const call = isUserProven ? { ...requiring.call, isUserProven } : requiring.call
   if (requirements === undefined) return call
-  const owner = vaultOwner(services.store, call.principal, request.userId)
-  const wanted: Wanted = { ...requiring, owner }
+  if (requirements.userId === true && isGiven(request.userId) && !isUserProven) throw unprovenUser(tool)
+  const owner = vaultOwner(services.store, principal, request.userId)
+  const wanted: Wanted = { ...requiring, call, owner }
   const held = new HeldCredentials(request)
   const unauthorized: Unmet[] = []
   for (const need of requirements.authorization ?? []) {
@@ -60,7 +62,7 @@ export async function checkRequirements(
   for (const { id } of requirements.secrets ?? []) {
     if (!(await holdSecret(services, id, wanted, held))) secrets.push(id)
   }
-  const userId = requirements.userId === true && !isGiven(request.userId)
+  const userId = needsUser(tool) && !isGiven(request.userId)
   if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.equip(call)
   const authorization: Challenge[] = []
   const runs: string[] = []
@@ -127,6 +129,10 @@ function isGiven(text: string | undefined): boolean {
   return text !== undefined && text !== ''
 }
 
+function needsUser({ requirements }: Pick<Tool, 'requirements'>): boolean {
+  return requirements?.userId === true || requirements?.userId === 'claimed'
+}
+
 function scopesOf(need: AuthorizationRequirement): readonly string[] {
   return need.oauth2?.scopes ?? []
 }
@@ -155,7 +161,7 @@ async function completeChallenges(
   const met = needOf(services, need, call)
   const atMs = services.clock.nowMs()
   const credential = ref === undefined ? {} : { credential: { ref, scopes: met.scopes } }
-  const isUserLate = met.user !== '' && tool.requirements?.userId === true
+  const isUserLate = met.user !== '' && needsUser(tool)
   for (const each of isUserLate ? [met, { ...met, user: '' }] : [met]) {
     await services.consents.resolve(each, { as: 'completed', ...credential, atMs })
     await services.store.endChallenge(each, 'completed', atMs)
@@ -169,7 +175,7 @@ async function openChallenge(
 ): Promise<Challenge & { readonly runId: string | undefined }> {
   const atMs = services.clock.nowMs()
   // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
-  const lacksUser = wanted.tool.requirements?.userId === true && !isGiven(wanted.call.request.userId)
+  const lacksUser = needsUser(wanted.tool) && !isGiven(wanted.call.request.userId)
   const canAsk = wanted.owner !== undefined && !lacksUser && services.broker.canAsk(need.id, scopesOf(need))
   const challenge = await services.store.openChallenge({
     id: services.newChallengeId(),

@@ -1,12 +1,14 @@
-import { FAILURE_CODES, type FailureCode, isToolError } from '#core/errors'
-import type { CallError, Outcome } from '#core/outcome'
+import { shownBytes, writeShown } from '#core/content-blocks'
+import { FAILURE_CODES, type FailureCode, isToolError, type ToolError } from '#core/errors'
+import type { CallError, Outcome, Shown } from '#core/outcome'
 import { hasEffects } from '#core/tool'
 import { hasUntrustedOutput } from '#core/untrusted-output'
 import { heldUp, Suspension } from '#core/workflow/suspension'
 import { callErrorOf } from './call-error-of.ts'
+import type { CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
 import { interruptedError, notStartedError } from './interrupted-error.ts'
-import { redactOutput, redactSecrets, redactThrown } from './redact-secrets.ts'
+import { redactOutput, redactSecrets, redactShown, redactThrown } from './redact-secrets.ts'
 import { RunContext } from './run-context.ts'
 import { runTool } from './run-tool.ts'
 import type { Interruption, RunningCall } from './running-calls.ts'
@@ -135,7 +137,11 @@ function outcomeOf(
   const { tool, call } = running
   const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(ran.value, call.request) : ran.value
   const output = serializeOutput(tool, value, services.maxResultBytes)
-  if (output.ok) return { ok: true, valueJson: output.valueJson, durationMs: ran.durationMs }
+  if (output.ok) {
+    const { valueJson, shown } = output
+    if (shown === undefined) return { ok: true, valueJson, durationMs: ran.durationMs }
+    return { ok: true, valueJson, shown, durationMs: ran.durationMs }
+  }
   const error: CallError = hasEffects(tool.policy) ? { ...output.error, effect: 'unknown' } : output.error
   return { ok: false, error, durationMs: ran.durationMs }
 }
@@ -145,13 +151,25 @@ function errorOfRun(services: CallServices, running: RunningCall, error: unknown
   const { call, tool } = running
   if (isToolError(error)) {
     const { details: _ours, ...said } = redactSecrets(callErrorOf(error), call.request)
-    return { ...said, code: isFailure(said.code) ? said.code : 'tool_failed' }
+    const shown = shownFailure(services, error, call.request)
+    return {
+      ...said,
+      code: isFailure(said.code) ? said.code : 'tool_failed',
+      ...(shown === undefined ? {} : { shown }),
+    }
   }
   services.log.error(
     { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
     'a tool threw',
   )
   return { code: 'tool_failed', message: `${tool.name} failed unexpectedly.`, canRetry: false }
+}
+
+/** Within the limit of results; beyond it the message has to do. */
+function shownFailure(services: CallServices, error: ToolError, request: CallRequest): Shown | undefined {
+  if (error.shown === undefined) return undefined
+  const shown = writeShown(redactShown(error.shown, request))
+  return shownBytes(shown) > services.maxResultBytes ? undefined : shown
 }
 
 function isFailure(code: string): code is FailureCode {

@@ -50,14 +50,16 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
 export function join(services: CallServices, call: IdentifiedCall): RunningCall | undefined {
   const running = services.running.get(call.record)
   if (running === undefined) return undefined
-  checkSameRequest(services, call, { tool: running.tool.id, fingerprint: running.call.fingerprint })
+  const { tool } = running
+  const { fingerprint } = running.call
+  checkSameRequest(services, call, { tool: tool.id, toolId: tool.catalogId, fingerprint })
   return running
 }
 
 function checkSameRequest(
   services: CallServices,
   call: IdentifiedCall,
-  recorded: { readonly tool: string; readonly fingerprint: string },
+  recorded: { readonly tool: string; readonly toolId: string; readonly fingerprint: string },
 ): void {
   if (isHidden(services, call.principal, recorded.tool)) {
     throw fault(

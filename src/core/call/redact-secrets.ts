@@ -1,5 +1,6 @@
+import { type ShownContent, ShownValue } from '#core/content-blocks'
 import { fault, isToolError, type ToolError } from '#core/errors'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { CallError } from '#core/outcome'
 import type { Secret } from '#core/secret'
 import type { CallRequest } from './call-request.ts'
@@ -49,9 +50,17 @@ export function redactOutput(value: unknown, request: CallRequest): unknown {
   return clean === undefined ? value : cleanOutput(value, clean)
 }
 
+/** What an MCP server showed, the same way. */
+export function redactShown(shown: ShownContent, request: CallRequest): ShownContent {
+  const clean = cleanerOf(request)
+  return clean === undefined ? shown : cleanShown(shown, clean)
+}
+
+type Output = JsonValue | ShownValue | undefined
+
 /** The same for credentials that no call brings: those a source was configured with. */
 export interface SecretCleaner {
-  output(value: JsonValue | undefined): JsonValue | undefined
+  output(value: Output): Output
   thrown(error: unknown): unknown
 }
 
@@ -59,14 +68,17 @@ export function cleanerFor(secrets: readonly Secret[]): SecretCleaner | undefine
   const clean = makeCleaner(secrets)
   if (clean === undefined) return undefined
   return {
-    output: (value) => (value === undefined ? undefined : cleanJson(value, clean)),
+    output: (value) => {
+      if (value === undefined) return undefined
+      return value instanceof ShownValue ? cleanShownValue(value, clean) : cleanJson(value, clean)
+    },
     thrown: (error) => (isToolError(error) ? cleanToolError(error, clean) : cleanValue(error, clean, 0)),
   }
 }
 
 function cleanToolError(error: ToolError, clean: Clean): ToolError {
   const { code, canRetry, details, developerMessage, additionalPromptContent } = error
-  const { retryAfterMs, errorNumber, cause } = error
+  const { retryAfterMs, errorNumber, cause, shown } = error
   return fault(code, clean(error.message), {
     ...{ canRetry, ...details },
     ...(developerMessage === undefined ? {} : { developerMessage: clean(developerMessage) }),
@@ -75,6 +87,7 @@ function cleanToolError(error: ToolError, clean: Clean): ToolError {
       : { additionalPromptContent: clean(additionalPromptContent) }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(errorNumber === undefined ? {} : { errorNumber }),
+    ...(shown === undefined ? {} : { shown: cleanShown(shown, clean) }),
     ...(cause === undefined ? {} : { cause: cleanValue(cause, clean, 0) }),
   })
 }
@@ -84,6 +97,7 @@ type Clean = (text: string) => string
 function cleanOutput(value: unknown, clean: Clean): unknown {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
+  if (value instanceof ShownValue) return cleanShownValue(value, clean)
   try {
     return cleanJson(JSON.parse(JSON.stringify(value)), clean)
   } catch {
@@ -92,13 +106,29 @@ function cleanOutput(value: unknown, clean: Clean): unknown {
   }
 }
 
+function cleanShownValue({ value, shown }: ShownValue, clean: Clean): ShownValue {
+  return new ShownValue(cleanJson(value, clean), cleanShown(shown, clean))
+}
+
+function cleanShown({ content, structuredContent, meta }: ShownContent, clean: Clean): ShownContent {
+  return {
+    ...(content === undefined ? {} : { content: content.map((block) => cleanJson(block, clean)) }),
+    ...(structuredContent === undefined ? {} : { structuredContent: cleanJson(structuredContent, clean) }),
+    ...(meta === undefined ? {} : { meta: cleanObject(meta, clean) }),
+  }
+}
+
+function cleanObject(value: JsonObject, clean: Clean): JsonObject {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean)]),
+  )
+}
+
 function cleanJson(value: JsonValue, clean: Clean): JsonValue {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
   if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean))
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean)]),
-  )
+  return cleanObject(value, clean)
 }
 
 function cleanValue(value: unknown, clean: Clean, depth: number): unknown {

@@ -1,7 +1,7 @@
 import { fault, type ToolError } from '#core/errors'
 import type { CallRecord } from '#core/ports/store'
 import type { Tool } from '#core/tool'
-import { LATEST } from '#core/tool-id'
+import { writeToolRef } from '#core/tool-id'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 import { suggestTool } from './suggest-tool.ts'
@@ -37,8 +37,8 @@ function gone(id: string): ToolError {
   )
 }
 
-function toolNotFound(call: IdentifiedCall, suggestion: string): ToolError {
-  const { base, version } = call.request.tool
-  const asked = version === LATEST ? base : `${base}@${version}`
-  return fault('tool_not_found', `Tool '${asked}' was not found.${suggestion}`)
+function toolNotFound({ request }: IdentifiedCall, nextStep: string | undefined): ToolError {
+  const message = `Tool '${writeToolRef(request.tool)}' was not found.`
+  if (nextStep !== undefined) return fault('tool_not_found', `${message} ${nextStep}`, { nextStep })
+  return fault('tool_not_found', `${message} List the tools to see what is served.`)
 }

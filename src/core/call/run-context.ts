@@ -1,4 +1,5 @@
 import { fault, isToolError, type ToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
 import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
 import { boundLogger, type Logger } from '#core/ports/logger'
 import type { Principal } from '#core/principal'
@@ -40,7 +41,16 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   }
 
   get userId(): string | undefined {
+    const { call } = this.#running
+    return call.isUserProven ? call.request.userId : undefined
+  }
+
+  get claimedUserId(): string | undefined {
     return this.#running.call.request.userId
+  }
+
+  get userInfo(): JsonValue | undefined {
+    return this.#running.call.request.userInfo
   }
 
   get log(): Logger {

@@ -1,17 +1,19 @@
+import { ShownValue, shownBytes, writeShown } from '#core/content-blocks'
 import type { JsonValue } from '#core/json'
-import type { CallError } from '#core/outcome'
+import type { CallError, Shown } from '#core/outcome'
 import type { Tool } from '#core/tool'
 
 /** UTF-8 needs at most this many bytes per UTF-16 unit, so most results need no exact count. */
 const MOST_BYTES_PER_UNIT = 3
 
 export type SerializedOutput =
-  | { readonly ok: true; readonly valueJson: string }
+  | { readonly ok: true; readonly valueJson: string; readonly shown?: Shown }
   | { readonly ok: false; readonly error: CallError }
 
 /** OTC-90, T-14: what is checked is exactly what is sent. A tool without output has its value dropped. */
 export function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
   if (tool.outputSchema === null) return { ok: true, valueJson: 'null' }
+  if (value instanceof ShownValue) return serializeShown(tool, value, maxBytes)
   const serialized = toJson(value)
   if (serialized === undefined) return invalid(tool, 'the value cannot be written as JSON')
   const { valueJson, sent } = serialized
@@ -21,6 +23,15 @@ export function serializeOutput(tool: Tool, value: unknown, maxBytes: number): S
     return tooLarge(tool, byteLength(valueJson), maxBytes)
   }
   return { ok: true, valueJson }
+}
+
+/** Both halves together are within the limit. */
+function serializeShown(tool: Tool, { value, shown }: ShownValue, maxBytes: number): SerializedOutput {
+  const output = serializeOutput(tool, value, maxBytes)
+  if (!output.ok) return output
+  const written = writeShown(shown)
+  const bytes = byteLength(output.valueJson) + shownBytes(written)
+  return bytes > maxBytes ? tooLarge(tool, bytes, maxBytes) : { ...output, shown: written }
 }
 
 function toJson(value: unknown): { readonly valueJson: string; readonly sent: JsonValue } | undefined {

@@ -21,8 +21,14 @@ export function vaultOwner(
   if (principal.id === ANONYMOUS.id) return undefined
   const { id, tenant } = principal
   if (userId === undefined || userId === '') return { tenant, principal: id, user: '' }
-  const isBound = subjectOf(id) === userId || coversScope(principal.scopes, ASSERT_USERS_SCOPE)
-  return isBound ? { tenant, principal: id, user: userDigest(store, userId) } : undefined
+  return mayNameUser(principal, userId)
+    ? { tenant, principal: id, user: userDigest(store, userId) }
+    : undefined
+}
+
+/** Whether the credential itself proves the user: its own subject, or it may assert users (T-27). */
+export function mayNameUser(principal: Principal, userId: string): boolean {
+  return subjectOf(principal.id) === userId || coversScope(principal.scopes, ASSERT_USERS_SCOPE)
 }
 
 /** A user id is kept as a digest only. */

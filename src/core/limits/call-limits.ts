@@ -44,6 +44,8 @@ export class CallLimits {
   /** By tool and principal (OWP-56). */
   readonly #pairs = new TokenBuckets()
   readonly #slots = new RunningSlots()
+  /** Which of the settings are for a tool, by whichever of its names: looked for once. */
+  readonly #byTool = new WeakMap<Tool, ToolLimit>()
 
   constructor(options: CallLimitsOptions) {
     this.#options = options
@@ -61,8 +63,9 @@ export class CallLimits {
   }
 
   /** After the tool was found in the caller's own catalog. All buckets give a token, or none does. */
-  checkTool(principal: Principal, { parts: { base } }: Tool): void {
-    const { rate, perPrincipal } = this.#ofTool(base)
+  checkTool(principal: Principal, tool: Tool): void {
+    const { rate, perPrincipal } = this.#ofTool(tool)
+    const { base } = tool.parts
     const { rate: total } = this.#settings.total
     if (rate === undefined && perPrincipal.rate === undefined && total === undefined) return
     const nowMs = this.#options.clock.monotonicMs()
@@ -78,10 +81,11 @@ export class CallLimits {
   }
 
   /** The places of a run that begins now; whoever gets them gives them back. A step stands on its workflow's place. */
-  enter({ principal, step }: Pick<IdentifiedCall, 'principal' | 'step'>, { parts: { base } }: Tool): Slot {
+  enter({ principal, step }: Pick<IdentifiedCall, 'principal' | 'step'>, tool: Tool): Slot {
     if (step === undefined) this.#checkTotal()
     const ofPrincipal = step === undefined ? this.#ofPrincipal(principal).concurrent : undefined
-    const { concurrent: ofTool, perPrincipal } = this.#ofTool(base)
+    const { concurrent: ofTool, perPrincipal } = this.#ofTool(tool)
+    const { base } = tool.parts
     const ofPair = perPrincipal.concurrent
     if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined) return freeSlot()
     const keys = {
@@ -132,8 +136,14 @@ export class CallLimits {
     return byPrincipal.size === 0 ? perPrincipal : (byPrincipal.get(id) ?? perPrincipal)
   }
 
-  #ofTool(base: string): ToolLimit {
+  #ofTool(tool: Tool): ToolLimit {
     const { byTool, perTool } = this.#settings
-    return byTool.size === 0 ? perTool : (byTool.get(base) ?? perTool)
+    if (byTool.size === 0) return perTool
+    const known = this.#byTool.get(tool)
+    if (known !== undefined) return known
+    const { parts, name, catalogId } = tool
+    const limit = byTool.get(parts.base) ?? byTool.get(name) ?? byTool.get(catalogId) ?? perTool
+    this.#byTool.set(tool, limit)
+    return limit
   }
 }

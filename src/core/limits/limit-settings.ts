@@ -41,7 +41,7 @@ export interface LimitSettings {
   /** By principal id, complete: they count instead of `perPrincipal`. */
   readonly byPrincipal: ReadonlyMap<string, CallLimit>
   readonly perTool: ToolLimit
-  /** By base name, complete: they count instead of `perTool`. */
+  /** By any name of a tool without a version, complete: they count instead of `perTool`. */
   readonly byTool: ReadonlyMap<string, ToolLimit>
   readonly total: TotalLimit
   readonly waiting: WaitLimit

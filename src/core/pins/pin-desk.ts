@@ -61,6 +61,11 @@ export class PinDesk {
     })
   }
 
+  /** Native names of everything that was ever pinned, served or not. */
+  async names(sourceKey: string): Promise<readonly string[]> {
+    return (await this.#read(sourceKey)).pins.map(({ nativeName }) => nativeName)
+  }
+
   /** Takes note of what a source offers; `changed` when other tools, or tools otherwise, are served from now on. */
   async observe(
     source: Source,

@@ -18,12 +18,15 @@ export interface TokenFacts {
   readonly userId: string | undefined
 }
 
-/** What an operator may add to the server's own checks. Each may only refuse, never allow more. */
+/** What an operator may add to the server's own checks. */
 export interface Hooks {
   /** Allow-lists, rate limits and the like (OTC-114): a text refuses the request and says why. */
   readonly admit?: (visitor: VisitorFacts) => string | undefined
   /** `false` for a token that is certainly no good: the caller gets a challenge instead of a failed run (T-17). */
   readonly verifyToken?: (facts: TokenFacts) => boolean | Promise<boolean>
-  /** `false` when the principal may not act for this user id (T-27). Default: it may. */
+  /**
+   * Whether the principal acts for this user id (T-27): `false` refuses the call, `true` vouches for the user, so tools get
+   * it as `ctx.userId`. It does not open that user's part of the vault (rule 24).
+   */
   readonly bindUser?: (principal: Principal, userId: string) => boolean | Promise<boolean>
 }

@@ -5,6 +5,11 @@ import type { Logger } from './logger.ts'
 export interface SourceServices {
   /** Guarded; may also reach the hosts that the source's options name, because the operator wrote them (rule 33). */
   readonly fetch: typeof fetch
+  /**
+   * The same way out for what describes tools, which may be larger than what a call may bring back (64 MiB unless
+   * `egress.maxResponseBytes` says more); absent = `fetch`.
+   */
+  readonly fetchDescription?: typeof fetch
   readonly clock: Clock
   readonly log: Logger
   /** Relative paths in the options start here: the folder of the configuration. */

@@ -1,3 +1,4 @@
+import type { ShownValue } from '#core/content-blocks'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
 import type { PolicyDefinition, SessionDefinition } from '#core/tool-definition'
@@ -28,6 +29,8 @@ export interface Discovery {
   readonly tools: readonly OfferedTool[]
   /** What was left out and why, for the operator. */
   readonly warnings: readonly string[]
+  /** Native names that the operator's own filters leave out: what it says about them is not misspelt. */
+  readonly leftOut?: readonly string[]
 }
 
 /** The accepted definition a call runs on. */
@@ -66,7 +69,7 @@ export interface Source {
    * One call. Throws `ToolError`; `canRetry` only where the request provably was not processed (rule 9).
    * `context.signal` ends it; `context.token`/`secret` give what `requirements` declared.
    */
-  invoke(invocation: Invocation): Promise<JsonValue | undefined>
+  invoke(invocation: Invocation): Promise<JsonValue | ShownValue | undefined>
   /** For a tool that keeps state upstream between calls (openwop §7.3). */
   sessionOf?(tool: OfferedTool): SessionDefinition | undefined
   /**

@@ -10,6 +10,7 @@ export class LiveSession implements SessionContext {
   readonly sessionId: string
   readonly principal: Principal
   readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
   readonly tool: Tool
   readonly place: RunPlace
   readonly log: Logger
@@ -28,6 +29,7 @@ export class LiveSession implements SessionContext {
     readonly sessionId: string
     readonly principal: Principal
     readonly userId: string | undefined
+    readonly claimedUserId: string | undefined
     readonly tool: Tool
     readonly place: RunPlace
     readonly log: Logger
@@ -36,6 +38,7 @@ export class LiveSession implements SessionContext {
     this.sessionId = parts.sessionId
     this.principal = parts.principal
     this.userId = parts.userId
+    this.claimedUserId = parts.claimedUserId
     this.tool = parts.tool
     this.place = parts.place
     this.log = parts.log

@@ -5,7 +5,10 @@ import type { Principal } from '#core/principal'
 export interface SessionContext {
   readonly sessionId: string
   readonly principal: Principal
+  /** Proven, as in a call (T-27). */
   readonly userId: string | undefined
+  /** Whom the caller says it acts for, proven or not. */
+  readonly claimedUserId: string | undefined
   readonly log: Logger
 }
 

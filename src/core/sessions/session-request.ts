@@ -1,6 +1,6 @@
 /** Asks for state to be kept across calls of one tool. */
 export interface SessionRequest {
-  /** Catalog id. */
+  /** The tool by any of its names. */
   readonly toolId: string
   /** The run to belong to, already checked by `checkRunId`; absent = a new one. */
   readonly runId?: string

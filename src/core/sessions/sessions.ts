@@ -1,4 +1,4 @@
-import { checkUser } from '#core/call/check-user'
+import { proveUser } from '#core/call/check-user'
 import type { OutcomeKeeper } from '#core/call/outcome-keeper'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/call-limits'
@@ -59,7 +59,7 @@ export class Sessions {
     const tool = this.#toolFor(principal, request.toolId)
     const { store, clock, feed, log, hooks, limits } = this.#options
     limits.checkTool(principal, tool)
-    await checkUser(hooks, principal, request.userId)
+    const isUserProven = await proveUser(hooks, principal, request.userId)
     const sessionId = `ses_${this.newId()}`
     const runId = request.runId ?? `run_${this.newId()}`
     const place =
@@ -71,7 +71,8 @@ export class Sessions {
     const session = new LiveSession({
       sessionId,
       principal,
-      userId: request.userId,
+      claimedUserId: request.userId,
+      userId: isUserProven ? request.userId : undefined,
       tool,
       place,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
@@ -96,7 +97,8 @@ export class Sessions {
   /** A session that takes calls of this principal and user (rule 30). */
   find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
     const session = this.#ownedBy(principal, sessionId)
-    if (session?.userId !== userId || !session?.isOpen || session.closing !== undefined) return undefined
+    if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
+      return undefined
     return session
   }
 
@@ -140,7 +142,7 @@ export class Sessions {
   }
 
   #toolFor(principal: Principal, toolId: string): Tool {
-    const tool = this.#options.registry.catalogFor(principal).latestOf(toolId)
+    const tool = this.#options.registry.catalogFor(principal).find(toolId)
     if (tool === undefined) {
       throw fault(
         'tool_not_found',

@@ -6,7 +6,7 @@ export interface JoinedTools {
   readonly findings: readonly Finding[]
 }
 
-/** Names that no two tools of different bases may share. */
+/** Names that no two tools of different bases may share, be it as one or as the other: a caller may write either. */
 const NAMES = ['name', 'catalogId'] as const
 
 /**
@@ -17,20 +17,17 @@ export function joinTools(own: readonly Tool[], imported: Iterable<readonly Tool
   const tools = [...own]
   const findings: Finding[] = []
   const bases = new Map<string, Tool>(own.map((tool) => [tool.parts.base, tool]))
-  const taken = new Map<string, Tool>(
-    own.flatMap((tool) => NAMES.map((key) => [`${key} ${tool[key]}`, tool])),
-  )
+  const taken = new Map<string, Tool>(own.flatMap((tool) => NAMES.map((key) => [tool[key], tool])))
   for (const ofSource of imported) {
     for (const tool of ofSource) {
-      const clash =
-        bases.get(tool.parts.base) ?? NAMES.map((key) => taken.get(`${key} ${tool[key]}`)).find(isKnown)
+      const clash = bases.get(tool.parts.base) ?? NAMES.map((key) => taken.get(tool[key])).find(isKnown)
       if (clash !== undefined) {
         findings.push(clashOf(tool, clash))
         continue
       }
       tools.push(tool)
       bases.set(tool.parts.base, tool)
-      for (const key of NAMES) taken.set(`${key} ${tool[key]}`, tool)
+      for (const key of NAMES) taken.set(tool[key], tool)
     }
   }
   return { tools, findings }

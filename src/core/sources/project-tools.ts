@@ -1,6 +1,6 @@
 import { fault } from '#core/errors'
 import type { Finding, Report } from '#core/finding'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonObject } from '#core/json'
 import { pinHash } from '#core/pins/pin-hash'
 import type { OfferedTool, Source } from '#core/ports/source'
 import { inspectTool } from '#core/prepare-tool'
@@ -147,7 +147,7 @@ function invoke(
   { nativeName, binding }: OfferedTool,
   input: JsonObject,
   context: StatefulContext<unknown>,
-): Promise<JsonValue | undefined> {
+): ReturnType<Source['invoke']> {
   return source.invoke({ nativeName, binding, input, context })
 }
 

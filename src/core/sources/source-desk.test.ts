@@ -25,6 +25,10 @@ class FirstSight implements DefinitionPins {
     return this.pinned.get(key) ?? []
   }
 
+  async names(key: string) {
+    return (await this.accepted(key)).map(({ offered: { nativeName } }) => nativeName)
+  }
+
   async observe({ key }: Source, { tools, identity }: Discovery) {
     if (this.pinned.has(key)) return { changed: false, waiting: 0 }
     this.pinned.set(
@@ -137,6 +141,39 @@ describe('SourceDesk', () => {
     const { desk, listed } = openDesk(() => [wantedOf({ ...read, wants: () => !isRead })], pins)
     await desk.start()
     await expect.poll(listed).toEqual(['Calc.Add@1.0.0'])
+  })
+
+  it('keeps tools back while a guard is for none of them, also when the upstream is down, and serves them once it is', async () => {
+    const pins = new FirstSight()
+    const pinned = (name: string) => ({ offered: offered(name), identity: {}, version: '1.0.0' })
+    pins.pinned.set('Web', [pinned('Get'), pinned('Put')])
+    const guard = (name: string) => [
+      { where: `tools.${name}`, name, of: 'native names' as const, guards: true },
+    ]
+    const dead = () => sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    let wanted: WantedSource = { ...wantedOf(dead()), overrides: guard('Putt') }
+    const { desk, listed, state } = openDesk(() => [wanted], pins)
+    await desk.start()
+    expect(listed()).toEqual(['Calc.Add@1.0.0'])
+    await expect.poll(() => desk.status()[0]?.state).toBe('down')
+    expect(desk.status()[0]?.warnings.join()).toContain('Did you mean "Put"?')
+    wanted = { ...wantedOf(dead(), '2'), overrides: guard('Put') }
+    state.epoch += 1
+    await expect.poll(listed).toContain('Web.Put@1.0.0')
+  })
+
+  it('lets a guard be for a tool that vanished since: whatever comes in its place has to be let in first', async () => {
+    const names = ['Get', 'Put']
+    const source = sourceOf('Web', async () => names)
+    const overrides = [{ where: 'tools.Put', name: 'Put', of: 'native names' as const, guards: true }]
+    const { desk, listed } = openDesk(() => [{ ...wantedOf(source), overrides }])
+    await desk.start()
+    names.pop()
+    await desk.refresh('Web')
+    expect([listed(), desk.status()[0]?.state]).toEqual([
+      ['Calc.Add@1.0.0', 'Web.Get@1.0.0', 'Web.Put@1.0.0'],
+      'ready',
+    ])
   })
 
   it('starts without a source that never answers', async () => {

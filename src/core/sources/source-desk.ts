@@ -1,13 +1,15 @@
 import { hash } from 'node:crypto'
+import { namesFor } from '#core/approvals/approval-rules'
 import type { Finding } from '#core/finding'
 import type { LiveRegistry } from '#core/live-registry'
 import { pinHash } from '#core/pins/pin-hash'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
-import type { OfferedTool, Source } from '#core/ports/source'
+import type { Discovery, OfferedTool, Source } from '#core/ports/source'
 import type { SourceKind, Tool } from '#core/tool'
 import type { DefinitionPins } from './definition-pins.ts'
 import { FailedSource } from './failed-source.ts'
+import { type IdleOverride, idleOverrides, type SourceOverride } from './idle-overrides.ts'
 import { joinTools } from './join-tools.ts'
 import type { PinnedTool } from './pinned-tool.ts'
 import type { ProjectedTools } from './project-tools.ts'
@@ -22,6 +24,8 @@ export interface WantedSource {
   readonly description?: string
   /** Changes when the options do: the source is then opened anew. */
   readonly revision: string
+  /** What the operator wrote about single tools of it. */
+  readonly overrides?: readonly SourceOverride[]
   open(): Source
 }
 
@@ -53,6 +57,10 @@ interface OpenSource {
   /** What `tools` were made of. */
   pinned: string
   offered: readonly OfferedTool[]
+  /** Native names as of the last reading; `undefined` before it. */
+  read: readonly string[] | undefined
+  /** What the operator wrote that does nothing. */
+  idle: readonly IdleOverride[]
 }
 
 export interface SourceView extends SourceStatus {
@@ -61,6 +69,8 @@ export interface SourceView extends SourceStatus {
   readonly findings: readonly Finding[]
   /** What is odd about tools that are served all the same. */
   readonly oddities: readonly Finding[]
+  /** What the operator wrote about tools of it that does nothing; also among the warnings. */
+  readonly idle: readonly IdleOverride[]
 }
 
 /** All sources of the server. Agents see projections of accepted pins, so no upstream can delay or empty the catalog. */
@@ -90,10 +100,11 @@ export class SourceDesk {
   }
 
   status(): readonly SourceView[] {
-    return [...this.#open.values()].map(({ runner, tools, findings, oddities, wanted }) => ({
-      ...runner.status(),
+    return [...this.#open.values()].map(({ runner, tools, findings, oddities, wanted, idle }) => ({
+      ...withIdle(runner.status(), idle),
+      idle,
       oddities,
-      tools: tools.length,
+      tools: isWithheld({ idle }) ? 0 : tools.length,
       findings: [...findings, ...this.#clashes.filter(({ toolId }) => toolId.startsWith(`${wanted.key}.`))],
     }))
   }
@@ -148,7 +159,8 @@ export class SourceDesk {
       ...{ source, clock, log },
       observe: async (discovery) => {
         const observed = await pins.observe(source, discovery)
-        if (observed.changed || this.#servesUnwanted(wanted.key)) await this.#serve()
+        const isNews = this.#noteRead(wanted.key, discovery)
+        if (observed.changed || isNews || this.#servesUnwanted(wanted.key)) await this.#serve()
         return observed
       },
     })
@@ -160,7 +172,19 @@ export class SourceDesk {
       oddities: [],
       pinned: '',
       offered: [],
+      read: undefined,
+      idle: [],
     })
+  }
+
+  /** Keeps the names of a reading; whether they may change what the operator's overrides are for. */
+  #noteRead(key: string, { tools, leftOut = [] }: Discovery): boolean {
+    const open = this.#open.get(key)
+    if (open?.wanted.overrides === undefined) return false
+    const names = [...tools.map(({ nativeName }) => nativeName), ...leftOut]
+    const isNews = open.read?.length !== names.length || names.some((name, at) => name !== open.read?.[at])
+    open.read = names
+    return isNews
   }
 
   /** Some filters of operators look at what only a reading tells. */
@@ -176,18 +200,43 @@ export class SourceDesk {
       const { source } = open.runner
       const pinned = (await pins.accepted(key)).filter(({ offered }) => source.wants?.(offered) ?? true)
       const made = digestOf(pinned)
-      if (made === open.pinned) continue
-      const { tools, findings, warnings } = this.#options.project(source, pinned)
-      const offered = pinned.map((pin) => pin.offered)
-      Object.assign(open, { tools, findings, oddities: warnings, pinned: made, offered })
-      for (const finding of findings) log.warn({ source: key, finding }, 'an imported tool cannot be served')
+      if (made !== open.pinned) {
+        const { tools, findings, warnings } = this.#options.project(source, pinned)
+        const offered = pinned.map((pin) => pin.offered)
+        Object.assign(open, { tools, findings, oddities: warnings, pinned: made, offered })
+        for (const finding of findings)
+          log.warn({ source: key, finding }, 'an imported tool cannot be served')
+      }
+      await this.#judgeOverrides(key, open)
     }
     const { tools, findings } = joinTools(
       own.tools,
-      [...this.#open.values()].map((open) => open.tools),
+      [...this.#open.values()].map((open) => (isWithheld(open) ? [] : open.tools)),
     )
     this.#clashes = findings
     registry.replace(tools, this.#toolkits())
+  }
+
+  /** A guard that is for no tool is for the wrong one: until it is put right nothing of the source is served. */
+  async #judgeOverrides(key: string, open: OpenSource): Promise<void> {
+    const { overrides = [] } = open.wanted
+    if (overrides.length === 0) return
+    const { pins, log } = this.#options
+    const before = open.idle.map(({ text }) => text).join('\n')
+    open.idle = idleOverrides(overrides, {
+      native: new Set([...(open.read ?? []), ...(await pins.names(key))]),
+      tools: open.tools.map((tool) => ({
+        id: tool.id,
+        names: namesFor(tool),
+        approval: tool.policy.approval,
+      })),
+      isRead: open.read !== undefined,
+    })
+    if (open.idle.map(({ text }) => text).join('\n') === before) return
+    for (const { text, guards } of open.idle) {
+      if (guards) log.error({ source: key, problem: text }, WITHHELD)
+      else log.warn({ source: key, problem: text }, 'something said about a tool of a source does nothing')
+    }
   }
 
   #toolkits(): ReadonlyMap<string, string> {
@@ -206,6 +255,26 @@ export class SourceDesk {
       }
       if (!this.#isClosed) this.#poll()
     }, EPOCH_POLL_MS).unref()
+  }
+}
+
+const WITHHELD = 'its tools are not served: what should guard one of them is for none'
+
+function isWithheld({ idle }: Pick<OpenSource, 'idle'>): boolean {
+  return idle.some(({ guards }) => guards)
+}
+
+/** What does nothing makes a source that answers `degraded`: its operator believes something that is not so. */
+function withIdle(status: SourceStatus, idle: readonly IdleOverride[]): SourceStatus {
+  const [first] = idle
+  if (first === undefined) return status
+  const said = idle.map(({ text }) => text)
+  const reason = isWithheld({ idle }) ? `${WITHHELD}. ${said.join(' ')}` : first.text
+  const isWell = status.state === 'ready' || status.state === 'starting'
+  return {
+    ...status,
+    ...(isWell ? { state: 'degraded' as const, reason } : {}),
+    warnings: [...said, ...status.warnings],
   }
 }
 

@@ -48,7 +48,18 @@ export interface CallStep {
 
 /** What a workflow's `run` gets: what changes the world goes through `call`, so there is no way out of its own. */
 export interface WorkflowContext
-  extends Pick<ToolContext, 'callId' | 'traceId' | 'signal' | 'principal' | 'userId' | 'log' | 'progress'> {
+  extends Pick<
+    ToolContext,
+    | 'callId'
+    | 'traceId'
+    | 'signal'
+    | 'principal'
+    | 'userId'
+    | 'claimedUserId'
+    | 'userInfo'
+    | 'log'
+    | 'progress'
+  > {
   readonly call: CallStep
 }
 

@@ -116,7 +116,7 @@ function failureOf({ step, tool, error }: EndedStep): ToolError {
 }
 
 function toolErrorOf(error: CallError): ToolError {
-  const { code, message, canRetry: _never, effect: _told, details = {}, ...rest } = error
+  const { code, message, canRetry: _never, effect: _told, shown: _ofTheStep, details = {}, ...rest } = error
   return fault(code, message, { ...rest, ...details })
 }
 
@@ -145,7 +145,7 @@ function requestOf({ call: { request } }: RunningCall, { tool, input }: PlannedS
       developerMessage: `${copied.pointer === '' ? 'The input' : copied.pointer}: ${copied.problem}`,
     })
   }
-  const { traceId, traceparent, userId, tokens, secrets, onElicit } = request
+  const { traceId, traceparent, userId, userInfo, tokens, secrets, onElicit } = request
   return {
     tool: { base: tool.base, version: plainVersion(tool.version) },
     input: copied.value,
@@ -153,6 +153,7 @@ function requestOf({ call: { request } }: RunningCall, { tool, input }: PlannedS
     traceId,
     ...(traceparent === undefined ? {} : { traceparent }),
     userId,
+    ...(userInfo === undefined ? {} : { userInfo }),
     tokens,
     secrets,
     ...(onElicit === undefined ? {} : { onElicit }),

@@ -61,7 +61,7 @@ export class WorkflowRun {
   }
 
   #workflowContext(): WorkflowContext {
-    const { callId, traceId, signal, principal, userId, log } = this.#context
+    const { callId, traceId, signal, principal, userId, claimedUserId, userInfo, log } = this.#context
     const call: CallStep = (
       used: { readonly id: string } | string,
       input: unknown,
@@ -75,6 +75,8 @@ export class WorkflowRun {
       signal,
       principal,
       userId,
+      claimedUserId,
+      userInfo,
       log,
       progress: (done, total, message) => this.#context.progress(done, total, message),
       call,

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '#core/json'
+import type { Shown, Success } from '#core/outcome'
 import type { Tool } from '#core/tool'
 import { readContentValue } from './codec-content.ts'
 import { outputOf } from './codec-tool.ts'
@@ -35,10 +36,15 @@ function shapeOf(tool: Tool): ValueShape {
  * The members of a result that carry the value: its bytes as they were stored, and the same as text (MCP-64 to
  * MCP-67). `tool` is absent when the call was recorded for one that is gone.
  */
-export function encodeValue(valueJson: string, tool: Tool | undefined, revision: Revision): string {
+export function encodeValue(
+  { valueJson, shown }: Success,
+  tool: Tool | undefined,
+  revision: Revision,
+): string {
+  if (shown !== undefined && shown.contentJson === undefined) return contentMembers(valueJson, revision)
   const shape = tool === undefined ? undefined : shapeOf(tool)
   if (shape?.isNothing === true && valueJson === 'null') return '"content":[]'
-  const own = shape?.isAny === true ? readOwnContent(valueJson) : undefined
+  const own = shape?.isAny === true && shown === undefined ? readOwnContent(valueJson) : undefined
   if (own !== undefined) {
     const content = `"content":${JSON.stringify(own.content)}`
     if (own.structuredContent === undefined) return content
@@ -46,8 +52,28 @@ export function encodeValue(valueJson: string, tool: Tool | undefined, revision:
     return `${content},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
   }
   const isObject = shape?.output === undefined ? isPlainObject(valueJson) : shape.isObject
-  const text = `"content":[{"type":"text","text":${JSON.stringify(valueJson)}}]`
-  return `${text},"structuredContent":${inRevision(valueJson, isObject, revision)}`
+  const content = shown?.contentJson ?? `[{"type":"text","text":${JSON.stringify(valueJson)}}]`
+  return `"content":${content},"structuredContent":${inRevision(valueJson, isObject, revision)}`
+}
+
+/** The members of a failure that another MCP server told, as it told them. */
+export function encodeShownFailure(
+  { contentJson = '[]', structuredJson }: Shown,
+  revision: Revision,
+): string {
+  const content = `"content":${contentJson}`
+  if (structuredJson === undefined) return content
+  return `${content},"structuredContent":${inRevision(structuredJson, isPlainObject(structuredJson), revision)}`
+}
+
+/** A value that is content blocks of another MCP server, and `structuredContent` beside them if there was some. */
+function contentMembers(valueJson: string, revision: Revision): string {
+  if (revision === NEW_REVISION || !valueJson.includes('"structuredContent"')) return valueJson.slice(1, -1)
+  const { content, structuredContent }: JsonObject = JSON.parse(valueJson)
+  const members = `"content":${JSON.stringify(content)}`
+  if (structuredContent === undefined) return members
+  const structured = JSON.stringify(structuredContent)
+  return `${members},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
 }
 
 function inRevision(json: string, isObject: boolean, revision: Revision): string {

@@ -1,9 +1,10 @@
 import { isContentBlocksSchema } from '#core/content-blocks'
 import type { JsonObject } from '#core/json'
 import type { Tool, ToolPolicy } from '#core/tool'
+import { toldOf } from '#core/tool-facts'
 import { headerParameters, withoutHeaderAnnotations } from './codec-param-headers.ts'
 import { toInputSchema, toOutputSchema } from './codec-tool-schema.ts'
-import { NEW_REVISION, type Revision } from './wire.ts'
+import { META, NEW_REVISION, type Revision } from './wire.ts'
 
 /** A tool as one revision lists it (MCP-50 to MCP-56). */
 export function toWireTool(tool: Tool, name: string, revision: Revision): JsonObject {
@@ -16,6 +17,8 @@ export function toWireTool(tool: Tool, name: string, revision: Revision): JsonOb
     inputSchema: toInputSchema(inputOf(tool, revision), revision),
     ...(output === undefined ? {} : { outputSchema: toOutputSchema(output, revision) }),
     annotations: toAnnotations(tool.policy),
+    // What the hints cannot say: its other names, and what a call needs.
+    _meta: { [META.tool]: toldOf(tool) },
   }
 }
 

@@ -1,15 +1,24 @@
 import type { CallReply } from '#core/call/call-request'
-import type { CallError, Outcome } from '#core/outcome'
+import type { ErrorCode } from '#core/errors'
+import type { CallError, Success } from '#core/outcome'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { callReplyHeaders } from '#protocols/call-headers'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './answer.ts'
-import { encodeValue } from './codec-result.ts'
+import { encodeShownFailure, encodeValue } from './codec-result.ts'
 import { MCP_ANSWERS } from './errors.ts'
 import { describeFailure } from './failure-text.ts'
 import type { ResultFrame } from './result-frame.ts'
 import type { Revision } from './wire.ts'
+
+/** Failures whose text is ours, though they name a tool. */
+const OUR_WORDS: ReadonlySet<ErrorCode> = new Set([
+  'input_invalid',
+  'request_invalid',
+  'ambiguous',
+  'outcome_unknown',
+])
 
 /** How an outcome reaches its caller, once it needs no person any more. */
 export interface ReplyTarget {
@@ -27,35 +36,38 @@ export interface ReplyTarget {
 
 /** A finished call as a result, or as an error where nothing could be called (MCP-60 to MCP-69). */
 export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
-  const { callId, outcome, untrusted } = reply
+  const { callId, runId, outcome, untrusted } = reply
   const headers = callReplyHeaders(reply)
   if (outcome.ok) return resultAnswer(target.id, valueResult(outcome, reply, target), headers)
-  return encodeFailure(outcome.error, { callId, headers, target, untrusted })
+  return encodeFailure(outcome.error, { callId, runId, headers, target, untrusted })
 }
 
 function valueResult(
-  { valueJson }: Outcome & { readonly ok: true },
-  { callId, untrusted }: CallReply,
+  outcome: Success,
+  { callId, runId, untrusted }: CallReply,
   { frame, tool, revision }: ReplyTarget,
 ): string {
-  return frame.complete(encodeValue(valueJson, tool, revision), { callId, untrusted })
+  const metaJson = outcome.shown?.metaJson
+  return frame.complete(encodeValue(outcome, tool, revision), { callId, runId, untrusted, metaJson })
 }
 
 export interface FailedReply {
   readonly callId: string
+  readonly runId?: string | undefined
   readonly headers: Readonly<Record<string, string>>
   readonly target: ReplyTarget
   readonly untrusted?: true | undefined
 }
 
-export function encodeFailure(error: CallError, failed: FailedReply): Answer {
+export function encodeFailure(told: CallError, failed: FailedReply): Answer {
   const { callId, headers, target } = failed
+  const error = inWordsOfCaller(told, target)
   const { id } = target
   const answer = MCP_ANSWERS[error.code]
   switch (answer.kind) {
     case 'error': {
       // Hidden and unknown tools have the same bytes, and name only what was sent (MCP-61).
-      const message = error.code === 'tool_not_found' ? `Unknown tool: ${target.name}` : error.message
+      const message = error.code === 'tool_not_found' ? unknownTool(target, error) : error.message
       return errorAnswer(
         id,
         { code: answer.code, message, ...callData(error, callId) },
@@ -75,15 +87,29 @@ export function encodeFailure(error: CallError, failed: FailedReply): Answer {
   }
 }
 
-/** A result that the model reads; no value beside it (MCP-63). */
-export function toolError(error: CallError, { callId, headers, target, untrusted }: FailedReply): Answer {
-  const text = JSON.stringify(describeFailure(error, callId))
-  const members = `"content":[{"type":"text","text":${text}}],"isError":true`
-  return resultAnswer(
-    target.id,
-    target.frame.complete(members, { callId, errorCode: error.code, untrusted }),
-    headers,
-  )
+function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
+  const said = `Unknown tool: ${name}`
+  return details?.nextStep === undefined ? said : `${said}. ${details.nextStep}`
+}
+
+/** The model knows the tool by the name it called; what tools and upstreams say is theirs and stays as it is. */
+function inWordsOfCaller(error: CallError, { tool, name }: ReplyTarget): CallError {
+  if (tool === undefined || !OUR_WORDS.has(error.code) || !error.message.includes(tool.id)) return error
+  return { ...error, message: error.message.replaceAll(tool.id, name) }
+}
+
+/** A result that the model reads; no value beside it, unless another MCP server told it so (MCP-63). */
+export function toolError(
+  error: CallError,
+  { callId, runId, headers, target, untrusted }: FailedReply,
+): Answer {
+  const { code: errorCode, shown } = error
+  const members =
+    shown === undefined
+      ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error, callId))}}]`
+      : encodeShownFailure(shown, target.revision)
+  const of = { callId, runId, errorCode, untrusted, metaJson: shown?.metaJson }
+  return resultAnswer(target.id, target.frame.complete(`${members},"isError":true`, of), headers)
 }
 
 /** MCP-93: a token may be widened, a key cannot. */

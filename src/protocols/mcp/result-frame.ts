@@ -8,9 +8,13 @@ const UNTRUSTED = `"${META.contentTrust}":"untrusted"`
 /** The call whose result it is, if any. */
 export interface ResultOf {
   readonly callId?: string
+  /** Absent when nothing was recorded. */
+  readonly runId?: string | undefined
   readonly errorCode?: ErrorCode
   /** Somebody else wrote it (OWP-58). */
   readonly untrusted?: true | undefined
+  /** Members that another MCP server gave its result, as a JSON object that is not empty; none has a name of ours. */
+  readonly metaJson?: string | undefined
 }
 
 /** What every result of one revision has besides its own members: its kind and who made it (MCP-07, MCP-08). */
@@ -37,12 +41,14 @@ export class ResultFrame {
     return `{"resultType":"input_required",${own},"_meta":{${this.#meta({ callId })}}}`
   }
 
-  #meta({ callId, errorCode, untrusted }: ResultOf): string {
+  #meta({ callId, runId, errorCode, untrusted, metaJson }: ResultOf): string {
     return [
       ...(this.#isNew ? [this.#server] : []),
       ...(callId === undefined ? [] : [`${JSON.stringify(META.callId)}:${JSON.stringify(callId)}`]),
+      ...(runId === undefined ? [] : [`"${META.runId}":${JSON.stringify(runId)}`]),
       ...(errorCode === undefined ? [] : [`"${ERROR_CODE}":"${errorCode}"`]),
       ...(untrusted === true ? [UNTRUSTED] : []),
+      ...(metaJson === undefined ? [] : [metaJson.slice(1, -1)]),
     ].join(',')
   }
 }

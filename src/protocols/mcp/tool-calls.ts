@@ -3,7 +3,7 @@ import type { CallReply, CallRequest, Leaving } from '#core/call/call-request'
 import { type ErrorCode, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Elicit } from '#core/ports/elicitation'
-import { LATEST } from '#core/tool-id'
+import { LATEST, parseToolName } from '#core/tool-id'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -33,7 +33,7 @@ import { readToolCall, type ToolCallRequest } from './tool-call-request.ts'
 import type { ServedTool, ToolTables } from './tool-table.ts'
 import { MCP_CODES, NEW_REVISION } from './wire.ts'
 
-/** No tool has such a name: unknown tools walk the same way as hidden ones, and end there (rule 2). */
+/** No tool has such a name: what cannot be one walks the same way as unknown tools and hidden ones (rule 2). */
 const NO_TOOL = '/'
 const NO_HEADERS: RequestHeaders = {}
 
@@ -224,12 +224,10 @@ export class ToolCalls {
     const headers = exchange.headers ?? NO_HEADERS
     const traceparent = asked.traceparent ?? exchange.traceparent
     return {
-      tool: served?.ref ?? { base: NO_TOOL + asked.name, version: LATEST },
+      tool: served?.ref ?? parseToolName(asked.name) ?? { base: NO_TOOL + asked.name, version: LATEST },
       input: asked.input,
       key,
       freshId: callId,
-      calledAs: asked.name,
-      mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.name,
       traceId: asked.traceparent?.split('-')[1] ?? exchange.traceId,
       ...(traceparent === undefined ? undefined : { traceparent }),
       ...decodeRequirements(headers),

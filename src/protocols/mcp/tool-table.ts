@@ -1,7 +1,7 @@
 import type { Catalog } from '#core/catalog'
 import { shortHash } from '#core/short-hash'
 import type { Tool } from '#core/tool'
-import { LATEST, type ToolRef } from '#core/tool-id'
+import { LATEST, parseToolName, type ToolRef } from '#core/tool-id'
 import type { HeaderParameter } from './codec-param-headers.ts'
 import { headersAskedBy } from './codec-tool.ts'
 
@@ -21,8 +21,9 @@ const LONGEST = 64
 export class ToolTables {
   readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
 
+  /** By its name in the list, or by any other of its names. */
   find(catalog: Catalog, name: string): ServedTool | undefined {
-    return this.of(catalog).get(name)
+    return this.of(catalog).get(name) ?? byOtherName(catalog, name)
   }
 
   /** MCP-42: sorted, so that two reads are equal. */
@@ -33,6 +34,14 @@ export class ToolTables {
     this.#byCatalog.set(catalog, table)
     return table
   }
+}
+
+function byOtherName(catalog: Catalog, name: string): ServedTool | undefined {
+  const ref = parseToolName(name)
+  const tool = ref === undefined ? undefined : catalog.resolve(ref)
+  if (ref === undefined || tool === undefined) return undefined
+  const { base } = tool.parts
+  return { name, tool, ref: { base, version: ref.version }, headers: headersAskedBy(tool) }
 }
 
 function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedTool> {

@@ -39,7 +39,9 @@ export const META = {
   /** Ours (§1.3): one label, so not reserved. */
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
+  runId: 'collet/runId',
   contentTrust: 'collet/contentTrust',
+  tool: 'collet/tool',
 } as const
 
 /** In lower case, as requests are read. */

@@ -21,6 +21,9 @@ function toolOf(definition: Omit<Partial<ToolDefinition>, 'id'> & { readonly id:
   return prepared.tool
 }
 
+/** What a tool is that says nothing of itself. */
+const USUAL = { safetyTier: 'write', replay: 'non-deterministic' }
+
 describe('documentOf', () => {
   it('OTS-81: describes prepared tools, newest version of each, in order', () => {
     const input = z.object({
@@ -50,8 +53,12 @@ describe('documentOf', () => {
             },
           ],
           return: { name: 'sum', description: 'a+b', schema: { type: 'number' } },
+          'x-collet': { id: 'Calc.Add@1.10.0', catalogId: 'openwop:Calc.Add', ...USUAL },
         },
-        { name: 'Calc_Ping', description: 'Does it', parameters: [] },
+        {
+          ...{ name: 'Calc_Ping', description: 'Does it', parameters: [] },
+          'x-collet': { id: 'Calc.Ping@1.0.0', catalogId: 'openwop:Calc.Ping', ...USUAL },
+        },
       ],
     })
     expect(dispatch.get('Calc_Add')?.id).toBe('Calc.Add@1.10.0')

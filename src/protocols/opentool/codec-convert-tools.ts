@@ -1,5 +1,6 @@
 import type { JsonObject } from '#core/json'
 import type { Tool } from '#core/tool'
+import { factsOf, needsOf, toldOf } from '#core/tool-facts'
 import { compareVersions } from '#core/tool-id'
 import { fromJsonSchema, returnFromJsonSchema } from './codec-convert-from-json.ts'
 import { SchemaConversionError, type SchemaLoss } from './codec-convert-loss.ts'
@@ -7,6 +8,7 @@ import type { AnyFallback } from './codec-convert-lower.ts'
 import { assignNames } from './codec-convert-names.ts'
 import { joinSentences } from './codec-convert-text.ts'
 import {
+  FACTS_EXTENSION,
   isFunctionName,
   OPENTOOL_VERSION,
   type OpenToolDocument,
@@ -108,10 +110,28 @@ function describe(
   if (input === undefined || output === undefined) return undefined
   return {
     name,
-    description: joinSentences(tool.description, input.description ?? ''),
+    description: [tool.description, input.description ?? '', ...warningsOf(tool)].reduce(joinSentences),
     parameters: input.parameters,
     ...output.described,
+    [FACTS_EXTENSION]: toldOf(tool),
   }
+}
+
+/** What whoever chooses a function must know of it, in the only member that models are given. */
+function warningsOf(tool: Tool): readonly string[] {
+  const { approval, safetyTier } = factsOf(tool)
+  const { authorization, secrets, userId } = needsOf(tool)
+  const needs = [
+    ...authorization.map(({ id }) => `an authorization of ${id}`),
+    ...secrets.map((id) => `the secret ${id}`),
+    ...(userId === false ? [] : ['a user id']),
+  ]
+  return [
+    ...(safetyTier === 'exec' ? ['Runs a program on the server.'] : []),
+    ...(approval === 'always' ? ['Somebody has to approve each call.'] : []),
+    ...(approval === 'conditional' ? ['Somebody may have to approve the call.'] : []),
+    ...(needs.length === 0 ? [] : [`Needs ${needs.join(' and ')}.`]),
+  ]
 }
 
 /** One tool that cannot be described costs the others nothing (OTS-83). */

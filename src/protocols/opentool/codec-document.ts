@@ -5,6 +5,9 @@ export interface OpenToolExtensions {
   readonly [extension: `x-${string}`]: JsonValue
 }
 
+/** Member of a function that tells what our other protocols tell too: names, danger, needs. Others pass over it (OTS-23). */
+export const FACTS_EXTENSION = 'x-collet'
+
 /** An OpenTool 1.1.0 document whose members are checked and whose optional members are never null. */
 export interface OpenToolDocument extends OpenToolExtensions {
   /** Version of the document format. */

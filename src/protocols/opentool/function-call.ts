@@ -2,7 +2,7 @@ import { checkCallKey } from '#core/call/call-key'
 import type { CallReply, CallRequest } from '#core/call/call-request'
 import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
-import { LATEST } from '#core/tool-id'
+import { LATEST, parseToolName } from '#core/tool-id'
 import { readCallPlace, readKeyHeader, readWait, unreadCallHeaders } from '#protocols/call-headers'
 import { decodeRequirements } from '#protocols/call-requirements'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
@@ -29,7 +29,7 @@ export interface FunctionCall {
   readonly call: CallRequest
 }
 
-/** No tool has such a name: unknown functions walk the same way as hidden ones, and end there (rule 2). */
+/** No tool has such a name: what cannot be one walks the same way as unknown functions and hidden ones (rule 2). */
 const NO_TOOL = '/'
 const UNNAMED = openAnswer('result')
 
@@ -44,11 +44,9 @@ export function readFunctionCall(
   const served = tables.find(gateway.catalogFor(request.principal), asked.method)
   try {
     const call: CallRequest = {
-      tool: served?.ref ?? { base: NO_TOOL + asked.method, version: LATEST },
+      tool: served?.ref ?? parseToolName(asked.method) ?? { base: NO_TOOL + asked.method, version: LATEST },
       input: asked.params,
       adapt: dropNullArguments,
-      calledAs: asked.method,
-      mayMean: ({ toolkit, name }) => `${toolkit}_${name}` === asked.method,
       key: readKey(request, asked.id, options),
       traceId: request.traceId,
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),

@@ -33,7 +33,7 @@ export function toWireError(
 function messageOf({ code, message, details = {} }: ShownError, method: string): string {
   switch (code) {
     case 'tool_not_found':
-      return `Function Not Supported: ${method}`
+      return [`Function Not Supported: ${method}`, details.nextStep ?? []].flat().join('. ')
     case 'input_invalid':
       return `Invalid Arguments: ${details.issues === undefined ? message : listIssues(details.issues)}`
     case 'key_conflict':

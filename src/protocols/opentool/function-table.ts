@@ -1,6 +1,6 @@
 import type { Catalog } from '#core/catalog'
 import type { Tool } from '#core/tool'
-import { LATEST, type ToolRef } from '#core/tool-id'
+import { LATEST, parseToolName, type ToolRef } from '#core/tool-id'
 import { openAnswer } from './codec-answer.ts'
 import { assignNames } from './codec-convert-names.ts'
 import { returnNameOf } from './codec-convert-tools.ts'
@@ -17,8 +17,16 @@ export interface ServedFunction {
 export class FunctionTables {
   readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedFunction>>()
 
+  /** By its name in the document, or by any other of its names. */
   find(catalog: Catalog, name: string): ServedFunction | undefined {
-    return this.#tableOf(catalog).get(name)
+    return this.#tableOf(catalog).get(name) ?? this.#byOtherName(catalog, name)
+  }
+
+  #byOtherName(catalog: Catalog, name: string): ServedFunction | undefined {
+    const ref = parseToolName(name)
+    const tool = ref === undefined ? undefined : catalog.resolve(ref)
+    if (ref === undefined || tool === undefined) return undefined
+    return { ...toFunction(tool), ref: { base: tool.parts.base, version: ref.version } }
   }
 
   #tableOf(catalog: Catalog): ReadonlyMap<string, ServedFunction> {

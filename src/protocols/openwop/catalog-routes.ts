@@ -14,7 +14,6 @@ import {
   MOST_FORMS,
 } from './codec-list.ts'
 import { refuse } from './refuse.ts'
-import { sortCatalog } from './sorted-catalog.ts'
 import { TOOL_PATH, TOOLS_PATH } from './wire.ts'
 
 /** Ours to the caller alone, and asked about again each time: scopes may change. */
@@ -30,7 +29,7 @@ export function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonl
     const form = decodeListForm(request.query, options)
     const catalog = gateway.catalogFor(request.principal)
     const prepared = lists.get(catalog, `${form.view} ${form.source}`, () =>
-      encodeList(form, sortCatalog(catalog).tools),
+      encodeList(form, catalog.latest().toSorted(byCatalogId)),
     )
     return replyPrepared(request, prepared, HEADERS)
   }
@@ -38,11 +37,16 @@ export function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonl
   const standard = new PreparedTools(encodeStandard)
   const compact = new PreparedTools(encodeCompact)
   const byId = ({ principal, params, query, headers }: HttpRequest): Promise<HttpReply> => {
-    const tool = sortCatalog(gateway.catalogFor(principal)).byId.get(params.toolId ?? '')
+    const tool = gateway.catalogFor(principal).find(params.toolId ?? '')
     if (tool === undefined) throw noSuchTool()
     return replyPrepared({ headers }, (isCompact(query, options) ? compact : standard).get(tool), HEADERS)
   }
   return [guarded(TOOLS_PATH, list), guarded(TOOL_PATH, byId)]
+}
+
+/** By code unit of the id, so that an unchanged catalog reads the same (OWP-17). */
+function byCatalogId(left: Tool, right: Tool): number {
+  return left.catalogId < right.catalogId ? -1 : 1
 }
 
 /** The same for an unknown and a withheld id: it names none (OWP-14, OWP-22). */

@@ -1,4 +1,5 @@
-import { needsCredential, type Tool, toldApproval } from '#core/tool'
+import type { Tool } from '#core/tool'
+import { factsOf } from '#core/tool-facts'
 import type { WireToolDescriptor } from './wire.ts'
 
 /**
@@ -6,20 +7,31 @@ import type { WireToolDescriptor } from './wire.ts'
  * requirements can leak (OWP-24), and takes tier, replay and egress from our policy alone (OWP-33).
  */
 export function toDescriptor(tool: Tool): WireToolDescriptor {
-  const { title, outputSchema, policy } = tool
-  const { egress, costHint, latencyHint } = policy
+  const { title, outputSchema } = tool
+  const {
+    catalogId,
+    source,
+    scopes,
+    credential,
+    egress,
+    approval,
+    replay,
+    safetyTier,
+    costHint,
+    latencyHint,
+  } = factsOf(tool)
   return {
-    toolId: tool.catalogId,
-    source: tool.source,
+    toolId: catalogId,
+    source,
     ...(title === undefined ? {} : { title }),
     description: tool.description,
     inputSchema: tool.inputSchema,
     ...(outputSchema === null ? {} : { outputSchema }),
-    auth: { scopes: policy.scopes, credentialRef: needsCredential(tool) },
+    auth: { scopes, credentialRef: credential },
     ...(egress === undefined ? {} : { egress }),
-    approval: toldApproval(tool),
-    replayPolicy: policy.replay,
-    safetyTier: policy.safetyTier,
+    approval,
+    replayPolicy: replay,
+    safetyTier,
     ...(costHint === undefined ? {} : { costHint }),
     ...(latencyHint === undefined ? {} : { latencyHint }),
   }

@@ -76,7 +76,7 @@ function statefulTool(gateway: Gateway, principal: Principal, toolId: unknown): 
   const catalog = gateway.catalogFor(principal)
   const tool =
     typeof toolId === 'string'
-      ? catalog.latestOf(toolId)
+      ? catalog.find(toolId)
       : catalog.latest().find(({ session }) => session !== undefined)
   if (tool !== undefined) return tool
   throw noSuchTool()

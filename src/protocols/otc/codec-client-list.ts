@@ -1,4 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { readFacts, type ToolFacts } from '#core/tool-facts'
+import { FACTS_MEMBER } from './wire.ts'
 
 /** A tool as a client sees it, whatever dialect its server speaks. */
 export interface RemoteTool {
@@ -13,6 +15,8 @@ export interface RemoteTool {
   /** JSON Schema of the value, `none` for tools without output, `any` when nothing is promised. */
   readonly output: JsonObject | 'none' | 'any'
   readonly requirements: RemoteRequirements
+  /** Its third name, how dangerous it is and what a call waits for, where the server tells; those of this package do. */
+  readonly facts?: ToolFacts
   /** Parameters the application fills in, left out of `input` (T-29). */
   readonly nonInferrable?: readonly string[]
 }
@@ -34,10 +38,27 @@ export interface RemoteAuthorization {
 /** Reads any form of `GET /tools`; `undefined` when the body is no tool list (C-07, C-08). */
 export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined {
   const entries = listEntries(body)
+  const told = isJsonObject(body) ? body[FACTS_MEMBER] : undefined
   return entries?.flatMap((entry) => {
     const tool = isJsonObject(entry) ? readTool(entry) : undefined
-    return tool === undefined ? [] : [tool]
+    if (tool === undefined) return []
+    const facts = isJsonObject(told) && Object.hasOwn(told, tool.id) ? toldFacts(told[tool.id]) : undefined
+    return facts === undefined ? [tool] : [{ ...tool, facts }]
   })
+}
+
+/** The words of this format for what every protocol of ours tells. */
+function toldFacts(told: JsonValue | undefined): ToolFacts | undefined {
+  if (!isJsonObject(told)) return undefined
+  const { catalog_id, safety_tier, replay_policy, cost_hint, latency_hint, ...same } = told
+  const renamed = {
+    catalogId: catalog_id,
+    safetyTier: safety_tier,
+    replay: replay_policy,
+    costHint: cost_hint,
+    latencyHint: latency_hint,
+  }
+  return readFacts({ ...same, ...renamed })
 }
 
 function listEntries(body: JsonValue): readonly JsonValue[] | undefined {

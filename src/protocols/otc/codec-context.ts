@@ -8,6 +8,8 @@ export interface DecodedContext {
   readonly tokens: ReadonlyMap<string, Secret>
   readonly secrets: ReadonlyMap<string, Secret>
   readonly userId: string | undefined
+  /** What the caller says about that user. */
+  readonly userInfo: JsonValue | undefined
   /** A token that names no provider: it belongs to the single one the tool requires (C-26). */
   readonly loneToken: Secret | undefined
 }
@@ -16,6 +18,7 @@ const NO_CONTEXT: DecodedContext = {
   tokens: NO_SECRETS,
   secrets: NO_SECRETS,
   userId: undefined,
+  userInfo: undefined,
   loneToken: undefined,
 }
 
@@ -23,7 +26,7 @@ const NO_CONTEXT: DecodedContext = {
 export function decodeContext(context: JsonValue | undefined): DecodedContext {
   if (context === undefined) return NO_CONTEXT
   if (!isJsonObject(context)) throw invalid('"context" must be an object; leave it out when there is none.')
-  const { authorization, secrets, user_id: userId } = context
+  const { authorization, secrets, user_id: userId, user_info: userInfo } = context
   if (userId !== undefined && typeof userId !== 'string') {
     throw invalid('"context.user_id" must be a string; leave it out when there is none.')
   }
@@ -33,8 +36,18 @@ export function decodeContext(context: JsonValue | undefined): DecodedContext {
     secrets: readSecrets(secrets),
     // An empty text names no user, so a tool that needs one says so (OTC-79).
     userId: userId === '' ? undefined : userId,
+    userInfo: readUserInfo(userInfo),
     loneToken,
   }
+}
+
+/** It goes to the tool as it is, so nobody may send a book. */
+const LONGEST_USER_INFO = 16_384
+
+function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {
+  if (userInfo === undefined || userInfo === null) return undefined
+  if (JSON.stringify(userInfo).length <= LONGEST_USER_INFO) return userInfo
+  throw invalid(`"context.user_info" is longer than ${LONGEST_USER_INFO} characters of JSON.`)
 }
 
 /** The form of 4 March 2025: `authorization: { token }` (C-26). */

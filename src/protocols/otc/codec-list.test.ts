@@ -98,14 +98,23 @@ const six = {
   output_schema: { type: 'number', description: 'The sum.' },
 }
 const wrapped = { ...six, input_schema: { parameters: inputSchema } }
+const tool_facts = {
+  [six.id]: {
+    catalog_id: 'openwop:Calculator.Add',
+    safety_tier: 'pure',
+    replay_policy: 'deterministic',
+  },
+}
 
 describe('encodeList', () => {
   it('OTC-06, OTC-31, OTC-33, OTC-41, C-09, C-13: each shape has its own definitions and no other members', () => {
     const tool = toolWith({})
-    expect(list('header', tool)).toEqual({ items: [six] })
-    expect(list('items', tool)).toEqual({ $schema: 'otc://1.0', items: [six] })
-    expect(list('tools', tool)).toEqual({ $schema: 'otc://1.0', tools: [wrapped] })
-    expect(list('both', tool)).toEqual({ $schema: 'otc://1.0', tools: [wrapped], items: [six] })
+    expect(list('header', tool)).toEqual({ items: [six], tool_facts })
+    expect(list('items', tool)).toEqual({ $schema: 'otc://1.0', items: [six], tool_facts })
+    expect(list('tools', tool)).toEqual({ $schema: 'otc://1.0', tools: [wrapped], tool_facts })
+    expect(list('both', tool)).toEqual({
+      ...{ $schema: 'otc://1.0', tools: [wrapped], items: [six], tool_facts },
+    })
     expect(list('uts', tool)).toEqual([six])
   })
 
@@ -124,6 +133,7 @@ describe('encodeList', () => {
           },
         },
       ],
+      tool_facts,
     })
     expect(
       list('arcade', toolWith({ outputSchema: null, inputSchema: {} }), new Map()).tools[0],

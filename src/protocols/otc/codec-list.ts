@@ -1,9 +1,10 @@
 import { fault } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
-import type { Tool, ToolRequirements } from '#core/tool'
+import type { Tool } from '#core/tool'
+import { factsOf, newsOf } from '#core/tool-facts'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeVersion } from './codec-version.ts'
-import { OXP_VERSION_HEADER, type SchemaFamily } from './wire.ts'
+import { FACTS_MEMBER, OXP_VERSION_HEADER, type SchemaFamily, type WireToolFacts } from './wire.ts'
 
 /** The published shapes of a list (§3.1): `header` has no `$schema`, `uts` is a bare array (C-08). */
 export type ListShape = 'header' | 'tools' | 'arcade' | 'both' | 'items' | 'uts'
@@ -55,12 +56,14 @@ export function encodeList({ shape, schemaId }: ListForm, content: ListContent):
   const schema = `"$schema":${JSON.stringify(schemaId ?? '')}`
   const items = () => encodeArray(content.tools, toItem)
   const tools = () => encodeArray(content.tools, toWrappedItem)
+  const facts = encodeFacts(content.tools)
   const shapes = {
-    header: () => `{"items":${items()}}`,
-    items: () => `{${schema},"items":${items()}}`,
-    tools: () => `{${schema},"tools":${tools()}}`,
-    both: () => `{${schema},"tools":${tools()},"items":${items()}}`,
-    arcade: () => `{${schema},"tools":${encodeArray(content.tools, (tool) => toArcadeItem(tool, content))}}`,
+    header: () => `{"items":${items()}${facts}}`,
+    items: () => `{${schema},"items":${items()}${facts}}`,
+    tools: () => `{${schema},"tools":${tools()}${facts}}`,
+    both: () => `{${schema},"tools":${tools()},"items":${items()}${facts}}`,
+    arcade: () =>
+      `{${schema},"tools":${encodeArray(content.tools, (tool) => toArcadeItem(tool, content))}${facts}}`,
     uts: items,
   } satisfies Record<ListShape, () => string>
   return shapes[shape]()
@@ -68,6 +71,28 @@ export function encodeList({ shape, schemaId }: ListForm, content: ListContent):
 
 function encodeArray(tools: readonly Tool[], toWire: (tool: Tool) => object): string {
   return `[${tools.map((tool) => JSON.stringify(toWire(tool))).join(',')}]`
+}
+
+/**
+ * Danger and names of each tool, by its id, beside the definitions: those are closed (OTC-41), the list is not (C-32).
+ * Once, also where a list has every definition twice.
+ */
+function encodeFacts(tools: readonly Tool[]): string {
+  if (tools.length === 0) return ''
+  const entries = tools.map((tool) => `${JSON.stringify(tool.id)}:${JSON.stringify(toWireFacts(tool))}`)
+  return `,"${FACTS_MEMBER}":{${entries.join(',')}}`
+}
+
+function toWireFacts(tool: Tool): WireToolFacts {
+  const { catalogId, safetyTier, replay, costHint, latencyHint, ...same } = newsOf(tool)
+  return {
+    catalog_id: catalogId,
+    safety_tier: safetyTier,
+    replay_policy: replay,
+    ...same,
+    ...(costHint === undefined ? {} : { cost_hint: costHint }),
+    ...(latencyHint === undefined ? {} : { latency_hint: latencyHint }),
+  }
 }
 
 /** All six members always, though some texts make two of them optional (C-13). */
@@ -79,7 +104,7 @@ function toItem(tool: Tool) {
     version: tool.parts.version,
     input_schema: tool.inputSchema,
     output_schema: tool.outputSchema,
-    ...toWireRequirements(tool.requirements),
+    ...toWireRequirements(tool),
   }
 }
 
@@ -112,10 +137,17 @@ function outputDescription(description: JsonValue | undefined): string {
   return typeof description === 'string' ? description : 'The result produced by the tool.'
 }
 
-/** Listed as the author wrote them, unknown members too (OTC-41); absent when there are none (OTC-37). */
-function toWireRequirements(requirements: ToolRequirements | undefined): { requirements?: object } {
-  if (requirements === undefined) return {}
-  const { userId, ...others } = requirements
-  const listed = { ...others, ...(userId === undefined ? {} : { user_id: userId }) }
+/**
+ * Listed as the author wrote them, unknown members too (OTC-41); absent when there are none (OTC-37). A yes that somebody
+ * has to give is one more: a definition without requirements runs when it is called (OTC-49).
+ */
+function toWireRequirements(tool: Tool): { requirements?: object } {
+  const { userId, ...others } = tool.requirements ?? {}
+  const { approval } = factsOf(tool)
+  const listed = {
+    ...others,
+    ...(userId === undefined ? {} : { user_id: userId !== false }),
+    ...(approval === 'never' ? {} : { approval }),
+  }
   return Object.keys(listed).length === 0 ? {} : { requirements: listed }
 }

@@ -49,6 +49,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
       traceId: readTraceId(dialect, call) ?? request.traceId,
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       userId: dialect === 'uts' ? readUtsUser(call, context.userId) : context.userId,
+      ...(context.userInfo === undefined ? undefined : { userInfo: context.userInfo }),
       tokens: context.tokens,
       secrets: context.secrets,
       ...readCallPlace(request.headers),

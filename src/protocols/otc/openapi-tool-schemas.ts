@@ -61,6 +61,28 @@ export const TOOL_SCHEMAS = {
       },
       secrets: { type: 'array', items: { ...object, required: ['id'], properties: { id: text } } },
       user_id: { type: 'boolean' },
+      approval: {
+        enum: ['conditional', 'always'],
+        description: 'Somebody has to say yes first, to some calls or to each; absent: never.',
+      },
+    },
+  },
+  ToolFacts: {
+    description:
+      'What is known of a tool beyond its definition. Absent: a tool of the host itself, no approval, no scopes, no credential.',
+    ...object,
+    required: ['catalog_id', 'safety_tier', 'replay_policy'],
+    properties: {
+      catalog_id: { ...text, description: 'Its id in GET /v1/tools.' },
+      safety_tier: { enum: ['pure', 'read', 'write', 'exec'] },
+      replay_policy: { enum: ['deterministic', 'idempotent', 'non-deterministic'] },
+      source: { enum: ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension'] },
+      approval: { enum: ['never', 'conditional', 'always'] },
+      egress: { enum: ['none', 'safe-fetch', 'host-mediated', 'host-owned'] },
+      scopes: { type: 'array', items: text },
+      credential: { type: 'boolean', description: 'It, or a step of it, uses a token or a secret.' },
+      cost_hint: { enum: ['low', 'medium', 'high'] },
+      latency_hint: { enum: ['low', 'medium', 'high'] },
     },
   },
   ToolList: {
@@ -70,6 +92,11 @@ export const TOOL_SCHEMAS = {
       $schema: schemaId,
       tools: { type: 'array', items: { $ref: '#/components/schemas/WrappedToolDefinition' } },
       items: { type: 'array', items: { $ref: '#/components/schemas/ToolDefinition' } },
+      tool_facts: {
+        ...object,
+        description: 'By tool id.',
+        additionalProperties: { $ref: '#/components/schemas/ToolFacts' },
+      },
     },
     anyOf: [{ required: ['tools'] }, { required: ['items'] }],
     additionalProperties: false,

@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '#core/json'
+import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
 import type { WireMissing } from '#protocols/error-data'
 
 export {
@@ -59,6 +60,25 @@ export interface WireRequirements {
   }[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly user_id?: boolean
+  /** Ours: somebody has to say yes to each call, or to some. */
+  readonly approval?: Exclude<Approval, 'never'>
+}
+
+/** Member of every list that is an object: what is known of each tool beyond its definition, by id. */
+export const FACTS_MEMBER = 'tool_facts'
+
+/** Ours. Absent: a tool of the host's own code, no approval, no scopes, no credential. */
+export interface WireToolFacts {
+  readonly catalog_id: string
+  readonly safety_tier: SafetyTier
+  readonly replay_policy: ReplayPolicy
+  readonly source?: SourceKind
+  readonly approval?: Approval
+  readonly egress?: Egress
+  readonly scopes?: readonly string[]
+  readonly credential?: boolean
+  readonly cost_hint?: Hint
+  readonly latency_hint?: Hint
 }
 
 /** One element of `items[]`; in `tools[]` the input schema is wrapped in `{ parameters }` (C-09). */

@@ -90,8 +90,8 @@ function covers(
   if (typeof resource !== 'string') return true
   const everything = { ...principal, scopes: ['*'], tools: undefined }
   return (
-    gateway.catalogFor(makePrincipal(everything)).latestOf(resource) === undefined ||
-    gateway.catalogFor(principal).latestOf(resource) !== undefined
+    gateway.catalogFor(makePrincipal(everything)).find(resource) === undefined ||
+    gateway.catalogFor(principal).find(resource) !== undefined
   )
 }
 

@@ -4,11 +4,11 @@ import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { ToolRequirements } from '#core/tool'
 import type { PolicyDefinition } from '#core/tool-definition'
 import { type ArgvPart, exposedParameters } from '#sources/common/argv-template'
+import { findProgram } from '#sources/common/find-program'
 import { isWanted, policyOf } from '#sources/common/policy-options'
+import type { Confinement } from '#sources/common/sandbox'
 import type { CommandBinding } from './binding.ts'
-import { findProgram } from './find-program.ts'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
-import type { Confinement } from './sandbox.ts'
 
 export interface CommandPlace {
   readonly options: CommandSourceOptions
@@ -32,6 +32,8 @@ export async function discoverCommands(place: CommandPlace): Promise<Discovery> 
     identity: { type: 'command', vendor: options.vendor },
     tools: read.filter((each) => typeof each !== 'string'),
     warnings: [...(open === undefined ? [] : [open]), ...left],
+    // Also what this machine lacks: its operator named a command that is in the table.
+    leftOut: Object.keys(options.commands),
   }
 }
 

@@ -1,12 +1,12 @@
 import { fault } from '#core/errors'
 import type { Source, SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
+import { DEFAULT_PATH } from '#sources/common/find-program'
 import { isWanted } from '#sources/common/policy-options'
+import { type Confinement, findConfinement } from '#sources/common/sandbox'
 import { commandPolicy, discoverCommands, isolationProblem } from './discover.ts'
-import { DEFAULT_PATH } from './find-program.ts'
 import { invokeCommand } from './invoke.ts'
 import type { CommandSourceOptions } from './options.ts'
-import { type Confinement, findConfinement } from './sandbox.ts'
 
 /** Commands of this machine as tools. */
 export function createCommandSource(

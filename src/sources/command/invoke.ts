@@ -2,12 +2,13 @@ import { fault, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Invocation } from '#core/ports/source'
 import { BadArgument, expandArgv, textOf } from '#sources/common/argv-template'
+import { type ProcessEnd, runProcess } from '#sources/common/run-process'
+import type { Confinement } from '#sources/common/sandbox'
 import { type CommandBinding, readBinding } from './binding.ts'
 import { isolationProblem } from './discover.ts'
 import type { CommandOptions } from './options.ts'
 import { readEnd } from './read-end.ts'
-import { type ProcessEnd, runProcess } from './run-process.ts'
-import { type Confinement, confine } from './sandbox.ts'
+import { confine } from './sandbox.ts'
 
 export interface CommandWorld {
   readonly confinement: Confinement

@@ -2,8 +2,8 @@ import { constants } from 'node:os'
 import { fault, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Secret } from '#core/secret'
+import type { ProcessEnd } from '#sources/common/run-process'
 import type { CommandBinding } from './binding.ts'
-import type { ProcessEnd } from './run-process.ts'
 
 interface Reading {
   readonly binding: CommandBinding

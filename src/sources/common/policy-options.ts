@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { matchesGlob } from '#core/sources/idle-overrides'
 import type { PolicyDefinition } from '#core/tool-definition'
 
 const LONGEST_RUN_MS = 24 * 3_600_000
@@ -30,7 +31,7 @@ export const COMMON_OPTIONS = {
 
 export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
 
-/** Whether the operator wants a tool at all. */
+/** Whether the operator wants a tool at all; what is not is told as `leftOut` of a discovery. */
 export function isWanted(
   nativeName: string,
   { include, exclude }: Pick<CommonOptions, 'include' | 'exclude'>,
@@ -60,19 +61,4 @@ export function remotePolicyOf(
 /** Without the members nobody wrote, so that they overrule nothing. */
 function given(policy: z.output<z.ZodObject<typeof POLICY>> | undefined): PolicyDefinition {
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
-}
-
-/** `*` matches any run of characters; no regular expression, because patterns meet names of others. */
-function matchesGlob(name: string, pattern: string): boolean {
-  const [first = '', ...rest] = pattern.split('*')
-  if (rest.length === 0) return name === pattern
-  if (!name.startsWith(first)) return false
-  const last = rest.pop() ?? ''
-  let from = first.length
-  for (const part of rest) {
-    const at = name.indexOf(part, from)
-    if (at === -1) return false
-    from = at + part.length
-  }
-  return name.length - last.length >= from && name.endsWith(last)
 }

@@ -52,7 +52,10 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
     listen(setting, connection)
     const warnings = [...listing.warnings]
     const tools = readAll(listing.tools, setting, warnings)
-    return { identity: identityOf(endpoint, connection), tools, warnings }
+    const leftOut = listing.tools.flatMap(({ name }) =>
+      typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
+    )
+    return { identity: identityOf(endpoint, connection), tools, warnings, leftOut }
   } catch (error) {
     if (!isStale(error, connection)) throw error
     // Pain 7: an upstream that was restarted knows nothing of the session before.

@@ -1,5 +1,4 @@
 import { fault, isToolError } from '#core/errors'
-import type { JsonValue } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import type { SessionDefinition } from '#core/tool-definition'
@@ -47,7 +46,7 @@ export function createMcpSource(
       tell = onChange
     },
     discover: (signal: AbortSignal): Promise<Discovery> => discover(setting, signal),
-    async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
+    async invoke(invocation: Invocation): ReturnType<Source['invoke']> {
       try {
         const value = await invoke(setting, invocation)
         upstream.worked()

@@ -1,3 +1,4 @@
+import type { ShownValue } from '#core/content-blocks'
 import { isToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Invocation } from '#core/ports/source'
@@ -23,7 +24,10 @@ export interface InvokeSetting {
 }
 
 /** One call, over the connection of its caller; over a new one when the upstream refused that. */
-export async function invoke(setting: InvokeSetting, invocation: Invocation): Promise<JsonValue> {
+export async function invoke(
+  setting: InvokeSetting,
+  invocation: Invocation,
+): Promise<JsonValue | ShownValue> {
   const { binding, context } = invocation
   if (!isAt(binding, setting.endpoint))
     throw unreachable({

@@ -220,6 +220,6 @@ export class Upstream {
   }
 }
 
-function ownKey({ principal, userId }: ToolContext, { fingerprint }: Credentials): string {
-  return JSON.stringify([principal.tenant, principal.id, userId ?? null, fingerprint])
+function ownKey({ principal, userId, claimedUserId }: ToolContext, { fingerprint }: Credentials): string {
+  return JSON.stringify([principal.tenant, principal.id, userId ?? null, claimedUserId ?? null, fingerprint])
 }

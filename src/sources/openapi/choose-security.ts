@@ -19,10 +19,10 @@ export type SecurityChoice =
       /** Schemes of OAuth for which no provider is named, each with the secret that stands in. */
       readonly standIns: ReadonlyMap<string, string>
     }
-  | { readonly ok: false; readonly missing: readonly string[] }
+  | { readonly ok: false; readonly problem: string }
 
 /**
- * A tool demands all its requirements, so one alternative is chosen: the first whose every scheme the operator gave a
+ * A tool demands all its requirements, so one alternative is chosen: the first whose every place the operator gave a
  * credential; else none, where the document allows that; else the first that plain secrets can answer; else one where
  * the secret is an access token.
  */
@@ -31,19 +31,19 @@ export function chooseSecurity(
   context: SecurityContext,
 ): SecurityChoice {
   const alternatives = declared ?? describedAlternatives(context)
-  if (alternatives.length === 0) return demand(new Map(), context)
-  const usable = alternatives.filter((alternative) => isUsable(alternative, context))
+  if (alternatives.length === 0) return demand([], context)
+  const usable = alternatives.flatMap((alternative) => {
+    const places = placesOf(alternative, context)
+    return places === undefined ? [] : [places]
+  })
   const chosen =
-    usable.find(
-      (alternative) => alternative.size > 0 && isEvery(alternative, (name) => isMapped(name, context)),
-    ) ??
-    usable.find(({ size }) => size === 0) ??
-    usable.find((alternative) =>
-      isEvery(alternative, (name) => context.schemes.get(name)?.isOAuth === false),
-    ) ??
+    usable.find((places) => places.length > 0 && places.every(isAnswered)) ??
+    usable.find(({ length }) => length === 0) ??
+    usable.find((places) => places.every((place) => !place[0].scheme.isOAuth)) ??
     usable[0]
-  if (chosen !== undefined) return demand(chosen, context)
-  return { ok: false, missing: [...new Set(alternatives.flatMap((alternative) => [...alternative.keys()]))] }
+  return chosen === undefined
+    ? { ok: false, problem: advise(alternatives, context) }
+    : demand(chosen, context)
 }
 
 /** Schemes that the operator describes are for documents that say nothing of security. */
@@ -52,44 +52,92 @@ function describedAlternatives({ options }: SecurityContext): readonly SecurityA
   return described.length === 0 ? [] : [new Map(described.map(([name]) => [name, []]))]
 }
 
-function isEvery(alternative: SecurityAlternative, fits: (name: string) => boolean): boolean {
-  return [...alternative.keys()].every(fits)
+interface AskedScheme {
+  readonly name: string
+  readonly scheme: SecurityScheme
+  readonly scopes: readonly string[]
+  readonly option: CredentialOption | undefined
 }
 
-function isMapped(name: string, { options }: SecurityContext): boolean {
-  return Object.hasOwn(options, name)
-}
+/** What one header, query parameter or cookie has to satisfy: one credential is sent there, whatever asks for it. */
+type Place = readonly [AskedScheme, ...AskedScheme[]]
 
-function isUsable(alternative: SecurityAlternative, { schemes }: SecurityContext): boolean {
-  const places = new Set<string>()
-  for (const name of alternative.keys()) {
-    const scheme = schemes.get(name)
-    if (scheme === undefined) return false
-    const place = `${scheme.placement.in} ${scheme.placement.name}`
-    // Two credentials in one header cannot both be sent.
-    if (places.has(place)) return false
-    places.add(place)
+/**
+ * The places of one alternative; `undefined` where it cannot be sent. Documents name several schemes for one place
+ * when one token may come from several flows, as Google's do; one credential then answers them all.
+ */
+function placesOf(alternative: SecurityAlternative, context: SecurityContext): readonly Place[] | undefined {
+  const places = new Map<string, Place>()
+  for (const [name, scopes] of alternative) {
+    const scheme = context.schemes.get(name)
+    if (scheme === undefined) return undefined
+    const option = Object.hasOwn(context.options, name) ? context.options[name] : undefined
+    const key = `${scheme.placement.in} ${scheme.placement.name}`
+    const before = places.get(key)
+    const asked = { name, scheme, scopes, option }
+    places.set(key, before === undefined ? [asked] : [...before, asked])
   }
-  return true
+  const all = [...places.values()]
+  return all.every(isSendable) ? all : undefined
 }
 
-function demand(
-  alternative: SecurityAlternative,
+/** Two credentials for one place cannot both be sent, nor one in two forms. */
+function isSendable(place: Place): boolean {
+  const answered = place.filter(({ option }) => option !== undefined)
+  const deciding = answered.length > 0 ? answered : place
+  const forms = new Set(deciding.map(({ scheme }) => scheme.placement.form))
+  const credentials = new Set(
+    answered.map(({ option }) => JSON.stringify([option?.provider, option?.secret])),
+  )
+  return forms.size === 1 && credentials.size <= 1
+}
+
+function isAnswered(place: Place): boolean {
+  return place.some(({ option }) => option !== undefined)
+}
+
+/** What to write so that the first alternative can be sent; following it to the letter gives the tool. */
+function advise(
+  [alternative = new Map()]: readonly SecurityAlternative[],
   { key, schemes, options }: SecurityContext,
-): SecurityChoice {
+): string {
+  const asked = [...alternative.keys()]
+  const unknown = asked.filter((name) => !schemes.has(name))
+  const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ')
+  if (unknown.length > 0) {
+    const secret = defaultSecret(key, unknown[0] ?? '')
+    const entries = unknown.map((name) => [name, { secret, scheme: { type: 'http', scheme: 'bearer' } }])
+    return `its security schemes (${quoted(unknown)}) are not served; if the service also takes a credential as a bearer token (or \`apiKey\`, or \`basic\`), write \`security: ${JSON.stringify(Object.fromEntries(entries))}\``
+  }
+  const first = asked.find((name) => Object.hasOwn(options, name)) ?? asked[0] ?? ''
+  const {
+    provider,
+    secret = defaultSecret(key, first),
+    scheme,
+  } = (Object.hasOwn(options, first) ? options[first] : undefined) ?? {}
+  const entry = {
+    ...(provider === undefined ? { secret } : { provider }),
+    ...(scheme === undefined ? {} : { scheme }),
+  }
+  return `its security schemes (${quoted(asked)}) want two credentials in one place, where one can be sent; write \`security: ${JSON.stringify({ [first]: entry })}\` and nothing for the others`
+}
+
+function demand(places: readonly Place[], { key }: SecurityContext): SecurityChoice {
   const credentials: BoundCredential[] = []
   const tokenEndpoints = new Set<string>()
   const scopes = new Map<string, Set<string>>()
   const secrets = new Set<string>()
   const standIns = new Map<string, string>()
-  for (const [name, demanded] of alternative) {
-    const scheme = schemes.get(name)
-    if (scheme === undefined) continue
-    const option = Object.hasOwn(options, name) ? options[name] : undefined
-    for (const endpoint of scheme.tokenEndpoints) tokenEndpoints.add(endpoint)
+  for (const place of places) {
+    const { name, scheme, option } = place.find((asked) => asked.option !== undefined) ?? place[0]
+    for (const asked of place)
+      for (const endpoint of asked.scheme.tokenEndpoints) tokenEndpoints.add(endpoint)
     if (option?.provider !== undefined) {
       const known = scopes.get(option.provider) ?? new Set()
-      for (const scope of [...(scheme.isOAuth ? demanded : []), ...option.scopes]) known.add(scope)
+      for (const asked of place) {
+        for (const scope of asked.scheme.isOAuth ? asked.scopes : []) known.add(scope)
+        for (const scope of asked.option?.scopes ?? []) known.add(scope)
+      }
       scopes.set(option.provider, known)
       credentials.push({ ...scheme.placement, from: 'token', id: option.provider })
     } else {

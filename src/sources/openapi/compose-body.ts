@@ -97,7 +97,7 @@ function formSchema(
       isFile(field, documents) ? fileSchema(field, documents, own) : shelf.lower(field, uses),
     )
   }
-  const required = requiredFields(schema, documents, 0).filter((name) => Object.hasOwn(properties, name))
+  const required = requiredFields(schema, documents).filter((name) => Object.hasOwn(properties, name))
   return {
     type: 'object',
     description: `A form (${mediaType}).`,
@@ -113,36 +113,34 @@ function fileSchema(field: Located, documents: Documents, own: JsonObject): Json
 /** The members of a form, also where `allOf` declares them. */
 function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
   const fields = new Map<string, Located>()
-  collect(schema, documents, fields, 0)
+  for (const target of partsOf(schema, documents)) {
+    for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {
+      if (name !== '__proto__' && !(isJsonObject(value) && value.readOnly === true))
+        fields.set(name, { value, document: target.document })
+    }
+  }
   return fields
 }
 
-function collect(
-  schema: Located | undefined,
-  documents: Documents,
-  fields: Map<string, Located>,
-  depth: number,
-): void {
-  const target = documents.resolve(schema)
-  if (target === undefined || depth > DEEPEST) return
-  for (const value of itemsOf(memberOf(target, 'allOf')?.value)) {
-    collect({ value, document: target.document }, documents, fields, depth + 1)
-  }
-  for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {
-    if (name !== '__proto__' && !(isJsonObject(value) && value.readOnly === true))
-      fields.set(name, { value, document: target.document })
-  }
+function requiredFields(schema: Located | undefined, documents: Documents): readonly string[] {
+  return partsOf(schema, documents).flatMap((target) =>
+    itemsOf(memberOf(target, 'required')?.value).filter((name) => typeof name === 'string'),
+  )
 }
 
-function requiredFields(schema: Located | undefined, documents: Documents, depth: number): readonly string[] {
+/** A schema after all that its `allOf` names, each once: a document may name one many times over. */
+function partsOf(
+  schema: Located | undefined,
+  documents: Documents,
+  seen = new Set<JsonValue>(),
+  depth = 0,
+): readonly Located[] {
   const target = documents.resolve(schema)
-  if (target === undefined || depth > DEEPEST) return []
-  const own = itemsOf(memberOf(target, 'required')?.value).filter((name) => typeof name === 'string')
+  if (target === undefined || depth > DEEPEST || seen.has(target.value)) return []
+  seen.add(target.value)
+  const { document } = target
   const parts = itemsOf(memberOf(target, 'allOf')?.value)
-  return [
-    ...own,
-    ...parts.flatMap((value) => requiredFields({ value, document: target.document }, documents, depth + 1)),
-  ]
+  return [...parts.flatMap((value) => partsOf({ value, document }, documents, seen, depth + 1)), target]
 }
 
 function isList(field: Located, documents: Documents): boolean {

@@ -60,15 +60,14 @@ export function composeInput(operation: Operation, context: InputContext): Compo
     properties[bodyName] = body.schema
     if (body.required) required.push(bodyName)
   }
-  const definitions = shelf.definitions(uses)
+  const schema = {
+    type: 'object',
+    properties,
+    ...(required.length === 0 ? {} : { required }),
+    additionalProperties: false,
+  }
   return {
-    schema: {
-      type: 'object',
-      properties,
-      ...(required.length === 0 ? {} : { required }),
-      additionalProperties: false,
-      ...(Object.keys(definitions).length === 0 ? {} : { $defs: definitions }),
-    },
+    schema: shelf.complete(schema, uses),
     parameters,
     body: body?.bound,
     idempotency: findIdempotency(operation, context),

@@ -56,9 +56,7 @@ export function composeOutput(
   const body = bodySchema(shapes)
   if (headers.length === 0 && body === undefined) return { schema: null, accept, response }
   const schema = headers.length === 0 ? (body ?? {}) : wrapped(body)
-  const definitions = shelf.definitions(uses)
-  const isAlone = Object.keys(definitions).length === 0
-  return { schema: isAlone ? schema : { ...schema, $defs: definitions }, accept, response }
+  return { schema: shelf.complete(schema, uses), accept, response }
 }
 
 function wrapped(body: JsonObject | undefined): JsonObject {

@@ -51,7 +51,7 @@ async function offerTools(
   const operations = listOperations(documents, warn).map((place) => readPlace(documents, dialect, place))
   const named = nameOperations(operations)
   const schemes = readSchemes(documents, dialect, options.security)
-  warnOfStrangers(options, { schemes, named }, warn)
+  warnOfStrangers(options, schemes, warn)
   const shelf = (direction: 'input' | 'output') => new SchemaShelf({ documents, dialect, direction, warn })
   const context: OfferContext = {
     documents,
@@ -81,20 +81,17 @@ async function offerTools(
   }
   if (seen === 0 && named.size > 0) warn('The filters of this source leave no operation.')
   const identity = { document: options.url === undefined ? (options.file ?? '') : shownAddress(options.url) }
-  return { discovery: { identity, tools, warnings: warnings.list() }, unwanted }
+  return { discovery: { identity, tools, warnings: warnings.list(), leftOut: [...unwanted] }, unwanted }
 }
 
 /** A misspelled name would change nothing, and nobody would know. */
 function warnOfStrangers(
-  { security, tools }: OpenapiOptions,
-  known: { readonly schemes: ReadonlyMap<string, unknown>; readonly named: ReadonlyMap<string, unknown> },
+  { security }: OpenapiOptions,
+  schemes: ReadonlyMap<string, unknown>,
   warn: (text: string) => void,
 ): void {
   for (const name of Object.keys(security)) {
-    if (!known.schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
-  }
-  for (const name of Object.keys(tools)) {
-    if (!known.named.has(name)) warn(`\`tools\` has "${name}", and the document has no such operation.`)
+    if (!schemes.has(name)) warn(`\`security.${name}\` names no security scheme of the document.`)
   }
 }
 

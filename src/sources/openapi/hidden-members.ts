@@ -24,18 +24,26 @@ export function isHidden(member: Located, lowering: Lowering, question: 'drop' |
 export function hiddenNames(schema: Located, lowering: Lowering): ReadonlySet<string> {
   if (!isJsonObject(schema.value) || !Array.isArray(schema.value.required)) return NOTHING
   const found = new Set<string>()
-  collect(schema, lowering, found, 0)
+  collect(schema, lowering, { found, seen: new Set(), depth: 0 })
   return found
 }
 
-function collect(schema: Located, lowering: Lowering, found: Set<string>, depth: number): void {
+interface Collecting {
+  readonly found: Set<string>
+  /** A document may name one schema many times over, and that one another. */
+  readonly seen: Set<unknown>
+  readonly depth: number
+}
+
+function collect(schema: Located, lowering: Lowering, { found, seen, depth }: Collecting): void {
   const target = lowering.documents.resolve(schema)
-  if (target === undefined || depth > DEEPEST) return
+  if (target === undefined || depth > DEEPEST || seen.has(target.value)) return
+  seen.add(target.value)
   const { document } = target
   for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {
     if (isHidden({ value, document }, lowering, 'relax')) found.add(name)
   }
   for (const value of itemsOf(memberOf(target, 'allOf')?.value)) {
-    collect({ value, document }, lowering, found, depth + 1)
+    collect({ value, document }, lowering, { found, seen, depth: depth + 1 })
   }
 }

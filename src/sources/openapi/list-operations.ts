@@ -44,8 +44,8 @@ export function listOperations(
   return entriesOf(paths?.value).flatMap(([path, value]) => {
     const pathItem = documents.resolve({ value, document: paths?.document ?? documents.root.document })
     if (!isLocatedObject(pathItem)) return []
-    if (!path.startsWith('/') || path.includes('#')) {
-      warn(`Left out because "${path}" is no path: it must begin with "/" and have no "#".`)
+    if (!path.startsWith('/')) {
+      warn(`Left out because "${path}" is no path: it must begin with "/".`)
       return []
     }
     return Object.keys(pathItem.value).flatMap((method) => {

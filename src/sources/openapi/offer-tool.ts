@@ -38,13 +38,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
   const server = chooseServer(operation.servers, documents, options)
   if (!server.ok) return server
   const security = chooseSecurity(operation.security, context.security)
-  if (!security.ok) {
-    const names = security.missing.map((name) => JSON.stringify(name)).join(', ')
-    return {
-      ok: false,
-      problem: `its security schemes (${names}) are not served: write \`security: { <scheme>: { secret, scheme } }\``,
-    }
-  }
+  if (!security.ok) return security
   const input = composeInput(operation, {
     documents,
     shelf: context.input,

@@ -4,7 +4,7 @@ import type { Operation } from './operation.ts'
 
 const LONGEST = 200
 
-type Named = Pick<Operation, 'operationId' | 'method' | 'path'>
+type Named = Pick<Operation, 'operationId' | 'method' | 'written'>
 
 /** `operationId` where it is unique, else method and path; the same whatever stands around an operation. */
 export function nameOperations<Entry extends Named>(
@@ -14,13 +14,13 @@ export function nameOperations<Entry extends Named>(
   const made = countBy(operations, nameFromPath)
   const named = new Map<string, Entry>()
   for (const operation of operations) {
-    const { method, path } = operation
+    const { method, written } = operation
     const operationId = usableId(operation)
     const unique = operationId !== undefined && ids.get(operationId) === 1
     const own = nameFromPath(operation)
-    const distinct = made.get(own) === 1 ? own : `${own}_${shortHash(`${method} ${path}`)}`
+    const distinct = made.get(own) === 1 ? own : `${own}_${shortHash(`${method} ${written}`)}`
     const name = unique ? operationId : distinct
-    named.set(named.has(name) ? `${name}_${shortHash(`${method} ${path}`)}` : name, operation)
+    named.set(named.has(name) ? `${name}_${shortHash(`${method} ${written}`)}` : name, operation)
   }
   return named
 }
@@ -33,10 +33,10 @@ function usableId({ operationId }: Named): string | undefined {
 }
 
 /** `get_pets_petId` for `GET /pets/{petId}`. */
-function nameFromPath({ method, path }: Named): string {
-  const words = path.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
+function nameFromPath({ method, written }: Named): string {
+  const words = written.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
   const name = [method, ...words].join('_')
-  return name.length <= LONGEST ? name : `${name.slice(0, LONGEST - 9)}_${shortHash(`${method} ${path}`)}`
+  return name.length <= LONGEST ? name : `${name.slice(0, LONGEST - 9)}_${shortHash(`${method} ${written}`)}`
 }
 
 function countBy<Entry>(

@@ -56,7 +56,10 @@ export type SecurityAlternative = ReadonlyMap<string, readonly string[]>
 /** One operation of any version of OpenAPI, references to everything but schemas followed. */
 export interface Operation {
   readonly method: Method
+  /** What is called. */
   readonly path: string
+  /** As the document writes it: some tell operations of one address apart by a fragment (`/files/{id}#rename`). */
+  readonly written: string
   readonly operationId: string | undefined
   readonly summary: string | undefined
   readonly description: string | undefined

@@ -40,7 +40,8 @@ export function commonParts(
   const of = (name: string) => memberOf(operation, name)?.value
   return {
     method,
-    path,
+    written: path,
+    path: path.split('#', 1)[0] ?? path,
     operationId: textOf(of('operationId')),
     summary: textOf(of('summary')) ?? textOf(memberOf(pathItem, 'summary')?.value),
     description: textOf(of('description')) ?? textOf(memberOf(pathItem, 'description')?.value),

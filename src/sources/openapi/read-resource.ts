@@ -18,7 +18,7 @@ export interface Resource {
 }
 
 export interface ResourceReader {
-  readonly services: Pick<SourceServices, 'fetch'>
+  readonly services: Pick<SourceServices, 'fetch' | 'fetchDescription'>
   readonly headers: Readonly<Record<string, Secret>>
   readonly signal: AbortSignal
 }
@@ -92,7 +92,7 @@ function resourceOf(url: string, bytes: Buffer): Resource {
 
 async function send(url: URL, init: RequestInit, { services }: ResourceReader): Promise<Response> {
   try {
-    return await services.fetch(url, init)
+    return await (services.fetchDescription ?? services.fetch)(url, init)
   } catch (error) {
     if (isToolError(error) && error.code === 'egress_denied')
       throw new Unreadable(

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { setMember } from '#core/set-member'
 import { shortHash } from '#core/short-hash'
+import { loosenReferences } from '#core/wider-schema'
 import type { Documents, Target } from './documents.ts'
 import type { Located } from './located.ts'
 import { lowerSchema } from './lower-schema.ts'
@@ -21,7 +22,19 @@ export interface Lowering {
 interface Definition {
   readonly uses: Set<string>
   schema: JsonValue
+  /** Characters of the schema; counted when somebody asks. */
+  size?: number
+  /** The schema for tools in which others are cut. */
+  loosened?: JsonValue
 }
+
+/**
+ * Characters of what one schema refers to. Objects of large services refer to each other until all of them are in every
+ * answer (Stripe: 690 000 characters for each of 452 tools), which nobody reads and every tool would be checked for.
+ */
+const MOST_REFERRED = 32_768
+/** Of what it refers to itself, which is most of what it says. */
+const MOST_REFERRED_FIRST = 262_144
 
 export interface ShelfOptions {
   readonly documents: Documents
@@ -60,15 +73,49 @@ export class SchemaShelf {
     return isJsonObject(target) ? target : {}
   }
 
-  /** Those definitions, and the ones they use in turn. */
-  definitions(uses: ReadonlySet<string>): JsonObject {
-    const all = new Set(uses)
-    for (const name of all) for (const next of this.#definitions.get(name)?.uses ?? []) all.add(next)
+  /**
+   * A lowered schema with the definitions it uses, and the ones they use in turn: all of them, or as many steps of
+   * references as fit. What lies behind is any value, and nothing that fitted is refused for that.
+   */
+  complete(schema: JsonObject, uses: ReadonlySet<string>): JsonObject {
+    if (uses.size === 0) return schema
+    const { kept, cut } = this.#reachable(uses)
     const definitions: Record<string, JsonValue> = {}
     // Sorted, so that the same schema reads the same whatever was lowered before it.
-    for (const name of [...all].sort())
-      setMember(definitions, name, this.#definitions.get(name)?.schema ?? {})
-    return definitions
+    for (const name of [...kept, ...cut].sort())
+      setMember(definitions, name, cut.has(name) ? {} : this.#shown(name, cut.size > 0))
+    const root = cut.size === 0 ? schema : loosenReferences(schema)
+    return { ...(isJsonObject(root) ? root : {}), $defs: definitions }
+  }
+
+  /** Step by step, because what stands near says more than what stands far. */
+  #reachable(uses: ReadonlySet<string>): { kept: ReadonlySet<string>; cut: ReadonlySet<string> } {
+    const kept = new Set<string>()
+    let next: ReadonlySet<string> = uses
+    let size = 0
+    while (next.size > 0) {
+      for (const name of next) size += this.#sizeOf(name)
+      if (size > (kept.size === 0 ? MOST_REFERRED_FIRST : MOST_REFERRED)) return { kept, cut: next }
+      for (const name of next) kept.add(name)
+      const used = [...next].flatMap((name) => [...(this.#definitions.get(name)?.uses ?? [])])
+      next = new Set(used.filter((name) => !kept.has(name)))
+    }
+    return { kept, cut: next }
+  }
+
+  #sizeOf(name: string): number {
+    const definition = this.#definitions.get(name)
+    if (definition === undefined) return 0
+    definition.size ??= JSON.stringify(definition.schema).length
+    return definition.size
+  }
+
+  #shown(name: string, loosened: boolean): JsonValue {
+    const definition = this.#definitions.get(name)
+    if (definition === undefined) return {}
+    if (!loosened) return definition.schema
+    definition.loosened ??= loosenReferences(definition.schema)
+    return definition.loosened
   }
 
   #loweringFor(uses: Set<string>): Lowering {

@@ -40,6 +40,7 @@ export async function discoverOpenTool(
   return {
     identity: { origin: settings.server.origin, url },
     tools: wanted.map((described) => offer(described, url, options)),
+    leftOut: document.functions.map(({ name }) => name).filter((name) => !isWanted(name, options)),
     warnings: wanted
       .filter(({ stream }) => stream !== undefined)
       .map(({ name }) => `${name} can stream; only its final result is passed on.`),

@@ -28,7 +28,9 @@ export function createOpenToolSource(
       timeoutMs: NO_LIMIT_MS,
       signal: closing.signal,
     })
-  const unchanged = unchangedFetch((address, init) => services.fetch(address, init))
+  const unchanged = unchangedFetch((address, init) =>
+    (services.fetchDescription ?? services.fetch)(address, init),
+  )
   const listingFor = (url: string): ClientSettings => ({ ...settingsFor(url), fetch: unchanged })
   return remoteSource({ key, type: 'opentool' }, options, {
     discover: (signal) => discoverOpenTool(options, { services, listingFor, signal }),

@@ -21,14 +21,16 @@ export async function discoverOtc(
   const listing = await readListing(settings, signal)
   const { server } = settings
   const warnings: string[] = []
-  const offered = newestOfEach(listing.tools)
+  const newest = newestOfEach(listing.tools)
+  const leftOut = newest.map(({ name }) => name).filter((name) => !isWanted(name, options))
+  const offered = newest
     .filter(({ name }) => isWanted(name, options))
     .flatMap(({ name, tool }) => {
       if (isObjectSchema(tool.input)) return [offer(name, tool, { settings, options, listing })]
       warnings.push(`${tool.id} is left out: its input is no object.`)
       return []
     })
-  return { identity: { origin: server.origin, url: server.base }, tools: offered, warnings }
+  return { identity: { origin: server.origin, url: server.base }, tools: offered, warnings, leftOut }
 }
 
 async function readListing(settings: ClientSettings, signal: AbortSignal): Promise<Listing> {

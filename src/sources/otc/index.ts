@@ -25,7 +25,10 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
     timeoutMs: NO_LIMIT_MS,
     signal: closing.signal,
   })
-  const listing = { ...settings, fetch: unchangedFetch(settings.fetch) }
+  const listing = {
+    ...settings,
+    fetch: unchangedFetch((address, init) => (services.fetchDescription ?? services.fetch)(address, init)),
+  }
   const world: OtcWorld = { settings, options, route: { path: undefined } }
   return remoteSource({ key, type: 'otc' }, options, {
     discover: (signal) => discoverOtc(listing, options, signal),

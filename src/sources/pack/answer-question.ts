@@ -8,7 +8,7 @@ export async function answerQuestion(question: Question, context: StatefulContex
     const { url, init } = question
     const { body, ...rest } = init
     const headers = init.headers.map(([name, text]): [string, string] => [name, text])
-    const request = { ...rest, headers, ...(body === undefined ? {} : { body: new Uint8Array(body) }) }
+    const request = { ...rest, headers, ...(body === undefined ? {} : { body: Buffer.from(body, 'base64') }) }
     return { ok: true, value: await toSent(await context.fetch(url, request)) }
   } catch (error) {
     return { ok: false, error: sentError(error) }
@@ -17,5 +17,6 @@ export async function answerQuestion(question: Question, context: StatefulContex
 
 async function toSent(response: Response): Promise<SentResponse> {
   const { status, statusText, headers } = response
-  return { status, statusText, headers: [...headers], body: new Uint8Array(await response.arrayBuffer()) }
+  const body = Buffer.from(await response.arrayBuffer()).toString('base64')
+  return { status, statusText, headers: [...headers], body }
 }

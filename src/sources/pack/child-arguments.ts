@@ -1,8 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { SHARED_NETWORK } from '#sources/common/sandbox'
 import type { LocatedPack } from './locate-pack.ts'
-import type { PackOptions } from './options.ts'
+import type { Need, PackOptions } from './options.ts'
 
 const IS_SOURCE = import.meta.url.endsWith('.ts')
 const CHILD = fileURLToPath(new URL(IS_SOURCE ? './child.ts' : './child.js', import.meta.url))
@@ -16,26 +17,81 @@ export interface ChildPlan {
   readonly options: PackOptions
   /** Relative paths of the options start here. */
   readonly folder: string
+  /** Absolute path of a `bwrap` that works here. */
+  readonly bwrap: string | undefined
 }
 
-/** How a pack's process is started: its caps, and Node's permission model for files and programs. Not for the network. */
-export function childArguments({ pack, options, folder }: ChildPlan): readonly string[] {
-  const { grant, readable, writable, memoryMb } = options
+const EVERYTHING = '*'
+
+/** What Node and the programs of the machine are made of; nothing that anybody keeps data in. */
+const SYSTEM = ['/usr', '/lib', '/lib64', '/bin', '/sbin', '/nix/store', '/etc/ld.so.cache', '/etc/localtime']
+/** Where the network may be used: names, and whom to believe. */
+const NETWORK = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf', '/etc/ssl']
+
+/** The command line of a pack's process: in its sandbox, where there is one. */
+export function childCommand(plan: ChildPlan): readonly string[] {
+  const node = [process.execPath, ...nodeArguments(plan)]
+  return plan.bwrap === undefined ? node : [plan.bwrap, ...sandboxArguments(plan), '--', ...node]
+}
+
+/** A command line that ends at once, and well if a sandbox of this kind can run Node here. */
+export function probeCommand(plan: ChildPlan & { readonly bwrap: string }): readonly string[] {
+  return [plan.bwrap, ...sandboxArguments(plan), '--', process.execPath, '--version']
+}
+
+/** Whether a pack in its sandbox has no way out but `ctx.fetch`; sockets that are files count as ways. */
+export function isSealed({ grant }: Pick<PackOptions, 'grant'>): boolean {
+  const ways: readonly Need[] = ['net.dns', 'net.outbound', 'fs.read', 'fs.write']
+  return !ways.some((way) => grant.includes(way))
+}
+
+/**
+ * Processes, network and mounts of its own. What it may not read is not there at all, so neither a link nor a socket in a folder
+ * leads out, and other processes cannot be seen or signalled.
+ */
+function sandboxArguments(plan: ChildPlan): readonly string[] {
+  const { grant } = plan.options
+  const { reads, writes } = pathsOf(plan)
+  const hasNetwork = grant.includes('net.dns') || grant.includes('net.outbound')
+  const bindable = [...SYSTEM, ...(hasNetwork ? NETWORK : []), process.execPath, ...reads]
+  return [
+    ...(reads.includes(EVERYTHING)
+      ? ['--ro-bind', '/', '/']
+      : bindable.flatMap((path) => ['--ro-bind-try', path, path])),
+    ...['--dev', '/dev', '--proc', '/proc', '--unshare-all', '--die-with-parent'],
+    ...(hasNetwork ? SHARED_NETWORK : []),
+    ...writes.flatMap((path) => ['--bind-try', path, path]),
+    ...['--chdir', plan.pack.root],
+  ]
+}
+
+function pathsOf({ pack, options, folder }: ChildPlan) {
+  const { grant, readable, writable } = options
   const mayRead = grant.includes('fs.read')
   const reads =
     mayRead && readable === undefined
-      ? ['*']
+      ? [EVERYTHING]
       : [
           ...[...OWN_FILES, pack.own, ...modulesAbove(OWN_ROOT), ...modulesAbove(pack.root)],
           ...(mayRead ? (readable ?? []).map((path) => resolve(folder, path)) : []),
         ]
   const writes = grant.includes('fs.write') ? writable.map((path) => resolve(folder, path)) : []
+  return { reads: [...new Set(reads)], writes }
+}
+
+/** Its caps, and Node's permission model for files and programs. Not for the network. */
+function nodeArguments(plan: ChildPlan): readonly string[] {
+  const { grant, memoryMb } = plan.options
+  const { reads, writes } = pathsOf(plan)
   return [
     `--max-old-space-size=${memoryMb}`,
     '--permission',
-    ...[...new Set(reads)].map((path) => `--allow-fs-read=${path}`),
+    ...reads.map((path) => `--allow-fs-read=${path}`),
     ...writes.map((path) => `--allow-fs-write=${path}`),
     ...(grant.includes('subprocess') ? ['--allow-child-process'] : []),
+    // `ATTACH` of a database reads and writes files that the permission model is not asked about.
+    '--no-experimental-sqlite',
+    '--disable-sigusr1',
     '--disable-warning=ExperimentalWarning',
     '--disable-warning=SecurityWarning',
     ...(IS_SOURCE ? ['--conditions=collet-source'] : []),

@@ -1,13 +1,17 @@
 import { hash } from 'node:crypto'
+import { Socket } from 'node:net'
 import { fault } from '#core/errors'
 import type { ElicitationAnswer } from '#core/ports/elicitation'
 import type { Logger, WriteLine } from '#core/ports/logger'
 import { Secret } from '#core/secret'
 import type { StatefulContext, Tool } from '#core/tool'
+import { PackChannel } from './channel.ts'
 import { type LoadedPack, loadPack } from './load-pack.ts'
+import { lockDown } from './lock-down.ts'
 import {
   type Answer,
   type LogLevel,
+  MOST_MESSAGE_BYTES,
   type Question,
   receivedError,
   type SentCall,
@@ -29,15 +33,42 @@ const running = new Map<number, RunningTool>()
 let pack: LoadedPack | undefined
 let asks = 0
 
-function tell(message: ToServer): void {
-  if (process.connected) process.send?.(message)
+/** The pipe that the server opened for us, after the three streams. */
+const CHANNEL_FD = 3
+const LONGEST_LINE = 2_000
+const MOST_FIELD_CHARACTERS = 64 * 1024
+/** What the server sends was bounded before it came here. */
+const TRUSTED = {
+  mostLineBytes: Number.POSITIVE_INFINITY,
+  mostMessages: Number.POSITIVE_INFINITY,
+  mostBytes: Number.POSITIVE_INFINITY,
+  mostUnreadBytes: Number.POSITIVE_INFINITY,
+  json: { deepest: Number.POSITIVE_INFINITY, mostValues: Number.POSITIVE_INFINITY },
 }
 
-async function load(entry: string): Promise<void> {
+const socket = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
+// The server is gone: nothing that runs here has anybody to answer to.
+socket.once('close', () => process.exit(0))
+const channel = new PackChannel(socket, TRUSTED, {
+  onMessage: (message) => {
+    if (isToChild(message)) hear(message)
+  },
+  onBroken: () => process.exit(1),
+})
+
+/** Whether it was small enough to be told. */
+function tell(message: ToServer): boolean {
+  return channel.send(message, MOST_MESSAGE_BYTES)
+}
+
+async function load(entry: string, mayStartPrograms: boolean): Promise<void> {
   try {
+    lockDown({ mayStartPrograms })
     pack = await loadPack(entry)
     const tools = [...pack.tools].map(([name, tool]) => describeTool(name, tool))
-    tell({ type: 'loaded', tools: JSON.parse(JSON.stringify(tools)), warnings: pack.warnings })
+    if (!tell({ type: 'loaded', tools, warnings: pack.warnings })) {
+      tell({ type: 'broken', message: `Its definitions are more than ${MOST_MESSAGE_BYTES} bytes.` })
+    }
   } catch (error) {
     tell({ type: 'broken', message: error instanceof Error ? error.message : String(error) })
   }
@@ -51,7 +82,8 @@ async function invoke(id: number, call: SentCall): Promise<void> {
     if (tool === undefined)
       throw fault('upstream_failed', `The pack has no tool ${call.nativeName} any more.`)
     const value = await runPackTool(tool, call.input, contextOf(id, call, tool, held))
-    tell({ type: 'ended', id, end: { ok: true, value } })
+    if (tell({ type: 'ended', id, end: { ok: true, value } })) return
+    throw fault('result_too_large', `The result is more than ${MOST_MESSAGE_BYTES} bytes.`)
   } catch (error) {
     tell({ type: 'ended', id, end: { ok: false, error: sentError(error) } })
   } finally {
@@ -64,20 +96,33 @@ function contextOf(id: number, call: SentCall, tool: Tool, held: RunningTool): S
     asks += 1
     const waiting = Promise.withResolvers<Answer>()
     held.asked.set(asks, waiting)
-    tell({ type: 'ask', id, ask: asks, question })
+    if (!tell({ type: 'ask', id, ask: asks, question })) {
+      held.asked.delete(asks)
+      throw fault('tool_failed', `The tool wanted to send more than ${MOST_MESSAGE_BYTES} bytes at once.`)
+    }
     const answer = await waiting.promise
     if (!answer.ok) throw receivedError(answer.error)
     return answer
   }
-  const { callId, traceId, principal, userId } = call
+  const { callId, traceId, principal, userId, claimedUserId, userInfo } = call
   return {
-    ...{ callId, traceId, principal, userId, session: undefined },
+    ...{ callId, traceId, principal, userId, claimedUserId, userInfo, session: undefined },
     signal: held.abort.signal,
     token: (name) => credential(tool, name, call.tokens[name]),
     secret: (name) => credential(tool, name, call.secrets[name]),
     fetch: (resource, init) => askToSend(new Request(resource, init), held.abort.signal, ask),
     log: loggerOf(id),
-    progress: (...progress) => tell({ type: 'progress', id, progress }),
+    progress: (done, total, message) => {
+      // JSON has no other numbers, and nobody shows them.
+      if (!Number.isFinite(done)) return
+      tell({
+        type: 'progress',
+        id,
+        done,
+        total: Number.isFinite(total) ? total : undefined,
+        message: message?.slice(0, LONGEST_LINE),
+      })
+    },
     elicit: async (question) => {
       const { value } = await ask({ what: 'elicit', question })
       return isElicitationAnswer(value) ? value : { action: 'decline' }
@@ -100,7 +145,7 @@ async function askToSend(
   ended: AbortSignal,
   ask: (question: Question) => Promise<Answer & { readonly ok: true }>,
 ): Promise<Response> {
-  const body = request.body === null ? undefined : new Uint8Array(await request.arrayBuffer())
+  const body = request.body === null ? undefined : Buffer.from(await request.arrayBuffer()).toString('base64')
   ended.throwIfAborted()
   const { url, method, redirect } = request
   const init = { method, headers: [...request.headers], body, redirect }
@@ -108,7 +153,7 @@ async function askToSend(
   if (!isSentResponse(value)) throw new TypeError('the server answered something else')
   const { status, statusText, headers } = value
   const isEmpty = status === 204 || status === 205 || status === 304
-  const bytes = isEmpty ? null : new Uint8Array(value.body)
+  const bytes = isEmpty ? null : Buffer.from(value.body, 'base64')
   return new Response(bytes, { status, statusText, headers: headers.map(([name, text]) => [name, text]) })
 }
 
@@ -125,22 +170,31 @@ function loggerOf(id: number): Logger {
     (level: LogLevel): WriteLine =>
     (said: object | string, text?: string) => {
       const [fields, message] = typeof said === 'string' ? [{}, said] : [said, text ?? '']
-      tell({ type: 'log', id, level, fields: plain(fields), message: String(message) })
+      tell({
+        ...{ type: 'log', id, level, fields: plain(fields) },
+        message: String(message).slice(0, LONGEST_LINE),
+      })
     }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
 
-/** What cannot be cloned is not worth a crash. */
-function plain(fields: object): object {
+/** What cannot be written as JSON is not worth a crash, and what is too long not worth its place. */
+function plain(fields: object): Readonly<Record<string, unknown>> {
   try {
-    return JSON.parse(JSON.stringify(fields))
+    const text = JSON.stringify(fields)
+    return text.length > MOST_FIELD_CHARACTERS ? { tooLong: text.length } : JSON.parse(text)
   } catch {
     return {}
   }
 }
 
-process.on('message', (message: ToChild) => {
-  if (message.type === 'load') void load(message.entry)
+/** Of the server, which knows what it sends. */
+function isToChild(message: unknown): message is ToChild {
+  return typeof message === 'object' && message !== null && 'type' in message
+}
+
+function hear(message: ToChild): void {
+  if (message.type === 'load') void load(message.entry, message.mayStartPrograms)
   else if (message.type === 'invoke') void invoke(message.id, message.call)
   else if (message.type === 'abort') {
     running.get(message.id)?.abort.abort(new DOMException('The call was ended.', 'AbortError'))
@@ -149,6 +203,4 @@ process.on('message', (message: ToChild) => {
     asked?.get(message.ask)?.resolve(message.answer)
     asked?.delete(message.ask)
   }
-})
-// The server is gone: nothing that runs here has anybody to answer to.
-process.on('disconnect', () => process.exit(0))
+}

@@ -3,9 +3,13 @@ import type { JsonValue } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { untilAborted } from '#core/sources/until-aborted'
+import type { Egress } from '#core/tool'
 import type { PolicyDefinition } from '#core/tool-definition'
+import { DEFAULT_PATH } from '#sources/common/find-program'
 import { isWanted, policyOf } from '#sources/common/policy-options'
+import { endsWell, findConfinement } from '#sources/common/sandbox'
 import { checkNeeds } from './check-needs.ts'
+import { isSealed, probeCommand } from './child-arguments.ts'
 import { type LoadedPack, loadPack } from './load-pack.ts'
 import { type LocatedPack, locatePack } from './locate-pack.ts'
 import { describeTool, offerTools } from './offer-tools.ts'
@@ -32,12 +36,15 @@ class PackSource implements Source {
   #warnings: readonly string[] = []
   #reading: Promise<Discovery> | undefined
   #isClosed = false
+  #isSandboxed: boolean
 
   constructor(key: string, options: PackOptions, services: SourceServices) {
     this.key = key
     this.#options = options
     this.#services = services
     this.#supervisor = options.isolation === 'process' ? new PackSupervisor(options, services) : undefined
+    // Where it is required nothing ever runs without.
+    this.#isSandboxed = options.sandbox === 'required'
   }
 
   discover(): Promise<Discovery> {
@@ -50,7 +57,11 @@ class PackSource implements Source {
     try {
       const pack = await locatePack(this.#options, this.#services.folder)
       checkNeeds(pack.requires, this.#options)
-      const discovery = offerTools(pack, await this.#describe(pack), this.#options)
+      const bounds = await this.#findSandbox(pack)
+      this.#isSandboxed = bounds.bwrap !== undefined
+      const { tools, warnings } = await this.#describe(pack, bounds.bwrap)
+      const told = bounds.problem === undefined ? warnings : [bounds.problem, ...warnings]
+      const discovery = offerTools(pack, { tools, warnings: told }, this.#options, this.#egress)
       this.#problem = undefined
       this.#warnings = discovery.warnings
       return discovery
@@ -70,8 +81,15 @@ class PackSource implements Source {
     return await runPackTool(tool, invocation.input, invocation.context)
   }
 
-  policyFor(tool: OfferedTool): PolicyDefinition {
-    return policyOf(tool.nativeName, this.#options, tool.policy)
+  policyFor({ nativeName, policy }: OfferedTool): PolicyDefinition {
+    const egress = this.#egress
+    const said = this.#options.trustPolicy ? { egress, ...policy } : { ...policy, egress }
+    return policyOf(nativeName, this.#options, said)
+  }
+
+  /** OWP-37: `safe-fetch` where nothing else can get out, and nowhere else unless the operator believes its author. */
+  get #egress(): Egress {
+    return this.#isSandboxed && isSealed(this.#options) ? 'safe-fetch' : 'host-owned'
   }
 
   get #isRead(): boolean {
@@ -99,8 +117,25 @@ class PackSource implements Source {
     await this.#supervisor?.close()
   }
 
-  async #describe(pack: LocatedPack) {
-    if (this.#supervisor !== undefined) return await this.#supervisor.describe(pack)
+  /** The sandbox that the pack's process can have here, or what the operator has to know when there is none. */
+  async #findSandbox(pack: LocatedPack): Promise<{ readonly bwrap?: string; readonly problem?: string }> {
+    const { isolation, sandbox } = this.#options
+    if (isolation === 'none' || sandbox === 'none') return {}
+    const { folder, environment } = this.#services
+    const { bwrap, whyNot } = await findConfinement(environment?.PATH || DEFAULT_PATH)
+    const plan = { pack, options: this.#options, folder }
+    if (bwrap !== undefined && (await endsWell(probeCommand({ ...plan, bwrap })))) return { bwrap }
+    const why = bwrap === undefined ? whyNot : 'Node does not start in bubblewrap (bwrap) here'
+    if (sandbox === 'required') {
+      throw fault('upstream_failed', `The pack is not run: its sandbox is required, and ${why}.`)
+    }
+    return {
+      problem: `Its process can use the network and see other processes: ${why}. Install bubblewrap, or set sandbox to "none" to agree.`,
+    }
+  }
+
+  async #describe(pack: LocatedPack, bwrap: string | undefined) {
+    if (this.#supervisor !== undefined) return await this.#supervisor.describe(pack, bwrap)
     // A module is loaded once per process: another version of it is seen by the next one.
     this.#loaded ??= await loadPack(pack.entry)
     const { tools, warnings } = this.#loaded

@@ -1,13 +1,16 @@
 import type { ErrorCode, ToolError } from '#core/errors'
 import { fault, isToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
-import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
+import type { Elicitation } from '#core/ports/elicitation'
 import type { Principal } from '#core/principal'
 import type { DescribedTool } from './offer-tools.ts'
 
-/** What the server and the process of a pack say to each other, as structured clones. */
+/** One message of a pack's process, which is one line of JSON; longer ones are not taken. */
+export const MOST_MESSAGE_BYTES = 8 * 1024 * 1024
+
+/** What the server and the process of a pack say to each other, as JSON. */
 export type ToChild =
-  | { readonly type: 'load'; readonly entry: string }
+  | { readonly type: 'load'; readonly entry: string; readonly mayStartPrograms: boolean }
   | { readonly type: 'invoke'; readonly id: number; readonly call: SentCall }
   | { readonly type: 'abort'; readonly id: number }
   | { readonly type: 'answer'; readonly id: number; readonly ask: number; readonly answer: Answer }
@@ -24,13 +27,15 @@ export type ToServer =
   | {
       readonly type: 'progress'
       readonly id: number
-      readonly progress: readonly [number, (number | undefined)?, (string | undefined)?]
+      readonly done: number
+      readonly total?: number | undefined
+      readonly message?: string | undefined
     }
   | {
       readonly type: 'log'
       readonly id: number
       readonly level: LogLevel
-      readonly fields: object
+      readonly fields: Readonly<Record<string, unknown>>
       readonly message: string
     }
 
@@ -44,6 +49,8 @@ export interface SentCall {
   readonly traceId: string
   readonly principal: Principal
   readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
+  readonly userInfo: JsonValue | undefined
   readonly tokens: Readonly<Record<string, string>>
   readonly secrets: Readonly<Record<string, string>>
   readonly effectKey: string
@@ -56,7 +63,8 @@ export type Question =
 export interface SentRequest {
   readonly method: string
   readonly headers: readonly (readonly [string, string])[]
-  readonly body: Uint8Array | undefined
+  /** In base64. */
+  readonly body?: string | undefined
   readonly redirect: Request['redirect']
 }
 
@@ -64,11 +72,12 @@ export interface SentResponse {
   readonly status: number
   readonly statusText: string
   readonly headers: readonly (readonly [string, string])[]
-  readonly body: Uint8Array
+  /** In base64. */
+  readonly body: string
 }
 
 export type Answer =
-  | { readonly ok: true; readonly value: JsonValue | SentResponse | ElicitationAnswer | undefined }
+  | { readonly ok: true; readonly value?: unknown }
   | { readonly ok: false; readonly error: SentError }
 
 /** An error that can cross; `said` tells a `ToolError`, whose text is meant for callers, from anything else. */
@@ -76,24 +85,27 @@ export interface SentError {
   readonly said: boolean
   readonly code: ErrorCode
   readonly message: string
-  readonly developerMessage: string | undefined
+  readonly developerMessage?: string | undefined
   readonly canRetry: boolean
-  readonly retryAfterMs: number | undefined
-  readonly additionalPromptContent: string | undefined
-  readonly errorNumber: number | undefined
+  readonly retryAfterMs?: number | undefined
+  readonly additionalPromptContent?: string | undefined
+  readonly errorNumber?: number | undefined
 }
+
+const LONGEST_TEXT = 20_000
 
 export function sentError(error: unknown): SentError {
   const said = isToolError(error)
   const message = error instanceof Error ? error.message : String(error)
+  const developerMessage = said ? error.developerMessage : error instanceof Error ? error.stack : undefined
   return {
     said,
     code: said ? error.code : 'tool_failed',
-    message: String(message),
-    developerMessage: said ? error.developerMessage : error instanceof Error ? error.stack : undefined,
+    message: String(message).slice(0, LONGEST_TEXT),
+    developerMessage: developerMessage?.slice(0, LONGEST_TEXT),
     canRetry: said && error.canRetry,
-    retryAfterMs: said ? error.retryAfterMs : undefined,
-    additionalPromptContent: said ? error.additionalPromptContent : undefined,
+    retryAfterMs: said && Number.isFinite(error.retryAfterMs) ? error.retryAfterMs : undefined,
+    additionalPromptContent: said ? error.additionalPromptContent?.slice(0, LONGEST_TEXT) : undefined,
     errorNumber: said ? error.errorNumber : undefined,
   }
 }

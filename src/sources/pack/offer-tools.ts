@@ -1,6 +1,6 @@
 import type { JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
-import type { Tool, ToolPolicy } from '#core/tool'
+import type { Egress, Tool, ToolPolicy } from '#core/tool'
 import type { PolicyDefinition } from '#core/tool-definition'
 import { isWanted, policyOf } from '#sources/common/policy-options'
 import type { LocatedPack } from './locate-pack.ts'
@@ -31,25 +31,26 @@ export function offerTools(
   pack: LocatedPack,
   described: { readonly tools: readonly DescribedTool[]; readonly warnings: readonly string[] },
   options: PackOptions,
+  egress: Egress,
 ): Discovery {
   return {
     identity: pack.identity,
     warnings: described.warnings,
+    leftOut: described.tools.map(({ nativeName }) => nativeName).filter((name) => !isWanted(name, options)),
     tools: described.tools
       .filter(({ nativeName }) => isWanted(nativeName, options))
-      .map((tool) => offer(tool, pack, options)),
+      .map((tool) => offer(tool, options, egress)),
   }
 }
 
-function offer(tool: DescribedTool, { requires }: LocatedPack, options: PackOptions): OfferedTool {
+function offer(tool: DescribedTool, options: PackOptions, egress: Egress): OfferedTool {
   const { policy, ...rest } = tool
   const said = options.trustPolicy ? policy : restrictions(policy)
-  const usesNetwork = requires.some((need) => need.startsWith('net.'))
-  const egress = usesNetwork ? ('host-owned' as const) : ('safe-fetch' as const)
   return {
     ...rest,
     policy: policyOf(tool.nativeName, options, {
-      egress,
+      // What an author who is believed says of it is kept; what we found out is looked at anew each time.
+      ...(options.trustPolicy ? {} : { egress }),
       safetyTier: 'write',
       replay: 'non-deterministic',
       ...said,

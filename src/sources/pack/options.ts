@@ -37,6 +37,8 @@ export const PACK_OPTIONS = z
     trustPolicy: z.boolean().default(false),
     /** `process`: in a process of its own, with caps, and Node's permission model for files and programs. */
     isolation: z.enum(['none', 'process']).default('none'),
+    /** With `process`: bubblewrap around it. `auto`: when it works here. `required`: nothing runs without it. */
+    sandbox: z.enum(['auto', 'required', 'none']).default('auto'),
     /** With `process`: the heap of its process. */
     memoryMb: z.int().min(32).max(65_536).default(256),
     /** With `process`: calls it runs at once. */
@@ -55,6 +57,9 @@ export const PACK_OPTIONS = z
     if (said.length !== 1) {
       const message = 'expected either "package", the name of an installed one, or "path", a folder or file.'
       context.addIssue({ code: 'custom', path: ['package'], message })
+    }
+    if (options.sandbox === 'required' && options.isolation !== 'process') {
+      context.addIssue({ code: 'custom', path: ['sandbox'], message: 'needs isolation: "process".' })
     }
     for (const [key, need] of LISTS) {
       const isSaid = (options[key]?.length ?? 0) > 0

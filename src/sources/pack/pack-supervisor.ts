@@ -16,6 +16,7 @@ export class PackSupervisor {
   readonly #options: PackOptions
   readonly #services: SourceServices
   #pack: LocatedPack | undefined
+  #bwrap: string | undefined
   #process: PackProcess | undefined
   #crashes = 0
   #startedAtMs = 0
@@ -29,9 +30,11 @@ export class PackSupervisor {
   }
 
   /** What the pack has; a process of an older pack goes when it has nothing more to do. */
-  async describe(pack: LocatedPack): Promise<Described> {
-    const isSame = JSON.stringify(this.#pack?.identity) === JSON.stringify(pack.identity)
+  async describe(pack: LocatedPack, bwrap: string | undefined): Promise<Described> {
+    const isSame =
+      JSON.stringify(this.#pack?.identity) === JSON.stringify(pack.identity) && bwrap === this.#bwrap
     this.#pack = pack
+    this.#bwrap = bwrap
     if (!isSame) this.#retire()
     return await this.#current().described
   }
@@ -75,7 +78,8 @@ export class PackSupervisor {
     if (waitMs > 0) throw notNow(this.#lastEnd ?? 'it ended', Math.ceil(waitMs))
     if (this.#pack === undefined) throw notNow('it was not loaded yet', 1_000)
     const { folder } = this.#services
-    const started = new PackProcess({ pack: this.#pack, options: this.#options, folder }, this.#services)
+    const plan = { pack: this.#pack, options: this.#options, folder, bwrap: this.#bwrap }
+    const started = new PackProcess(plan, this.#services)
     this.#process = started
     this.#startedAtMs = clock.monotonicMs()
     started.described.then(

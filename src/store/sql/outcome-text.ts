@@ -2,11 +2,13 @@ import type { Outcome } from '#core/outcome'
 import { StoreError } from '#core/store-error'
 
 /**
- * An outcome as it is stored. A value keeps the bytes it is answered with: `+<duration>\n<value>`; a failure is
- * `-<json>`.
+ * An outcome as it is stored. A value keeps the bytes it is answered with: `+<duration>\n<value>`; one that was also
+ * shown is `*<json>`, a failure `-<json>`.
  */
 export function outcomeToText(outcome: Outcome): string {
-  return outcome.ok ? `+${outcome.durationMs}\n${outcome.valueJson}` : `-${JSON.stringify(outcome)}`
+  if (!outcome.ok) return `-${JSON.stringify(outcome)}`
+  if (outcome.shown !== undefined) return `*${JSON.stringify(outcome)}`
+  return `+${outcome.durationMs}\n${outcome.valueJson}`
 }
 
 export function outcomeFromText(text: string): Outcome {
@@ -15,6 +17,6 @@ export function outcomeFromText(text: string): Outcome {
     return { ok: true, valueJson: text.slice(end + 1), durationMs: Number(text.slice(1, end)) }
   }
   const outcome: Outcome = JSON.parse(text.slice(1))
-  if (outcome.ok === false) return outcome
+  if (outcome.ok === text.startsWith('*')) return outcome
   throw new StoreError('unreadable', 'a stored outcome has an unknown form')
 }

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
 import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 import { type ImportedApi, importApi } from './imported-api.ts'
+import { startRecordingServer } from './recording-server.ts'
 
 let api: ImportedApi | undefined
 
@@ -44,6 +45,44 @@ describe('names are readable and stable', () => {
     await api?.close()
     const turned = names(await open({ paths: Object.fromEntries(Object.entries(paths).toReversed()) }))
     expect(turned.toSorted()).toEqual(first.toSorted())
+  })
+
+  it('operations that a fragment tells apart are tools of one address', async () => {
+    const server = await startRecordingServer()
+    try {
+      const path = '/files/{file_id}'
+      const imported = await importApi(
+        {
+          servers: [{ url: server.origin }],
+          paths: {
+            [path]: { get: operation() },
+            [`${path}#add_shared_link`]: { put: operation() },
+            [`${path}#get_shared_link`]: { get: operation({ operationId: 'getLink' }) },
+            '/#Action=List{What}': { get: operation() },
+          },
+        },
+        {},
+        [server.host],
+      )
+      api = imported
+      expect(names(imported)).toEqual([
+        'get_files_file_id',
+        'put_files_file_id_add_shared_link',
+        'getLink',
+        'get_Action_List_What',
+      ])
+      await imported.call('put_files_file_id_add_shared_link', { file_id: 'a/b' })
+      await imported.call('getLink', { file_id: 'c' })
+      await imported.call('get_Action_List_What', {})
+      expect(imported.tool('get_Action_List_What').inputSchema.properties).toEqual({})
+      expect(server.requests.map(({ method, url }) => `${method} ${url}`)).toEqual([
+        'PUT /files/a%2Fb',
+        'GET /files/c',
+        'GET /',
+      ])
+    } finally {
+      await server.close()
+    }
   })
 
   it('parameters of one name are told apart by their place, and names suit models', async () => {
@@ -132,10 +171,7 @@ describe('what changes nothing is told', () => {
 
   it('a tool in the options that the document does not have, and filters that leave nothing', async () => {
     const { discovery } = await open({ paths }, { tools: { b: { approval: 'always' } }, tags: ['none'] })
-    expect(discovery.warnings).toEqual([
-      '`tools` has "b", and the document has no such operation.',
-      'The filters of this source leave no operation.',
-    ])
+    expect(discovery.warnings).toEqual(['The filters of this source leave no operation.'])
   })
 
   it('an unchanged document is not read into tools again', async () => {

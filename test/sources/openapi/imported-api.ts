@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { plainValue } from '#core/content-blocks'
 import type { JsonObject, JsonValue } from '#core/json'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { SILENT_LOGGER } from '#core/ports/logger'
@@ -85,7 +86,8 @@ export async function call(
   options: CallOptions = {},
 ): Promise<JsonValue | undefined> {
   const binding: JsonObject = JSON.parse(JSON.stringify(tool.binding))
-  return source.invoke({ nativeName: tool.nativeName, binding, input, context: contextOf(options) })
+  const context = contextOf(options)
+  return plainValue(await source.invoke({ nativeName: tool.nativeName, binding, input, context }))
 }
 
 function contextOf({ secrets = {}, tokens = {}, signal = SIGNAL }: CallOptions): StatefulContext<unknown> {
@@ -95,6 +97,8 @@ function contextOf({ secrets = {}, tokens = {}, signal = SIGNAL }: CallOptions):
     signal,
     principal: { id: 'key:tests', tenant: 'default', scopes: [] },
     userId: undefined,
+    claimedUserId: undefined,
+    userInfo: undefined,
     token: (id) => credential(tokens, id),
     secret: (id) => credential(secrets, id),
     fetch: () => Promise.reject(new Error('a source uses its own way out')),

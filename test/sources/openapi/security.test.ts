@@ -173,6 +173,48 @@ describe('alternatives and combinations', () => {
     },
   )
 
+  it.each([
+    [{ digest: [] }, {}],
+    [{ digest: [], tls: [], bearer: [] }, {}],
+    [{ basic: [], bearer: [] }, {}],
+    [{ unknown: [], header: [] }, {}],
+    [
+      { oauth: ['a'], bearer: [] },
+      { oauth: { provider: 'acme' }, bearer: { secret: 'B' } },
+    ],
+  ])('%j: following the advice to the letter gives the tool', async (alternative, security) => {
+    const { discovery, close } = await open([alternative], { security })
+    expect(discovery.tools).toEqual([])
+    const [, advice = ''] = /write `security: (\{.*?\})`/.exec(discovery.warnings.join()) ?? []
+    await close()
+    const followed = await open([alternative], { security: JSON.parse(advice) })
+    expect(followed.discovery.tools.map(({ nativeName }) => nativeName)).toEqual(['op'])
+  })
+
+  it('one credential answers several schemes of one place, as Google writes two flows of one token', async () => {
+    const security = [
+      { oauth: ['calendar'], oidc: ['calendar', 'profile'] },
+      { oauth: ['other'], oidc: [] },
+    ]
+    const plain = await open(security)
+    expect(plain.tool('op').requirements).toEqual({ secrets: [{ id: 'api_oauth' }] })
+    await plain.call('op', {}, { secrets: { api_oauth: 'tok' } })
+    expect(server.requests[0]?.headers.authorization).toBe('Bearer tok')
+    await plain.close()
+
+    const { call, tool } = await open(security, {
+      security: { oidc: { provider: 'google', scopes: ['extra'] } },
+    })
+    const { requirements, binding } = tool('op')
+    expect(requirements).toEqual({
+      authorization: [{ id: 'google', oauth2: { scopes: ['calendar', 'profile', 'extra'] } }],
+    })
+    expect(binding.credentials).toHaveLength(1)
+    expect(binding.tokenEndpoints).toContain('https://a.example/token')
+    await call('op', {}, { tokens: { google: 'tok' } })
+    expect(server.requests[1]?.headers.authorization).toBe('Bearer tok')
+  })
+
   it('the operator describes a scheme for a document that has none', async () => {
     const security = { token: { secret: 'T', scheme: { type: 'apiKey', in: 'header', name: 'X-Token' } } }
     const { call, tool } = await open(undefined, { security })

@@ -84,7 +84,7 @@ export const others = [
         user: context.userId,
         key: context.effectKey(),
         other: context.effectKey(1) === context.effectKey(),
-        asked: await context.elicit({ message: 'Sure?', schema: { type: 'object' } }),
+        asked: await context.elicit({ mode: 'form', message: 'Sure?', schema: { type: 'object' } }),
         env: Object.keys(process.env),
       }
     },

@@ -1,0 +1,72 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { tool } from '#core/define-tool'
+import { prepareTools } from '#core/prepare-tools'
+import { checkApprovals } from './check-approvals.ts'
+import { defineConfig } from './collet-config.ts'
+import { parseConfig } from './parse-config.ts'
+
+const pay = tool({
+  id: 'Bank.Pay@1.0.0',
+  description: 'Pays.',
+  input: z.object({ amount: z.number().describe('How much.') }),
+  output: z.string(),
+  policy: { approval: 'conditional' },
+  run: ({ amount }) => `paid ${amount}`,
+})
+const remove = tool({
+  id: 'Files.Delete@1.0.0',
+  description: 'Deletes a file.',
+  input: {
+    type: 'object',
+    properties: { path: { type: 'string', description: 'Which.' } },
+    required: ['path'],
+  },
+  output: null,
+  run: () => undefined,
+})
+const prepared = prepareTools([{ definition: pay }, { definition: remove }])
+const tools = prepared.ok ? prepared.tools : []
+
+function problemOf(config: object): string {
+  try {
+    checkApprovals(parseConfig(config, 'collet.config.ts'), tools, 'collet.config.ts')
+    return ''
+  } catch (error) {
+    return String(error)
+  }
+}
+
+describe('approvals.perTool', () => {
+  it('knows the inputs of the tools in the config, and takes those of others for JSON', () => {
+    const config = defineConfig({
+      tools: [pay, remove, 'tools/*.ts'],
+      approvals: {
+        perTool: {
+          'Bank.Pay': { quorum: 2, when: ({ input }) => input.amount.toFixed() !== '100' },
+          'Files.Delete@1.0.0': { when: ({ input }) => input.path.startsWith('/') },
+          'GitHub.merge': { when: ({ input }) => typeof input.number === 'number' && input.number > 1 },
+        },
+      },
+    })
+    const wrong = defineConfig({
+      tools: [pay],
+      // @ts-expect-error: the tool has no such member
+      approvals: { perTool: { 'Bank.Pay': { when: ({ input }) => input.path > 100 } } },
+    })
+    // @ts-expect-error: nobody said that all tools have an amount
+    const all = defineConfig({ approvals: { when: ({ input }) => input.amount > 100 } })
+    expect([config, wrong, all].map((one) => one.approvals !== undefined)).toEqual([true, true, true])
+  })
+
+  it('refuses a tool that is not there, and a predicate that nobody would ask', () => {
+    const when = () => true
+    expect(problemOf({ approvals: { perTool: { 'Bank.Pay': { when } } } })).toBe('')
+    expect(problemOf({ approvals: { perTool: { 'Bank.Pya': { when } } } })).toContain(
+      'Did you mean "Bank.Pay"?',
+    )
+    expect(problemOf({ approvals: { perTool: { 'Files.Delete': { when } } } })).toContain(
+      "Files.Delete@1.0.0 has the approval 'never', so `when` is never asked",
+    )
+  })
+})

@@ -1,0 +1,120 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Principal } from '#core/principal'
+import type { ToolRequirements } from '#core/tool'
+import { sampleTool } from '#testing/sample-tool'
+import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-desk'
+
+const ASKED = 'Who.Am@1.0.0'
+const USERS = ['ann', 'bob', 'tester', 'a#b']
+const PRINCIPALS: readonly Principal[] = [
+  ALICE,
+  { id: 'anonymous', tenant: 'default', scopes: [] },
+  { id: 'key:ann', tenant: 'default', scopes: ['mail:send'] },
+  { id: 'key:agent', tenant: 'default', scopes: ['users:assert'] },
+  { id: 'key:all', tenant: 'default', scopes: ['*'] },
+  { id: 'jwt:https://login.example#ann', tenant: 'default', scopes: [] },
+  { id: 'jwt:#a#b', tenant: 'default', scopes: [] },
+]
+
+const teller = (requirements: ToolRequirements = {}) =>
+  sampleTool(
+    ASKED,
+    (_input, { userId = null, claimedUserId = null, userInfo = null }) => ({
+      userId,
+      claimedUserId,
+      userInfo,
+    }),
+    { requirements },
+  )
+
+async function told(principal: Principal, userId: string | undefined, requirements?: ToolRequirements) {
+  const reply = await openTestDesk([teller(requirements)]).call(principal, callRequest(ASKED, { userId }))
+  return reply.outcome.ok ? JSON.parse(reply.outcome.valueJson) : reply.outcome.error.code
+}
+
+/** The rule, written a second time. */
+function proves({ id, scopes }: Principal, userId: string): boolean {
+  const isSubject = id.startsWith('jwt:') && id.slice(id.indexOf('#') + 1) === userId
+  return isSubject || scopes.some((scope) => scope === 'users:assert' || scope === '*')
+}
+
+describe('the user a call is for (T-27)', () => {
+  it('is in ctx.userId only if the credential proves it, and what was said always in ctx.claimedUserId', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...PRINCIPALS),
+        fc.option(fc.constantFrom(...USERS), { nil: undefined }),
+        async (principal, userId) => {
+          const proven = userId !== undefined && proves(principal, userId) ? userId : null
+          expect(await told(principal, userId)).toEqual({
+            userId: proven,
+            claimedUserId: userId ?? null,
+            userInfo: null,
+          })
+        },
+      ),
+    )
+  })
+
+  it('a tool that needs a user takes a proven one; one that says `claimed` takes any', async () => {
+    const own = { id: 'jwt:https://login.example#ann', tenant: 'default', scopes: [] }
+    expect(await told(own, 'ann', { userId: true })).toMatchObject({ userId: 'ann' })
+    expect(await told(own, 'bob', { userId: true })).toBe('not_authorized')
+    expect(await told(ALICE, 'ann', { userId: true })).toBe('not_authorized')
+    expect(await told(ALICE, 'ann', { userId: 'claimed' })).toMatchObject({
+      userId: null,
+      claimedUserId: 'ann',
+    })
+    for (const userId of [true, 'claimed'] as const)
+      expect(await told(ALICE, undefined, { userId })).toBe('requirement_missing')
+  })
+
+  it('the refusal says what would help', async () => {
+    const reply = await openTestDesk([teller({ userId: true })]).call(
+      ALICE,
+      callRequest(ASKED, { userId: 'ann' }),
+    )
+    expect(errorOf(reply).developerMessage).toContain('users:assert')
+  })
+
+  it('the hook vouches or refuses, whoever calls', async () => {
+    const desk = openTestDesk([teller({ userId: true })], {
+      hooks: { bindUser: (_principal, userId) => userId === 'ann' },
+    })
+    const value = async (principal: Principal, userId: string) => {
+      const { outcome } = await desk.call(principal, callRequest(ASKED, { userId }))
+      return outcome.ok ? JSON.parse(outcome.valueJson).userId : outcome.error.code
+    }
+    expect(await value(ALICE, 'ann')).toBe('ann')
+    expect(await value({ ...ALICE, scopes: ['users:assert'] }, 'bob')).toBe('not_authorized')
+  })
+
+  it('a session is opened with the same proof', async () => {
+    const seen: unknown[] = []
+    const stateful = sampleTool(ASKED, () => 'done', {
+      session: {
+        open: ({ userId, claimedUserId }) => seen.push([userId, claimedUserId]),
+        close: () => undefined,
+        idleMs: 1_000,
+      },
+    })
+    const desk = openTestDesk([stateful])
+    for (const scopes of [[], ['users:assert']]) {
+      const principal = { ...ALICE, scopes }
+      const { sessionId } = await desk.openSession(principal, { toolId: stateful.catalogId, userId: 'ann' })
+      // Rule 30: a session belongs to the user that was named, proven or not.
+      expect((await desk.call(principal, callRequest(ASKED, { userId: 'ann', sessionId }))).outcome.ok).toBe(
+        true,
+      )
+      expect((await desk.call(principal, callRequest(ASKED, { userId: 'bob', sessionId }))).outcome.ok).toBe(
+        false,
+      )
+      await desk.closeSession(principal, sessionId)
+    }
+    expect(seen).toEqual([
+      [undefined, 'ann'],
+      ['ann', 'ann'],
+    ])
+  })
+})

@@ -1,0 +1,38 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { tooMuchJson } from './json-bounds.ts'
+
+const bytesOf = (text: string) => new TextEncoder().encode(text)
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf))
+}
+
+function valuesOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 1
+  return 1 + Object.values(value).reduce((sum: number, each) => sum + valuesOf(each), 0)
+}
+
+describe('what a JSON text has too much of', () => {
+  it('is its depth, exactly, and never fewer values than it is let pass with', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.integer({ min: 0, max: 6 }), (value, deepest) => {
+        const bytes = bytesOf(JSON.stringify(value))
+        const isTooDeep = tooMuchJson(bytes, { deepest, mostValues: 1_000_000 }) !== undefined
+        expect(isTooDeep).toBe(depthOf(value) > deepest)
+        // A list of n elements has n - 1 commas and its bracket: never more is counted than there is.
+        expect(tooMuchJson(bytes, { deepest: 1_000, mostValues: valuesOf(value) })).toBeUndefined()
+      }),
+    )
+  })
+
+  it('is seen in brackets, lists and members; texts are texts, whatever is written in them', () => {
+    const bounds = { deepest: 3, mostValues: 10 }
+    expect(tooMuchJson(bytesOf('[[[[1]]]]'), bounds)).toBe('is nested deeper than 3 levels')
+    expect(tooMuchJson(bytesOf('['.repeat(8_000_000)))).toBe('is nested deeper than 256 levels')
+    expect(tooMuchJson(bytesOf(`[${'1,'.repeat(10)}1]`), bounds)).toBe('holds more than 10 values')
+    expect(tooMuchJson(bytesOf(`[${'{},'.repeat(6)}1]`), bounds)).toBe('holds more than 10 values')
+    expect(tooMuchJson(bytesOf(JSON.stringify(`\\"${'[,{'.repeat(50)}"`)), bounds)).toBeUndefined()
+  })
+})

@@ -1,0 +1,151 @@
+import type { Duplex } from 'node:stream'
+import { type JsonBounds, tooMuchJson } from '#core/json-bounds'
+
+const SECOND_MS = 1_000
+const LINE_END = 0x0a
+
+/** How much of the other side's talk is taken. */
+export interface ChannelBounds {
+  readonly mostLineBytes: number
+  readonly json: JsonBounds
+  /** Read in one second; what is more waits in the pipe, and so in the other process. */
+  readonly mostMessages: number
+  readonly mostBytes: number
+  /** What the other side has not read yet. */
+  readonly mostUnreadBytes: number
+}
+
+export interface ChannelEvents {
+  onMessage(message: unknown): void
+  /** The other side broke the rules; nothing more is heard from it. */
+  onBroken(why: string): void
+}
+
+/**
+ * Lines of JSON over a pipe of our own. Not Node's channel between processes: there one odd message of the other side ends this
+ * process, handles can be sent along, and nothing is bounded.
+ */
+export class PackChannel {
+  readonly #socket: Duplex
+  readonly #bounds: ChannelBounds
+  readonly #events: ChannelEvents
+  /** Of a line that has not come to its end. */
+  #parts: Buffer[] = []
+  #partBytes = 0
+  readonly #lines: Buffer[] = []
+  #secondBeganMs = Number.NEGATIVE_INFINITY
+  #messages = 0
+  #bytes = 0
+  #resting: NodeJS.Timeout | undefined
+  #isBroken = false
+
+  constructor(socket: Duplex, bounds: ChannelBounds, events: ChannelEvents) {
+    this.#socket = socket
+    this.#bounds = bounds
+    this.#events = events
+    socket.on('data', (chunk) => this.#take(Buffer.from(chunk)))
+    // That the other side is gone is told elsewhere.
+    socket.on('error', () => undefined)
+    socket.once('close', () => clearTimeout(this.#resting))
+  }
+
+  /** Whether it was small enough; who is gone hears nothing, and that is told elsewhere. */
+  send(message: object, mostBytes = Number.POSITIVE_INFINITY): boolean {
+    const line = Buffer.from(`${JSON.stringify(message)}\n`)
+    if (line.length > mostBytes) return false
+    if (this.#isBroken || !this.#socket.writable) return true
+    this.#socket.write(line)
+    if (this.#socket.writableLength > this.#bounds.mostUnreadBytes) {
+      this.#break(`it does not read what it asked for (${this.#socket.writableLength} bytes wait)`)
+    }
+    return true
+  }
+
+  #take(chunk: Buffer): void {
+    let from = 0
+    for (let end = chunk.indexOf(LINE_END); end !== -1; end = chunk.indexOf(LINE_END, from)) {
+      this.#keep(chunk.subarray(from, end))
+      if (this.#isBroken) return
+      this.#lines.push(this.#parts.length === 1 ? (this.#parts[0] ?? chunk) : Buffer.concat(this.#parts))
+      this.#parts = []
+      this.#partBytes = 0
+      from = end + 1
+    }
+    if (from < chunk.length) this.#keep(chunk.subarray(from))
+    this.#hear()
+  }
+
+  #keep(part: Buffer): void {
+    this.#partBytes += part.length
+    if (this.#partBytes > this.#bounds.mostLineBytes) {
+      this.#break(`it sent a message of more than ${this.#bounds.mostLineBytes} bytes`)
+    } else this.#parts.push(part)
+  }
+
+  #hear(): void {
+    while (!this.#isBroken) {
+      const [line] = this.#lines
+      if (line === undefined) break
+      if (!this.#hasRoom(line.length)) {
+        this.#rest()
+        return
+      }
+      this.#lines.shift()
+      this.#read(line)
+    }
+    if (!this.#isBroken && this.#socket.isPaused()) this.#socket.resume()
+  }
+
+  #read(line: Buffer): void {
+    const message = this.#parse(line)
+    if (message !== undefined) this.#events.onMessage(message)
+  }
+
+  /** `undefined` when the other side broke the rules with it. */
+  #parse(line: Buffer): unknown {
+    const problem = tooMuchJson(line, this.#bounds.json)
+    try {
+      if (problem === undefined) return JSON.parse(line.toString('utf8'))
+    } catch {
+      // Told below.
+    }
+    this.#break(`it sent a message that ${problem ?? 'is not JSON'}`)
+    return undefined
+  }
+
+  #hasRoom(bytes: number): boolean {
+    const nowMs = performance.now()
+    if (nowMs - this.#secondBeganMs >= SECOND_MS) {
+      this.#secondBeganMs = nowMs
+      this.#messages = 0
+      this.#bytes = 0
+    }
+    // The first of a second always passes, however long it is.
+    if (
+      this.#messages > 0 &&
+      (this.#messages >= this.#bounds.mostMessages || this.#bytes + bytes > this.#bounds.mostBytes)
+    ) {
+      return false
+    }
+    this.#messages += 1
+    this.#bytes += bytes
+    return true
+  }
+
+  #rest(): void {
+    this.#socket.pause()
+    const untilMs = this.#secondBeganMs + SECOND_MS - performance.now()
+    clearTimeout(this.#resting)
+    this.#resting = setTimeout(() => this.#hear(), Math.max(1, untilMs)).unref()
+  }
+
+  #break(why: string): void {
+    if (this.#isBroken) return
+    this.#isBroken = true
+    clearTimeout(this.#resting)
+    this.#lines.length = 0
+    this.#parts = []
+    this.#socket.destroy()
+    this.#events.onBroken(why)
+  }
+}

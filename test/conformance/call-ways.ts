@@ -1,0 +1,78 @@
+import { ask } from './mcp-talk.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
+type Json = any
+
+export interface Asked {
+  readonly tool: string
+  readonly input?: object
+  readonly key?: string
+}
+
+export interface Told {
+  /** `ok`, or the error's code. */
+  readonly code: string
+  readonly value: Json
+  readonly message: string
+  /** What stands beside the message, where the protocol has such members. */
+  readonly retry: { readonly can_retry?: boolean; readonly retry_after_ms?: number }
+}
+
+export type CallWay = (url: string, asked: Asked) => Promise<Told>
+
+const JSON_TYPE = { 'Content-Type': 'application/json' }
+
+function codeOf(response: Response, isOk: boolean): string {
+  return isOk ? 'ok' : (response.headers.get('collet-error-code') ?? '?')
+}
+
+const keyHeader = (key: string | undefined) => (key === undefined ? {} : { 'Idempotency-Key': key })
+
+async function otc(url: string, path: string, { tool, input = {}, key }: Asked): Promise<Told> {
+  const request = { tool_id: tool, input, ...(key === undefined ? {} : { call_id: key }) }
+  const response = await fetch(`${url}${path}`, {
+    method: 'POST',
+    headers: JSON_TYPE,
+    body: JSON.stringify({ $schema: 'otc://1.0', request }),
+  })
+  const body: Json = await response.json()
+  const result = body.result ?? body
+  const error = result.error ?? body
+  return {
+    code: codeOf(response, result.success === true),
+    value: result.value,
+    message: error.message ?? '',
+    retry: { can_retry: error.can_retry, retry_after_ms: error.retry_after_ms },
+  }
+}
+
+/** One call by every protocol that makes calls, as one kind of answer. */
+export const CALL_WAYS = {
+  OTC: (url, asked) => otc(url, '/tools/call', asked),
+  '/uts': (url, asked) => otc(url, '/uts/tools/call', asked),
+  OpenTool: async (url, { tool, input = {}, key }) => {
+    const response = await fetch(`${url}/opentool/call`, {
+      method: 'POST',
+      headers: { ...JSON_TYPE, ...keyHeader(key) },
+      body: JSON.stringify({ jsonrpc: '2.0', id: '1', method: tool, params: input }),
+    })
+    const { result, error }: Json = await response.json()
+    return {
+      code: codeOf(response, error === null),
+      value: result.result,
+      message: error?.message ?? '',
+      retry: { can_retry: error?.data?.can_retry, retry_after_ms: error?.data?.retry_after_ms },
+    }
+  },
+  MCP: async (url, { tool, input = {}, key }) => {
+    const params = { name: tool, arguments: input }
+    const response = await ask(url, { method: 'tools/call', params }, { headers: keyHeader(key) })
+    const { result, error }: Json = await response.json()
+    return {
+      code: codeOf(response, result !== undefined && result.isError !== true),
+      value: result?.structuredContent,
+      message: result?.content?.[0]?.text ?? error?.message ?? '',
+      retry: {},
+    }
+  },
+} satisfies Record<string, CallWay>

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { requireTools } from '#core/require-tools'
+import { sampleTool } from '#testing/sample-tool'
+import { key, type PrincipalsServer, startPrincipalsServer } from '../server/principals-server.ts'
+import { CALL_WAYS } from './call-ways.ts'
+import { endTalks, startTalk, type Talk } from './mcp-talk.ts'
+
+const add = (id: string, more: object = {}) => ({
+  id,
+  description: 'Adds.',
+  input: z.object({ a: z.number().describe('One.'), b: z.number().describe('Other.') }),
+  output: z.string(),
+  policy: { safetyTier: 'pure', replay: 'deterministic' },
+  run: ({ a, b }: { a: number; b: number }) => `${id} ${a + b}`,
+  ...more,
+})
+
+const SPELLINGS: readonly [string, string][] = [
+  ['Calculator.Add@1.0.0', 'Calculator.Add@1.0.0 3'],
+  ['Calculator.Add@1', 'Calculator.Add@1.0.0 3'],
+  ['Calculator.Add', 'Calculator.Add@1.1.0 3'],
+  ['Calculator_Add', 'Calculator.Add@1.1.0 3'],
+  ['Calculator_Add@1.0.0', 'Calculator.Add@1.0.0 3'],
+  ['openwop:Calculator.Add', 'Calculator.Add@1.1.0 3'],
+  ['openwop:Calculator.Add@1.0.0', 'Calculator.Add@1.0.0 3'],
+  ['openwop:math/sum', 'Sum.Two@1.0.0 3'],
+  ['plus-two', 'Sum.Two@1.0.0 3'],
+]
+
+describe('one name directory', () => {
+  let talk: Talk
+  beforeAll(async () => {
+    talk = await startTalk([
+      add('Calculator.Add@1.0.0'),
+      add('Calculator.Add@1.1.0'),
+      add('Sum.Two@1.0.0', { name: 'plus-two', catalogId: 'openwop:math/sum' }),
+    ])
+  })
+  afterAll(endTalks)
+
+  const ways = Object.entries(CALL_WAYS)
+  const pairs = ways.flatMap(([way, call]) =>
+    SPELLINGS.map(([tool, value]) => [way, tool, value, call] as const),
+  )
+
+  it.each(pairs)('%s takes %s', async (_way, tool, value, call) => {
+    expect(await call(talk.server.url, { tool, input: { a: 1, b: 2 } })).toMatchObject({ code: 'ok', value })
+  })
+
+  it.each(ways)('%s: a name that looks like another is told which was probably meant', async (_way, call) => {
+    for (const [tool, meant] of [
+      ['Calculator.Ad', 'Calculator.Add'],
+      ['Calculator_Ad', 'Calculator_Add'],
+      ['openwop:Calculator.Ad', 'openwop:Calculator.Add'],
+    ] as const) {
+      const told = await call(talk.server.url, { tool })
+      expect(told).toMatchObject({ code: 'tool_not_found' })
+      expect(told.message).toContain(`Did you mean '${meant}'?`)
+    }
+  })
+
+  it.each(['Calculator.Add', 'Calculator_Add', 'openwop:Calculator.Add'])(
+    'openwop shows the descriptor of %s',
+    async (tool) => {
+      const response = await fetch(`${talk.server.url}/v1/tools/${encodeURIComponent(tool)}`)
+      expect(await response.json()).toMatchObject({ toolId: 'openwop:Calculator.Add' })
+    },
+  )
+})
+
+describe('names on the operator’s side', () => {
+  let server: PrincipalsServer
+  beforeAll(async () => {
+    server = await startPrincipalsServer({
+      auth: {
+        apiKeys: [
+          key('base', ['*'], { tools: ['Open.Say'] }),
+          key('name', ['*'], { tools: ['Open_Say'] }),
+          key('version', ['*'], { tools: ['Mail.Send@1.0.0'] }),
+          key('admin', ['*'], { tools: ['openwop:Mail.Send', 'openwop:Open.Say'] }),
+        ],
+        jwt: undefined,
+      },
+    })
+  })
+  afterAll(() => server.stop())
+
+  const listed = async (credential: string): Promise<readonly string[]> =>
+    (await server.ask('/tools', { key: credential })).json.items.map(({ id }: { id: string }) => id)
+
+  it('OWP-57: allow-lists go by any name, and by a version if one is written', async () => {
+    expect(await listed('k-base')).toEqual(['Open.Say@1.0.0'])
+    expect(await listed('k-name')).toEqual(['Open.Say@1.0.0'])
+    expect(await listed('k-version')).toEqual(['Mail.Send@1.0.0'])
+  })
+
+  it('a key is given on by other names of the tools its maker holds, and of no others', async () => {
+    const make = (name: string, tools: readonly string[]) =>
+      server.ask('/admin/keys', {
+        method: 'POST',
+        key: 'k-admin',
+        body: { principal: name, tools, scopes: [] },
+      })
+    expect((await make('one', ['Mail_Send', 'Open.Say@1.0.0'])).status).toBe(201)
+    expect((await make('two', ['Files.Read'])).status).toBe(403)
+    expect(await make('three', ['Mail.Sent'])).toMatchObject({ status: 400 })
+  })
+})
+
+describe('names that two tools would share', () => {
+  it('are refused at load: one name means one tool', () => {
+    const shell = { ...add('Ops.Shell@1.0.0'), name: 'x-host-acme-shell' }
+    const other = { ...add('Other.Shell@1.0.0'), catalogId: 'openwop:x' }
+    expect(() => requireTools([shell, other])).not.toThrow()
+    const clash = [{ ...shell, name: 'Other_Shell' }, other]
+    expect(() => requireTools(clash)).toThrow(/already belongs/)
+    expect(sampleTool('A.B@1.0.0', () => null).catalogId).toBe('openwop:A.B')
+  })
+})

@@ -1,0 +1,145 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { REAL_SERVICES } from '#cli/real-services'
+import { readEnvironment } from '#config/environment'
+import type { Settings } from '#config/settings'
+import { SOURCE_OPTIONS } from '#config/sources-schema'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
+import { type RunningServer, startServer } from '#server/start-server'
+import { FakeIo } from '../cli/fake-io.ts'
+import { sqliteSettings } from '../test-settings.ts'
+
+const COMMANDS = {
+  'write-file': { description: 'Writes a file.', argv: ['true'] },
+  'read-file': { description: 'Reads a file.', argv: ['true'] },
+  'delete-file': { description: 'Deletes a file.', argv: ['true'] },
+}
+
+const LIST = z.object({ items: z.array(z.object({ id: z.string() })) })
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+async function start(said: object, changes: Partial<Settings> = {}) {
+  const options = SOURCE_OPTIONS.parse({ type: 'command', isolation: 'none', commands: COMMANDS, ...said })
+  const settings = sqliteSettings({ sources: new Map([['Fs', options]]), ...changes })
+  const server = await startServer(settings)
+  closing.push(() => rmSync(settings.dataFolder, { recursive: true, force: true }))
+  closing.push(() => server.close())
+  return { server, settings }
+}
+
+async function toolsOf({ url }: RunningServer): Promise<readonly string[]> {
+  const list = LIST.parse(await (await fetch(`${url}/tools`)).json())
+  return list.items.map(({ id }) => id.replace(/@.*/, ''))
+}
+
+async function sourceOf({ url }: RunningServer, { dataFolder }: Settings) {
+  const io = new FakeIo({ fetch }, { workingFolder: dataFolder, environment: readEnvironment({}) })
+  await io.run('sources', '--json', '--url', url, '--store', `sqlite:${join(dataFolder, 'collet.db')}`)
+  return JSON.parse(io.stdout)[0]
+}
+
+describe('what an operator says about a tool that is not there', () => {
+  it.each([
+    [
+      'an approval',
+      { tools: { 'wirte-file': { approval: 'always' } } },
+      '`tools.wirte-file` names "wirte-file"',
+    ],
+    ['scopes', { tools: { 'wirte-file': { scopes: ['files:write'] } } }, 'Did you mean "write-file"?'],
+    ['a pattern, where names are exact', { tools: { 'write*': { approval: 'always' } } }, '"write*"'],
+  ])('keeps the tools of the source back: %s', async (_what, said, words) => {
+    const { server, settings } = await start(said)
+    expect(await toolsOf(server)).toEqual([])
+    // The banner, the list of sources, and the log say why.
+    expect(server.warnings.join()).toContain(words)
+    const source = await sourceOf(server, settings)
+    expect(source).toMatchObject({ state: 'degraded', tools: 0, offered: 3 })
+    expect([source.reason, source.warnings.join()]).toEqual([
+      expect.stringContaining('its tools are not served'),
+      expect.stringContaining(words),
+    ])
+  })
+
+  it.each([
+    ['include', { include: ['read*', 'wirte*'] }, ['Fs.read_file'], '`include` names "wirte*"'],
+    [
+      'exclude',
+      { exclude: ['delte-file'] },
+      ['Fs.write_file', 'Fs.read_file', 'Fs.delete_file'],
+      'Did you mean "delete-file"?',
+    ],
+    [
+      'a policy that guards nothing',
+      { tools: { 'raed-file': { timeoutMs: 5 } } },
+      ['Fs.write_file', 'Fs.read_file', 'Fs.delete_file'],
+      'Did you mean "read-file"?',
+    ],
+  ])('is told, and serves the others: %s', async (_what, said, served, words) => {
+    const { server, settings } = await start(said)
+    expect((await toolsOf(server)).toSorted()).toEqual(served.toSorted())
+    expect(server.warnings.join()).toContain(words)
+    expect(await sourceOf(server, settings)).toMatchObject({
+      state: 'degraded',
+      warnings: [expect.stringContaining(words)],
+    })
+  })
+
+  it('is nothing to tell where it is right, or about a tool that is left out', async () => {
+    const { server, settings } = await start({
+      tools: { 'write-file': { approval: 'always' }, 'delete-file': { approval: 'always' } },
+      exclude: ['delete*'],
+    })
+    expect((await toolsOf(server)).toSorted()).toEqual(['Fs.read_file', 'Fs.write_file'])
+    expect([server.warnings, await sourceOf(server, settings)]).toMatchObject([
+      [],
+      { state: 'ready', warnings: [] },
+    ])
+  })
+
+  it('keeps them back for terms and predicates under approvals too', async () => {
+    const approvals = (name: string, when?: () => boolean) => ({
+      ...DEFAULT_APPROVAL_RULES,
+      perTool: new Map([[name, { quorum: 2 }]]),
+      whenPerTool: new Map(when === undefined ? [] : [[name, when]]),
+    })
+    const wrong = await start({}, { approvals: approvals('Fs.wirte_file') })
+    expect(await toolsOf(wrong.server)).toEqual([])
+    expect(wrong.server.warnings.join()).toContain('Did you mean "Fs.write_file"?')
+    const idle = await start({}, { approvals: approvals('Fs.write_file', () => true) })
+    expect(await toolsOf(idle.server)).toEqual([])
+    expect(idle.server.warnings.join()).toContain('nobody asks it')
+    const tools = { 'write-file': { approval: 'conditional' } }
+    const right = await start({ tools }, { approvals: approvals('Fs.write_file', () => true) })
+    expect(await toolsOf(right.server)).toHaveLength(3)
+  })
+
+  it('is seen by the doctor, by what is pinned', async () => {
+    const { server, settings } = await start({})
+    await server.close()
+    const said = { type: 'command', isolation: 'none', commands: COMMANDS }
+    const masterKey =
+      settings.masterKey === undefined ? undefined : Buffer.from(settings.masterKey).toString('base64')
+    const examine = async (source: object) => {
+      const store = `sqlite:${join(settings.dataFolder, 'collet.db')}`
+      writeFileSync(
+        join(settings.dataFolder, 'collet.config.json'),
+        JSON.stringify({ store, server: { port: 0 }, sources: { Fs: { ...said, ...source } } }),
+      )
+      const environment = readEnvironment(masterKey === undefined ? {} : { COLLET_KEY: masterKey })
+      const io = new FakeIo(REAL_SERVICES, { workingFolder: settings.dataFolder, environment })
+      await io.run('doctor', '--json')
+      return JSON.parse(io.stdout).filter(({ subject }: { subject: string }) => subject === 'source')
+    }
+    expect(await examine({ tools: { 'wirte-file': { approval: 'always' } } })).toMatchObject([
+      { level: 'fail', message: expect.stringContaining('Did you mean "write-file"?') },
+    ])
+    expect(await examine({ include: ['reed*'] })).toMatchObject([{ level: 'warn' }])
+    expect(await examine({ tools: { 'write-file': { approval: 'always' } } })).toEqual([])
+  })
+})

@@ -1,0 +1,194 @@
+import { rmSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { connect } from '#client/connect'
+import { type RunningServer, startServer } from '#server/start-server'
+import { sampleTool } from '#testing/sample-tool'
+import { FakeIo } from '../cli/fake-io.ts'
+import { testSettings } from '../test-settings.ts'
+
+const GOOGLE = { id: 'google', oauth2: { scopes: ['mail.read'] }, internal: 'note of its author' }
+
+/** As the RFC writes them, with nothing to say beyond: no tier, no policy. */
+const PLAIN = { description: 'Adds two numbers together.' }
+
+const tools = [
+  sampleTool('Calculator.Add@1.0.0', () => 3, PLAIN),
+  sampleTool('Clock.Read@1.0.0', () => 'now', { policy: { safetyTier: 'read', replay: 'idempotent' } }),
+  sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always', costHint: 'high' } }),
+  sampleTool('Mail.Send@2.0.0', () => 'sent', {
+    requirements: { authorization: [GOOGLE], secrets: [{ id: 'SMS_KEY' }], userId: true },
+    policy: { approval: 'conditional', egress: 'safe-fetch' },
+  }),
+]
+const settings = testSettings({ tools })
+let server: RunningServer
+
+beforeAll(async () => {
+  server = await startServer(settings, { graceMs: 0 })
+})
+
+afterAll(async () => {
+  await server.close()
+  rmSync(settings.dataFolder, { recursive: true })
+})
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look into arbitrary JSON
+async function ask(path: string, init: RequestInit = {}): Promise<any> {
+  return await (await fetch(server.url + path, init)).json()
+}
+
+describe('what a caller can know before it calls', () => {
+  it('OTC-37, OTC-49: a definition says that somebody has to approve, and nothing where nothing is needed', async () => {
+    const { tools: listed } = await ask('/tools?schema=otc://1.0')
+    expect(listed.map(({ id, requirements }: Record<string, unknown>) => [id, requirements])).toEqual([
+      ['Calculator.Add@1.0.0', undefined],
+      ['Clock.Read@1.0.0', undefined],
+      ['Bank.Pay@1.0.0', { approval: 'always' }],
+      [
+        'Mail.Send@2.0.0',
+        { authorization: [GOOGLE], secrets: [{ id: 'SMS_KEY' }], user_id: true, approval: 'conditional' },
+      ],
+    ])
+    expect(JSON.stringify(listed[0])).toBe(
+      '{"id":"Calculator.Add@1.0.0","name":"Calculator_Add","description":"Adds two numbers together.",' +
+        '"version":"1.0.0","input_schema":{"parameters":{}},"output_schema":{}}',
+    )
+  })
+
+  it('OTC-41, C-32: the list has danger and names of each tool beside the closed definitions, in every dialect', async () => {
+    const facts = {
+      'Calculator.Add@1.0.0': {
+        catalog_id: 'openwop:Calculator.Add',
+        safety_tier: 'write',
+        replay_policy: 'non-deterministic',
+      },
+      'Clock.Read@1.0.0': {
+        catalog_id: 'openwop:Clock.Read',
+        safety_tier: 'read',
+        replay_policy: 'idempotent',
+      },
+      'Bank.Pay@1.0.0': {
+        catalog_id: 'openwop:Bank.Pay',
+        safety_tier: 'write',
+        replay_policy: 'non-deterministic',
+        approval: 'always',
+        cost_hint: 'high',
+      },
+      'Mail.Send@2.0.0': {
+        catalog_id: 'openwop:Mail.Send',
+        safety_tier: 'write',
+        replay_policy: 'non-deterministic',
+        approval: 'conditional',
+        egress: 'safe-fetch',
+        credential: true,
+      },
+    }
+    const asked = [
+      ask('/tools'),
+      ask('/tools?schema=otc://1.0'),
+      ask('/tools', { headers: { 'OXP-Version': '1.0' } }),
+    ]
+    for (const list of await Promise.all(asked)) expect(list.tool_facts).toEqual(facts)
+    expect(await ask('/uts/tools')).toHaveLength(4)
+  })
+
+  it('MCP-56: MCP has hints, and the rest under _meta', async () => {
+    const { result } = await ask('/mcp', {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2026-07-28',
+        'mcp-method': 'tools/list',
+      },
+      body: JSON.stringify({
+        ...{ jsonrpc: '2.0', id: 1, method: 'tools/list' },
+        params: {
+          _meta: {
+            'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+            'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+            'io.modelcontextprotocol/clientCapabilities': {},
+          },
+        },
+      }),
+    })
+    const told = Object.fromEntries(
+      result.tools.map(({ name, _meta }: { name: string; _meta: Record<string, unknown> }) => [
+        name,
+        _meta['collet/tool'],
+      ]),
+    )
+    expect(told.Clock_Read).toEqual({
+      ...{ id: 'Clock.Read@1.0.0', catalogId: 'openwop:Clock.Read' },
+      ...{ safetyTier: 'read', replay: 'idempotent' },
+    })
+    expect(told.Mail_Send).toEqual({
+      ...{ id: 'Mail.Send@2.0.0', catalogId: 'openwop:Mail.Send' },
+      ...{ safetyTier: 'write', replay: 'non-deterministic', egress: 'safe-fetch' },
+      ...{ approval: 'conditional', credential: true },
+      requirements: {
+        authorization: [{ id: 'google', scopes: ['mail.read'] }],
+        ...{ secrets: ['SMS_KEY'], userId: true },
+      },
+    })
+  })
+
+  it('OTS-23: OpenTool says it to the model in the description, and to programs under x-collet', async () => {
+    const { functions } = await ask('/opentool/load')
+    const [add, , pay, send] = functions
+    expect(add.description).toBe('Adds two numbers together.')
+    expect(pay.description).toMatch(/\. Somebody has to approve each call\.$/)
+    expect(send.description).toMatch(
+      /\. Somebody may have to approve the call\. Needs an authorization of google and the secret SMS_KEY and a user id\.$/,
+    )
+    expect(pay['x-collet']).toMatchObject({ id: 'Bank.Pay@1.0.0', safetyTier: 'write', approval: 'always' })
+    expect(JSON.stringify(functions)).not.toContain('note of its author')
+  })
+
+  it.each(['otc', 'opentool'] as const)('the client has it, over %s', async (protocol) => {
+    const listed = await connect(server.url, { protocol }).list()
+    const [, , , send] = listed
+    expect(send).toMatchObject({
+      name: 'Mail_Send',
+      requirements: {
+        authorization: [{ id: 'google', scopes: ['mail.read'] }],
+        secrets: [{ id: 'SMS_KEY' }],
+        userId: true,
+      },
+      facts: {
+        ...{ catalogId: 'openwop:Mail.Send', source: 'node-pack', safetyTier: 'write' },
+        ...{ approval: 'conditional', replay: 'non-deterministic', egress: 'safe-fetch' },
+        ...{ scopes: [], credential: true },
+      },
+    })
+  })
+
+  it.each([
+    ['otc', 'Clock.Read@1.0.0'],
+    ['opentool', 'Clock_Read'],
+  ] as const)('the client finds and calls a tool by any of its names, over %s', async (protocol, id) => {
+    const client = connect(server.url, { protocol })
+    for (const name of ['Clock.Read@1.0.0', 'Clock.Read', 'Clock_Read', 'openwop:Clock.Read']) {
+      expect(await client.get(name), name).toMatchObject({ id })
+      expect(await client.call(name), name).toMatchObject({ value: 'now', toolId: id })
+    }
+    expect(await client.get('openwop:Clock.Write')).toBeUndefined()
+  })
+
+  it('collet tools shows it, of a server too', async () => {
+    const io = new FakeIo({ connect: async (url, options) => connect(url, options) })
+    expect(await io.run('tools', '--url', server.url)).toBe(0)
+    const [head = '', ...rows] = io.stdout.trimEnd().split('\n')
+    expect(head.split(/ {2,}/)).toEqual([
+      ...['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION'],
+    ])
+    expect(rows[3]?.split(/ {2,}/).slice(0, 7)).toEqual([
+      ...['Mail.Send@2.0.0', 'Mail_Send', 'openwop:Mail.Send', 'node-pack'],
+      ...['write', 'conditional', 'google, SMS_KEY, user id'],
+    ])
+    const narrow = new FakeIo({ connect: async (url, options) => connect(url, options) })
+    const stdout = { ...narrow.io.stdout, columns: 80, isTTY: true }
+    expect(await new FakeIo(narrow.io.services, { stdout }).run('tools', '--url', server.url)).toBe(0)
+    expect(narrow.stdout).toMatch(/^TOOL +SOURCE +TIER +APPROVAL +NEEDS +DESCRIPTION\n/)
+  })
+})

@@ -1,0 +1,58 @@
+import { rmSync } from 'node:fs'
+import { afterEach, expect, it } from 'vitest'
+import { z } from 'zod'
+import { SOURCE_OPTIONS } from '#config/sources-schema'
+import { type RunningServer, startServer } from '#server/start-server'
+import { sqliteSettings } from '../test-settings.ts'
+import { startRecordingServer } from './openapi/recording-server.ts'
+
+const KIB = 1_024
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+const RESULT = z.object({
+  result: z.object({ success: z.boolean(), error: z.object({ message: z.string() }).optional() }),
+})
+
+async function call({ url }: RunningServer) {
+  const response = await fetch(`${url}/tools/call`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ request: { tool_id: 'Shop.read', input: {} } }),
+  })
+  return RESULT.parse(await response.json()).result
+}
+
+it('a description may be larger than `egress.maxResponseBytes`, and what a call brings back may not', async () => {
+  const upstream = await startRecordingServer()
+  closing.push(() => upstream.close())
+  const document = {
+    openapi: '3.0.3',
+    info: { title: 'Shop', version: '1', description: 'x'.repeat(400 * KIB) },
+    servers: [{ url: upstream.origin }],
+    paths: { '/thing': { get: { operationId: 'read', summary: 'Read.', responses: {} } } },
+  }
+  let answerBytes = 100 * KIB
+  upstream.answer(({ url }) => ({
+    body: url === '/api.json' ? JSON.stringify(document) : JSON.stringify('x'.repeat(answerBytes)),
+  }))
+  const options = SOURCE_OPTIONS.parse({
+    type: 'openapi',
+    url: `${upstream.origin}/api.json`,
+    baseUrl: upstream.origin,
+    // The smaller of the two limits counts.
+    maxResponseBytes: 64 * KIB * KIB,
+  })
+  const settings = sqliteSettings({ sources: new Map([['Shop', options]]) })
+  closing.push(() => rmSync(settings.dataFolder, { recursive: true }))
+  const server = await startServer({
+    ...settings,
+    egress: { ...settings.egress, maxResponseBytes: 256 * KIB },
+  })
+  closing.push(() => server.close())
+  expect(await call(server)).toMatchObject({ success: true })
+  answerBytes = 400 * KIB
+  expect(await call(server)).toMatchObject({ success: false })
+})

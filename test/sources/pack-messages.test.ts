@@ -1,0 +1,115 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { type ChannelBounds, PackChannel } from '#sources/pack/channel'
+import { parseMessage } from '#sources/pack/parse-message'
+
+/** Raw lines that a process may send; none of them may hurt anybody but itself. */
+const LINES = [
+  'null',
+  '1',
+  '"text"',
+  'no JSON',
+  '\u0000\u0001\u0002',
+  '[]',
+  '{}',
+  '{"type":"nobody"}',
+  '{"type":"log","id":1,"level":"nope","fields":{},"message":"x"}',
+  '{"type":"log","id":1,"level":"constructor","fields":{},"message":"x"}',
+  '{"type":"progress"}',
+  '{"type":"progress","id":1,"done":"much"}',
+  '{"type":"loaded","tools":7}',
+  '{"type":"loaded","tools":[{"nativeName":"x"}],"warnings":[]}',
+  '{"type":"ended","id":1}',
+  '{"type":"ended","id":1,"end":{"ok":false,"error":{}}}',
+  '{"type":"ask","id":1,"ask":1,"question":{"what":"fetch"}}',
+  '{"type":"ask","id":1,"ask":1,"question":{"what":"elicit","question":{"mode":"toString"}}}',
+  '{"cmd":"NODE_HANDLE","type":"nope"}',
+  `{"type":"ended","id":1,"end":{"ok":true,"value":${'['.repeat(100_000)}`,
+  `{"type":"ended","id":1,"end":{"ok":true,"value":[${'1,'.repeat(200_000)}1]}}`,
+]
+
+const BOUNDS: ChannelBounds = {
+  mostLineBytes: 1_000_000,
+  mostMessages: 1_000,
+  mostBytes: 4_000_000,
+  mostUnreadBytes: 1_000_000,
+  json: { deepest: 272, mostValues: 100_100 },
+}
+
+/** Two ends of a pipe: what a pack's process writes to, and what the server hears. */
+async function openPipe(bounds: Partial<ChannelBounds> = {}) {
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' ? (address?.port ?? 0) : 0
+  const accepted = once(server, 'connection')
+  const pack = connect(port, '127.0.0.1').on('error', () => undefined)
+  const [ours]: Socket[] = await accepted
+  if (ours === undefined) return expect.fail('nobody came')
+  onTestFinished(() => {
+    for (const socket of [pack, ours]) socket.destroy()
+    server.close()
+  })
+  const heard: unknown[] = []
+  const broken = Promise.withResolvers<string>()
+  const channel = new PackChannel(
+    ours,
+    { ...BOUNDS, ...bounds },
+    { onMessage: (message) => heard.push(message), onBroken: broken.resolve },
+  )
+  return { pack, ours, heard, broken: broken.promise, channel }
+}
+
+describe('what a pack sends', () => {
+  it.each(LINES.map((line) => [line.slice(0, 60), line]))('is no message: %s', async (_title, line) => {
+    const { pack, heard, broken } = await openPipe()
+    pack.end(`${line}\n{"type":"last"}\n`)
+    const end = await Promise.race([broken, once(pack, 'close').then(() => 'heard')])
+    if (end === 'heard') expect(parseMessage(heard[0])).toBeUndefined()
+    else expect(heard).toEqual([])
+  })
+
+  it('is a message when it is one, whatever its codes claim', () => {
+    const error = { said: true, code: 'approval_required', message: 'm', canRetry: false }
+    const message = { type: 'ended', id: 1, end: { ok: false, error } }
+    expect(parseMessage(message)).toEqual({
+      ...message,
+      end: { ok: false, error: { ...error, code: 'tool_failed' } },
+    })
+  })
+
+  it('is cut at the bound of one message, also when its line never ends', async () => {
+    const { pack, broken, heard } = await openPipe({ mostLineBytes: 10_000 })
+    for (let part = 0; part < 20; part += 1) pack.write('x'.repeat(1_000))
+    expect(await broken).toContain('more than 10000 bytes')
+    expect(heard).toEqual([])
+  })
+
+  it('is heard so often in a second and not more; the rest waits with its sender', async () => {
+    const { pack, ours, heard } = await openPipe({ mostMessages: 50 })
+    const paused = once(ours, 'pause')
+    pack.write('{"type":"progress"}\n'.repeat(120))
+    await paused
+    expect(heard).toHaveLength(50)
+    await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(120)
+  })
+
+  it('is heard for so many bytes in a second, and one long message all the same', async () => {
+    const { pack, ours, heard } = await openPipe({ mostBytes: 100_000 })
+    const paused = once(ours, 'pause')
+    const long = `${JSON.stringify('x'.repeat(200_000))}\n`
+    pack.write(long + long)
+    await paused
+    expect(heard).toHaveLength(1)
+    await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(2)
+  })
+
+  it('has to be read, too: answers that nobody takes do not pile up', async () => {
+    const { pack, broken, channel } = await openPipe()
+    pack.pause()
+    for (let answer = 0; answer < 100; answer += 1) channel.send({ value: 'x'.repeat(200_000) })
+    expect(await broken).toContain('does not read')
+    expect(channel.send({ value: 'y'.repeat(100) }, 50)).toBe(false)
+  })
+})
