@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { Catalog } from './catalog.ts'
 import type { Principal } from './principal.ts'
 import { coversScope } from './scopes.ts'
-import type { Tool } from './tool.ts'
+import { isForTenant, type Tool } from './tool.ts'
 import { LATEST, parseToolName } from './tool-id.ts'
 import { ToolIndex } from './tool-index.ts'
 import { resolveWorkflows } from './workflow/resolve-workflows.ts'
@@ -31,6 +31,8 @@ export class Registry {
   readonly #keys = new WeakMap<Principal, string>()
   /** Distinct scopes any tool asks for: two principals that cover the same ones share a catalog. */
   readonly #asked: readonly string[]
+  /** Tenants that have tools of their own: those of all others share their catalogs. */
+  readonly #tenants: ReadonlySet<string>
   /** Their places, those without inner ones first. */
   readonly #workflows: readonly number[]
   #listed = 0
@@ -53,6 +55,7 @@ export class Registry {
       .filter(([, { workflow }]) => workflow !== undefined)
       .sort(([, left], [, right]) => (left.workflow?.depth ?? 0) - (right.workflow?.depth ?? 0))
       .map(([place]) => place)
+    this.#tenants = new Set(tools.flatMap(({ policy }) => policy.tenants ?? []))
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
 
@@ -65,7 +68,7 @@ export class Registry {
     return this.#all.find(name)
   }
 
-  /** Computed once per distinct set of covered scopes and allow-list, and once per principal which one that is. */
+  /** Computed once per distinct set of covered scopes, allow-list and tenant with tools of its own, and once per principal which one that is. */
   catalogFor(principal: Principal): Catalog {
     const key = this.#keys.get(principal)
     const known = key === undefined ? undefined : this.#catalogs.get(key)
@@ -75,14 +78,19 @@ export class Registry {
   #catalogOf(principal: Principal): Catalog {
     const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
     const allowed = principal.tools === undefined ? undefined : [...new Set(principal.tools)].sort()
-    const key = hash('sha256', JSON.stringify([held, allowed ?? null]))
+    const key = hash('sha256', JSON.stringify([held, allowed ?? null, this.#groupOf(principal)]))
     this.#keys.set(principal, key)
     const known = this.#catalogs.get(key)
     if (known !== undefined) return known.catalog
-    const made = this.#build(key, new Set(held), allowed === undefined ? undefined : this.#placesOf(allowed))
+    const made = this.#build(key, principal, new Set(held))
     this.#catalogs.set(key, made)
     this.#makeRoom(key)
     return made.catalog
+  }
+
+  /** What decides, besides scopes and allow-list, which tools a principal sees: its tenant, where that has tools of its own. */
+  #groupOf({ tenant, seesEveryTenant }: Principal): string | boolean {
+    return seesEveryTenant ?? (this.#tenants.has(tenant) ? tenant : false)
   }
 
   /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
@@ -97,11 +105,14 @@ export class Registry {
     )
   }
 
-  #build(key: string, held: ReadonlySet<string>, allowed: ReadonlySet<number> | undefined): KnownCatalog {
+  #build(key: string, principal: Principal, held: ReadonlySet<string>): KnownCatalog {
+    const { tenant, tools, seesEveryTenant } = principal
+    const allowed = tools === undefined ? undefined : this.#placesOf(tools)
     const visible = new Uint8Array(this.tools.length)
     let size = 0
     for (const [place, { policy }] of this.tools.entries()) {
       if (allowed?.has(place) === false || !policy.scopes.every((scope) => held.has(scope))) continue
+      if (seesEveryTenant !== true && !isForTenant(policy, tenant)) continue
       visible[place] = 1
       size += 1
     }
