@@ -8,6 +8,7 @@ import {
 import { ISSUER_ALGORITHMS, type IssuerAlgorithm, type IssuerSettings } from '#config/settings'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
+import { DEFAULT_TENANT } from '#core/principal'
 import { grantedScopes, type RoleTable } from '#core/roles'
 import { IssuerKeySet } from './issuer-key-set.ts'
 import type { IssuerKey } from './issuer-keys.ts'
@@ -93,8 +94,12 @@ export class OidcIssuer {
     const path = this.#settings.claims.tenant
     if (path === undefined) return this.#settings.tenant
     const tenant = claimAt(claims, path)
-    if (typeof tenant === 'string' && TENANT.test(tenant)) return tenant
-    throw refusedToken('The token names no tenant that this server can use.')
+    if (typeof tenant !== 'string' || !TENANT.test(tenant))
+      throw refusedToken('The token names no tenant that this server can use.')
+    // Its credentials look after the whole server: an issuer's customer may be called so, and must not be it by chance.
+    if (tenant === DEFAULT_TENANT && this.#settings.allowDefaultTenant !== true)
+      throw refusedToken('The token names the tenant `default`, which is not for tokens of this issuer.')
+    return tenant
   }
 
   /** Wildcards are for the operator to give, by a role; a scope a client asked its issuer for has none. */

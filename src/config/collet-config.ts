@@ -47,6 +47,8 @@ export interface IssuerConfig {
   }
   /** Default `default`. */
   readonly tenant?: string
+  /** Whether `claims.tenant` of a token may be `default`, the tenant of whoever looks after the server. Default `false`. */
+  readonly allowDefaultTenant?: boolean
   /** Default: every one that is not symmetric. */
   readonly algorithms?: readonly IssuerAlgorithm[]
 }

@@ -137,6 +137,7 @@ const ISSUER = closed({
     {},
   ),
   tenant: NAME.default(DEFAULT_TENANT),
+  allowDefaultTenant: z.boolean().default(false),
   algorithms: z.array(z.enum(ISSUER_ALGORITHMS)).min(1).optional(),
 }).transform(({ audience, claims, ...issuer }) => ({
   ...issuer,

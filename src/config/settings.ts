@@ -57,6 +57,8 @@ export interface IssuerSettings {
     readonly roles: readonly string[] | undefined
   }
   readonly tenant: string
+  /** Whether a token may name the tenant `default`. */
+  readonly allowDefaultTenant?: boolean
   /** `undefined` = every one that is not symmetric. */
   readonly algorithms: readonly IssuerAlgorithm[] | undefined
 }

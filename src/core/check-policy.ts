@@ -34,6 +34,7 @@ const KEYS = Object.keys({
   egress: true,
   approval: true,
   scopes: true,
+  tenants: true,
   timeoutMs: true,
   rerunWindowMs: true,
   costHint: true,
@@ -59,12 +60,14 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
   const costHint = readChoice('costHint', given, report)
   const latencyHint = readChoice('latencyHint', given, report)
   const cost = readCost(given.cost, report)
+  const tenants = readTenants(given.tenants, report)
   const policy: ToolPolicy = {
     safetyTier: readChoice('safetyTier', given, report) ?? 'write',
     replay: readChoice('replay', given, report) ?? 'non-deterministic',
     ...(egress === undefined ? {} : { egress }),
     approval: readChoice('approval', given, report) ?? 'never',
     scopes: readScopes(given.scopes, report),
+    ...(tenants === undefined ? {} : { tenants }),
     timeoutMs: readMilliseconds('timeoutMs', given, { least: 1, usual: options.defaultTimeoutMs }, report),
     rerunWindowMs: readMilliseconds(
       'rerunWindowMs',
@@ -139,6 +142,21 @@ function readScopes(value: unknown, report: Report): readonly string[] {
   if (spaced !== undefined) {
     const problem = `${describeValue(spaced)} holds a space, which separates scopes.`
     report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
+  }
+  return Object.freeze([...new Set(texts)])
+}
+
+/** Nobody's tool would be a mistake that nobody sees. */
+function readTenants(value: unknown, report: Report): readonly string[] | undefined {
+  if (value === undefined) return undefined
+  const tenants: readonly unknown[] = Array.isArray(value) ? value : []
+  const texts = tenants.filter(isText)
+  if (texts.length === 0 || texts.length < tenants.length) {
+    report(
+      'policy/tenants',
+      'Is not a list of tenants.',
+      "Write `tenants: ['acme']`, or leave it out for everybody.",
+    )
   }
   return Object.freeze([...new Set(texts)])
 }

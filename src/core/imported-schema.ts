@@ -1,10 +1,12 @@
 import { describeValue } from './describe-value.ts'
 import type { Report } from './finding.ts'
-import type { JsonObject } from './json.ts'
+import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
 import { modernSchema } from './modern-schema.ts'
-import { relaxPatterns } from './relax-patterns.ts'
+import { findHardPatterns, withoutPatterns } from './relax-patterns.ts'
 import { checkSchema } from './schema-check.ts'
 import { inlineSchema } from './schema-inline.ts'
+import { DEFINITIONS, mapSubschemas, REFERENCES } from './schema-keywords.ts'
+import { setMember } from './set-member.ts'
 
 /** What is published of a schema that somebody else wrote, and what values are held against. */
 export interface ImportedSchema {
@@ -12,6 +14,11 @@ export interface ImportedSchema {
   /** Made when it is first needed: few of many imported tools are ever called. */
   readonly enforced: () => JsonObject
 }
+
+/** Larger than any schema that was met in thousands of public definitions, and read in less than a tenth of a second. */
+const MOST_VALUES = 50_000
+const MOST_CHARACTERS = 4_000_000
+const MOST_LEVELS = 200
 
 /** Tried in turn when a schema is too large to be written out whole: a shallow one still tells the parameters. */
 const DEPTHS = [Number.POSITIVE_INFINITY, 12, 8, 6, 5, 4, 3, 2] as const
@@ -36,8 +43,14 @@ export function readImportedSchema(
     report(where, `Is ${describeValue(written)}.`, 'The upstream has to send JSON Schema as an object.')
     return undefined
   }
-  const modern = modernSchema(written)
-  const { schema: relaxedSchema, relaxed } = relaxPatterns(modern)
+  const excess = excessOf(written)
+  if (excess !== undefined) {
+    report(where, `The schema has more than ${excess}.`, 'Describe less, or exclude the tool.')
+    return undefined
+  }
+  const read = where === 'input' ? readInput : modernSchema
+  const modern = read(written)
+  const relaxed = findHardPatterns(modern)
   for (const { pointer, pattern, problem } of relaxed) {
     tell(
       `${where}${pointer}`,
@@ -45,7 +58,8 @@ export function readImportedSchema(
       'It is shown to callers and left to the upstream to enforce.',
     )
   }
-  if (!checkSchema(relaxedSchema, where, report, { references: 'allowed' })) return undefined
+  if (!checkSchema(withoutPatterns(modern, relaxed), where, report, { references: 'allowed' }))
+    return undefined
   let isSound = true
   const say: Report = (...finding) => {
     isSound = false
@@ -53,7 +67,104 @@ export function readImportedSchema(
   }
   const schema = publish(modern, where, say, tell)
   if (!isSound) return undefined
-  return { schema, enforced: () => relaxPatterns(modernSchema(written)).schema }
+  return { schema, enforced: () => withoutPatterns(read(written), relaxed) }
+}
+
+/** What a schema has too much of, if anything. Counted without recursion, because it may be nested beyond the stack. */
+function excessOf(written: JsonObject): string | undefined {
+  let level: JsonValue[] = [written]
+  let values = 0
+  let characters = 0
+  for (let levels = 0; level.length > 0; levels += 1) {
+    if (levels > MOST_LEVELS) return `${MOST_LEVELS} levels`
+    const next: JsonValue[] = []
+    for (const value of level) {
+      values += 1
+      if (typeof value === 'string') characters += value.length
+      if (typeof value !== 'object' || value === null) continue
+      for (const [name, member] of Object.entries(value)) {
+        characters += name.length
+        next.push(member)
+      }
+      if (values + next.length > MOST_VALUES) return `${MOST_VALUES} values`
+    }
+    if (characters > MOST_CHARACTERS) return `${MOST_CHARACTERS} characters`
+    level = next
+  }
+  return undefined
+}
+
+function readInput(written: JsonObject): JsonObject {
+  return optionalDefaults(modernSchema(written))
+}
+
+/** Where accepting more inside accepts less outside. */
+const TURNING: ReadonlySet<string> = new Set(['not', 'if', 'contains'])
+
+/**
+ * The same schema, with members that have a `default` not required: libraries write a schema of what they hold after
+ * filling in, and the upstream still fills in. It accepts whatever the original accepts.
+ */
+function optionalDefaults(schema: JsonObject): JsonObject {
+  // A definition that a negation refers to stays as it is.
+  const kept = hasTurnedReference(schema) ? DEFINITIONS : NONE
+  const relaxed = relaxRequired(schema, kept)
+  return isJsonObject(relaxed) ? relaxed : schema
+}
+
+const NONE: ReadonlySet<string> = new Set()
+
+function relaxRequired(schema: JsonValue, kept: ReadonlySet<string>): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  const made: Record<string, JsonValue> = {}
+  let isSame = true
+  for (const [keyword, value] of Object.entries(schema)) {
+    const next =
+      TURNING.has(keyword) || kept.has(keyword) ? value : relaxKeyword(schema, keyword, value, kept)
+    isSame &&= next === value
+    setMember(made, keyword, next)
+  }
+  if (isSame) return schema
+  // A value may fit several branches now that fitted one.
+  if (made.oneOf !== schema.oneOf && made.oneOf !== undefined) {
+    const { oneOf, anyOf, ...rest } = made
+    return anyOf === undefined ? { ...rest, anyOf: oneOf } : { ...made, oneOf: schema.oneOf ?? oneOf }
+  }
+  return made
+}
+
+function relaxKeyword(
+  { properties }: JsonObject,
+  keyword: string,
+  value: JsonValue,
+  kept: ReadonlySet<string>,
+): JsonValue {
+  if (keyword === 'required' && Array.isArray(value)) {
+    const needed = value.filter((name) => !hasDefault(properties, name))
+    return needed.length === value.length ? value : needed
+  }
+  let isSame = true
+  const mapped = mapSubschemas(keyword, value, (inner) => {
+    const next = relaxRequired(inner, kept)
+    isSame &&= next === inner
+    return next
+  })
+  return isSame ? value : mapped
+}
+
+function hasDefault(properties: JsonValue | undefined, name: JsonValue): boolean {
+  if (!isJsonObject(properties) || typeof name !== 'string' || !Object.hasOwn(properties, name)) return false
+  const member = properties[name]
+  return isJsonObject(member) && Object.hasOwn(member, 'default')
+}
+
+function hasTurnedReference(schema: JsonValue, isTurned = false): boolean {
+  if (Array.isArray(schema)) return schema.some((each: JsonValue) => hasTurnedReference(each, isTurned))
+  if (!isJsonObject(schema)) return false
+  return Object.entries(schema).some(
+    ([keyword, value]) =>
+      (isTurned && REFERENCES.has(keyword)) || hasTurnedReference(value, isTurned || TURNING.has(keyword)),
+  )
 }
 
 function isSchema(value: unknown): value is JsonObject {

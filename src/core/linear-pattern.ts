@@ -2,11 +2,18 @@ import { RE2JS } from 're2js'
 
 /** A pattern made to match in linear time, or why it cannot be. */
 export type LinearPattern =
-  | { readonly ok: true; readonly test: (text: string) => boolean }
+  | {
+      readonly ok: true
+      readonly test: (text: string) => boolean
+      /** Instructions: what one character of a text costs at most. */
+      readonly size: number
+    }
   | { readonly ok: false; readonly problem: string }
 
 /** Longer ones take long to compile, and nobody wrote them by hand. */
 const LONGEST_PATTERN = 4_096
+/** Counted repetitions are written out: a short pattern can be a long program. */
+const LARGEST_PROGRAM = 2_500
 
 /**
  * A pattern that somebody else wrote, on an engine without backtracking, so that no text can hang us. It has to
@@ -18,23 +25,16 @@ export function compileLinear(pattern: string): LinearPattern {
   }
   try {
     new RegExp(pattern, 'u')
+    if (unfoldedSize(pattern) > LARGEST_PROGRAM) {
+      return { ok: false, problem: `its repetitions unfold to more than ${LARGEST_PROGRAM} steps` }
+    }
     const compiled = RE2JS.compile(RE2JS.translateRegExp(withSpaces(pattern)))
-    return { ok: true, test: (text) => compiled.test(text) }
+    return { ok: true, test: (text) => compiled.test(text), size: compiled.programSize() }
   } catch (error) {
     const detail = error instanceof Error ? error.message : 'it does not compile'
     return { ok: false, problem: detail }
   }
 }
-
-/** Ajv's hook: called at compile time for every pattern that is left in a schema. Ajv tells patterns apart by their text. */
-export const LINEAR_ENGINE = Object.assign(
-  (pattern: string) => {
-    const compiled = compileLinear(pattern)
-    if (compiled.ok) return { test: compiled.test, toString: () => pattern }
-    throw new Error(`The pattern ${JSON.stringify(pattern)} ${compiled.problem}`)
-  },
-  { code: 'linear' },
-)
 
 const IDLE = /[-_ @'":#,=<>~!%&`;]/
 
@@ -65,3 +65,33 @@ function mapEscapes(pattern: string, map: (escaped: string, inClass: boolean) =>
     return found
   })
 }
+
+/** An upper bound of the parts that a valid pattern has once its counted repetitions are written out. */
+function unfoldedSize(pattern: string): number {
+  // The size so far of each open group, and of the last part, which a repetition multiplies.
+  const open = [{ size: 0, last: 0 }]
+  let here = { size: 0, last: 0 }
+  const take = (size: number): void => {
+    here.size += size
+    here.last = size
+  }
+  for (const [token, least, most] of pattern.matchAll(PARTS)) {
+    if (token === '(') {
+      open.push(here)
+      here = { size: 0, last: 0 }
+    } else if (token === ')') {
+      const { size } = here
+      here = open.pop() ?? here
+      take(size + 2)
+    } else if (least !== undefined) {
+      const times = Math.max(Number(least), Number(most ?? '') || 1, 1)
+      here.size += here.last * (times - 1)
+      here.last *= times
+    } else take(token.startsWith('\\p') || token.startsWith('\\P') ? CLASS_SIZE : 1 + token.length / 8)
+  }
+  return here.size
+}
+
+/** A class of Unicode has hundreds of ranges. */
+const CLASS_SIZE = 20
+const PARTS = /\\[pP]\{[^}]*\}|\\[\s\S]|\[(?:\\[\s\S]|[^\]\\])*\]|\{(\d+)(?:,(\d*))?\}|[\s\S]/g

@@ -30,6 +30,7 @@ function rewrite(schema: JsonValue, itself: string | undefined): JsonValue {
   rewriteNullable(made)
   rewriteBound(made, 'exclusiveMinimum', 'minimum')
   rewriteBound(made, 'exclusiveMaximum', 'maximum')
+  rewriteEmptyChoice(made)
   if (typeof made.id === 'string') delete made.id
   return made
 }
@@ -68,6 +69,13 @@ function rewriteNullable(made: Record<string, JsonValue>): void {
   if (!nullable) return
   if (typeof type === 'string' && type !== 'null') made.type = [type, 'null']
   if (Array.isArray(values) && !values.includes(null)) made.enum = [...values, null]
+}
+
+/** A list of choices that is filled when the upstream is configured; until then no value is one of them. */
+function rewriteEmptyChoice(made: Record<string, JsonValue>): void {
+  if (!Array.isArray(made.enum) || made.enum.length > 0) return
+  delete made.enum
+  made.not = {}
 }
 
 /** In draft 4 an exclusive bound was a switch beside the bound. */

@@ -171,7 +171,8 @@ function readTool(
   if (output === undefined || run === undefined) return undefined
   const { parts, ...names } = identity
   // What a run costs is the operator's account and no promise: a call goes on under another price.
-  const { cost: _cost, ...promised } = policy
+  // Who sees a tool and what it costs are the operator's to change; what a claim pins stays the same.
+  const { cost: _cost, tenants: _tenants, ...promised } = policy
   const published = {
     ...names,
     ...(title === undefined ? {} : { title }),

@@ -7,6 +7,8 @@ export interface Principal {
   readonly scopes: readonly string[]
   /** Tools this credential may use, by any of their names; absent = every tool its scopes open (OWP-57). */
   readonly tools?: readonly string[]
+  /** The server itself, looking at the tools of every tenant; no credential gives it. */
+  readonly seesEveryTenant?: true
 }
 
 export const DEFAULT_TENANT = 'default'

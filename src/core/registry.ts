@@ -2,10 +2,10 @@ import { hash } from 'node:crypto'
 import { Catalog } from './catalog.ts'
 import type { Principal } from './principal.ts'
 import { coversScope } from './scopes.ts'
-import type { Tool } from './tool.ts'
+import { isForTenant, type Tool } from './tool.ts'
 import { LATEST, parseToolName } from './tool-id.ts'
 import { ToolIndex } from './tool-index.ts'
-import { resolveWorkflows } from './workflow/resolve-workflows.ts'
+import { type ResolvedWorkflows, resolveWorkflows } from './workflow/resolve-workflows.ts'
 
 const MOST_CATALOGS = 1_000
 /** Tools in the lists of all catalogs together: what is made of those lists lives and dies with them. */
@@ -17,6 +17,10 @@ interface KnownCatalog {
   isListed: boolean
 }
 
+interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
+  readonly index?: ToolIndex
+}
+
 /** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
 export class Registry {
   readonly tools: readonly Tool[]
@@ -26,11 +30,12 @@ export class Registry {
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
   readonly #all: Catalog
-  readonly #ids: ReadonlySet<string>
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
   /** Distinct scopes any tool asks for: two principals that cover the same ones share a catalog. */
   readonly #asked: readonly string[]
+  /** Tenants that have tools of their own: those of all others share their catalogs. */
+  readonly #tenants: ReadonlySet<string>
   /** Their places, those without inner ones first. */
   readonly #workflows: readonly number[]
   #listed = 0
@@ -38,26 +43,35 @@ export class Registry {
   /** Workflows that are not served because tools they use are not, with what is missing. */
   readonly waiting: ReadonlyMap<string, readonly string[]>
 
-  constructor(served: readonly Tool[], toolkits: ReadonlyMap<string, string> = new Map()) {
-    const { tools, waiting } = resolveWorkflows(served)
+  constructor(
+    served: readonly Tool[],
+    toolkits: ReadonlyMap<string, string> = new Map(),
+    { tools, waiting, index = new ToolIndex(tools) }: RegistryParts = resolveWorkflows(served),
+  ) {
     this.waiting = waiting
-    this.#index = new ToolIndex(tools)
+    this.#index = index
     this.#all = new Catalog(this.#index)
     this.tools = this.#index.tools
     this.toolkits = toolkits
     this.hasWaiting = tools.some(
       ({ policy, workflow }) => policy.approval !== 'never' || workflow !== undefined,
     )
-    this.#ids = new Set(tools.map((tool) => tool.id))
     this.#workflows = [...tools.entries()]
       .filter(([, { workflow }]) => workflow !== undefined)
       .sort(([, left], [, right]) => (left.workflow?.depth ?? 0) - (right.workflow?.depth ?? 0))
       .map(([place]) => place)
+    this.#tenants = new Set(tools.flatMap(({ policy }) => policy.tenants ?? []))
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
 
+  /** The same without holding the serving thread for the whole of it. */
+  static async inPieces(served: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<Registry> {
+    const { tools, waiting } = resolveWorkflows(served)
+    return new Registry(served, toolkits, { tools, waiting, index: await ToolIndex.inPieces(tools) })
+  }
+
   has(id: string): boolean {
-    return this.#ids.has(id)
+    return this.#index.placeOfId(id) !== undefined
   }
 
   /** Any tool that is served, by any of its names: for operators, never for callers (rule 2). */
@@ -65,7 +79,7 @@ export class Registry {
     return this.#all.find(name)
   }
 
-  /** Computed once per distinct set of covered scopes and allow-list, and once per principal which one that is. */
+  /** Computed once per distinct set of covered scopes, allow-list and tenant with tools of its own, and once per principal which one that is. */
   catalogFor(principal: Principal): Catalog {
     const key = this.#keys.get(principal)
     const known = key === undefined ? undefined : this.#catalogs.get(key)
@@ -75,14 +89,19 @@ export class Registry {
   #catalogOf(principal: Principal): Catalog {
     const held = this.#asked.filter((scope) => coversScope(principal.scopes, scope))
     const allowed = principal.tools === undefined ? undefined : [...new Set(principal.tools)].sort()
-    const key = hash('sha256', JSON.stringify([held, allowed ?? null]))
+    const key = hash('sha256', JSON.stringify([held, allowed ?? null, this.#groupOf(principal)]))
     this.#keys.set(principal, key)
     const known = this.#catalogs.get(key)
     if (known !== undefined) return known.catalog
-    const made = this.#build(key, new Set(held), allowed === undefined ? undefined : this.#placesOf(allowed))
+    const made = this.#build(key, principal, new Set(held))
     this.#catalogs.set(key, made)
     this.#makeRoom(key)
     return made.catalog
+  }
+
+  /** What decides, besides scopes and allow-list, which tools a principal sees: its tenant, where that has tools of its own. */
+  #groupOf({ tenant, seesEveryTenant }: Principal): string | boolean {
+    return seesEveryTenant ?? (this.#tenants.has(tenant) ? tenant : false)
   }
 
   /** What an allow-list names, by whichever of their names: all versions of a tool, or the one that is written (OWP-57). */
@@ -97,11 +116,14 @@ export class Registry {
     )
   }
 
-  #build(key: string, held: ReadonlySet<string>, allowed: ReadonlySet<number> | undefined): KnownCatalog {
+  #build(key: string, principal: Principal, held: ReadonlySet<string>): KnownCatalog {
+    const { tenant, tools, seesEveryTenant } = principal
+    const allowed = tools === undefined ? undefined : this.#placesOf(tools)
     const visible = new Uint8Array(this.tools.length)
     let size = 0
     for (const [place, { policy }] of this.tools.entries()) {
       if (allowed?.has(place) === false || !policy.scopes.every((scope) => held.has(scope))) continue
+      if (seesEveryTenant !== true && !isForTenant(policy, tenant)) continue
       visible[place] = 1
       size += 1
     }

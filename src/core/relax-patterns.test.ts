@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from './json.ts'
 import { compileLinear } from './linear-pattern.ts'
-import { relaxPatterns } from './relax-patterns.ts'
+import { findHardPatterns, withoutPatterns } from './relax-patterns.ts'
 import { createSchemaValidator } from './schema-validator.ts'
 
 describe('patterns of others', () => {
@@ -70,7 +70,9 @@ describe('patterns of others', () => {
     fc.assert(
       fc.property(schema, value, (written, tried) => {
         const original = createSchemaValidator(written)
-        const relaxed = createSchemaValidator(relaxPatterns(written).schema, { untrusted: true })
+        const relaxed = createSchemaValidator(withoutPatterns(written, findHardPatterns(written)), {
+          untrusted: true,
+        })
         if (original(tried).length === 0) expect(relaxed(tried)).toEqual([])
       }),
       { numRuns: 300 },

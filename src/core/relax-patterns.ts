@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from './json.ts'
 import { childPointer } from './json-pointer.ts'
-import { compileLinear } from './linear-pattern.ts'
+import { compileLinear, type LinearPattern } from './linear-pattern.ts'
 import { mapSubschemas, REFERENCES, visitSchemas } from './schema-keywords.ts'
 import { setMember } from './set-member.ts'
 
@@ -11,10 +11,8 @@ export interface RelaxedPattern {
   readonly problem: string
 }
 
-export interface RelaxedSchema {
-  readonly schema: JsonObject
-  readonly relaxed: readonly RelaxedPattern[]
-}
+/** Making one ready takes a while: instructions of all patterns of a schema that do, at most. */
+const MOST_INSTRUCTIONS = 10_000
 
 /** Where accepting more inside accepts less outside; the members that go with a keyword go with it. */
 const TURNING: ReadonlyMap<string, readonly string[]> = new Map([
@@ -28,30 +26,42 @@ const TURNING: ReadonlyMap<string, readonly string[]> = new Map([
 const DEPENDENT = ['unevaluatedProperties', 'unevaluatedItems'] as const
 
 /**
- * The same schema without the patterns that no linear-time engine can run. It accepts whatever the original
- * accepts: a pattern less, and where less would refuse more (`not`, `oneOf`, …), the whole keyword less.
+ * The same schema without some of its patterns. It accepts whatever the original accepts: a pattern less, and where
+ * less would refuse more (`not`, `oneOf`, …), the whole keyword less.
  */
-export function relaxPatterns(schema: JsonObject): RelaxedSchema {
-  const relaxed = findHard(schema)
-  if (relaxed.length === 0) return { schema, relaxed }
+export function withoutPatterns(schema: JsonObject, relaxed: readonly RelaxedPattern[]): JsonObject {
+  if (relaxed.length === 0) return schema
   const hard = new Set(relaxed.map(({ pattern }) => pattern))
   const softened = soften(schema, hard)
-  return { schema: isJsonObject(softened) ? softened : {}, relaxed }
+  return isJsonObject(softened) ? softened : {}
 }
 
-function findHard(schema: JsonObject): readonly RelaxedPattern[] {
+/** The patterns that no linear-time engine can run, and those that are too many. */
+export function findHardPatterns(schema: JsonObject): readonly RelaxedPattern[] {
   const found: RelaxedPattern[] = []
+  const problems = new Map<string, string | undefined>()
+  let left = MOST_INSTRUCTIONS
+  const problemOf = (pattern: string): string | undefined => {
+    if (problems.has(pattern)) return problems.get(pattern)
+    const compiled = left > 0 ? compileLinear(pattern) : TOO_MANY
+    if (compiled.ok) left -= compiled.size
+    const problem = compiled.ok ? undefined : compiled.problem
+    problems.set(pattern, problem)
+    return problem
+  }
   visitSchemas(schema, '', ({ pattern, patternProperties }, pointer) => {
     const names = isJsonObject(patternProperties) ? Object.keys(patternProperties) : []
     const written = names.map((name) => ({ name, place: childPointer(`${pointer}/patternProperties`, name) }))
     if (typeof pattern === 'string') written.unshift({ name: pattern, place: `${pointer}/pattern` })
     for (const { name, place } of written) {
-      const compiled = compileLinear(name)
-      if (!compiled.ok) found.push({ pointer: place, pattern: name, problem: compiled.problem })
+      const problem = problemOf(name)
+      if (problem !== undefined) found.push({ pointer: place, pattern: name, problem })
     }
   })
   return found
 }
+
+const TOO_MANY: LinearPattern = { ok: false, problem: 'the schema has more patterns than are checked' }
 
 function soften(schema: JsonValue, hard: ReadonlySet<string>): JsonValue {
   if (!isJsonObject(schema)) return schema

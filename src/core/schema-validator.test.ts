@@ -141,9 +141,7 @@ describe('createSchemaValidator', () => {
   ])('ends a check whose schema somebody else wrote to never end: %s', (_how, schema) => {
     let deep: JsonValue = 1
     for (let level = 0; level < 60; level += 1) deep = { a: deep }
-    const started = performance.now()
     expect(createSchemaValidator(schema, { untrusted: true })(deep)).toHaveLength(1)
-    expect(performance.now() - started).toBeLessThan(10_000)
   })
 
   it('counts no step where there is no need: a long list of references is checked', () => {

@@ -1,14 +1,13 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { createBoundedCheck, NO_ISSUES } from './bounded-check.ts'
+import { isLarge } from './bounded-work.ts'
 import type { InputIssue } from './errors.ts'
 import type { JsonObject, JsonValue } from './json.ts'
-import { LINEAR_ENGINE } from './linear-pattern.ts'
 import { addEqualityKeywords } from './schema-equality.ts'
 import { schemaIssues } from './schema-issues.ts'
 import { visitSchemas } from './schema-keywords.ts'
-import { StepCounter } from './schema-steps.ts'
 
-/** Shared by every successful check. */
-export const NO_ISSUES: readonly InputIssue[] = Object.freeze([])
+export { NO_ISSUES }
 
 /** Refused, because what nobody could check must not run. */
 const UNCHECKED: readonly InputIssue[] = Object.freeze([
@@ -16,14 +15,11 @@ const UNCHECKED: readonly InputIssue[] = Object.freeze([
 ])
 
 export interface ValidatorOptions {
-  /** Somebody else wrote the schema: its patterns run in linear time, so that no value can hang us. */
+  /** Somebody else wrote the schema: a check is work that is counted, and ends. */
   readonly untrusted?: boolean
 }
 
 export type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
-
-/** Listing every problem of a larger value would cost more memory than the value itself. */
-const MOST_VALUES_EXPLAINED = 2_000
 
 /**
  * Checks values against a schema that `checkSchema` accepted: no coercion, no defaults, `format` is an
@@ -35,22 +31,20 @@ export function createSchemaValidator(
   { untrusted = false }: ValidatorOptions = {},
 ): SchemaValidator {
   if (Object.keys(schema).length === 0) return () => NO_ISSUES
+  if (untrusted) return createBoundedCheck(schema)
   let accepts: ValidateFunction | undefined
   let tuples = false
   let explain: ValidateFunction | undefined
-  const steps = untrusted ? new StepCounter() : undefined
   return (value) => {
     if (accepts === undefined) {
-      accepts = compile(schema, { allErrors: false, steps })
+      accepts = compile(schema, { allErrors: false })
       // Ajv 8.20 skips keywords beside `prefixItems` where a list is shorter, unless it collects all errors.
       tuples = uses(schema, 'prefixItems')
     }
-    steps?.begin()
     const fits = verdictOf(accepts, value)
     if (fits === true && !tuples) return NO_ISSUES
     if (fits === false && isLarge(value)) return takeIssues(accepts, schema)
-    explain ??= compile(schema, { allErrors: true, steps })
-    steps?.begin()
+    explain ??= compile(schema, { allErrors: true })
     const verdict = verdictOf(explain, value)
     if (verdict === undefined) return UNCHECKED
     return verdict ? NO_ISSUES : takeIssues(explain, schema)
@@ -90,13 +84,9 @@ function uses(schema: JsonObject, ...keywords: readonly string[]): boolean {
 }
 
 /** One instance a schema: a shared one would keep every schema it ever compiled. */
-function compile(
-  schema: JsonObject,
-  { allErrors, steps }: { readonly allErrors: boolean; readonly steps: StepCounter | undefined },
-): ValidateFunction {
+function compile(schema: JsonObject, { allErrors }: { readonly allErrors: boolean }): ValidateFunction {
   const ajv = new Ajv2020({
     allErrors,
-    ...(steps === undefined ? {} : { code: { regExp: LINEAR_ENGINE } }),
     strict: false,
     // NaN is no number of JSON.
     strictNumbers: true,
@@ -111,23 +101,11 @@ function compile(
   ajv.opts.unevaluated = uses(schema, 'unevaluatedProperties', 'unevaluatedItems')
   // The schema stands alone: an `$id` could only make Ajv refuse or remember it.
   const { $id: _unused, ...standalone } = schema
-  return ajv.compile(steps === undefined ? standalone : steps.count(ajv, standalone))
+  return ajv.compile(standalone)
 }
 
 function takeIssues(validate: ValidateFunction, schema: JsonObject): readonly InputIssue[] {
   const errors = validate.errors ?? []
   validate.errors = null
   return schemaIssues(errors, schema)
-}
-
-function isLarge(value: JsonValue): boolean {
-  const waiting = [value]
-  for (let seen = 0; seen < waiting.length; seen += 1) {
-    const next = waiting[seen]
-    if (typeof next !== 'object' || next === null) continue
-    const members = Object.values(next)
-    if (waiting.length + members.length > MOST_VALUES_EXPLAINED) return true
-    waiting.push(...members)
-  }
-  return false
 }

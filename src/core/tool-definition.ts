@@ -37,6 +37,8 @@ export interface PolicyDefinition {
   readonly egress?: Egress
   readonly approval?: Approval
   readonly scopes?: readonly string[]
+  /** Whose tool it is: for callers of every other tenant there is no such tool. Default: everybody's. */
+  readonly tenants?: readonly string[]
   readonly timeoutMs?: number
   readonly rerunWindowMs?: number
   readonly costHint?: Hint

@@ -27,6 +27,8 @@ export interface ToolPolicy {
   readonly approval: Approval
   /** All of these must be held. */
   readonly scopes: readonly string[]
+  /** Whose tool it is: for callers of every other tenant there is no such tool. Absent = everybody's. */
+  readonly tenants?: readonly string[]
   readonly timeoutMs: number
   /** How long after a crash an idempotent write may run again (rule 8). */
   readonly rerunWindowMs: number
@@ -195,6 +197,11 @@ export function needsCredential({
 
 function stepsOf(workflow: WorkflowParts | undefined): readonly WorkflowStep[] {
   return [...(workflow?.steps?.values() ?? [])]
+}
+
+/** Whether the tenant's callers may know of the tool at all. */
+export function isForTenant({ tenants }: Pick<ToolPolicy, 'tenants'>, tenant: string): boolean {
+  return tenants === undefined || tenants.includes(tenant)
 }
 
 /** Whether a run may change the world: such calls are claimed before they start (rule 7). */

@@ -1,12 +1,13 @@
 import { isToolError } from '#core/errors'
 import type { Gateway } from '#core/gateway'
+import type { DenialReason } from '#core/ports/audit-store'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
-import type { Tool } from '#core/tool'
+import { isForTenant, type Tool } from '#core/tool'
 import type { NoteDenial } from './denial-log.ts'
 import type { ServerRoute } from './server-route.ts'
 
 /** Sees every tool; nobody's credential gives it. */
-const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'] }
+const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
 
 /** The same gateway, whose refusals to principals that may not see a tool are audited (rule 30a). Unknown tools are nobody's. */
 export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
@@ -60,9 +61,12 @@ interface Denied {
 
 function noteHidden(gateway: Gateway, note: NoteDenial, { principal, action, tool }: Denied): void {
   if (tool === undefined) return
-  const { tools } = principal
+  note(principal, { action, resource: tool.catalogId, reason: reasonOf(gateway, principal, tool) })
+}
+
+function reasonOf(gateway: Gateway, { tenant, tools }: Principal, { id, policy }: Tool): DenialReason {
+  if (!isForTenant(policy, tenant)) return 'tenant'
   // Which names an allow-list means is for the catalog to say.
-  const isListed =
-    tools === undefined || gateway.catalogFor({ ...EVERYTHING, tools }).get(tool.id) !== undefined
-  note(principal, { action, resource: tool.catalogId, reason: isListed ? 'scope' : 'allowlist' })
+  const isListed = tools === undefined || gateway.catalogFor({ ...EVERYTHING, tools }).get(id) !== undefined
+  return isListed ? 'scope' : 'allowlist'
 }

@@ -1,5 +1,5 @@
 import { type MadeKey, makeKey } from '#auth/key-text'
-import { fault } from '#core/errors'
+import { fault, isToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Clock } from '#core/ports/clock'
 import type { KeyChange, KeyGrant, KeyOwner, KeyRecord } from '#core/ports/key-store'
@@ -33,8 +33,8 @@ export interface KeyDeskOptions {
   readonly clock: Clock
   /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
   readonly roles: RoleTable | undefined
-  /** The tool that a name stands for; `undefined` = not known here. */
-  readonly findTool: ((name: string) => Tool | undefined) | undefined
+  /** The tool of the tenant that a name stands for; `undefined` = not known here. */
+  readonly findTool: ((name: string, tenant: string) => Tool | undefined) | undefined
   /** Whether the configuration has keys of this principal; `undefined` = not known here. */
   readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
 }
@@ -51,10 +51,10 @@ export class KeyDesk {
     const { store, clock } = this.#options
     const atMs = clock.nowMs()
     const { grant, ...request } = readNewKey(body, { tenant: actor.bounds?.tenant, nowMs: atMs })
-    this.#checkNames(grant)
-    this.#checkBounds(grant, actor)
     const owner = { tenant: request.tenant, name: request.name }
     checkTenant(owner.tenant, actor)
+    this.#checkNames(grant, owner.tenant)
+    this.#checkBounds(grant, actor)
     // A second key of a configured principal would open its calls and its vault to whoever makes it (rule 3).
     if (this.#options.isConfigured?.(owner) === true) throw configuredFault(owner)
     const made = this.#make()
@@ -92,6 +92,7 @@ export class KeyDesk {
     const { keys } = this.#options.store
     const found = await keys.findKey(keyId)
     const isTheirs = found !== undefined && isWithin(found.tenant, actor)
+    if (isTheirs) this.#checkStrength(found, actor)
     if (!isTheirs || !(await keys.revokeKey({ tenant: found.tenant, keyId, ...this.#by(actor) }))) {
       throw httpFault(404, 'There is no key with this id, or it is revoked already.')
     }
@@ -100,6 +101,8 @@ export class KeyDesk {
   async endPrincipal(owner: KeyOwner, actor: KeyActor): Promise<void> {
     checkTenant(owner.tenant, actor)
     const { keys } = this.#options.store
+    // An end is for good: nobody ends whom they could not be (rule 3).
+    for (const key of await keys.keysOf(owner)) this.#checkStrength(key, actor)
     if (!(await keys.endPrincipal({ ...owner, ...this.#by(actor) }))) throw noSuchPrincipal()
   }
 
@@ -118,14 +121,27 @@ export class KeyDesk {
   }
 
   /** A role or tool that is not there would grant nothing, and nobody would notice. */
-  #checkNames(grant: KeyGrant): void {
+  #checkNames(grant: KeyGrant, tenant: string): void {
     const { roles, findTool } = this.#options
     const role = roles === undefined ? undefined : grant.roles.find((name) => !roles.has(name))
     if (role !== undefined) throw httpFault(400, `There is no role "${role}" in auth.roles.`)
     const tool =
-      findTool === undefined ? undefined : grant.tools?.find((name) => findTool(name) === undefined)
+      findTool === undefined ? undefined : grant.tools?.find((name) => findTool(name, tenant) === undefined)
     if (tool !== undefined)
       throw httpFault(400, `There is no tool "${tool}". List the tools to see their names.`)
+  }
+
+  /** Nobody takes away what is more than they have. */
+  #checkStrength(grant: KeyGrant, actor: KeyActor): void {
+    try {
+      this.#checkBounds(grant, actor)
+    } catch (error) {
+      if (!isToolError(error)) throw error
+      throw fault(
+        'not_authorized',
+        'You cannot end keys of a principal that may do more than you. Ask somebody who may do as much, or use the start token.',
+      )
+    }
   }
 
   /** Nobody gives on what they do not hold. */
@@ -136,20 +152,23 @@ export class KeyDesk {
     if (over !== undefined)
       throw fault('not_authorized', `You cannot give on the scope ${over}, because you do not hold it.`)
     const { tools } = bounds
-    if (tools !== undefined && grant.tools?.every((name) => this.#isAmong(name, tools)) !== true) {
+    if (
+      tools !== undefined &&
+      grant.tools?.every((name) => this.#isAmong(name, tools, bounds.tenant)) !== true
+    ) {
       throw fault('not_authorized', 'You can give on only the tools that your own key is limited to.')
     }
   }
 
   /** Whether one of these names opens all that this one does. */
-  #isAmong(name: string, held: readonly string[]): boolean {
+  #isAmong(name: string, held: readonly string[], tenant: string): boolean {
     if (held.includes(name)) return true
-    const base = this.#options.findTool?.(name)?.parts.base
+    const base = this.#options.findTool?.(name, tenant)?.parts.base
     const version = parseToolName(name)?.version
     if (base === undefined) return false
     return held.some((other) => {
       const ref = parseToolName(other)
-      const isTool = this.#options.findTool?.(other)?.parts.base === base
+      const isTool = this.#options.findTool?.(other, tenant)?.parts.base === base
       return isTool && (ref?.version === LATEST || ref?.version === version)
     })
   }

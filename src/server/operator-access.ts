@@ -4,6 +4,7 @@ import type { StartToken } from '#auth/start-token'
 import { fault } from '#core/errors'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
 import { coversScope } from '#core/scopes'
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import type { NoteDenial } from './denial-log.ts'
 
 export interface OperatorAccessOptions {
@@ -35,7 +36,13 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
     noteDenied,
     async authenticate(headers) {
       const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
-      if (bearer !== undefined && startToken.matches(bearer)) return OPERATOR
+      if (bearer !== undefined && startToken.matches(bearer)) {
+        // One bad credential is 401, whatever stands beside it (T-28).
+        const { authorization: _startToken, ...others } = headers
+        if (API_KEY_HEADERS.some((name) => others[name] !== undefined))
+          await authenticator.authenticate(others)
+        return OPERATOR
+      }
       const principal = await authenticator.authenticate(headers)
       if (authenticator.isConfigured) return principal
       throw fault(

@@ -25,13 +25,13 @@ function ofOptions(options: SourceOptions): readonly SourceOverride[] {
   if (options.type === 'custom') return []
   const { tools, include = [], exclude } = options
   return [
-    ...Object.entries(tools).map(([name, { approval, scopes }]): SourceOverride => {
+    ...Object.entries(tools).map(([name, { approval, scopes, tenants }]): SourceOverride => {
       const asks = approval !== undefined && approval !== 'never'
       return {
         where: `tools.${name}`,
         name,
         of: 'native names',
-        guards: asks || (scopes !== undefined && scopes.length > 0),
+        guards: asks || tenants !== undefined || (scopes !== undefined && scopes.length > 0),
       }
     }),
     ...include.map((name): SourceOverride => ({ where: 'include', name, of: 'patterns', guards: false })),

@@ -7,6 +7,7 @@ import { fault } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { NO_ROLES } from '#core/roles'
 import type { SourceView } from '#core/sources/source-desk'
+import { isForTenant } from '#core/tool'
 import type { Listener } from '#egress/egress-policy'
 import { ApproverSignIn } from '#oauth/approver-sign-in'
 import { ConsentDesk } from '#oauth/consent-desk'
@@ -43,7 +44,7 @@ import { createOpenToolRoutes, type OpenToolServing } from './opentool-routes.ts
 import { openwopCapabilities } from './openwop-capabilities.ts'
 import { createOperatorAccess } from './operator-access.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
-import { safeFetchTool } from './seams/safe-fetch-tool.ts'
+import { SEAM_SCOPE, safeFetchTool } from './seams/safe-fetch-tool.ts'
 import { serverSeams } from './seams/server-seams.ts'
 import { createSpanExporter } from './tracing.ts'
 import { VERSION } from './version.ts'
@@ -135,7 +136,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
-      findTool: (name) => gateway.registry.find(name),
+      findTool: (name, tenant) => {
+        const found = gateway.registry.find(name)
+        return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
+      },
       isConfigured: ({ tenant, name }) =>
         settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
     })
@@ -243,7 +247,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       startTokenFile,
       warnings: [...warnings, ...idleOf(gateway.sources.desk.status())],
       counts: () => ({
-        tools: gateway.registry.tools.length,
+        tools: gateway.registry.tools.filter(({ policy }) => !policy.scopes.includes(SEAM_SCOPE)).length,
         sources: gateway.sources.desk.status().length,
       }),
       isReady: desk.isReady,

@@ -1,7 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Tool } from '#core/tool'
 import { openwopOpenApi } from '#protocols/openwop/openapi'
 import { type OpenwopCapabilities, openwopSettings } from '#protocols/openwop/options'
 import { openwopRoutes } from '#protocols/openwop/routes'
+import { sampleTool } from '#testing/sample-tool'
 import { openTestDesk } from '#testing/test-desk'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { httpSend } from './http-send.ts'
@@ -49,7 +51,6 @@ describe('/.well-known/openwop', () => {
     expect(json.toolCatalog).toEqual({
       supported: true,
       sources: ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension'],
-      sessionLifecycle: true,
       compactView: true,
     })
   })
@@ -87,8 +88,8 @@ describe('/.well-known/openwop', () => {
 })
 
 /** The routes alone with some capabilities, on a real port. */
-async function startWith(capabilities: OpenwopCapabilities) {
-  const gateway = openTestDesk(openwopFixtures())
+async function startWith(capabilities: OpenwopCapabilities, more: readonly Tool[] = []) {
+  const gateway = openTestDesk([...openwopFixtures(), ...more])
   const routes = openwopRoutes(gateway, { serverVersion: '0.0.0-test', capabilities })
   const { url } = await startApp({ routes, auth: TWO_TENANTS })
   const send = httpSend(url)
@@ -130,7 +131,10 @@ describe('capabilities', () => {
 
   it('OWP-05, OWP-08: sessions and further families are said only when they are there', async () => {
     const toolHooks = { supported: true, prePostEvents: true }
-    const ask = await startWith({ sessionLifecycle: true, families: { toolHooks } })
+    const stateful = sampleTool('Note.Keep@1.0.0', () => 'kept', {
+      session: { open: () => ({}), close: () => undefined, idleMs: 1_000 },
+    })
+    const ask = await startWith({ sessionLifecycle: true, families: { toolHooks } }, [stateful])
     const { json } = await ask('/.well-known/openwop')
     expect(json.toolCatalog.sessionLifecycle).toBe(true)
     expect(json.toolHooks).toEqual(toolHooks)
@@ -138,6 +142,9 @@ describe('capabilities', () => {
     const { json: without } = await plain('/.well-known/openwop')
     expect(without.toolCatalog).not.toHaveProperty('sessionLifecycle')
     expect(without).not.toHaveProperty('toolHooks')
+    // C3: where no tool keeps state there is nothing to bracket.
+    const stateless = await startWith({ sessionLifecycle: true })
+    expect((await stateless('/.well-known/openwop')).json.toolCatalog).not.toHaveProperty('sessionLifecycle')
   })
 })
 

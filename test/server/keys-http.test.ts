@@ -45,6 +45,25 @@ const drop = (path: string, credential = startToken) =>
 const statusOf = async (credential: string) => (await server.ask('/v1/tools', { key: credential })).status
 
 describe('/admin/keys', () => {
+  it('rule 3: whoever holds admin:keys ends nobody who may do more, for good or for a key', async () => {
+    const strong = (await make({ principal: 'strong', tenant: 'acme', scopes: ['pay:all'] })).json
+    const peer = (await make({ principal: 'peer', tenant: 'acme', scopes: ['mail:send'] })).json
+    for (const path of [`/admin/keys/${strong.key_id}`, '/admin/principals/strong']) {
+      expect((await drop(path, 'k-root')).status).toBe(403)
+    }
+    expect(await statusOf(strong.key)).toBe(200)
+    expect((await drop('/admin/principals/peer', 'k-boxed')).status).toBe(403)
+    expect((await drop(`/admin/keys/${peer.key_id}`, 'k-root')).status).toBe(200)
+    expect((await drop('/admin/principals/strong?tenant=acme')).status).toBe(200)
+  })
+
+  it('T-28: a wrong key beside the start token is a bad credential', async () => {
+    const ask = (apiKey: string) =>
+      server.ask('/admin/keys', { key: startToken, headers: { 'x-api-key': apiKey } })
+    expect((await ask('k-wrong')).status).toBe(401)
+    expect((await ask('k-plain')).status).toBe(200)
+  })
+
   it('OWP-63: makes a key that works, is shown once and is not in the store', async () => {
     const made = await make({ principal: 'ann', tenant: 'acme', scopes: ['mail:send'], label: 'laptop' })
     expect(made.status).toBe(201)

@@ -83,6 +83,18 @@ describe('tokens of an OpenID Connect issuer', () => {
     }
   })
 
+  it('rule 3: the tenant `default`, whose credentials look after the server, is named only where the operator said so', async () => {
+    const issuerWith = (more: object) =>
+      authenticator({
+        issuers: [
+          issuerSettings({ claims: { tenant: ['org'], scopes: undefined, roles: undefined }, ...more }),
+        ],
+      })
+    const token = await idp.sign({ ...valid, org: 'default', scope: 'admin:sources' })
+    await expect(issuerWith({})(token)).rejects.toMatchObject(refused)
+    expect((await issuerWith({ allowDefaultTenant: true })(token)).tenant).toBe('default')
+  })
+
   it('drops wildcards that a token brings: those are for the operator to give', async () => {
     const { scopes } = await authenticator()(await idp.sign({ ...valid, scope: '* mail:* mail:read' }))
     expect(scopes).toEqual(['mail:read'])

@@ -62,7 +62,7 @@ export async function execute(services: CallServices, running: RunningCall, inpu
     return {
       kind: 'ended',
       outcome: { ok: false, error, durationMs: took() },
-      late: answer.then(succeed, fail),
+      late: answer.then(succeed).catch(fail),
     }
   } catch (error) {
     if (error instanceof Suspension) return { kind: 'suspended', suspension: error }

@@ -11,6 +11,8 @@ const SHORTEST_SECRET = 4
 const LONGEST_IN_PATTERN = 256
 const REDACTED = '[redacted]'
 const DEEPEST = 8
+/** Twice what a request may have; deeper answers would end the stack of whoever reads them. */
+const DEEPEST_ANSWER = 200
 
 /** A tool's own error text without the credentials of its call (T-20), whether they were sent or lent by the vault. */
 export function redactSecrets(error: CallError, request: CallRequest): CallError {
@@ -98,11 +100,17 @@ function cleanOutput(value: unknown, clean: Clean): unknown {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
   if (value instanceof ShownValue) return cleanShownValue(value, clean)
+  const copied = copyOf(value)
+  // Whoever writes it refuses it.
+  return copied === undefined ? value : cleanJson(copied, clean)
+}
+
+function copyOf(value: object): JsonValue | undefined {
   try {
-    return cleanJson(JSON.parse(JSON.stringify(value)), clean)
-  } catch {
-    // Whoever writes it refuses it.
-    return value
+    return JSON.parse(JSON.stringify(value))
+  } catch (error) {
+    if (error instanceof RangeError) throw tooDeep()
+    return undefined
   }
 }
 
@@ -114,21 +122,29 @@ function cleanShown({ content, structuredContent, meta }: ShownContent, clean: C
   return {
     ...(content === undefined ? {} : { content: content.map((block) => cleanJson(block, clean)) }),
     ...(structuredContent === undefined ? {} : { structuredContent: cleanJson(structuredContent, clean) }),
-    ...(meta === undefined ? {} : { meta: cleanObject(meta, clean) }),
+    ...(meta === undefined ? {} : { meta: cleanObject(meta, clean, 0) }),
   }
 }
 
-function cleanObject(value: JsonObject, clean: Clean): JsonObject {
+function cleanObject(value: JsonObject, clean: Clean, depth: number): JsonObject {
   return Object.fromEntries(
-    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean)]),
+    Object.entries(value).map(([name, member = null]) => [clean(name), cleanJson(member, clean, depth + 1)]),
   )
 }
 
-function cleanJson(value: JsonValue, clean: Clean): JsonValue {
+function cleanJson(value: JsonValue, clean: Clean, depth = 0): JsonValue {
   if (typeof value === 'string') return clean(value)
   if (typeof value !== 'object' || value === null) return value
-  if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean))
-  return cleanObject(value, clean)
+  if (depth >= DEEPEST_ANSWER) throw tooDeep()
+  if (!isJsonObject(value)) return value.map((item) => cleanJson(item, clean, depth + 1))
+  return cleanObject(value, clean, depth)
+}
+
+function tooDeep(): ToolError {
+  const message = `The tool ran, but its result is nested more than ${DEEPEST_ANSWER} levels deep. Ask for less.`
+  return fault('output_invalid', message, {
+    developerMessage: 'Such a result cannot be searched for credentials.',
+  })
 }
 
 function cleanValue(value: unknown, clean: Clean, depth: number): unknown {

@@ -1,7 +1,7 @@
 import type { MaybePromise } from './maybe-promise.ts'
 
 /** Why somebody was refused; the last two are refusals of approvers. */
-export const DENIAL_REASONS = ['scope', 'allowlist', 'self_approval', 'second_vote'] as const
+export const DENIAL_REASONS = ['scope', 'allowlist', 'tenant', 'self_approval', 'second_vote'] as const
 
 export type DenialReason = (typeof DENIAL_REASONS)[number]
 

@@ -8,7 +8,7 @@ export interface SourceOverride {
   /** A native name, in which `*` may stand for any characters where the place takes patterns; or any name of a tool. */
   readonly name: string
   readonly of: 'native names' | 'patterns' | 'tools'
-  /** Without it a tool would be open to more than the operator wants: approval, scopes. */
+  /** Without it a tool would be open to more than the operator wants: approval, scopes, tenants. */
   readonly guards: boolean
   /** It has a predicate, which only a `conditional` tool asks. */
   readonly isPredicate?: boolean

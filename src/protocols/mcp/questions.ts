@@ -104,7 +104,7 @@ export class Questions {
 /** Whether an accepted form holds what was asked for (MCP-74). */
 export function fitsQuestion(question: Elicitation, answer: ElicitationAnswer): boolean {
   if (question.mode !== 'form' || answer.action !== 'accept') return true
-  return createSchemaValidator(question.schema)(answer.content ?? {}).length === 0
+  return createSchemaValidator(question.schema, { untrusted: true })(answer.content ?? {}).length === 0
 }
 
 function keyOf({ tenant, id }: QuestionAddress): string {

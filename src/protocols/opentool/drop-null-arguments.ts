@@ -31,7 +31,7 @@ function acceptsNull(schema: JsonValue | undefined): boolean {
   if (!isJsonObject(schema)) return schema !== false
   const known = acceptance.get(schema)
   if (known !== undefined) return known
-  const accepts = createSchemaValidator(schema)(null).length === 0
+  const accepts = createSchemaValidator(schema, { untrusted: true })(null).length === 0
   acceptance.set(schema, accepts)
   return accepts
 }

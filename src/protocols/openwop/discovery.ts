@@ -8,7 +8,7 @@ import { openGet } from './open-get.ts'
 import type { OpenwopSettings } from './options.ts'
 import { DISCOVERY_PATH, isSourceKind, PROTOCOL_VERSION, SOURCE_KINDS, type WireDiscovery } from './wire.ts'
 
-/** Sees every tool, so that the document can say which sources have one; tells nothing else about them. */
+/** Sees every tool that is not a tenant's own, so that the document can say which sources have one; tells nothing else. */
 const EVERYTHING: Principal = { id: 'discovery', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
 export const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
@@ -43,13 +43,18 @@ export function discoveryDocument(
           toolCatalog: {
             supported: true,
             sources: sourcesOf(catalog),
-            ...(sessionLifecycle ? { sessionLifecycle: true } : {}),
+            ...(sessionLifecycle && hasState(catalog) ? { sessionLifecycle: true } : {}),
             ...(compactView ? { compactView: true } : {}),
           },
         }
       : {}),
     ...families,
   }
+}
+
+/** C3: promised only where there is something to bracket. */
+function hasState(catalog: Catalog): boolean {
+  return catalog.latest().some(({ session }) => session !== undefined)
 }
 
 function sourcesOf(catalog: Catalog) {

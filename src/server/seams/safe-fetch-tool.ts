@@ -27,6 +27,8 @@ export function safeFetchTool(): readonly Tool[] {
       replay: 'non-deterministic',
       egress: 'safe-fetch',
       scopes: [SEAM_SCOPE],
+      // No caller has it: `*` covers every scope, but no tenant is another one.
+      tenants: [SEAM_SCOPE],
       timeoutMs: 35_000,
     },
     async run({ url, method = 'GET', headers = {}, rebindTo }, context) {

@@ -10,6 +10,7 @@ const POLICY = {
   replay: z.enum(['deterministic', 'idempotent', 'non-deterministic']).optional(),
   approval: z.enum(['never', 'conditional', 'always']).optional(),
   scopes: z.array(z.string().min(1)).optional(),
+  tenants: z.array(z.string().min(1)).min(1).optional(),
   timeoutMs: z.int().min(1).max(LONGEST_RUN_MS).optional(),
   rerunWindowMs: z.int().min(0).optional(),
   costHint: z.enum(['low', 'medium', 'high']).optional(),
@@ -21,6 +22,8 @@ const POLICY = {
 export const COMMON_OPTIONS = {
   /** Shown to agents as the toolkit's description. */
   description: z.string().min(1).optional(),
+  /** Whose tools they are: for callers of every other tenant there are none. What is said of single tools only narrows it. */
+  tenants: z.array(z.string().min(1)).min(1).optional(),
   /** For all its tools, unless `tools` says otherwise. */
   policy: z.strictObject(POLICY).optional(),
   /** For single tools. */
@@ -43,17 +46,26 @@ export function isWanted(
 /** What the operator says about a tool, over what the source takes for granted. */
 export function policyOf(
   nativeName: string,
-  options: Pick<CommonOptions, 'policy' | 'tools'>,
+  options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
   defaults: PolicyDefinition,
 ): PolicyDefinition {
   const said = Object.hasOwn(options.tools, nativeName) ? options.tools[nativeName] : undefined
-  return { ...defaults, ...given(options.policy), ...given(said) }
+  const policy = { ...defaults, ...given(options.policy), ...given(said) }
+  return options.tenants === undefined ? policy : { ...policy, tenants: within(options.tenants, policy) }
+}
+
+/** A source's tools stay with its tenants, whatever is said of one of them. */
+function within(
+  tenants: readonly string[],
+  { tenants: said = tenants }: PolicyDefinition,
+): readonly string[] {
+  return said.filter((tenant) => tenants.includes(tenant))
 }
 
 /** Another server's tools: what they do is only known over there, so they write until somebody says otherwise (OWP-33). */
 export function remotePolicyOf(
   nativeName: string,
-  options: Pick<CommonOptions, 'policy' | 'tools'>,
+  options: Pick<CommonOptions, 'policy' | 'tools' | 'tenants'>,
 ): PolicyDefinition {
   return policyOf(nativeName, options, { safetyTier: 'write', egress: 'safe-fetch' })
 }
