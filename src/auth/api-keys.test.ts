@@ -24,6 +24,16 @@ describe('ApiKeys', () => {
     expect(keys.find('old')).toEqual(keys.find('new'))
   })
 
+  it('ends when it ends, also after it was used', () => {
+    let nowMs = 0
+    const keys = new ApiKeys([{ ...entry('alice', 'k-alice'), expiresAtMs: 1_000 }], { nowMs: () => nowMs })
+    expect(keys.find('k-alice')?.id).toBe('key:alice')
+    nowMs = 999
+    expect(keys.find('k-alice')?.id).toBe('key:alice')
+    nowMs = 1_000
+    expect(keys.find('k-alice')).toBeUndefined()
+  })
+
   it('refuses one key for two entries, without printing it', () => {
     const make = () => new ApiKeys([entry('alice', 'same-key'), entry('bob', 'same-key')])
     expect(make).toThrow(/"bob" is used twice/)

@@ -92,6 +92,19 @@ describe('createAuthenticator', () => {
     }
   })
 
+  it('T-28: keys of one name in two tenants are the keys of two callers', () => {
+    const twice = ['acme', 'globex'].map((tenant) => ({
+      id: 'alice',
+      key: new Secret(`k-${tenant}`),
+      tenant,
+      scopes: [],
+    }))
+    const tenants = createAuthenticator({ apiKeys: twice, jwt: undefined }, SYSTEM_CLOCK)
+    const both = { 'oxp-api-key': 'k-acme', 'x-api-key': 'k-globex' }
+    expect(() => tenants.authenticate(both)).toThrow(/keys of two callers/)
+    expect(tenants.authenticate({ ...both, 'x-api-key': 'k-acme' })).toMatchObject({ tenant: 'acme' })
+  })
+
   it('never repeats a credential in its refusal', async () => {
     const headers = { authorization: 'Bearer s3cr3t-value' }
     await expect(async () => both.authenticate(headers)).rejects.not.toThrow(/s3cr3t/)

@@ -1,7 +1,8 @@
+import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { Secret } from '#core/secret'
-import { OAuthClient } from './oauth-client.ts'
+import { OAuthClient, type Return } from './oauth-client.ts'
 
 const ISSUER = 'https://accounts.example.com'
 const METADATA = {
@@ -9,6 +10,56 @@ const METADATA = {
   authorization_endpoint: `${ISSUER}/authorize`,
   token_endpoint: `${ISSUER}/token`,
 }
+
+const SETTINGS = {
+  issuer: ISSUER,
+  clientId: 'collet',
+  clientSecret: undefined,
+  clientAuth: 'none',
+  authorizationEndpoint: undefined,
+  tokenEndpoint: undefined,
+  revocationEndpoint: undefined,
+} as const
+
+describe('a sign-in', () => {
+  /** A provider whose published key is one, and whose id tokens are signed with another if it is told so. */
+  async function signIn(isForged: boolean) {
+    const [own, other] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('ES256')])
+    const idToken = await new SignJWT({ nonce: 'n' })
+      .setProtectedHeader({ alg: 'ES256', kid: 'k' })
+      .setIssuer(ISSUER)
+      .setAudience('collet')
+      .setSubject('ceo')
+      .setIssuedAt()
+      .setExpirationTime('5m')
+      .sign((isForged ? other : own).privateKey)
+    const answers: Record<string, unknown> = {
+      '/token': { access_token: 'a', token_type: 'bearer', id_token: idToken },
+      '/keys': { keys: [{ ...(await exportJWK(own.publicKey)), kid: 'k', alg: 'ES256', use: 'sig' }] },
+    }
+    const metadata = {
+      ...METADATA,
+      jwks_uri: `${ISSUER}/keys`,
+      id_token_signing_alg_values_supported: ['ES256'],
+    }
+    const answer: typeof fetch = async (resource) =>
+      Response.json(answers[new URL(String(resource)).pathname] ?? metadata)
+    const back: Return = {
+      state: 's',
+      verifier: 'v'.repeat(43),
+      nonce: 'n',
+      redirectUri: 'https://tools.example.com/oauth/callback',
+      parameters: new URLSearchParams({ state: 's', code: 'c' }),
+    }
+    const client = new OAuthClient(SETTINGS, { fetch: answer, clock: SYSTEM_CLOCK })
+    return await client.exchange(back, { scopes: ['openid'], identify: true })
+  }
+
+  it('rule 25: believes an id token only if the key of its issuer signed it', async () => {
+    expect(await signIn(false)).toMatchObject({ kind: 'tokens', claims: { sub: 'ceo' } })
+    expect(await signIn(true)).toMatchObject({ kind: 'failed' })
+  })
+})
 
 describe('a refresh', () => {
   it('rule 26: has one time for discovery and request, shorter than its lease', async () => {
@@ -20,18 +71,7 @@ describe('a refresh', () => {
         ? Response.json({ access_token: 'a', token_type: 'bearer' })
         : Response.json(METADATA)
     }
-    const client = new OAuthClient(
-      {
-        issuer: ISSUER,
-        clientId: 'collet',
-        clientSecret: undefined,
-        clientAuth: 'none',
-        authorizationEndpoint: undefined,
-        tokenEndpoint: undefined,
-        revocationEndpoint: undefined,
-      },
-      { fetch: answer, clock: SYSTEM_CLOCK },
-    )
+    const client = new OAuthClient(SETTINGS, { fetch: answer, clock: SYSTEM_CLOCK })
     expect(await client.refresh(new Secret('r'), ['s'])).toMatchObject({ kind: 'tokens' })
     const [discovery, request] = [...signals.values()]
     expect([...signals.keys()]).toEqual(['/.well-known/openid-configuration', '/token'])

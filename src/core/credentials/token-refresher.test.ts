@@ -4,22 +4,29 @@ import type { RefreshAnswer, TokenBroker } from '#core/ports/token-broker'
 import type { VaultEntry } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory'
+import { findToken } from './find-credential.ts'
 import { TokenRefresher } from './token-refresher.ts'
 import { packToken, unpackToken } from './token-value.ts'
 
 const AT = { tenant: 't', principal: 'key:a', user: '', provider: 'p', kind: 'token' } as const
 
-async function stage(answers: readonly RefreshAnswer[], refreshToken: string | undefined = 'refresh-1') {
+async function stage(
+  answers: readonly RefreshAnswer[],
+  refreshToken: string | undefined = 'refresh-1',
+  expiresAtMs = 1,
+) {
   const store = new MemoryStore()
   let nowMs = 1_000
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const asked: string[] = []
+  const meanwhile = { happens: () => {} }
   const queue = [...answers]
   const broker: TokenBroker = {
     canAsk: () => true,
     revoke: async () => false,
     async refresh(_provider, token) {
       asked.push(token.reveal())
+      meanwhile.happens()
       await new Promise((resolve) => setImmediate(resolve))
       return queue.shift() ?? { kind: 'unavailable' }
     },
@@ -28,7 +35,7 @@ async function stage(answers: readonly RefreshAnswer[], refreshToken: string | u
     accessToken: new Secret('access-1'),
     refreshToken: refreshToken === undefined ? undefined : new Secret(refreshToken),
   })
-  store.vault.put({ ...AT, ref: 'r', value, scopes: ['s'], expiresAtMs: 1, by: 'cli:ann', atMs: 0 })
+  store.vault.put({ ...AT, ref: 'r', value, scopes: ['s'], expiresAtMs, by: 'cli:ann', atMs: 0 })
   const refresher = () => new TokenRefresher({ store, clock, log: SILENT_LOGGER, broker })
   const entry = (): VaultEntry => {
     const found = store.vault.find(AT)
@@ -38,15 +45,21 @@ async function stage(answers: readonly RefreshAnswer[], refreshToken: string | u
   const pass = (ms: number) => {
     nowMs += ms
   }
-  return { store, asked, refresher, entry, pass }
+  /** What a call that needs these scopes gets. */
+  const find = async (scopes: readonly string[]) => {
+    const services = { store, clock, broker, refresher: refresher() }
+    const found = await findToken(services, AT, { provider: 'p', scopes })
+    return found.ok ? found.value.reveal() : found.problem
+  }
+  return { store, asked, refresher, entry, pass, find, meanwhile }
 }
 
-const tokens = (access: string, refresh?: string): RefreshAnswer => ({
+const tokens = (access: string, refresh?: string, scopes = ['s']): RefreshAnswer => ({
   kind: 'tokens',
   tokens: {
     accessToken: new Secret(access),
     refreshToken: refresh === undefined ? undefined : new Secret(refresh),
-    scopes: ['s'],
+    scopes,
     expiresAtMs: 99_999,
   },
 })
@@ -131,5 +144,27 @@ describe('a refresh', () => {
     })
     expect(await waiting).toMatchObject({ ref: 'r2' })
     expect(entry()).toMatchObject({ ref: 'r2', isSpent: false })
+  })
+})
+
+describe('a token for a call', () => {
+  it('that was renewed with less than the call needs is not used', async () => {
+    const { find } = await stage([tokens('narrow', 'refresh-2', [])])
+    expect(await find(['s'])).toBe('credential_scope_unsupported')
+  })
+
+  it('is renewed while it is still good, because the tool needs time to use it', async () => {
+    const { find, asked, pass } = await stage([tokens('access-2')], 'refresh-1', 1_000_000)
+    pass(1_000_000 - 60_000 - 2_000)
+    expect([await find(['s']), asked.length]).toEqual(['access-1', 0])
+    pass(2_000)
+    expect([await find(['s']), asked.length]).toEqual(['access-2', 1])
+  })
+
+  it('that was removed while it was renewed is gone', async () => {
+    const { find, store, entry, meanwhile } = await stage([tokens('too-late', 'refresh-2')])
+    meanwhile.happens = () => store.vault.remove(entry(), 'cli:ann', 5)
+    expect(await find(['s'])).toBe('connector_auth_expired')
+    expect(store.vault.find(AT)).toBeUndefined()
   })
 })

@@ -96,6 +96,12 @@ export class SourceRunner {
     return this.#reading
   }
 
+  /** The same from nothing: what lives of the source is not believed (an operator asked). Never throws. */
+  renew(): Promise<void> {
+    this.source.renew?.()
+    return this.refresh()
+  }
+
   async close(): Promise<void> {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
