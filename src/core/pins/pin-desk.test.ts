@@ -4,7 +4,6 @@ import { isJsonObject } from '#core/json'
 import { SILENT_LOGGER } from '#core/ports/logger'
 import type { PinStore } from '#core/ports/pin-store'
 import type { OfferedTool } from '#core/ports/source'
-import type { ToolRequirements } from '#core/tool'
 import { MemoryStore } from '#store/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
@@ -127,46 +126,6 @@ describe('the pin desk (rule 32)', () => {
     await observe(pins, [sampleOffer('a', { policy: {} })])
     await observe(pins, [sampleOffer('a', { policy: {}, inputSchema: { type: 'object' } })])
     expect(await served(pins)).toEqual(['a@1.0.0 Does a. (suspended)'])
-  })
-
-  it.each<[string, ToolRequirements | undefined, ToolRequirements | undefined, string]>([
-    ['a secret', undefined, { secrets: [{ id: 'key' }] }, 'breaking'],
-    [
-      'another secret',
-      { secrets: [{ id: 'key' }] },
-      { secrets: [{ id: 'key' }, { id: 'more' }] },
-      'breaking',
-    ],
-    ['a token', undefined, { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] }, 'breaking'],
-    [
-      'one more scope',
-      { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] },
-      { authorization: [{ id: 'hub', oauth2: { scopes: ['read', 'write'] } }] },
-      'breaking',
-    ],
-    ['the user', undefined, { userId: true }, 'breaking'],
-    ['a secret less', { secrets: [{ id: 'key' }] }, undefined, 'widening'],
-    [
-      'a scope less',
-      { authorization: [{ id: 'hub', oauth2: { scopes: ['read', 'write'] } }] },
-      { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] },
-      'widening',
-    ],
-    [
-      'the same in another order',
-      { secrets: [{ id: 'a' }, { id: 'b' }] },
-      { secrets: [{ id: 'b' }, { id: 'a' }] },
-      'wording',
-    ],
-  ])('an upstream that newly wants %s of callers: %s → %s is %s', async (_what, before, after, found) => {
-    const pins = desk()
-    const offer = (requirements: ToolRequirements | undefined) =>
-      sampleOffer('a', requirements === undefined ? {} : { requirements })
-    await observe(pins, [offer(before)])
-    await observe(pins, [offer(after)])
-    const [row] = await pins.list('files')
-    expect(row?.waiting?.class).toBe(found)
-    expect((await served(pins)).join().includes('suspended')).toBe(found === 'breaking')
   })
 
   it('holds a suspicious tool at first sight until it is accepted', async () => {
