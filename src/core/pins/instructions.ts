@@ -51,7 +51,7 @@ const FORBIDS =
   /\b(?:(?:is|are|gets?|be) (?:always |also )?(?:rejected|refused|forbidden|disallowed|denied|blocked|prohibited|excluded|off[- ]limits)|(?:is|are) (?:not|never) (?:be )?(?:allowed|permitted|accepted|read|opened|sent|touched|accessible)|not (?:allowed|permitted)|(?:rejects?|refuses?|forbids?|denies|blocks?|excludes?)|(?:do not|don't|never|must not|should not|cannot|can't|may not) (?:be )?(?:use|used|pass|passed|read|point|give|given|access|accessed|open|opened|include|included|send|sent|upload|uploaded))\b/gi
 /** What an order to pass something on is made of. */
 const ORDERS =
-  /\b(?:read|open|load|fetch|get|cat|access|collect|gather|extract|pass|send|include|put|post|append|provide|forward|upload|attach|copy|encode|insert|embed|use|give|goes|belongs?|into|parameter|argument|field)\b/i
+  /\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract|pass|send|include|put|post|append|provide|forward|upload|attach|copy|encode|insert|embed|use|give|goes|belongs?|into|parameter|argument|field)\b/i
 
 /** Whether a clause only says that something is not allowed: it forbids, and what is left of it orders nothing. */
 function onlyForbids(clause: string): boolean {
