@@ -4,6 +4,7 @@ import type { JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import type { Tool } from '#core/tool'
 import { MemoryStore } from '#store/memory'
+import { cpuMsSince } from '#testing/cpu-time'
 import { sampleOffer, sampleSource } from '#testing/sample-source'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
 import { projectTools } from './project-tools.ts'
@@ -108,10 +109,10 @@ describe('projecting accepted definitions', () => {
     const tool = await only(
       withInput({ type: 'object', properties: { a: { type: 'string', pattern: '^(a+)+$' } } }),
     )
-    const started = performance.now()
+    const started = process.cpuUsage()
     expect(tool.checkInput({ a: `${'a'.repeat(50_000)}!` })).toHaveLength(1)
     expect(tool.checkInput({ a: 'aaa' })).toEqual([])
-    expect(performance.now() - started).toBeLessThan(2_000)
+    expect(cpuMsSince(started)).toBeLessThan(2_000)
   })
 
   it('keeps a tool whose pattern cannot run in linear time, shows the pattern, and says that it is not enforced', async () => {
