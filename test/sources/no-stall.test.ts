@@ -12,6 +12,7 @@ import { type RunningServer, startServer } from '#server/start-server'
 import { longestTurn } from '../longest-turn.ts'
 import { sqliteSettings } from '../test-settings.ts'
 import { largeService } from './large-service.ts'
+import { openSource } from './openapi/imported-api.ts'
 
 /** Of processor time of the serving thread. */
 const MOST_MS = 50
@@ -103,6 +104,22 @@ describe('reading a source never holds the server', () => {
     // Nothing has changed: the text is read, and that is all.
     const again = await readWhileAsked(server, 'Large')
     expect(again.stallMs).toBeLessThan(MOST_MS)
+  })
+
+  it('a document that takes long to read ends with the patience for it', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-long-'))
+    closing.push(() => rmSync(folder, { recursive: true }))
+    const lines = Array.from({ length: 200_000 }, (_unused, at) => `key${at}: { a: [1, 2, 3] }`)
+    writeFileSync(join(folder, 'api.yaml'), lines.join('\n'))
+    const { source, close } = openSource({ file: 'api.yaml' }, { folder })
+    closing.push(close)
+    const patience = new AbortController()
+    const stallMs = await longestTurn(async () => {
+      const reading = source.discover(patience.signal)
+      setTimeout(() => patience.abort(new Error('enough')), 50)
+      await expect(reading).rejects.toThrow('enough')
+    })
+    expect(stallMs).toBeLessThan(MOST_MS)
   })
 
   it('ten thousand tools', async () => {
