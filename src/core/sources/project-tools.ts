@@ -1,3 +1,4 @@
+import { Breather } from '#core/breather'
 import { fault } from '#core/errors'
 import type { Finding, Report } from '#core/finding'
 import { isJsonObject, type JsonObject } from '#core/json'
@@ -27,11 +28,11 @@ interface Naming {
 }
 
 /** Accepted definitions of a source as tools that are listed and called; a call goes upstream with the pinned binding. */
-export function projectTools(
+export async function projectTools(
   source: Source,
   pinned: readonly PinnedTool[],
   options: ProjectOptions,
-): ProjectedTools {
+): Promise<ProjectedTools> {
   const tools: Tool[] = []
   const findings: Finding[] = []
   const warnings: Finding[] = []
@@ -44,7 +45,9 @@ export function projectTools(
     given,
   )
   const known = projectionsOf(source)
+  const breather = new Breather()
   for (const pin of pinned) {
+    if (breather.isDue) await breather.breathe()
     const local = names.get(pin.offered.nativeName) ?? ''
     const mark = markOf(source, pin, local, options)
     const before = known.get(pin.offered)
