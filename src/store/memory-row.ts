@@ -1,4 +1,11 @@
-import type { CallFilter, CallRecord, NewCall, RetentionPolicy } from '#core/ports/store'
+import type {
+  CallFilter,
+  CallRecord,
+  NewCall,
+  OwnCallsPage,
+  OwnCallsQuery,
+  RetentionPolicy,
+} from '#core/ports/store'
 import { labelOf } from '#core/runs/run-facts'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -19,7 +26,7 @@ export function newRow(
     ...labelOf(call),
     runId: call.place?.runId,
     sessionId: call.session?.sessionId,
-    traceId: call.traceId,
+    protocol: call.protocol,
     userId: call.userId,
     fingerprint: call.fingerprint,
     tool: call.tool,
@@ -59,4 +66,18 @@ export function newestRows(rows: readonly MemoryRow[], filter: CallFilter): read
     .reverse()
     .slice(0, limit)
     .map((row) => ({ ...row }))
+}
+
+/** A place is how many calls were there before; what was forgotten meanwhile moves it, which at worst shows a call twice. */
+export function ownRows(rows: readonly MemoryRow[], query: OwnCallsQuery): OwnCallsPage {
+  const { tenant, principal, before = rows.length, limit } = query
+  const calls: CallRecord[] = []
+  let place = Math.min(before, rows.length)
+  while (place > 0 && calls.length < limit) {
+    place -= 1
+    const row = rows[place]
+    if (row?.tenant === tenant && row.principal === principal && row.parent === undefined)
+      calls.push({ ...row })
+  }
+  return place > 0 ? { calls, next: place } : { calls }
 }

@@ -97,7 +97,12 @@ async function carry(
   { nativeName, input, binding, context }: Invocation,
   { scope, connection }: { readonly scope: CallScope; readonly connection: Connection },
 ): Promise<JsonObject> {
-  const params = { name: nativeName, arguments: input, _meta: { [KEY_MEMBER]: context.effectKey() } }
+  const { traceparent } = context
+  const params = {
+    name: nativeName,
+    arguments: input,
+    _meta: { [KEY_MEMBER]: context.effectKey(), ...(traceparent === undefined ? {} : { traceparent }) },
+  }
   const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
   try {
     return await callTool({ connection, scope, params, headers, completions: upstream.completions })
