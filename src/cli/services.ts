@@ -47,6 +47,6 @@ export interface Services {
   connect(
     url: string,
     options: { readonly apiKey: string | undefined; readonly requirements?: RequirementResolvers },
-  ): Promise<Pick<ColletClient, 'list' | 'tryCall'>>
+  ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
   readonly fetch: typeof fetch
 }

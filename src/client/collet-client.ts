@@ -10,6 +10,15 @@ import { OpenToolSession } from './opentool-session.ts'
 import type { CallResult } from './read-outcome.ts'
 import { runCall } from './run-call.ts'
 import { noAnswerFailure } from './send-with-retries.ts'
+import {
+  Calls,
+  Catalog,
+  openSession,
+  Runs,
+  ServerResources,
+  type SessionOptions,
+  ToolSession,
+} from './server-resources.ts'
 import { ToolDirectory } from './tool-directory.ts'
 import { joinSignals } from './wait.ts'
 
@@ -25,12 +34,23 @@ export type TriedCall =
 
 /** One server, in whatever protocol and dialect it speaks. Make it with `connect`. */
 export class ColletClient {
+  /** Tools as the openwop catalog describes them. This and the next two are of servers of this package. */
+  readonly catalog: Catalog
+  /** Events of runs. */
+  readonly runs: Runs
+  /** State of calls made before, and a way to stop them. */
+  readonly calls: Calls
+  readonly #resources: ServerResources
   readonly #session: CallSession
   #opentool: OpenToolSession | undefined
 
   constructor(settings: ClientSettings) {
     this.#session = { settings, directory: new ToolDirectory(settings), route: { path: undefined } }
     if (settings.protocol === 'opentool') this.#opentool = new OpenToolSession(settings)
+    this.#resources = new ServerResources(settings)
+    this.catalog = new Catalog(this.#resources)
+    this.runs = new Runs(this.#resources)
+    this.calls = new Calls(this.#resources)
   }
 
   /** Every tool and version the server offers; always asks the server. */
@@ -41,10 +61,10 @@ export class ColletClient {
     })
   }
 
-  /** One tool by full id, or by its name without version (= the latest listed one). */
+  /** One tool by any of its names: full id, id without version (= the latest listed one), name for models, catalog id. */
   async get(
     toolId: string,
-    { signal }: { readonly signal?: AbortSignal } = {},
+    { signal }: { readonly signal?: AbortSignal | undefined } = {},
   ): Promise<RemoteTool | undefined> {
     return await this.#speak(signal, {
       otc: () => this.#session.directory.find(toolId, signal),
@@ -76,6 +96,15 @@ export class ColletClient {
       if (error instanceof CallFailure) return { ok: false, error }
       throw error
     }
+  }
+
+  /** Opens a session of a tool that keeps state between calls, on servers of this package. */
+  async openSession(tool: string | RemoteTool, options: SessionOptions = {}): Promise<ToolSession> {
+    const listed = typeof tool === 'string' ? await this.get(tool, options) : tool
+    const named = listed ?? tool
+    const toolId = listed?.facts?.catalogId ?? (typeof named === 'string' ? named : named.id)
+    const opened = await openSession(this.#resources, toolId, options)
+    return new ToolSession(opened, this.#resources, (input, each) => this.call(named, input, each))
   }
 
   /** Whether the server takes calls. A server that cannot be reached is not healthy; nothing is thrown (OTC-03). */

@@ -7,7 +7,7 @@ import { untilAborted } from './wait.ts'
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
 export interface HttpSending {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   readonly url: string
   /** Asked anew for each attempt, inside its deadline: tokens end. */
   headers(): Promise<Readonly<Record<string, string>>>

@@ -14,6 +14,16 @@ export type { JwtOption } from './credentials.ts'
 export type { Fetch } from './http-exchange.ts'
 export type { JwtSigning } from './mint-jwt.ts'
 export type { CallResult } from './read-outcome.ts'
+export type {
+  Calls,
+  Catalog,
+  CatalogEntry,
+  RecordedCall,
+  RunEvent,
+  Runs,
+  SessionOptions,
+  ToolSession,
+} from './server-resources.ts'
 export type { Sleep } from './wait.ts'
 /** OpenTool servers in the words of their protocol. */
 export { opentool }

@@ -8,8 +8,7 @@ import {
 } from '#protocols/opentool/codec-client-answer'
 import type { FunctionCall } from '#protocols/opentool/codec-convert-openai'
 import type { ClientSettings } from './client-options.ts'
-import { NoAnswer } from './http-exchange.ts'
-import { EventParser, EventTooLong, type StreamEvent } from './opentool-events.ts'
+import { EVENT_STREAM, PatientWait, readEvents } from './event-stream.ts'
 import { callSending, factsOf, type OpenToolCallOptions } from './opentool-exchange.ts'
 import { failureOf, noAnswer } from './opentool-failure.ts'
 import { readText } from './read-text.ts'
@@ -20,8 +19,6 @@ export interface StreamedResult {
   readonly id: string
   readonly result: JsonObject
 }
-
-const EVENT_STREAM = /^text\/event-stream(?:;|$)/i
 
 /**
  * `POST /streamCall`: results as they come; throws where the stream says `error` (OTS-50 to OTS-52). `timeoutMs` bounds
@@ -71,23 +68,6 @@ export async function* streamCall(
   }
 }
 
-async function* readEvents(
-  response: Response,
-  mostCharacters: number,
-  wait: PatientWait,
-): AsyncGenerator<StreamEvent> {
-  if (response.body === null) return
-  const parser = new EventParser(mostCharacters)
-  const decoder = new TextDecoder()
-  const reader = response.body.getReader()
-  for (;;) {
-    const { done, value } = await reader.read()
-    wait.refresh()
-    if (done) return
-    yield* parser.read(decoder.decode(value, { stream: true }))
-  }
-}
-
 /** An `error` event is an envelope, or `{code, message, id}` by itself. */
 function readEvent(event: string, data: string, id: string): ReadAnswer {
   const body = parse(data)
@@ -102,46 +82,5 @@ function parse(text: string): JsonValue | undefined {
     return JSON.parse(text)
   } catch {
     return undefined
-  }
-}
-
-/** Ends the exchange when its caller leaves, or when nothing has come for too long. */
-class PatientWait {
-  readonly #ending = new AbortController()
-  readonly #callers: readonly AbortSignal[]
-  readonly #patienceMs: number
-  readonly signal: AbortSignal
-  #timer: ReturnType<typeof setTimeout> | undefined
-  #isLate = false
-
-  constructor(patienceMs: number, callers: readonly (AbortSignal | undefined)[]) {
-    this.#patienceMs = patienceMs
-    this.#callers = callers.filter((caller) => caller !== undefined)
-    this.signal = AbortSignal.any([this.#ending.signal, ...this.#callers])
-    this.refresh()
-  }
-
-  refresh(): void {
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => {
-      this.#isLate = true
-      this.#ending.abort()
-    }, this.#patienceMs)
-  }
-
-  end(): void {
-    clearTimeout(this.#timer)
-    this.#ending.abort()
-  }
-
-  /** Why there is no more; `undefined` for what is no matter of the exchange. */
-  explain(error: unknown): NoAnswer | undefined {
-    const caller = this.#callers.find(({ aborted }) => aborted)
-    if (caller !== undefined) return new NoAnswer('aborted', 'was aborted by its caller', caller.reason)
-    if (this.#isLate) return new NoAnswer('timeout', `gave nothing for ${this.#patienceMs} ms`)
-    if (error instanceof EventTooLong) return new NoAnswer('too_large', `broke off: ${error.message}`)
-    return error instanceof TypeError
-      ? new NoAnswer('network', 'could not be reached, or the connection broke', error)
-      : undefined
   }
 }

@@ -13,6 +13,7 @@ import { gmailTools } from '../../examples/demo/services/gmail.ts'
 import { replyJson, startLocalService } from '../../examples/demo/services/local-service.ts'
 import * as calculator from '../../examples/demo/tools/calculator.ts'
 import * as doorbell from '../../examples/demo/tools/doorbell.ts'
+import * as notebook from '../../examples/demo/tools/notebook.ts'
 import { egressTo, testSettings } from '../test-settings.ts'
 
 const DOCUMENTED_URL = 'http://127.0.0.1:4100'
@@ -33,6 +34,7 @@ async function startDemo(source: string) {
   const definitions = [
     ...Object.values(calculator),
     ...Object.values(doorbell),
+    ...Object.values(notebook),
     ...gmailTools({ baseUrl: gmail.url }),
   ]
   const settings = testSettings({

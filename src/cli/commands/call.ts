@@ -1,13 +1,12 @@
 import { REQUIREMENT_OPTIONS, readRequirements } from '#cli/call-requirements'
-import { cleanJson } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
-import { isUnknownTool } from '#cli/is-unknown-tool'
 import { readAll } from '#cli/read-all'
 import { exitOfFailure, reportFailure } from '#cli/report-call-failure'
 import { readServerAddress, SERVER_OPTIONS } from '#cli/server-address'
 import { UsageError } from '#cli/usage-error'
 import { CallFailure, type CallOptions, type ColletClient, type TriedCall } from '#client/index'
+import { cleanJson } from '#core/clean-text'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 
 export const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'user'>({
@@ -17,7 +16,10 @@ export const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token'
     'The call id makes the call safe to repeat: the same id and input give the recorded outcome, the tool does not run again.',
   ],
   positionals: [
-    { name: 'TOOL', help: 'Toolkit.Name, Toolkit.Name@1 or Toolkit.Name@1.2.3.' },
+    {
+      name: 'TOOL',
+      help: 'Any name of it: Toolkit.Name, Toolkit.Name@1.2.3, Toolkit_Name, openwop:Toolkit.Name (collet tools).',
+    },
     { name: 'JSON|-', optional: true, help: 'The input, a JSON object; - reads it from stdin. Default {}.' },
   ],
   options: {
@@ -41,7 +43,7 @@ export const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token'
       .connect(url, { apiKey, requirements })
       .then((client) => output.during(`Calling ${tool}`, tryCall(client, tool, input, options)), asFailure)
     if (tried.ok) {
-      if (json) output.json({ ok: true, value: tried.value, callId: tried.callId })
+      if (json) output.json({ ok: true, value: tried.value, callId: tried.callId, runId: tried.runId })
       else output.data(cleanJson(tried.value, 2))
     } else if (json) {
       output.json({ ok: false, error: tried.error })
@@ -63,16 +65,28 @@ interface Failed {
 }
 
 async function tryCall(
-  client: Pick<ColletClient, 'list' | 'tryCall'>,
+  client: Pick<ColletClient, 'get' | 'tryCall'>,
   tool: string,
   input: JsonObject,
   options: CallOptions,
 ): Promise<Extract<TriedCall, { readonly ok: true }> | Failed> {
   const tried = await client.tryCall(tool, input, options)
   if (tried.ok) return tried
-  return {
-    ...tried,
-    isUnknownTool: tried.error.class === 'server' && (await isUnknownTool(tool, client)),
+  return { ...tried, isUnknownTool: await isUnknownTool(tool, tried.error, client) }
+}
+
+/** On the wire all refusals look alike (OTC-63); servers that give no code are asked for their list. */
+async function isUnknownTool(
+  tool: string,
+  { class: kind, code }: CallFailure,
+  client: Pick<ColletClient, 'get'>,
+): Promise<boolean> {
+  if (kind !== 'server' || code !== undefined) return code === 'tool_not_found'
+  try {
+    return (await client.get(tool)) === undefined
+  } catch (error) {
+    if (error instanceof CallFailure) return false
+    throw error
   }
 }
 

@@ -1,4 +1,4 @@
-import { EventParser } from '#client/opentool-events'
+import { EventParser } from '#client/event-stream'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { VERSION } from '#server/version'
 import { type Look, OTHER } from './found-source.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { EventParser, EventTooLong, type StreamEvent } from './opentool-events.ts'
+import { EventParser, EventTooLong, type StreamEvent } from './event-stream.ts'
 
 function parse(pieces: readonly string[], most = 1_000_000): readonly StreamEvent[] {
   const parser = new EventParser(most)

@@ -1,3 +1,5 @@
+import { NoAnswer } from './http-exchange.ts'
+
 /** One event of a stream of `text/event-stream`. */
 export interface StreamEvent {
   /** `message` unless the server names it. */
@@ -84,5 +86,66 @@ export class EventParser {
     this.#data = []
     this.#held = 0
     return data.length === 0 ? undefined : { event, data: data.join('\n') }
+  }
+}
+
+export const EVENT_STREAM = /^text\/event-stream(?:;|$)/i
+
+/** The events of an answer as they come; each piece renews the patience of the wait. */
+export async function* readEvents(
+  response: Response,
+  mostCharacters: number,
+  wait: PatientWait,
+): AsyncGenerator<StreamEvent> {
+  if (response.body === null) return
+  const parser = new EventParser(mostCharacters)
+  const decoder = new TextDecoder()
+  const reader = response.body.getReader()
+  for (;;) {
+    const { done, value } = await reader.read()
+    wait.refresh()
+    if (done) return
+    yield* parser.read(decoder.decode(value, { stream: true }))
+  }
+}
+
+/** Ends the exchange when its caller leaves, or when nothing has come for too long. */
+export class PatientWait {
+  readonly #ending = new AbortController()
+  readonly #callers: readonly AbortSignal[]
+  readonly #patienceMs: number
+  readonly signal: AbortSignal
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #isLate = false
+
+  constructor(patienceMs: number, callers: readonly (AbortSignal | undefined)[]) {
+    this.#patienceMs = patienceMs
+    this.#callers = callers.filter((caller) => caller !== undefined)
+    this.signal = AbortSignal.any([this.#ending.signal, ...this.#callers])
+    this.refresh()
+  }
+
+  refresh(): void {
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => {
+      this.#isLate = true
+      this.#ending.abort()
+    }, this.#patienceMs)
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#ending.abort()
+  }
+
+  /** Why there is no more; `undefined` for what is no matter of the exchange. */
+  explain(error: unknown): NoAnswer | undefined {
+    const caller = this.#callers.find(({ aborted }) => aborted)
+    if (caller !== undefined) return new NoAnswer('aborted', 'was aborted by its caller', caller.reason)
+    if (this.#isLate) return new NoAnswer('timeout', `gave nothing for ${this.#patienceMs} ms`)
+    if (error instanceof EventTooLong) return new NoAnswer('too_large', `broke off: ${error.message}`)
+    return error instanceof TypeError
+      ? new NoAnswer('network', 'could not be reached, or the connection broke', error)
+      : undefined
   }
 }

@@ -1,0 +1,373 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { SourceKind } from '#core/tool'
+import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
+import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'
+import { readRefusal } from '#protocols/otc/codec-client-failure'
+import { readCallReply } from '#protocols/otc/codec-client-reply'
+import { CallFailure, type CallFailureOptions } from './call-failure.ts'
+import type { CallOptions } from './call-run.ts'
+import type { ClientSettings } from './client-options.ts'
+import { EVENT_STREAM, PatientWait, readEvents } from './event-stream.ts'
+import { type HttpAnswer, NoAnswer } from './http-exchange.ts'
+import type { CallResult } from './read-outcome.ts'
+import { readText } from './read-text.ts'
+import { backoffMs } from './retry-policy.ts'
+import { noAnswerFailure, pause, sendWithRetries } from './send-with-retries.ts'
+import { joinSignals } from './wait.ts'
+
+/** A tool as the openwop catalog describes it: everything but how to call it. */
+export type CatalogEntry = WireToolDescriptor
+/** One event of a run; `type` and `payload` say what happened. */
+export type RunEvent = WireRunEvent
+
+interface Asked {
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Requests to what servers of this package offer beside calls. Every one is safe to repeat. */
+export class ServerResources {
+  readonly #settings: ClientSettings
+
+  constructor(settings: ClientSettings) {
+    this.#settings = settings
+  }
+
+  get settings(): ClientSettings {
+    return this.#settings
+  }
+
+  /** An address may name one protocol's own path; these have theirs beside it. */
+  urlOf(path: string): string {
+    return this.#settings.server.base.replace(/\/opentool$/, '') + path
+  }
+
+  async headers(): Promise<Readonly<Record<string, string>>> {
+    return await this.#settings.credentials.headers(undefined)
+  }
+
+  /** The answer, whatever its status. */
+  async ask(
+    method: 'GET' | 'POST' | 'DELETE',
+    path: string,
+    { signal, body }: Asked & { readonly body?: JsonObject } = {},
+  ): Promise<HttpAnswer> {
+    const settings = this.#settings
+    const url = this.urlOf(path)
+    // A POST that is sent again makes nothing twice.
+    const key = body === undefined ? {} : { [IDEMPOTENCY_KEY_HEADER]: settings.randomId() }
+    const sending = {
+      method,
+      url,
+      headers: async () => ({ ...(await this.headers()), ...key }),
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    }
+    const rules = {
+      settings,
+      ...{ signal: joinSignals(settings.signal, signal), dedupes: true, progress: { resent: 0 } },
+    }
+    try {
+      return await sendWithRetries(sending, rules)
+    } catch (error) {
+      if (error instanceof NoAnswer) throw noAnswerFailure(error, `${method} ${url}`)
+      throw error
+    }
+  }
+
+  /** The same where only success is an answer. */
+  async demand(...asked: Parameters<ServerResources['ask']>): Promise<JsonValue | undefined> {
+    const answer = await this.ask(...asked)
+    if (isSuccess(answer)) return answer.body
+    throw refused(answer)
+  }
+}
+
+/** Tools as RFC 0078 describes them: danger, approval, needs, cost. */
+export class Catalog {
+  readonly #resources: ServerResources
+
+  constructor(resources: ServerResources) {
+    this.#resources = resources
+  }
+
+  async list({
+    source,
+    signal,
+  }: Asked & { readonly source?: SourceKind } = {}): Promise<readonly CatalogEntry[]> {
+    const query = source === undefined ? '' : `?source=${encodeURIComponent(source)}`
+    const body = await this.#resources.demand('GET', `/v1/tools${query}`, { signal })
+    if (!Array.isArray(body) || !body.every(isEntry)) throw unreadable('GET /v1/tools', 'a catalog')
+    return body
+  }
+
+  /** By catalog id, such as `openwop:Calculator.Add`; `undefined` for one that you do not see. */
+  async get(toolId: string, { signal }: Asked = {}): Promise<CatalogEntry | undefined> {
+    const answer = await this.#resources.ask('GET', `/v1/tools/${encodeURIComponent(toolId)}`, { signal })
+    if (answer.status === 404) return undefined
+    if (!isSuccess(answer)) throw refused(answer)
+    if (!isEntry(answer.body)) throw unreadable(`GET /v1/tools/${toolId}`, 'a descriptor')
+    return answer.body
+  }
+}
+
+export interface SessionOptions extends Asked {
+  /** The run its calls belong to; a new one unless told. */
+  readonly runId?: string
+  readonly userId?: string
+}
+
+/** State that a tool keeps between calls. Close it, or `await using` it. */
+export class ToolSession {
+  readonly id: string
+  readonly runId: string
+  readonly #resources: ServerResources
+  readonly #call: (input: JsonObject, options: CallOptions) => Promise<CallResult>
+
+  constructor(
+    { id, runId }: { readonly id: string; readonly runId: string },
+    resources: ServerResources,
+    call: (input: JsonObject, options: CallOptions) => Promise<CallResult>,
+  ) {
+    this.id = id
+    this.runId = runId
+    this.#resources = resources
+    this.#call = call
+  }
+
+  async call(input: JsonObject = {}, options: CallOptions = {}): Promise<CallResult> {
+    return await this.#call(input, { ...options, sessionId: this.id })
+  }
+
+  /** `false` if it had ended before. */
+  async close({ signal }: Asked = {}): Promise<boolean> {
+    const path = `/v1/sessions/${encodeURIComponent(this.id)}`
+    const answer = await this.#resources.ask('DELETE', path, { signal })
+    if (answer.status === 404) return false
+    if (!isSuccess(answer)) throw refused(answer)
+    return true
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+export async function openSession(
+  resources: ServerResources,
+  toolId: string,
+  { runId, userId, signal }: SessionOptions,
+): Promise<{ readonly id: string; readonly runId: string }> {
+  const asked = {
+    toolId,
+    ...(runId === undefined ? {} : { runId }),
+    ...(userId === undefined ? {} : { userId }),
+  }
+  const body = await resources.demand('POST', '/v1/sessions', { signal, body: asked })
+  if (!isJsonObject(body) || typeof body.sessionId !== 'string' || typeof body.runId !== 'string') {
+    throw unreadable('POST /v1/sessions', 'a session')
+  }
+  return { id: body.sessionId, runId: body.runId }
+}
+
+/** What happened in a run, and is happening. */
+export class Runs {
+  readonly #resources: ServerResources
+
+  constructor(resources: ServerResources) {
+    this.#resources = resources
+  }
+
+  /**
+   * The events of a run as they come, until it is over or the loop is left. A connection that breaks is opened again
+   * after the last event that came; `after` resumes an earlier loop at the `sequence` it had reached.
+   */
+  async *events(
+    runId: string,
+    { after = -1, signal }: Asked & { readonly after?: number } = {},
+  ): AsyncGenerator<RunEvent> {
+    const { settings } = this.#resources
+    const ended = joinSignals(settings.signal, signal)
+    let last = after
+    for (let attempts = 0; ; attempts += 1) {
+      try {
+        if (attempts > 0) await pause(backoffMs(attempts - 1), settings, ended)
+        for await (const event of this.#follow(runId, last, ended)) {
+          attempts = 0
+          last = event.sequence
+          yield event
+        }
+        // A server that shuts down ends its streams too.
+        const page = await this.#poll(runId, last, ended)
+        for (const event of page.events) {
+          last = event.sequence
+          yield event
+        }
+        if (page.isComplete) return
+        throw new NoAnswer('network', 'ended before the run did')
+      } catch (error) {
+        if (!(error instanceof NoAnswer)) throw error
+        const mayFollow = error.reason === 'network' || error.reason === 'timeout'
+        if (mayFollow && attempts < settings.maxRetries) continue
+        const advice = `Go on with \`after: ${last}\`.`
+        throw noAnswerFailure(error, `The stream of run ${runId}`, { advice })
+      }
+    }
+  }
+
+  /** Ends the run: it takes no more calls, and its sessions close. `false` if you have no such run. */
+  async end(runId: string, { signal }: Asked = {}): Promise<boolean> {
+    const answer = await this.#resources.ask('DELETE', `/v1/runs/${encodeURIComponent(runId)}`, { signal })
+    if (answer.status === 404) return false
+    if (!isSuccess(answer)) throw refused(answer)
+    return true
+  }
+
+  async *#follow(runId: string, after: number, signal: AbortSignal | undefined): AsyncGenerator<RunEvent> {
+    const { settings } = this.#resources
+    const wait = new PatientWait(settings.timeoutMs, [signal])
+    try {
+      const response = await settings.fetch(
+        this.#resources.urlOf(`/v1/runs/${encodeURIComponent(runId)}/events`),
+        {
+          method: 'GET',
+          headers: {
+            ...(await this.#resources.headers()),
+            Accept: 'text/event-stream',
+            ...(after < 0 ? {} : { 'Last-Event-ID': String(after) }),
+          },
+          ...{ redirect: 'manual', signal: wait.signal },
+        },
+      )
+      const { status, headers } = response
+      if (status !== 200 || !EVENT_STREAM.test(headers.get('content-type') ?? '')) {
+        const text = await readText(response, settings.maxResponseBytes, wait.signal)
+        throw refused({ status, headers, body: parse(text ?? '') })
+      }
+      for await (const { data } of readEvents(response, settings.maxResponseBytes, wait)) {
+        const event = parse(data)
+        if (isEvent(event)) yield event
+      }
+    } catch (error) {
+      throw wait.explain(error) ?? error
+    } finally {
+      wait.end()
+    }
+  }
+
+  async #poll(runId: string, after: number, signal: AbortSignal | undefined) {
+    const path = `/v1/runs/${encodeURIComponent(runId)}/events/poll?lastSequence=${after}`
+    const body = await this.#resources.demand('GET', path, { signal })
+    if (!isJsonObject(body) || !Array.isArray(body.events))
+      throw unreadable(`GET ${path}`, 'a page of events')
+    const events: readonly JsonValue[] = body.events
+    return { events: events.filter(isEvent), isComplete: body.isComplete === true }
+  }
+}
+
+/** A call of one's own, as the server has it on record. */
+export interface RecordedCall {
+  readonly callId: string
+  readonly toolId: string
+  /** `running`, `succeeded`, `failed`, `ambiguous` … */
+  readonly state: string
+  readonly attempt: number
+  /** The result was longer ago than the server keeps results. */
+  readonly isExpired: boolean
+  /** What the call gave, once it has ended. */
+  readonly outcome?:
+    | { readonly ok: true; readonly value: JsonValue; readonly durationMs?: number }
+    | { readonly ok: false; readonly error: CallFailure }
+  /** The answer as it came: times, run, trace and whatever else the server tells. */
+  readonly record: JsonObject
+}
+
+/** Calls that were made, by their ids. */
+export class Calls {
+  readonly #resources: ServerResources
+
+  constructor(resources: ServerResources) {
+    this.#resources = resources
+  }
+
+  /** `undefined` if you made no call with this id. */
+  async get(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
+    return await this.#read('GET', callId, signal)
+  }
+
+  /** Asks that a call stops, and gives what it is by then: the first end that was recorded counts. */
+  async cancel(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
+    return await this.#read('DELETE', callId, signal)
+  }
+
+  async #read(
+    method: 'GET' | 'DELETE',
+    callId: string,
+    signal: AbortSignal | undefined,
+  ): Promise<RecordedCall | undefined> {
+    const path = `/calls/${encodeURIComponent(callId)}`
+    const answer = await this.#resources.ask(method, path, { signal })
+    if (answer.headers.get(ERROR_CODE_HEADER) === 'call_not_found') return undefined
+    if (!isSuccess(answer)) throw refused(answer)
+    const { body } = answer
+    if (!isJsonObject(body) || typeof body.state !== 'string' || typeof body.tool_id !== 'string') {
+      throw unreadable(`${method} ${path}`, 'a call')
+    }
+    return {
+      ...{ callId, toolId: body.tool_id, state: body.state },
+      attempt: typeof body.attempt === 'number' ? body.attempt : 1,
+      isExpired: body.expired === true,
+      ...outcomeOf(body, callId),
+      record: body,
+    }
+  }
+}
+
+function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcome'> {
+  if (body.result === undefined) return {}
+  const reading = readCallReply(200, body, { dialect: 'oxp-1.0' })
+  if (reading.kind === 'unreadable') return {}
+  if (reading.kind === 'failure') {
+    const { class: kind, message } = reading.failure
+    return { outcome: { ok: false, error: new CallFailure(kind, message, { callId, ...reading.failure }) } }
+  }
+  const { value, durationMs } = reading
+  return { outcome: { ok: true, value, ...(durationMs === undefined ? {} : { durationMs }) } }
+}
+
+function isSuccess({ status }: HttpAnswer): boolean {
+  return status >= 200 && status < 300
+}
+
+/** A refusal in either protocol's words: openwop's name of an error stands in for a code. */
+function refused({ status, headers, body }: HttpAnswer): CallFailure {
+  const refusal = readRefusal(status, body)
+  const said = isJsonObject(body) && typeof body.error === 'string' ? body.error : undefined
+  const code = headers.get(ERROR_CODE_HEADER) ?? said
+  const after = Number(headers.get('retry-after') ?? Number.NaN)
+  const options: CallFailureOptions = {
+    ...refusal,
+    status,
+    ...(code === undefined ? {} : { code }),
+    ...(Number.isFinite(after) ? { retryAfterMs: after * 1_000, canRetry: true } : {}),
+  }
+  return new CallFailure(refusal.class, refusal.message, options)
+}
+
+function unreadable(asked: string, wanted: string): CallFailure {
+  return new CallFailure('transport', `The answer to ${asked} is not ${wanted}. Is it a Collet server?`)
+}
+
+function isEntry(value: JsonValue | undefined): value is JsonObject & CatalogEntry {
+  return isJsonObject(value) && typeof value.toolId === 'string' && typeof value.safetyTier === 'string'
+}
+
+function isEvent(value: JsonValue | undefined): value is JsonObject & RunEvent {
+  return isJsonObject(value) && typeof value.sequence === 'number' && typeof value.type === 'string'
+}
+
+function parse(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
