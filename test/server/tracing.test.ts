@@ -70,6 +70,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   listCalls: async () => ({ calls: [] }),
   cancelCall: async () => undefined,
   readRun: async () => undefined,
+  admit: () => undefined,
   enterWaiting: () => () => undefined,
   endRun: async () => false,
   openSession: async () => ({ sessionId: 's', runId: 'r' }),
