@@ -38,7 +38,7 @@ export function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly H
     access: 'authenticated',
     body: 'never',
     handle: async ({ principal, headers, query }) => {
-      const { schemaId } = unreadForm(headers)
+      const { schemaId } = unreadForm(headers, settings)
       const cursor = query.get('cursor')
       const page = await gateway.listCalls(principal, {
         limit: readLimit(query.get('limit')),
