@@ -138,7 +138,7 @@ export class SourceRunner {
 
   #noteRead({ tools, warnings }: Discovery, waiting: number): void {
     if (waiting > this.#waiting)
-      this.#log.warn({ waiting }, 'definitions changed upstream and wait for a decision: collet pins list')
+      this.#log.warn({ waiting }, 'definitions of the source wait for a decision: collet pins list')
     if (this.#failure !== undefined) this.#log.info({}, 'the source answers again')
     this.#waiting = waiting
     this.#last = { atMs: this.#options.clock.nowMs(), offered: tools.length, warnings }
