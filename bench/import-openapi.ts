@@ -22,7 +22,7 @@ const pins = new PinDesk({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
 const beforeBytes = process.memoryUsage().rss
 const startedMs = performance.now()
 await pins.observe(source, await source.discover(AbortSignal.timeout(60_000)))
-const { tools } = projectTools(source, await pins.accepted('github'), { defaultTimeoutMs: 60_000 })
+const { tools } = await projectTools(source, await pins.accepted('github'), { defaultTimeoutMs: 60_000 })
 const tookMs = performance.now() - startedMs
 // Kibibytes, and the most there ever was: garbage on the way counts.
 const extraBytes = process.resourceUsage().maxRSS * 1_024 - beforeBytes

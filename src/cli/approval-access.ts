@@ -1,3 +1,4 @@
+import { loadTools } from '#config/load-tools'
 import { ApprovalDesk, type ApprovalDeskOptions, type Approver } from '#core/approvals/approval-desk'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
@@ -7,6 +8,7 @@ import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
+import { loadProjectConfig } from './load-project.ts'
 import { askAsOperator, asksServer, nameAtStore } from './operator-credential.ts'
 import { STORE_OPTIONS, withStore } from './operator-store.ts'
 
@@ -46,8 +48,9 @@ export async function withApprovals<T>(
         const principal = opaquePrincipal(store, who)
         denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
       }
+      const definitionOf = await definitionsHere(args, context)
       try {
-        return await work(new ApprovalDesk({ store, clock, onDenied }), {
+        return await work(new ApprovalDesk({ store, clock, onDenied, definitionOf }), {
           id: nameAtStore(context),
           tenant: undefined,
           scopes: ['*'],
@@ -60,6 +63,17 @@ export async function withApprovals<T>(
     if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
     throw error
   }
+}
+
+/** The definitions of the config here; a store that was named alone says nothing of tools, nor does a config with faults. */
+async function definitionsHere(
+  args: Arguments<'store' | 'config'>,
+  context: CommandContext,
+): Promise<(tool: string) => string | undefined> {
+  if (args.text('store') !== undefined && args.text('config') === undefined) return () => undefined
+  const { tools } = await loadTools(await loadProjectConfig(args.text('config'), context))
+  const hashes = new Map(tools.map(({ id, definitionHash }) => [id, definitionHash]))
+  return (tool) => hashes.get(tool)
 }
 
 export async function askAboutApprovals(

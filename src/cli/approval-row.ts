@@ -1,8 +1,8 @@
 import { z } from 'zod'
+import { cleanJson, cleanText } from '#core/clean-text'
 import type { JsonObject } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
-import { renderApproval } from '#server/render-approval'
-import { cleanText } from './clean-text.ts'
+import { type ApprovalView, renderApproval } from '#server/render-approval'
 
 const ROW = z.object({
   id: z.string(),
@@ -18,7 +18,13 @@ const ROW = z.object({
   safety_tier: z.string(),
   args_hash: z.string(),
   definition_hash: z.string(),
-  input: z.json(),
+  stale: z.boolean(),
+  summary: z.json(),
+  /** Not in lists. */
+  input: z.json().optional(),
+  input_bytes: z.number(),
+  hidden_values: z.number(),
+  hides_something: z.boolean(),
   quorum: z.number(),
   required_scope: z.string(),
   created_at: z.string(),
@@ -36,11 +42,16 @@ export const APPROVAL_HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS
 
 export function approvalCells(row: ApprovalRow): readonly string[] {
   const granted = row.decisions.filter(({ action }) => action !== 'reject').length
-  return [row.id, row.state, row.tool, row.principal, `${granted}/${row.quorum}`, row.expires_at]
+  return [row.id, stateOf(row), row.tool, row.principal, `${granted}/${row.quorum}`, row.expires_at]
 }
 
-export function rowOfApproval(approval: ApprovalRecord, nowMs: number): ApprovalRow {
-  return ROW.parse(renderApproval(approval, nowMs))
+/** A question whose tool is another one by now can only be rejected. */
+function stateOf({ state, stale }: ApprovalRow): string {
+  return stale ? 'stale' : state
+}
+
+export function rowOfApproval(approval: ApprovalRecord, view: ApprovalView): ApprovalRow {
+  return ROW.parse(renderApproval(approval, view))
 }
 
 export function rowsOfApprovals(answer: JsonObject): readonly ApprovalRow[] | undefined {
@@ -51,11 +62,20 @@ export function rowOfAnswer(answer: JsonObject): ApprovalRow | undefined {
   return z.object({ approval: ROW }).safeParse(answer).data?.approval
 }
 
+const STALE = 'its definition changed since it was asked; it can only be rejected'
+
+/** A yes to what cannot be seen needs a word of its own. */
+function hiddenNote({ hidden_values: hidden, hides_something: hides }: ApprovalRow): string {
+  if (!hides) return ''
+  const what = hidden === 0 ? 'not all of it is kept' : `${hidden} of its values hidden as credentials`
+  return `, ${what}: approving it takes --accept-hidden`
+}
+
 /** Everything about one, line by line, for a person who decides. */
 export function approvalLines(row: ApprovalRow): readonly string[] {
   const lines: readonly (readonly [string, string])[] = [
     ['approval', row.id],
-    ['state', row.state],
+    ['state', row.stale ? `stale: ${STALE}` : row.state],
     ['tool', `${row.tool} (${row.safety_tier})`],
     ['called by', row.user_id === null ? row.principal : `${row.principal} for ${row.user_id}`],
     ['tenant', row.tenant],
@@ -72,5 +92,11 @@ export function approvalLines(row: ApprovalRow): readonly string[] {
     ]),
   ]
   const shown = lines.map(([label, text]) => `${label.padEnd(12)}${cleanText(text)}`)
-  return [...shown, 'input, without secrets:', cleanText(JSON.stringify(row.input))]
+  const [summary, whole] = [cleanJson(row.summary, 2), cleanJson(row.input ?? null, 2)]
+  return [
+    ...shown,
+    ...(summary === whole ? [] : ['summary:', summary]),
+    `the whole input (${row.input_bytes} bytes)${hiddenNote(row)}:`,
+    whole,
+  ]
 }

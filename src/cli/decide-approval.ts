@@ -23,7 +23,8 @@ export async function decideApproval(
     return await withApprovals(args, context, async (desk, approver) => {
       const decision = readDecision(verb, body)
       const result = await desk.decide(approver, await desk.find(approver, id), decision)
-      return rowOfApproval(decided(result), context.clock.nowMs())
+      const after = decided(result)
+      return rowOfApproval(after, { nowMs: context.clock.nowMs(), isStale: desk.isStale(after) })
     })
   }
   const path = `/${encodeURIComponent(id)}/${verb}`

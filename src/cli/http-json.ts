@@ -1,6 +1,6 @@
+import { cleanText } from '#core/clean-text'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { ACTING_AS } from '#server/operator-access'
-import { cleanText } from './clean-text.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
 

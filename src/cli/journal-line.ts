@@ -1,6 +1,6 @@
+import { cleanText } from '#core/clean-text'
 import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalHead } from '#core/journal/journal-group'
-import { cleanText } from './clean-text.ts'
 
 /** An event as one line: time, type, then its members as `name=value`. */
 export function journalLine({ at, type, ...members }: JournalEvent): string {

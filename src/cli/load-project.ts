@@ -3,8 +3,8 @@ import { ConfigError, type ConfigProblem } from '#config/config-error'
 import { findConfig } from '#config/find-config'
 import { type LoadedConfig, loadConfig } from '#config/load-config'
 import { loadTools } from '#config/load-tools'
+import { cleanText } from '#core/clean-text'
 import type { Tool } from '#core/tool'
-import { cleanText } from './clean-text.ts'
 import type { CommandContext } from './command.ts'
 
 export interface Project {

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util'
-import { cleanJson } from './clean-text.ts'
+import { cleanJson } from '#core/clean-text'
 
 /** The part of a stream that output needs. */
 export interface TextStream {

@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from 'node:util'
-import { cleanText } from './clean-text.ts'
+import { cleanText } from '#core/clean-text'
 
 const GAP = '  '
 const LEAST_LAST_WIDTH = 20

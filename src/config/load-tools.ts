@@ -31,7 +31,9 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
     else if (isDefinedTool(entry)) add(entry, loaded.file)
     else problems.push({ severity: 'error', file: loaded.file, where, message: notATool(entry) })
   }
-  const hashes = await hashFiles([...found.values()].map(({ file }) => file))
+  // A line of the config that is about something else changes no tool: there a tool is its own functions.
+  const modules = [...found.values()].map(({ file }) => file).filter((file) => file !== loaded.file)
+  const hashes = await hashFiles(modules)
   const definitions = [...found.values()].map((one) => {
     const moduleHash = hashes.get(one.file)
     return moduleHash === undefined ? one : { ...one, moduleHash }
@@ -85,7 +87,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
   }
 }
 
-/** By file; a config made in code has none. What a module imports is not covered. */
+/** By file. What a module imports is not covered. */
 async function hashFiles(files: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const hashes = new Map<string, string>()
   for (const file of new Set(files)) {

@@ -48,7 +48,7 @@ export function readImportedSchema(
     report(where, `The schema has more than ${excess}.`, 'Describe less, or exclude the tool.')
     return undefined
   }
-  const read = where === 'input' ? readInput : modernSchema
+  const read = where === 'input' ? modernInput : modernSchema
   const modern = read(written)
   const relaxed = findHardPatterns(modern)
   for (const { pointer, pattern, problem } of relaxed) {
@@ -94,7 +94,8 @@ function excessOf(written: JsonObject): string | undefined {
   return undefined
 }
 
-function readInput(written: JsonObject): JsonObject {
+/** An input schema of somebody else, as it is enforced. */
+export function modernInput(written: JsonObject): JsonObject {
   return optionalDefaults(modernSchema(written))
 }
 

@@ -49,12 +49,16 @@ export class LiveRegistry implements ToolSet {
     return this.#current.catalogFor(principal)
   }
 
-  /** Nothing happens when every definition is what it was: catalogs, and all that is made of them, stay. */
-  replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): void {
+  /**
+   * Nothing happens when every definition is what it was: catalogs, and all that is made of them, stay. One at a time,
+   * because a large snapshot is made in pieces.
+   */
+  async replace(tools: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<void> {
     if (isSame(tools, this.#served) && isSameText(toolkits, this.toolkits)) return
+    const next = await Registry.inPieces(tools, toolkits)
     const before = this.#current
     this.#served = tools
-    this.#current = new Registry(tools, toolkits)
+    this.#current = next
     this.#changes.notify((principal) => {
       const [then, now] = [before.catalogFor(principal).tools, this.catalogFor(principal).tools]
       return then.length !== now.length || !isSame(then, now)

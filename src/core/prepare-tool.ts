@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { readCatalogId } from './catalog-id.ts'
 import {
   checkDescription,
@@ -29,7 +30,7 @@ import { isWorkflow, type WorkflowDefinition } from './workflow/define-workflow.
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
   readonly file?: string
-  /** Digest of that file: what `run` does is part of what a yes is for (rule 21). */
+  /** Digest of that file: what `run` does is part of what a yes is for (rule 21). Without it its own functions are. */
   readonly moduleHash?: string
   /** Limit for tools that set none; 60 s unless told. */
   readonly defaultTimeoutMs?: number
@@ -186,7 +187,7 @@ function readTool(
     policy: promised,
     ...(session === undefined ? {} : { session: { idleMs: session.idleMs } }),
     ...(uses === undefined ? {} : { uses }),
-    ...(moduleHash === undefined ? {} : { module: moduleHash }),
+    module: moduleHash ?? codeHash(written),
   })
   return Object.freeze({
     ...published,
@@ -261,6 +262,12 @@ function readOutput(written: unknown, { onOddity }: PrepareOptions, report: Repo
 function publish(json: JsonObject, where: string, report: Report): JsonObject | undefined {
   const sound = checkSchema(json, where, report, { references: 'allowed' })
   return sound ? inlineSchema(json, where, report) : undefined
+}
+
+/** What a definition does, as far as its own functions say it: not what these call (rule 21). */
+function codeHash({ run, session }: Written): string {
+  const { open, close } = isRecord(session) ? { open: undefined, close: undefined, ...session } : {}
+  return hash('sha256', JSON.stringify([run, open, close].map(String)), 'base64url')
 }
 
 /** What it gets is the server's to say: a context with `call` for a workflow, another for every other tool. */

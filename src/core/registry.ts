@@ -5,7 +5,7 @@ import { coversScope } from './scopes.ts'
 import { isForTenant, type Tool } from './tool.ts'
 import { LATEST, parseToolName } from './tool-id.ts'
 import { ToolIndex } from './tool-index.ts'
-import { resolveWorkflows } from './workflow/resolve-workflows.ts'
+import { type ResolvedWorkflows, resolveWorkflows } from './workflow/resolve-workflows.ts'
 
 const MOST_CATALOGS = 1_000
 /** Tools in the lists of all catalogs together: what is made of those lists lives and dies with them. */
@@ -17,6 +17,10 @@ interface KnownCatalog {
   isListed: boolean
 }
 
+interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
+  readonly index?: ToolIndex
+}
+
 /** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
 export class Registry {
   readonly tools: readonly Tool[]
@@ -26,7 +30,6 @@ export class Registry {
   readonly hasWaiting: boolean
   readonly #index: ToolIndex
   readonly #all: Catalog
-  readonly #ids: ReadonlySet<string>
   readonly #catalogs = new Map<string, KnownCatalog>()
   readonly #keys = new WeakMap<Principal, string>()
   /** Distinct scopes any tool asks for: two principals that cover the same ones share a catalog. */
@@ -40,17 +43,19 @@ export class Registry {
   /** Workflows that are not served because tools they use are not, with what is missing. */
   readonly waiting: ReadonlyMap<string, readonly string[]>
 
-  constructor(served: readonly Tool[], toolkits: ReadonlyMap<string, string> = new Map()) {
-    const { tools, waiting } = resolveWorkflows(served)
+  constructor(
+    served: readonly Tool[],
+    toolkits: ReadonlyMap<string, string> = new Map(),
+    { tools, waiting, index = new ToolIndex(tools) }: RegistryParts = resolveWorkflows(served),
+  ) {
     this.waiting = waiting
-    this.#index = new ToolIndex(tools)
+    this.#index = index
     this.#all = new Catalog(this.#index)
     this.tools = this.#index.tools
     this.toolkits = toolkits
     this.hasWaiting = tools.some(
       ({ policy, workflow }) => policy.approval !== 'never' || workflow !== undefined,
     )
-    this.#ids = new Set(tools.map((tool) => tool.id))
     this.#workflows = [...tools.entries()]
       .filter(([, { workflow }]) => workflow !== undefined)
       .sort(([, left], [, right]) => (left.workflow?.depth ?? 0) - (right.workflow?.depth ?? 0))
@@ -59,8 +64,14 @@ export class Registry {
     this.#asked = [...new Set(tools.flatMap((tool) => tool.policy.scopes))].sort()
   }
 
+  /** The same without holding the serving thread for the whole of it. */
+  static async inPieces(served: readonly Tool[], toolkits: ReadonlyMap<string, string>): Promise<Registry> {
+    const { tools, waiting } = resolveWorkflows(served)
+    return new Registry(served, toolkits, { tools, waiting, index: await ToolIndex.inPieces(tools) })
+  }
+
   has(id: string): boolean {
-    return this.#ids.has(id)
+    return this.#index.placeOfId(id) !== undefined
   }
 
   /** Any tool that is served, by any of its names: for operators, never for callers (rule 2). */

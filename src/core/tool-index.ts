@@ -1,3 +1,4 @@
+import { atOnce, inPieces } from './breather.ts'
 import type { Tool } from './tool.ts'
 import { compareVersions, plainVersion } from './tool-id.ts'
 
@@ -7,27 +8,24 @@ import { compareVersions, plainVersion } from './tool-id.ts'
  */
 export class ToolIndex {
   readonly tools: readonly Tool[]
-  readonly #byId: ReadonlyMap<string, number>
-  /** By base name and plain version, as requests are read. */
-  readonly #byRef: ReadonlyMap<string, number>
-  /** Places of the versions of each tool by all its names, oldest first. */
-  readonly #versions: ReadonlyMap<string, readonly number[]>
+  readonly #places: ToolPlaces
 
-  constructor(tools: readonly Tool[]) {
+  constructor(tools: readonly Tool[], places: ToolPlaces = atOnce(findPlaces(tools))) {
     this.tools = Object.freeze([...tools])
-    this.#byId = new Map(tools.map((tool, place) => [tool.id, place]))
-    this.#byRef = new Map(
-      tools.map(({ parts }, place) => [refText(parts.base, plainVersion(parts.version)), place]),
-    )
-    this.#versions = versionPlaces(tools)
+    this.#places = places
+  }
+
+  /** The same without holding the serving thread: there may be thousands of tools. */
+  static async inPieces(tools: readonly Tool[]): Promise<ToolIndex> {
+    return new ToolIndex(tools, await inPieces(findPlaces(tools)))
   }
 
   placeOfId(id: string): number | undefined {
-    return this.#byId.get(id)
+    return this.#places.byId.get(id)
   }
 
   placeOfRef(base: string, version: string): number | undefined {
-    return this.#byRef.get(refText(base, version)) ?? this.#versionOf(base, version)
+    return this.#places.byRef.get(refText(base, version)) ?? this.#versionOf(base, version)
   }
 
   /** The same by another name than its base. */
@@ -39,7 +37,7 @@ export class ToolIndex {
 
   /** By base name, function name or catalog id. */
   versionsOf(base: string): readonly number[] {
-    return this.#versions.get(base) ?? []
+    return this.#places.versions.get(base) ?? []
   }
 }
 
@@ -47,22 +45,36 @@ function refText(base: string, version: string): string {
   return `${base}@${version}`
 }
 
-function versionPlaces(tools: readonly Tool[]): ReadonlyMap<string, readonly number[]> {
-  const places = new Map<string, number[]>()
-  for (const [place, { parts }] of tools.entries()) {
-    const versions = places.get(parts.base)
-    if (versions === undefined) places.set(parts.base, [place])
-    else versions.push(place)
+interface ToolPlaces {
+  readonly byId: ReadonlyMap<string, number>
+  /** By base name and plain version, as requests are read. */
+  readonly byRef: ReadonlyMap<string, number>
+  /** Places of the versions of each tool by all its names, oldest first. */
+  readonly versions: ReadonlyMap<string, readonly number[]>
+}
+
+function* findPlaces(tools: readonly Tool[]): Generator<undefined, ToolPlaces> {
+  const byId = new Map<string, number>()
+  const byRef = new Map<string, number>()
+  const versions = new Map<string, number[]>()
+  for (const [place, { id, parts }] of tools.entries()) {
+    yield
+    byId.set(id, place)
+    byRef.set(refText(parts.base, plainVersion(parts.version)), place)
+    const known = versions.get(parts.base)
+    if (known === undefined) versions.set(parts.base, [place])
+    else known.push(place)
   }
   const versionAt = (place: number): string => tools[place]?.parts.version ?? ''
-  for (const versions of places.values()) {
-    versions.sort((left, right) => compareVersions(versionAt(left), versionAt(right)))
+  for (const places of versions.values()) {
+    if (places.length > 1) places.sort((left, right) => compareVersions(versionAt(left), versionAt(right)))
   }
   for (const key of ['name', 'catalogId'] as const) {
     for (const tool of tools) {
-      const versions = places.get(tool.parts.base)
-      if (versions !== undefined && !places.has(tool[key])) places.set(tool[key], versions)
+      yield
+      const places = versions.get(tool.parts.base)
+      if (places !== undefined && !versions.has(tool[key])) versions.set(tool[key], places)
     }
   }
-  return places
+  return { byId, byRef, versions }
 }

@@ -1,10 +1,4 @@
-import {
-  type ApprovalDesk,
-  type Approver,
-  type Decision,
-  type DecisionResult,
-  needsSignIn,
-} from '#core/approvals/approval-desk'
+import type { ApprovalDesk, Approver, Decision, DecisionResult } from '#core/approvals/approval-desk'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
@@ -14,7 +8,7 @@ import { approverOf } from './approver-access.ts'
 import { httpFault } from './http-fault.ts'
 import { jsonReply } from './message-reply.ts'
 import type { OperatorAccess } from './operator-access.ts'
-import { renderApproval } from './render-approval.ts'
+import { renderApproval, renderInList } from './render-approval.ts'
 import { refuseWithMessage, type ServerRoute } from './server-route.ts'
 
 export interface AdminApprovalsOptions {
@@ -38,18 +32,22 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
     refuse: refuseWithMessage,
   } as const
 
+  const viewOf = (approval: ApprovalRecord) => ({
+    nowMs: clock.nowMs(),
+    isStale: approvals.isStale(approval),
+  })
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     const approver = allowed(approvals, principal)
     const found = await approvals.list(approver, readFilter(query))
     return jsonReply(
       200,
-      { approvals: found.map((approval) => renderApproval(approval, clock.nowMs())) },
+      { approvals: found.map((approval) => renderInList(approval, viewOf(approval))) },
       FRESH,
     )
   }
   const show = async (request: HttpRequest): Promise<HttpReply> => {
     const found = await findApproval(approvals, request)
-    return jsonReply(200, { approval: renderApproval(found, clock.nowMs()) }, FRESH)
+    return jsonReply(200, { approval: renderApproval(found, viewOf(found)) }, FRESH)
   }
   const decide =
     (verb: 'approve' | 'reject') =>
@@ -57,12 +55,13 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
       const decision = readDecision(verb, request.body)
       const found = await findApproval(approvals, request)
       const result = await approvals.decide(approverOf(request.principal), found, decision)
-      return jsonReply(200, { approval: renderApproval(decided(result), clock.nowMs()) }, FRESH)
+      const after = decided(result)
+      return jsonReply(200, { approval: renderApproval(after, viewOf(after)) }, FRESH)
     }
   const link = async (request: HttpRequest): Promise<HttpReply> => {
     const asked = readLinkRequest(request.body)
     const found = await findApproval(approvals, request)
-    const isBound = needsSignIn(found)
+    const isBound = approvals.needsSignIn(found)
     const power = isBound && !options.canSignIn ? 'inspect' : asked.power
     const made = approvals.mint(approverOf(request.principal), found, { ...asked, power })
     if (made.kind === 'forbidden') throw lacksScope(made.scope)
@@ -125,20 +124,27 @@ export function checkFilter({
   return { limit, ...(state === undefined ? {} : { state }) }
 }
 
-/** `{ reason?, override? }`; no body at all is a plain yes or no. */
+/** `{ reason?, override?, acceptHidden? }`; no body at all is a plain yes or no. */
 export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undefined): Decision {
   if (body !== undefined && !isJsonObject(body)) throw wrong('Send a JSON object with perhaps `reason`.')
-  const { reason, override, ...rest } = body ?? {}
-  if (Object.keys(rest).length > 0) throw wrong('Only `reason` and `override` may be sent.')
+  const { reason, override, acceptHidden, ...rest } = body ?? {}
+  if (Object.keys(rest).length > 0) {
+    throw wrong('Only `reason`, `override` and `acceptHidden` may be sent.')
+  }
+  if (acceptHidden !== undefined && typeof acceptHidden !== 'boolean') {
+    throw wrong('`acceptHidden` is true or false.')
+  }
+  const acceptsHidden = acceptHidden === true
   if (reason !== undefined && (typeof reason !== 'string' || reason.length > LONGEST_REASON)) {
     throw wrong(`\`reason\` is a text of at most ${LONGEST_REASON} characters.`)
   }
   if (override !== undefined && typeof override !== 'boolean') throw wrong('`override` is true or false.')
   const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
-  if (override !== true) return { action: verb === 'approve' ? 'grant' : 'reject', reason: why }
+  if (override !== true)
+    return { action: verb === 'approve' ? 'grant' : 'reject', reason: why, acceptsHidden }
   if (verb === 'reject') throw wrong('`override` goes only with an approval.')
   if (why === undefined) throw wrong('An override needs a `reason`.')
-  return { action: 'override', reason: why }
+  return { action: 'override', reason: why, acceptsHidden }
 }
 
 /** `{ approver, power? }`: for whom, and whether it may decide or only shows. */
@@ -172,6 +178,13 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
       return fault('not_authorized', 'The caller of a tool cannot approve its own call.')
     case 'link_only_shows':
       return httpFault(403, 'This call needs a credential to be decided, not a link.')
+    case 'stale':
+      return httpFault(409, 'Its definition changed since it was asked; make a new call.')
+    case 'hidden':
+      return httpFault(
+        409,
+        'Some of its input is hidden. To say yes to that too, send "acceptHidden": true (collet approvals approve --accept-hidden).',
+      )
     case 'resolved':
       return httpFault(409, 'Somebody decided this before.')
     case 'expired':

@@ -1,4 +1,6 @@
-import type { DecisionResult, LinkView } from '#core/approvals/approval-desk'
+import { type DecisionResult, hidesSomething, type LinkView } from '#core/approvals/approval-desk'
+import { cleanJson, cleanText } from '#core/clean-text'
+import type { JsonValue } from '#core/json'
 import { escapeHtml, FORM_PAGE_HEADERS, PAGE_HEADERS, renderPage } from '#protocols/html-page'
 import type { HttpReply } from '#protocols/http-exchange'
 import { howToDecide, STATE_TEXT } from '#protocols/otc/approval-page'
@@ -16,14 +18,25 @@ export const LINK_ANSWERS = {
   unauthenticated: { status: 403, text: 'Deciding this needs a credential.' },
   forbidden: { status: 403, text: 'This link may not decide that.' },
   own: { status: 403, text: 'The caller of a tool cannot approve its own call.' },
+  stale: {
+    status: 409,
+    text: 'Its definition changed since it was asked; make a new call. Nothing was decided.',
+  },
+  hidden: {
+    status: 409,
+    text: 'Some of its input is hidden, and your yes did not say that it is for that too. Open the link again. Nothing was decided.',
+  },
   link_only_shows: { status: 403, text: 'This link only shows the call. Deciding needs a credential.' },
 } as const satisfies Record<DecisionResult['kind'], { readonly status: number; readonly text: string }>
 
 /** With the two buttons that decide. `path` is that of the link, as the browser sees it. */
 export function decidingPage(view: LinkView, path: string, csrf: string): HttpReply {
-  const form = (verb: string, label: string) =>
-    `<form method="post" action="${escapeHtml(path)}/${verb}?csrf=${encodeURIComponent(csrf)}"><button type="submit">${label}</button></form>`
-  const content = `${describe(view)}<p>${form('approve', 'Approve')}${form('reject', 'Reject')}</p>`
+  const form = (verb: string, label: string, more = '') =>
+    `<form method="post" action="${escapeHtml(path)}/${verb}?csrf=${encodeURIComponent(csrf)}${more}"><button type="submit">${label}</button></form>`
+  const approve = hidesSomething(view.approval)
+    ? form('approve', 'Approve, with what is hidden', '&amp;hidden=accepted')
+    : form('approve', 'Approve')
+  const content = `${describe(view)}<p>${approve}${form('reject', 'Reject')}</p>`
   return { status: 200, headers: FORM_PAGE_HEADERS, body: renderPage(TITLE, content) }
 }
 
@@ -35,13 +48,11 @@ export function showingPage(view: LinkView): HttpReply {
 
 /** Shows, and leads to the sign-in (rule 23). */
 export function signInPage(view: LinkView, path: string): HttpReply {
-  const { quorum, tier } = view.approval
-  const why = tier === 'exec' ? 'it runs a command' : `it needs ${quorum} approvers`
-  const as = escapeHtml(view.link.approver)
+  const as = escapeHtml(cleanText(view.link.approver))
   return page(
     200,
     TITLE,
-    `${describe(view)}<p>This call can be decided after a sign-in only, because ${why}.</p>
+    `${describe(view)}<p>This call can be decided after a sign-in only.</p>
 <p><a href="${escapeHtml(path)}/sign-in" rel="noreferrer">Sign in as ${as}</a></p>`,
   )
 }
@@ -75,11 +86,29 @@ function page(status: number, title: string, content: string): HttpReply {
 
 function describe({ approval, link }: LinkView): string {
   const { tool, tier, principal, subject, expiresAtMs } = approval
-  const input = JSON.stringify(JSON.parse(subject.summaryJson), undefined, 2)
-  const user = subject.userId === undefined ? '' : `<dt>For user</dt><dd>${escapeHtml(subject.userId)}</dd>`
+  const row = (label: string, text: string) => `<dt>${label}</dt><dd>${escapeHtml(cleanText(text))}</dd>`
+  const user = subject.userId === undefined ? '' : row('For user', subject.userId)
   return `<p>${STATE_TEXT.pending}</p>
-<dl><dt>Tool</dt><dd>${escapeHtml(tool)} (${tier})</dd><dt>Called by</dt><dd>${escapeHtml(principal)}</dd>${user}
-<dt>Open until</dt><dd>${new Date(expiresAtMs).toISOString()}</dd><dt>You are</dt><dd>${escapeHtml(link.approver)}</dd>
-<dt>Input, without secrets</dt><dd><pre>${escapeHtml(input)}</pre></dd></dl>
+<dl>${row('Tool', `${tool} (${tier})`)}${row('Called by', principal)}${user}
+${row('Open until', new Date(expiresAtMs).toISOString())}${row('You are', link.approver)}</dl>
+${describeInput(subject)}
 `
+}
+
+/** A summary first, then all of it; what cannot be seen is told, and characters that hide or turn text are spelled out. */
+function describeInput(subject: LinkView['approval']['subject']): string {
+  const shown = (value: JsonValue) => `<pre>${escapeHtml(cleanJson(value, 2))}</pre>`
+  const input: JsonValue = JSON.parse(subject.inputJson)
+  const summary: JsonValue = JSON.parse(subject.summaryJson)
+  const isShort = cleanJson(summary) === cleanJson(input)
+  const hidden =
+    subject.hidden === 0
+      ? ''
+      : `<p><strong>${subject.hidden} of its values ${subject.hidden === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential that the tool asks for. You do not see them.</p>`
+  const partial =
+    subject.isPartial === true
+      ? '<p><strong>This is not all of the input:</strong> it was asked by an earlier version, which kept a summary only.</p>'
+      : ''
+  const whole = `<h2>The whole input (${Buffer.byteLength(subject.inputJson)} bytes)</h2>${shown(input)}`
+  return `${hidden}${partial}${isShort ? '' : `<h2>Summary</h2>${shown(summary)}`}${whole}`
 }

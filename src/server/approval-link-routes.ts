@@ -1,11 +1,11 @@
-import { type ApprovalDesk, type LinkView, needsSignIn, stateOf } from '#core/approvals/approval-desk'
+import { type ApprovalDesk, type LinkView, stateOf } from '#core/approvals/approval-desk'
 import type { ApprovalStore } from '#core/ports/approval-store'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { ApproverSignIn } from '#oauth/approver-sign-in'
 import type { Arrival } from '#oauth/round-trips'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { STATE_TEXT } from '#protocols/otc/approval-page'
+import { STALE_TEXT, STATE_TEXT } from '#protocols/otc/approval-page'
 import {
   decidingPage,
   LINK_ANSWERS,
@@ -78,6 +78,7 @@ async function open(token: string, { approvals, clock }: ApprovalLinkOptions): P
   if (state === 'expired' || (view.isOver && state === 'pending')) {
     return { over: textPage(410, 'Approval', STATE_TEXT.expired) }
   }
+  if (approvals.isStale(view.approval)) return { over: textPage(409, 'Approval', STALE_TEXT) }
   return state === 'pending' ? { view } : { over: textPage(409, 'Approval', STATE_TEXT[state]) }
 }
 
@@ -87,7 +88,8 @@ async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): 
   if ('over' in opened) return opened.over
   const { view } = opened
   if (view.link.power !== 'decide') return showingPage(view)
-  if (!needsSignIn(view.approval)) return formPage(view, token, { signedIn: undefined }, options)
+  if (!options.approvals.needsSignIn(view.approval))
+    return formPage(view, token, { signedIn: undefined }, options)
   return options.signIn.isThere ? signInPage(view, pathOf(options, token)) : showingPage(view)
 }
 
@@ -148,7 +150,7 @@ async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions
   if (holder === undefined) {
     return textPage(403, 'Not decided', 'Open the link again and decide on that page. Nothing was decided.')
   }
-  const decision = { action, reason: undefined }
+  const decision = { action, reason: undefined, acceptsHidden: request.query.get('hidden') === 'accepted' }
   const result = await options.approvals.decideByLink(view, decision, holder.signedIn)
   const { status, text } = LINK_ANSWERS[result.kind]
   return textPage(status, 'Approval', text)

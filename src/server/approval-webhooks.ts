@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto'
-import { needsSignIn } from '#core/approvals/approval-desk'
+import { isMoreThanALink, namedBy } from '#core/approvals/approval-desk'
 import { mintLink } from '#core/approvals/approval-link'
 import type { ApprovalRules, ApprovalWebhook } from '#core/approvals/approval-rules'
 import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
-import { renderApproval } from './render-approval.ts'
+import { renderApproval, renderInList } from './render-approval.ts'
 
 const LOOK_EVERY_MS = 1_000
 const ANSWER_LIMIT_MS = 10_000
@@ -13,6 +13,8 @@ const ANSWER_LIMIT_MS = 10_000
 const LEASE_MS = 30_000
 const MOST_AT_ONCE = 20
 const FIRST_PAUSE_MS = 2_000
+/** A larger input is not in the message: `input_bytes` says so, and the page has it. */
+const MOST_INPUT_BYTES = 64 * 1024
 const LONGEST_PAUSE_MS = 5 * 60_000
 
 export interface ApprovalWebhooksOptions {
@@ -116,7 +118,7 @@ async function send(
   return false
 }
 
-/** Ids and the summary, and a link if it is for somebody. */
+/** Ids, the summary, the whole where it is not too large, and a link if it is for somebody. */
 function messageOf(
   { approvals, clock, publicUrl, canSignIn }: ApprovalWebhooksOptions,
   { approver }: ApprovalWebhook,
@@ -124,13 +126,18 @@ function messageOf(
 ): string {
   const url = publicUrl()
   const link =
-    approver === undefined || (needsSignIn(approval) && !canSignIn)
+    approver === undefined ||
+    (isMoreThanALink(approval) && !canSignIn) ||
+    // Nobody gets a link to its own call.
+    namedBy(approver, approval) === approval.principal
       ? {}
       : { approver, link: `${url}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}` }
+  const isSmall = Buffer.byteLength(approval.subject.inputJson) <= MOST_INPUT_BYTES
+  const shown = (isSmall ? renderApproval : renderInList)(approval, { nowMs: clock.nowMs(), isStale: false })
   return JSON.stringify({
     type: 'approval.requested',
     timestamp: new Date(approval.createdAtMs).toISOString(),
-    data: { ...renderApproval(approval, clock.nowMs()), url: `${url}/approvals/${approval.id}`, ...link },
+    data: { ...shown, url: `${url}/approvals/${approval.id}`, ...link },
   })
 }
 

@@ -17,7 +17,9 @@ export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
     async call(principal, request) {
       const reply = await gateway.call(principal, request)
       if (!reply.outcome.ok && reply.outcome.error.code === 'tool_not_found') {
-        noteHidden(gateway, note, { principal, action: 'tool.call', tool: all().resolve(request.tool) })
+        const tool = { ...request.tool, base: shortName(request.tool.base) }
+        const find = () => all().resolve(tool)
+        noteHidden(gateway, note, { principal, action: 'tool.call', find })
       }
       return reply
     },
@@ -26,7 +28,9 @@ export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
         return await gateway.openSession(principal, request)
       } catch (error) {
         if (isToolError(error) && error.code === 'tool_not_found') {
-          noteHidden(gateway, note, { principal, action: 'tool.call', tool: all().find(request.toolId) })
+          const name = shortName(request.toolId)
+          const find = () => all().find(name)
+          noteHidden(gateway, note, { principal, action: 'tool.call', find })
         }
         throw error
       }
@@ -43,8 +47,10 @@ export function auditRead(route: ServerRoute, gateway: Gateway, note: NoteDenial
         return await route.handle(request)
       } catch (error) {
         if (isToolError(error) && error.code === 'tool_not_found') {
-          const tool = gateway.catalogFor(EVERYTHING).find(request.params.toolId ?? '')
-          noteHidden(gateway, note, { principal: request.principal, action: 'tool.read', tool })
+          const { principal, params } = request
+          const name = shortName(params.toolId ?? '')
+          const find = () => gateway.catalogFor(EVERYTHING).find(name)
+          noteHidden(gateway, note, { principal, action: 'tool.read', find })
         }
         throw error
       }
@@ -56,12 +62,23 @@ interface Denied {
   readonly principal: Principal
   readonly action: 'tool.call' | 'tool.read'
   /** `undefined` when there is no such tool at all. */
-  readonly tool: Tool | undefined
+  find(): Tool | undefined
 }
 
-function noteHidden(gateway: Gateway, note: NoteDenial, { principal, action, tool }: Denied): void {
-  if (tool === undefined) return
-  note(principal, { action, resource: tool.catalogId, reason: reasonOf(gateway, principal, tool) })
+/** Of no use to anybody when it is longer than any tool's, and kept for a second. */
+function shortName(name: string): string {
+  return name.length > LONGEST_NAME ? '' : name
+}
+
+const LONGEST_NAME = 1_000
+
+/** Which of the two it was is looked for later, by nobody's request. */
+function noteHidden(gateway: Gateway, note: NoteDenial, { principal, action, find }: Denied): void {
+  note(principal, () => {
+    const tool = find()
+    if (tool === undefined) return undefined
+    return { action, resource: tool.catalogId, reason: reasonOf(gateway, principal, tool) }
+  })
 }
 
 function reasonOf(gateway: Gateway, { tenant, tools }: Principal, { id, policy }: Tool): DenialReason {

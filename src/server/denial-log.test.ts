@@ -34,6 +34,27 @@ describe('createDenialLog', () => {
     expect(written()).toHaveLength(3)
   })
 
+  it('OWP-22: commits as often for what is hidden as for what is not there', async () => {
+    const commitsFor = async (facts: () => ReturnType<typeof about> | undefined) => {
+      const { log, store } = open()
+      const start = Date.now()
+      const times: number[] = []
+      const record = store.audit.recordDenials.bind(store.audit)
+      vi.spyOn(store.audit, 'recordDenials').mockImplementation((denials) => {
+        times.push(Date.now() - start)
+        record(denials)
+      })
+      for (let round = 0; round < 5; round += 1) {
+        log.note(who('ann'), facts)
+        await vi.advanceTimersByTimeAsync(20_000)
+      }
+      return times
+    }
+    const hidden = await commitsFor(() => about('openwop:A'))
+    expect(hidden).toEqual([1_000, 21_000, 41_000, 60_000, 61_000, 81_000])
+    expect(await commitsFor(() => undefined)).toEqual(hidden)
+  })
+
   it('a flood of different refusals fills no disk, and hides nobody else’s', async () => {
     const { log, written } = open()
     for (let place = 0; place < 5_000; place += 1) log.note(who('ann'), about(`openwop:T${place}`))

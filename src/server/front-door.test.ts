@@ -117,3 +117,24 @@ describe('FrontDoor on every address (rule 28)', () => {
     expect(passes(wide, '10.1.2.3:4100', 'http://localhost:3000')).toBe(false)
   })
 })
+
+describe('FrontDoor of a server that is published over https', () => {
+  const published = door({ publicUrl: 'https://tools.example', host: '0.0.0.0' })
+
+  it.each(['tools.example', 'tools.example:443'])('takes its own origin for Host %s', (host) => {
+    expect(passes(published, host, 'https://tools.example')).toBe(true)
+  })
+
+  // Whoever is on the way can make pages of the name without encryption.
+  it.each([
+    'http://tools.example',
+    'http://tools.example:443',
+    'https://tools.example:8443',
+    'https://tools.example.evil.test',
+    'https://evil.test',
+    'null',
+  ])('refuses Origin %s', (origin) => {
+    expect(passes(published, 'tools.example', origin)).toBe(false)
+    expect(passes(published, 'tools.example:443', origin)).toBe(false)
+  })
+})

@@ -1,4 +1,4 @@
-import { type ApprovalDesk, stateOf } from '#core/approvals/approval-desk'
+import { type ApprovalDesk, hidesSomething, stateOf } from '#core/approvals/approval-desk'
 import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { ApprovalRecord, ApprovalState, ApproverDecision } from '#core/ports/approval-store'
@@ -9,7 +9,7 @@ import { checkApprover, checkFilter, decided, readDecision } from './admin-appro
 
 const DEFAULT_LIMIT = 100
 
-/** A call that waits for a yes, or waited: ids, and the input without secrets. */
+/** A call that waits for a yes, or waited: ids, and the input. */
 export interface GatewayApproval {
   readonly id: string
   readonly state: ApprovalState
@@ -22,8 +22,14 @@ export interface GatewayApproval {
   /** `Toolkit.Name@x.y.z`. */
   readonly tool: string
   readonly safetyTier: SafetyTier
-  /** Secrets are cut out and long values shortened. */
+  /** All of it, but for credentials that the tool declares. */
   readonly input: JsonValue
+  /** How many values of it are hidden by those. */
+  readonly hiddenValues: number
+  /** Whether a yes needs `acceptHidden`, because something of the input cannot be seen. */
+  readonly hidesSomething: boolean
+  /** Its tool's definition changed since it was asked: it cannot be approved, and its call never runs. */
+  readonly isStale: boolean
   readonly quorum: number
   readonly requiredScope: string
   readonly createdAtMs: number
@@ -41,6 +47,8 @@ export interface GatewayApprovalFilter {
 export interface GatewayDecision {
   /** Journaled, and told to the caller after a no; at most 1000 characters. */
   readonly reason?: string
+  /** Says yes to what of the input is hidden, too. */
+  readonly acceptHidden?: boolean
 }
 
 /**
@@ -75,27 +83,27 @@ export function gatewayApprovals(desk: ApprovalDesk, clock: Clock): GatewayAppro
     if (found === undefined) {
       throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows what there is.`)
     }
-    return viewOf(decided(await desk.decide(approver, found, said)), clock)
+    return viewOf(decided(await desk.decide(approver, found, said)), desk, clock)
   }
   return {
     async list(principal, { state, limit = DEFAULT_LIMIT } = {}) {
       const approver = checkApprover(desk, principal)
       const found = await desk.list(approver, checkFilter({ state, limit }))
-      return found.map((approval) => viewOf(approval, clock))
+      return found.map((approval) => viewOf(approval, desk, clock))
     },
     async show(principal, id) {
       const found = await desk.find(checkApprover(desk, principal), id)
-      return found === undefined ? undefined : viewOf(found, clock)
+      return found === undefined ? undefined : viewOf(found, desk, clock)
     },
     approve: (principal, id, decision = {}) => decide('approve', principal, { id, decision }),
     reject: (principal, id, decision = {}) => decide('reject', principal, { id, decision }),
   }
 }
 
-function viewOf(approval: ApprovalRecord, clock: Clock): GatewayApproval {
+function viewOf(approval: ApprovalRecord, desk: ApprovalDesk, clock: Clock): GatewayApproval {
   const { id, tenant, principal, tool, tier, subject, quorum, requiredScope } = approval
-  const { callId, runId, userId, summaryJson } = subject
-  const input: JsonValue = JSON.parse(summaryJson)
+  const { callId, runId, userId, inputJson, hidden } = subject
+  const input: JsonValue = JSON.parse(inputJson)
   return {
     id,
     state: stateOf(approval, clock.nowMs()),
@@ -107,6 +115,9 @@ function viewOf(approval: ApprovalRecord, clock: Clock): GatewayApproval {
     tool,
     safetyTier: tier,
     input,
+    hiddenValues: hidden,
+    hidesSomething: hidesSomething(approval),
+    isStale: desk.isStale(approval),
     quorum,
     requiredScope,
     createdAtMs: approval.createdAtMs,

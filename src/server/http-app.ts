@@ -40,6 +40,8 @@ export interface HttpTimeouts {
   readonly headersMs: number
   /** For a whole request to arrive. */
   readonly requestMs: number
+  /** For some more of a body to arrive. */
+  readonly bodyLookMs: number
   /** For an idle connection. */
   readonly keepAliveMs: number
   /** For running requests to finish once the server closes. */
@@ -53,7 +55,13 @@ export interface HttpApp {
   close(): Promise<void>
 }
 
-const TIMEOUTS: HttpTimeouts = { headersMs: 10_000, requestMs: 30_000, keepAliveMs: 72_000, closeMs: 10_000 }
+const TIMEOUTS: HttpTimeouts = {
+  headersMs: 10_000,
+  requestMs: 30_000,
+  bodyLookMs: 5_000,
+  keepAliveMs: 72_000,
+  closeMs: 10_000,
+}
 /** As long as a whole request head may be: a long id is an unknown one, not a malformed path. */
 const LONGEST_PARAMETER = 16_384
 const METHODS_WITH_BODY = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY']
@@ -72,9 +80,12 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     },
     authenticator: options.authenticator,
     bodyLimitBytes: settings.bodyLimitBytes,
-    bodies: new HeldBytes(options.mostBodyBytes ?? Number.POSITIVE_INFINITY, () =>
-      options.metrics.limitRefused('body_bytes'),
-    ),
+    bodies: new HeldBytes({
+      most: options.mostBodyBytes ?? Number.POSITIVE_INFINITY,
+      longestBody: settings.bodyLimitBytes,
+      lookMs: timeouts.bodyLookMs,
+      onRefused: (name) => options.metrics.limitRefused(name),
+    }),
     log: options.log,
     requestLogLevel: options.requestLogLevel ?? 'debug',
     metrics: options.metrics,

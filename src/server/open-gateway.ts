@@ -82,6 +82,7 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     fetch: guardedFetch,
     hooks: settings.hooks,
     broker,
+    canSignIn: broker.signIn !== undefined,
     approvalRules: settings.approvals,
     newCallId: randomUUID,
     newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),

@@ -25,15 +25,19 @@ export function readJsonBody(
     if (length > limitBytes) throw tooLarge(limitBytes)
   }
   return new Promise((resolve, reject) => {
+    const announced = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
     const chunks: Buffer[] = []
     let bytes = 0
     const onData = (chunk: Buffer): void => {
       bytes += chunk.length
       const refusal = bytes > limitBytes ? tooLarge(limitBytes) : held?.add(chunk.length)
-      if (refusal === undefined) chunks.push(chunk)
-      else stop(refusal)
+      if (refusal === undefined) {
+        chunks.push(chunk)
+        if (bytes < announced) held?.wait(stop)
+      } else stop(refusal)
     }
     const onEnd = (): void => {
+      held?.complete()
       try {
         resolve(parseChunks(headers, chunks, bytes))
       } catch (error) {

@@ -1,14 +1,27 @@
-import { stateOf } from '#core/approvals/approval-desk'
+import { hidesSomething, stateOf } from '#core/approvals/approval-desk'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 
-/** A question as operators and webhooks see it: ids, and the input without secrets. */
-export function renderApproval(approval: ApprovalRecord, nowMs: number): JsonObject {
+/** What is not in the record: when it is looked at, and whether its tool is another one by now. */
+export interface ApprovalView {
+  readonly nowMs: number
+  readonly isStale: boolean
+}
+
+/** A question as operators see it: ids, a summary of the input, and all of it. */
+export function renderApproval(approval: ApprovalRecord, view: ApprovalView): JsonObject {
+  const input: JsonValue = JSON.parse(approval.subject.inputJson)
+  return { ...renderInList(approval, view), input }
+}
+
+/** The same in lists and where room is bounded: how large the whole is stands in its place. */
+export function renderInList(approval: ApprovalRecord, { nowMs, isStale }: ApprovalView): JsonObject {
   const { id, tenant, principal, record, attempt, tool, toolId, tier, subject, decidedAtMs } = approval
-  const input: JsonValue = JSON.parse(subject.summaryJson)
+  const summary: JsonValue = JSON.parse(subject.summaryJson)
   return {
     id,
     state: stateOf(approval, nowMs),
+    stale: isStale,
     tenant,
     principal,
     record,
@@ -21,7 +34,10 @@ export function renderApproval(approval: ApprovalRecord, nowMs: number): JsonObj
     safety_tier: tier,
     args_hash: subject.argsHash,
     definition_hash: approval.definitionHash,
-    input,
+    summary,
+    input_bytes: Buffer.byteLength(subject.inputJson),
+    hidden_values: subject.hidden,
+    hides_something: hidesSomething(approval),
     quorum: approval.quorum,
     required_scope: approval.requiredScope,
     created_at: timeOf(approval.createdAtMs),

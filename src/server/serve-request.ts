@@ -30,7 +30,9 @@ export async function serveRequest(
     if (route.authenticate !== undefined)
       exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
     const body =
-      route.body === 'never' ? undefined : await readJsonBody(exchange.raw, services.bodyLimitBytes, held)
+      route.body === 'never'
+        ? undefined
+        : await readJsonBody(exchange.raw, services.bodyLimitBytes, held.of(principal))
     reply = await handle(route, exchange, viewOf(exchange, params, principal, body))
   } catch (error) {
     reply = refuse(services, route, params, exchange, error)

@@ -1,5 +1,11 @@
 import type { JournalEvent } from '#core/journal/journal-event'
-import type { PinnedSource, PinRecord, PinStore, PinWrite } from '#core/ports/pin-store'
+import {
+  nextRevision,
+  type PinnedSource,
+  type PinRecord,
+  type PinStore,
+  type PinWrite,
+} from '#core/ports/pin-store'
 
 interface KeptSource {
   revision: number
@@ -28,11 +34,12 @@ export class MemoryPins implements PinStore {
     return this.#sources.get(source)?.revision ?? 0
   }
 
-  write({ source, seen, pins, changesServed, events }: PinWrite): 'written' | 'stale' {
+  write(change: PinWrite): 'written' | 'stale' {
+    const { source, seen, pins, changesServed, events } = change
     if (this.revision(source) !== seen) return 'stale'
     const kept = this.#sources.get(source) ?? { revision: 0, pins: new Map<string, PinRecord>() }
     this.#sources.set(source, kept)
-    kept.revision += 1
+    kept.revision = nextRevision(change)
     for (const pin of pins) kept.pins.set(pin.nativeName, pin)
     if (changesServed) this.#epoch += 1
     for (const event of events) this.#append(event)

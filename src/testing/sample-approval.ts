@@ -11,6 +11,8 @@ export function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval 
       argsHash: '0'.repeat(64),
       userId: undefined,
       summaryJson: '{"doorbell_id":"doorbell42"}',
+      inputJson: '{"doorbell_id":"doorbell42"}',
+      hidden: 0,
     },
     binding: 'binding-1',
     quorum: 1,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { NewChallenge, Store } from '#core/ports/store'
+import type { SafetyTier } from '#core/tool'
 import { APPROVAL_STORE_CONTRACT } from './approval-store-contract.ts'
 import { CALLER_STORE_CONTRACT } from './caller-store-contract.ts'
 import { CONSENT_RUN_CONTRACT } from './consent-run-contract.ts'
@@ -34,6 +35,8 @@ const CHALLENGE: NewChallenge = {
   atMs: 1_000,
   expiresAtMs: 61_000,
 }
+
+const TIERS = ['pure', 'read', 'write', 'exec'] as const satisfies readonly SafetyTier[]
 
 /** What every store promises the call pipeline. */
 export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
@@ -269,6 +272,32 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.equal((await mustFind(store, 'record-3')).state, 'running')
     },
   },
+  ...TIERS.map((tier) => ({
+    name: `rules 7, 10, 13: a call of tier ${tier} is claimed once, ends once, and leaves its key to nobody who could repeat an effect`,
+    async run(open: () => Promise<Store>) {
+      const store = await open()
+      const call = sampleCall({ tier })
+      assert.deepEqual(await store.claim(call), { kind: 'claimed', attempt: 1 })
+      assert.equal((await store.claim(call)).kind, 'found')
+      assert.equal(await store.requestCancel(call, 'key:alice', 1_500), true)
+      const end = { run: attemptAt(call, 1), state: 'succeeded', outcome: success('1'), atMs: 2_000 } as const
+      assert.deepEqual(await store.finish(end), { kind: 'recorded' })
+      assert.equal((await store.finish({ ...end, outcome: success('2') })).kind, 'found')
+      assert.deepEqual((await mustFind(store)).outcome, success('1'))
+      assert.equal(
+        (await store.reclaim(await mustFind(store), { session: undefined, atMs: 2_500 })).kind,
+        'found',
+      )
+      await purgeAll(store, 2_001 + DAY_MS)
+      const left = await store.find(call)
+      const hasEffects = tier === 'write' || tier === 'exec'
+      assert.deepEqual(
+        [left?.state, left?.expired],
+        hasEffects ? ['succeeded', true] : [undefined, undefined],
+      )
+      assert.equal((await store.claim(call)).kind, hasEffects ? 'found' : 'claimed')
+    },
+  })),
   {
     name: 'rule 13: a released call whose result has expired is a tombstone like any other',
     async run(open) {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Tool } from '#core/tool'
 import { openwopRoutes } from '#protocols/openwop/routes'
+import { cpuMsSince } from '#testing/cpu-time'
 import { sampleTool } from '#testing/sample-tool'
 import { openTestDesk } from '#testing/test-desk'
 import { KEYS } from './openwop-fixtures.ts'
@@ -40,13 +41,13 @@ describe('10 000 tools', () => {
     const url = server.url
     const durations: number[] = []
     for (let read = 0; read < 8; read += 1) {
-      const startedMs = performance.now()
+      const started = process.cpuUsage()
       const reply = await fetch(`${url}/v1/tools`, { headers: { ...headers, 'accept-encoding': 'identity' } })
       const bytes = (await reply.arrayBuffer()).byteLength
-      durations.push(performance.now() - startedMs)
+      durations.push(cpuMsSince(started))
       expect(bytes).toBe(Buffer.byteLength(first.text))
     }
-    // The best of several: other work on the machine only ever adds.
+    // Processor time of both ends; the best of several.
     expect(Math.min(...durations)).toBeLessThan(LONGEST_MS)
   })
 

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { ANONYMOUS } from '#core/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { ARCADE_SCHEMA_ID } from '#protocols/otc/wire'
+import { cpuMsSince } from '#testing/cpu-time'
 import { type FixtureTool, otcFixtures } from './otc-fixtures.ts'
 import { otcTestServer, stopOtcServers } from './otc-test-server.ts'
 
@@ -120,11 +121,11 @@ describe('list', () => {
     const first = await route?.handle(listRequest({}))
     const again = listRequest({ 'if-none-match': first?.headers.etag ?? '' })
     const rounds = 20
-    const started = performance.now()
+    const started = process.cpuUsage()
     for (let round = 0; round < rounds; round += 1) {
       expect(await route?.handle(again)).toMatchObject({ status: 304 })
     }
-    expect((performance.now() - started) / rounds).toBeLessThan(2)
+    expect(cpuMsSince(started) / rounds).toBeLessThan(2)
   })
 })
 

@@ -1,28 +1,30 @@
 import { describe, expect, it } from 'vitest'
 import { findingsOf, runCrashScenario } from './crash-scenario.ts'
 
-const LIMIT_MS = 120_000
+const LIMIT_MS = 300_000
+/** What a run has to meet before its silence means anything, in each scenario: 20 kills and 500 effects in all. */
+const FLOORS = { kills: 10, effects: 250, acknowledged: 250, sessions: 20, events: 500, used: 20, flows: 10 }
+
+/** The same choices in every run, as with properties; the timing of processes stays free. */
+const SEED = process.env.COLLET_SEED === 'random' ? Date.now() % 1_000_000 : 20_261_116
 
 describe('a server that is killed', () => {
-  it.each([
-    { writers: 1, kills: 5 },
-    { writers: 2, kills: 3 },
-  ] as const)(
-    'keeps its promises with $writers writer(s) on one file and $kills kills (rules 7, 8, 16, 17, 20, 30, 31; OWP-41, OWP-98, OWP-99)',
+  it.each([1, 2] as const)(
+    'keeps its promises with %i writer(s) on one file (rules 7, 8, 16, 17, 20, 30, 31; OWP-41, OWP-98, OWP-99)',
     { timeout: LIMIT_MS },
-    async ({ writers, kills }) => {
-      const seed = Date.now() % 1_000_000
-      const result = await runCrashScenario({ writers, kills, seconds: 0, seed })
+    async (writers) => {
+      const result = await runCrashScenario({ writers, kills: FLOORS.kills, seconds: 0, seed: SEED })
       const { verdict, sessions, runs, approvals, flows, journal } = result
 
-      expect(findingsOf(result), `seed ${seed}`).toEqual([])
-      expect(journal, `seed ${seed}`).toMatchObject({ ok: true })
-      expect(verdict.kills).toBe(kills)
-      expect(verdict.acknowledged).toBeGreaterThan(0)
-      expect(sessions.sessions).toBeGreaterThan(0)
-      expect(runs.events).toBeGreaterThan(0)
-      expect(approvals.used).toBeGreaterThan(0)
-      expect(flows.flows).toBeGreaterThan(0)
+      expect(findingsOf(result), `seed ${SEED}`).toEqual([])
+      expect(journal, `seed ${SEED}`).toMatchObject({ ok: true })
+      const met = {
+        ...{ kills: verdict.kills, effects: verdict.effects, acknowledged: verdict.acknowledged },
+        ...{ sessions: sessions.sessions, events: runs.events, used: approvals.used, flows: flows.flows },
+      }
+      for (const [what, floor] of Object.entries(FLOORS)) {
+        expect(Object.entries(met).find(([name]) => name === what)?.[1], what).toBeGreaterThanOrEqual(floor)
+      }
     },
   )
 })

@@ -7,6 +7,10 @@ const VICTIM = 0
 const EARLY_SHARE = 0.15
 const LONGEST_LIFE_MS = 800
 
+/** What a server that is let live answers before it dies, however slow the machine is. */
+const ANSWERS_OF_A_LIFE = 40
+const LONGEST_PATIENCE_MS = 20_000
+
 export interface KillPlan {
   readonly kills: number
   /** Goes on killing until this much time has passed. */
@@ -23,7 +27,10 @@ export async function killRepeatedly(
   if (victim === undefined) throw new Error('There is no server to kill.')
   const until = performance.now() + plan.seconds * 1000
   while (!stop.signal.aborted) {
-    if (stage.random() >= EARLY_SHARE) await victim.url()
+    if (stage.random() >= EARLY_SHARE) {
+      await victim.url()
+      await answersOf(stage, stop.signal)
+    }
     await wait(between(stage.random, 0, LONGEST_LIFE_MS))
     if (stop.signal.aborted) return
     stage.kills.push({ server: VICTIM, atMs: performance.now() })
@@ -32,4 +39,10 @@ export async function killRepeatedly(
     victim.start()
   }
   await victim.url()
+}
+
+async function answersOf(stage: CrashStage, signal: AbortSignal): Promise<void> {
+  const answered = (): number => stage.sendings.filter(({ reply }) => reply?.success === true).length
+  const [wanted, until] = [answered() + ANSWERS_OF_A_LIFE, performance.now() + LONGEST_PATIENCE_MS]
+  while (answered() < wanted && performance.now() < until && !signal.aborted) await wait(20)
 }

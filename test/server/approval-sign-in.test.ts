@@ -159,11 +159,32 @@ describe('links that need a sign-in (rule 23)', () => {
     const request = { tool_id: 'Bank.Pay@1.0.0', call_id: 'own', input: { amount: 5 } }
     const { json } = await server.ask('/tools/call', { headers, body: { request } })
     const { id } = json.missing_requirements.approval
-    const erin = await signIn((await linkTo(id, 'erin')).url, 'erin')
-    expect((await erin.press(erin.actions[0])).status).toBe(403)
+    const made = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body: { approver: 'erin' } })
+    expect([made.status, made.json.message]).toEqual([403, expect.stringContaining('its own call')])
     expect(await look(id)).toMatchObject({ state: 'pending', decisions: [] })
     const audit = await server.ask('/admin/audit', { as: 'auditor' })
     expect(audit.json.events.at(-1)).toMatchObject({ reason: 'self_approval', resource: 'openwop:Bank.Pay' })
+  })
+})
+
+describe('links where there is a sign-in and one approver is enough (rule 23)', () => {
+  it('lead to the sign-in all the same: having the link is being nobody', async () => {
+    const issuer = await startAuthorizationServer()
+    const rules = { ...settingsWith(issuer.issuer), approvals: DEFAULT_APPROVAL_RULES }
+    const server = await startApprovalServer(rules, sqliteSettings)
+    try {
+      const { id } = await server.park('one')
+      const body = { approver: 'carol' }
+      const { json } = await server.ask(`/admin/approvals/${id}/link`, { as: 'bob', body })
+      expect(json).toMatchObject({ power: 'decide', needs_sign_in: true })
+      const page = await server.ask(json.url)
+      expect([page.text.includes('Sign in as carol'), page.text.includes('<form')]).toEqual([true, false])
+      const resume = { resumeValue: { action: 'accept' } }
+      expect((await server.ask(`/v1/interrupts/${json.token}`, { body: resume })).status).toBe(403)
+    } finally {
+      await server.close()
+      await issuer[Symbol.asyncDispose]()
+    }
   })
 })
 

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
+import type { Settings } from '#config/settings'
+import { Secret } from '#core/secret'
 import { createMetrics } from '#server/metrics'
 import { echoRoutes, heldRoute, startApp, stopApps } from './start-app.ts'
 
@@ -55,6 +57,80 @@ describe('request bodies in flight', () => {
     for (let time = 0; time < 20; time += 1) {
       expect((await post(url, '/tools/call', 99_000)).status).toBe(200)
     }
+  })
+})
+
+describe('request bodies of several callers', () => {
+  const KEYS: Settings['auth'] = {
+    apiKeys: [
+      { id: 'greedy', key: new Secret('k-greedy'), tenant: 'acme', scopes: [] },
+      { id: 'helper', key: new Secret('k-helper'), tenant: 'acme', scopes: [] },
+      { id: 'mate', key: new Secret('k-mate'), tenant: 'acme', scopes: [] },
+      { id: 'guest', key: new Secret('k-guest'), tenant: 'other', scopes: [] },
+    ],
+    jwt: undefined,
+  }
+
+  /** Sends most of a body and then nothing. */
+  async function startBody(port: number, key: string, bytes: number) {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+    await once(socket, 'connect')
+    const head = `POST /tools/call HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\nContent-Length: ${bytes + 1}\r\n\r\n`
+    socket.write(`${head}"${'x'.repeat(bytes - 1)}`)
+    return socket
+  }
+
+  const call = async (url: string, key: string, bytes: number) => {
+    const headers = { ...JSON_BODY, 'x-api-key': key }
+    const body = JSON.stringify('x'.repeat(bytes - 2))
+    return (await fetch(`${url}/tools/call`, { method: 'POST', headers, body })).status
+  }
+
+  it('one key that holds all it can leaves room for others, of its tenant and of others', async () => {
+    const metrics = createMetrics()
+    const settings = { bodyLimitBytes: 10_000 }
+    const { url, port } = await startApp({ auth: KEYS, settings, mostBodyBytes: 600_000, metrics })
+    const refused = async (limit: string) =>
+      (await metrics.render()).text.includes(`collet_limit_refusals_total{limit="${limit}"}`)
+    const fill = async (key: string, limit: string) => {
+      const sockets = []
+      for (let time = 0; time < 75; time += 1) sockets.push(await startBody(port, key, 9_000))
+      await expect.poll(() => refused(limit)).toBe(true)
+      return sockets
+    }
+    const sockets = await fill('k-greedy', 'principal_bodies')
+    for (const key of ['k-helper', 'k-mate', 'k-guest']) expect(await call(url, key, 9_900)).toBe(200)
+    sockets.push(...(await fill('k-helper', 'tenant_bodies')), ...(await fill('k-mate', 'tenant_bodies')))
+    for (let time = 0; time < 20; time += 1) expect(await call(url, 'k-guest', 9_900)).toBe(200)
+    for (const socket of sockets) socket.destroy()
+    await expect.poll(() => call(url, 'k-greedy', 9_900)).toBe(200)
+  })
+
+  it('one that does not go on is ended', async () => {
+    const { port } = await startApp({ auth: KEYS, timeouts: { bodyLookMs: 200 } })
+    const stalled = await startBody(port, 'k-greedy', 50_000)
+    const [answer] = await once(stalled, 'data')
+    expect(String(answer)).toMatch(/^HTTP\/1.1 408 /)
+    stalled.destroy()
+  })
+
+  it('one that arrives slowly and steadily comes to its end', async () => {
+    const { port } = await startApp({ auth: KEYS, timeouts: { bodyLookMs: 300 } })
+    const slow = connect(port, '127.0.0.1')
+    await once(slow, 'connect')
+    const text = JSON.stringify('x'.repeat(60_000))
+    slow.write(
+      `POST /tools/call HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nX-API-Key: k-guest\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n`,
+    )
+    const answer = once(slow, 'data')
+    const parts = Array.from({ length: 12 }, (_, at) => text.slice(at * 5_001, (at + 1) * 5_001))
+    const timer = setInterval(() => {
+      const part = parts.shift()
+      if (part === undefined) clearInterval(timer)
+      else slow.write(part)
+    }, 60)
+    expect(String((await answer)[0])).toMatch(/^HTTP\/1.1 200 /)
+    slow.destroy()
   })
 })
 

@@ -122,22 +122,28 @@ describe('a tool that a principal may not call', () => {
     expect(answer.status).toBe(401)
   })
 
-  it('OWP-22: takes as long as an unknown one, loosely', async () => {
-    const times: Record<'hidden' | 'unknown', number[]> = { hidden: [], unknown: [] }
-    const body = (id: string) => ({ $schema: 'urn:oxp:1.0', request: { tool_id: id, input: {} } })
-    for (let round = 0; round < 300; round += 1) {
-      for (const [kind, id] of [
-        ['hidden', 'Mail.Send'],
-        ['unknown', 'Mail.Xend'],
-      ] as const) {
-        const startedAt = performance.now()
-        await server.ask('/tools/call', { method: 'POST', key: 'k-narrow', body: body(id) })
-        times[kind].push(performance.now() - startedAt)
-      }
+  it('OWP-22: costs the store as many commits as an unknown one, whoever asks and how often', async () => {
+    const one = await startPrincipalsServer(
+      { auth: { apiKeys: [key('narrow', []), key('seer', ['metrics:read'])], jwt: undefined } },
+      'sqlite',
+    )
+    const commits = async () => {
+      const { text } = await one.ask('/metrics', { key: 'k-seer' })
+      return Number(/^collet_store_commit_duration_seconds_count (\d+)$/m.exec(text)?.[1])
     }
-    const median = (list: number[]) => list.sort((left, right) => left - right)[150] ?? 0
-    const [hidden, unknown] = [median(times.hidden), median(times.unknown)]
-    expect(Math.abs(hidden - unknown)).toBeLessThan(0.25 * unknown + 0.2)
+    const body = (id: string) => ({ $schema: 'urn:oxp:1.0', request: { tool_id: id, input: {} } })
+    /** How many commits follow a refusal, from its own on. */
+    const after = async (id: string) => {
+      const before = await commits()
+      const asked = await one.ask('/tools/call', { method: 'POST', key: 'k-narrow', body: body(id) })
+      expect(asked.headers['collet-error-code']).toBe('tool_not_found')
+      const atOnce = (await commits()) - before
+      await expect.poll(commits, { timeout: 10_000 }).toBeGreaterThan(before)
+      return [atOnce, (await commits()) - before]
+    }
+    for (const id of ['Mail.Xend', 'Mail.Send', 'Mail.Send', 'Mail.Xend'])
+      expect(await after(id)).toEqual([0, 1])
+    await one.stop()
   })
 
   it('rule 30a, OWP-62: is audited, opaque and coalesced, where its caller cannot look', async () => {
@@ -151,7 +157,7 @@ describe('a tool that a principal may not call', () => {
         (event: { resource: string; action: string }) =>
           event.resource === 'openwop:Files.Read' && event.action === 'tool.read',
       )
-    await expect.poll(async () => (await found()).length).toBe(1)
+    await expect.poll(async () => (await found()).length, { timeout: 10_000 }).toBe(1)
     expect(await found()).toEqual([
       {
         no: expect.any(Number),
@@ -186,7 +192,7 @@ describe('a tool that a principal may not call', () => {
           .filter(({ no }: { no: number }) => no > last)
           .map(({ resource }: { resource: string }) => resource)
       }
-      await expect.poll(told).toEqual(['openwop:Mail.Send'])
+      await expect.poll(told, { timeout: 10_000 }).toEqual(['openwop:Mail.Send'])
     },
   )
 

@@ -13,6 +13,7 @@ export const approvalsApprove = defineCommand({
   positionals: [{ name: 'ID', help: 'As collet approvals list shows it.' }],
   options: {
     reason: { value: 'TEXT', help: 'Why; it goes into the journal.' },
+    'accept-hidden': { help: 'Say yes although some of the input is hidden; collet approvals show says so.' },
     override: { help: 'Override the quorum, where the config allows it; needs --reason.' },
     ...APPROVAL_OPTIONS,
   },
@@ -22,6 +23,7 @@ export const approvalsApprove = defineCommand({
     const reason = args.text('reason')
     const body = {
       ...(reason === undefined ? {} : { reason }),
+      ...(args.flag('accept-hidden') ? { acceptHidden: true } : {}),
       ...(args.flag('override') ? { override: true } : {}),
     }
     const row = await decideApproval({ verb: 'approve', id, body }, args, context)

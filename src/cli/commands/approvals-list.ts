@@ -45,7 +45,9 @@ export const approvalsList = defineCommand({
     const query = new URLSearchParams({ limit: String(limit), ...(state === undefined ? {} : { state }) })
     const rows = !asksServerAboutApprovals(args, context)
       ? await withApprovals(args, context, async (desk, approver) =>
-          (await desk.list(approver, filter)).map((found) => rowOfApproval(found, clock.nowMs())),
+          (await desk.list(approver, filter)).map((found) =>
+            rowOfApproval(found, { nowMs: clock.nowMs(), isStale: desk.isStale(found) }),
+          ),
         )
       : rowsOfApprovals(await askAboutApprovals({ method: 'GET', path: `?${query}` }, args, context))
     if (rows === undefined) throw noCollet(args)

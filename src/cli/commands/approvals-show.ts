@@ -14,7 +14,10 @@ export const NO_SUCH_APPROVAL = 'There is no such approval. collet approvals lis
 
 export const approvalsShow = defineCommand({
   name: 'approvals show',
-  summary: 'Shows what an approval is about: tool, caller, input without secrets.',
+  summary: 'Shows what an approval is about: tool, caller, and all of the input.',
+  details: [
+    'Only credentials that the tool asks for are hidden, and it says how many. Characters that hide or turn text are spelled out.',
+  ],
   positionals: [{ name: 'ID', help: 'As collet approvals list shows it.' }],
   options: APPROVAL_OPTIONS,
   examples: ['collet approvals show s0Wc'],
@@ -24,7 +27,7 @@ export const approvalsShow = defineCommand({
       ? await withApprovals(args, context, async (desk, approver) => {
           const found = await desk.find(approver, id)
           if (found === undefined) throw new CommandFailure(EXIT.usage, NO_SUCH_APPROVAL)
-          return rowOfApproval(found, context.clock.nowMs())
+          return rowOfApproval(found, { nowMs: context.clock.nowMs(), isStale: desk.isStale(found) })
         })
       : rowOfAnswer(
           await askAboutApprovals({ method: 'GET', path: `/${encodeURIComponent(id)}` }, args, context),

@@ -1,8 +1,8 @@
-import { cleanText } from '#cli/clean-text'
 import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { requestJson } from '#cli/http-json'
 import { readServerAddress, SERVER_OPTIONS } from '#cli/server-address'
+import { cleanText } from '#core/clean-text'
 
 export const callsCancel = defineCommand<'url' | 'key'>({
   name: 'calls cancel',

@@ -1,4 +1,3 @@
-import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { type Check, fail, ok, warn } from '#cli/doctor/check'
 import { checkAccess } from '#cli/doctor/check-access'
@@ -16,6 +15,7 @@ import { decodeMasterKey } from '#config/environment'
 import { loadTools } from '#config/load-tools'
 import type { StoreLocation } from '#config/locate-store'
 import { checkAgainstTools, chooseStore } from '#config/to-settings'
+import { cleanText } from '#core/clean-text'
 import type { Tool } from '#core/tool'
 
 export const doctor = defineCommand<'config' | 'store'>({

@@ -1,10 +1,10 @@
-import { cleanText } from '#cli/clean-text'
 import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { parseHead } from '#cli/journal-line'
 import { STORE_OPTIONS, storeAccess } from '#cli/operator-store'
 import type { JournalVerification } from '#cli/services'
 import { UsageError } from '#cli/usage-error'
+import { cleanText } from '#core/clean-text'
 import type { JournalHead } from '#core/journal/journal-group'
 
 export const journalVerify = defineCommand<'head' | 'store' | 'config'>({

@@ -1,11 +1,11 @@
 import { z } from 'zod'
-import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
 import { askServer, KEY_OPTIONS, type KeyOption, onStore } from '#cli/key-commands'
 import { asksServer, nameAtStore } from '#cli/operator-credential'
 import { renderTable } from '#cli/table'
+import { cleanText } from '#core/clean-text'
 import { renderKey } from '#server/admin-keys'
 
 const MOST_LISTED = 1_000

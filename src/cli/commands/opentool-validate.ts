@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { cleanText } from '#cli/clean-text'
 import { defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
+import { cleanText } from '#core/clean-text'
 
 export const opentoolValidate = defineCommand<'lenient'>({
   name: 'opentool validate',

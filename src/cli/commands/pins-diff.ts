@@ -1,9 +1,9 @@
-import { cleanJson, cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
 import { asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_DIFF, PIN_OPTIONS, type PinDiffRow, withPins } from '#cli/pin-access'
+import { cleanJson, cleanText } from '#core/clean-text'
 import { unknownPin } from '#server/admin-pins'
 import { renderPinDiff } from '#server/render-pin'
 

@@ -12,7 +12,10 @@ import {
 export const sourcesRefresh = defineCommand<SourceCommandOption>({
   name: 'sources refresh',
   summary: 'Reads the tools of a source again, now.',
-  details: ['What changed upstream waits for a decision: "collet pins list".'],
+  details: [
+    'Connections are made anew for it, and programs started anew; calls under way end as they are.',
+    'What changed upstream waits for a decision: "collet pins list".',
+  ],
   positionals: [{ name: 'KEY', help: 'The source, as "collet sources" lists it.' }],
   options: SOURCE_COMMAND_OPTIONS,
   examples: ['collet sources refresh GitHub'],

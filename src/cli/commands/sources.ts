@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import {
@@ -11,6 +10,7 @@ import {
   type SourceRow,
 } from '#cli/source-access'
 import { renderTable } from '#cli/table'
+import { cleanText } from '#core/clean-text'
 
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MOST_WARNINGS = 5

@@ -1,4 +1,3 @@
-import { cleanText } from '#cli/clean-text'
 import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT, type ExitCode } from '#cli/exit-codes'
 import { loadProject } from '#cli/load-project'
@@ -6,6 +5,7 @@ import { reportFailure } from '#cli/report-call-failure'
 import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/server-address'
 import { renderTable } from '#cli/table'
 import { CallFailure } from '#client/index'
+import { cleanText } from '#core/clean-text'
 import type { Tool } from '#core/tool'
 import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tool-facts'
 

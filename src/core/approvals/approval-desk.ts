@@ -18,6 +18,8 @@ export interface Approver {
 export interface Decision {
   readonly action: DecisionAction
   readonly reason: string | undefined
+  /** The approver knows that something of the input is hidden, and says yes all the same. */
+  readonly acceptsHidden?: boolean
 }
 
 /** How a decision went; each surface has its own words and statuses for it. */
@@ -33,6 +35,10 @@ export type DecisionResult =
   | { readonly kind: 'forbidden'; readonly scope: string }
   /** Its caller may not approve it. */
   | { readonly kind: 'own' }
+  /** The tool's definition is another one than was asked about: a yes would be for nothing (rule 21). */
+  | { readonly kind: 'stale'; readonly approval: ApprovalRecord }
+  /** Something of the input is hidden, and the yes does not say that it is for that too. */
+  | { readonly kind: 'hidden'; readonly approval: ApprovalRecord }
   /** This link shows only, or this question needs more than a link (rule 23). */
   | { readonly kind: 'link_only_shows' }
 
@@ -42,6 +48,10 @@ type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbid
 export interface ApprovalDeskOptions {
   readonly store: Pick<Store, 'approvals' | 'digest'>
   readonly clock: Clock
+  /** Whether approvers can sign in: then no link decides without (rule 23). Default: no. */
+  readonly canSignIn?: boolean
+  /** The hash of the definition that is served under an id now, where that is known. */
+  definitionOf?(tool: string): string | undefined
   /** Told of every change, so that waiting requests and readers look again. */
   onChange?(changed: ApprovalRecord): void
   /** Told of approvers who were refused (rule 30a). */
@@ -83,6 +93,26 @@ export class ApprovalDesk {
     return found?.subject.runId === runId ? found : undefined
   }
 
+  /** Whether it is open, but about a definition that is not the one served now: its call can never run. */
+  isStale({ state, tool, definitionHash }: ApprovalRecord): boolean {
+    if (state !== 'pending' && state !== 'granted') return false
+    const now = this.#options.definitionOf?.(tool)
+    return now !== undefined && now !== definitionHash
+  }
+
+  /** A yes that could not be used, or that is for more than its approver saw. A no always counts. */
+  #refuseVain(
+    approval: ApprovalRecord,
+    decision: Decision,
+  ): Extract<DecisionResult, { readonly kind: 'stale' | 'hidden' }> | undefined {
+    if (decision.action === 'reject') return undefined
+    if (approval.state !== 'pending') return undefined
+    if (this.isStale(approval)) return { kind: 'stale', approval }
+    return hidesSomething(approval) && decision.acceptsHidden !== true
+      ? { kind: 'hidden', approval }
+      : undefined
+  }
+
   async list(approver: Approver, filter: Omit<ApprovalFilter, 'tenant'>): Promise<readonly ApprovalRecord[]> {
     const { tenant } = approver
     return await this.#options.store.approvals.list(tenant === undefined ? filter : { ...filter, tenant })
@@ -103,7 +133,7 @@ export class ApprovalDesk {
     const lacks = this.#lacksFor(approver, approval, decision)
     if (lacks !== undefined) return lacks
     if (approval === undefined) return { kind: 'not_found' }
-    return await this.#write(approver.id, approval, decision)
+    return this.#refuseVain(approval, decision) ?? (await this.#write(approver.id, approval, decision))
   }
 
   /** Why this approver may not decide so; fail closed (OWP-69). */
@@ -155,6 +185,10 @@ export class ApprovalDesk {
     if (approval === undefined) return { kind: 'not_found' }
     const nowMs = this.#options.clock.nowMs()
     if (stateOf(approval, nowMs) !== 'pending') return closed(approval, nowMs)
+    if (asked.power === 'decide') {
+      const own = this.#refuseOwn(namedBy(asked.approver, approval), approval, 'grant')
+      if (own !== undefined) return own
+    }
     return { kind: 'minted', token: mintLink(this.#options.store.approvals, approval, asked) }
   }
 
@@ -169,6 +203,11 @@ export class ApprovalDesk {
     return { link, approval, isOver }
   }
 
+  /** Whether having a link is too little to decide (rule 23): wherever there is a sign-in, it is asked for. */
+  needsSignIn(approval: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
+    return this.#options.canSignIn === true || isMoreThanALink(approval)
+  }
+
   /**
    * Rule 23: a quorum of more than one, and commands, need more than a link. Who signed in decides as the principal it is
    * elsewhere, so that nobody counts twice or approves its own call under another name.
@@ -180,11 +219,13 @@ export class ApprovalDesk {
   ): Promise<DecisionResult> {
     if (isOver && approval.state === 'pending') return { kind: 'expired', approval }
     if (approval.state !== 'pending') return closed(approval, this.#options.clock.nowMs())
-    const mayDecide = signedIn !== undefined || !needsSignIn(approval)
+    const mayDecide = signedIn !== undefined || !this.needsSignIn(approval)
     if (link.power !== 'decide' || !mayDecide) return { kind: 'link_only_shows' }
     const by = signedIn?.principal ?? `link:${link.approver}`
-    const own = this.#refuseOwn(by, approval, decision.action)
-    return own ?? (await this.#write(by, approval, decision))
+    const own =
+      this.#refuseOwn(by, approval, decision.action) ??
+      this.#refuseOwn(namedBy(link.approver, approval), approval, decision.action)
+    return own ?? this.#refuseVain(approval, decision) ?? (await this.#write(by, approval, decision))
   }
 
   async #write(
@@ -195,7 +236,8 @@ export class ApprovalDesk {
     const { store, clock, onChange, onDenied } = this.#options
     const opaque = opaquePrincipal(store, { tenant, id: by })
     const atMs = clock.nowMs()
-    const result = await store.approvals.decide({ tenant, id, by, ...decision, atMs, opaque })
+    const { action, reason } = decision
+    const result = await store.approvals.decide({ tenant, id, by, action, reason, atMs, opaque })
     if (result.kind === 'not_found') return result
     if (result.kind === 'repeated') {
       onDenied?.({ id: by, tenant }, { action: DECIDING, resource: toolId, reason: 'second_vote' })
@@ -212,8 +254,8 @@ export interface LinkView {
   readonly isOver: boolean
 }
 
-/** Whether having a link is too little to decide (rule 23). */
-export function needsSignIn({ quorum, tier }: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
+/** Whether a link alone can never decide it, sign-in or not (rule 23). */
+export function isMoreThanALink({ quorum, tier }: Pick<ApprovalRecord, 'quorum' | 'tier'>): boolean {
   return quorum > 1 || tier === 'exec'
 }
 
@@ -233,4 +275,21 @@ function closed(
   const state = stateOf(approval, nowMs)
   if (state === 'expired' || state === 'cancelled') return { kind: state, approval }
   return { kind: 'resolved', approval }
+}
+
+/** A yes is for all of it: what its approver cannot see needs a word of its own. */
+export function hidesSomething({ subject: { hidden, isPartial } }: Pick<ApprovalRecord, 'subject'>): boolean {
+  return hidden > 0 || isPartial === true
+}
+
+/**
+ * The caller's own principal when a link is made out to its name: `selfboss` for `key:selfboss`, the subject of a token.
+ * A link has only a name, and a name that is the caller's is taken for the caller.
+ */
+export function namedBy(approver: string, { principal }: Pick<ApprovalRecord, 'principal'>): string {
+  const subject = principal.slice(
+    principal.startsWith('jwt:') ? principal.indexOf('#') + 1 : principal.indexOf(':') + 1,
+  )
+  const name = approver.toLowerCase()
+  return name === subject.toLowerCase() || name === principal.toLowerCase() ? principal : `link:${approver}`
 }

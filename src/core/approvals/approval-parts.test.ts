@@ -1,48 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonValue } from '#core/json'
 import { MemoryStore } from '#store/memory'
 import { mintLink, readLink } from './approval-link.ts'
 import { boundValue } from './bound-value.ts'
-import { summarizeInput } from './summarize-input.ts'
-
-describe('summarizeInput', () => {
-  it('§6.5: shows short values, shortens long ones, and hides what is named like a secret', () => {
-    const input = {
-      to: 'bob',
-      password: 'p',
-      nested: { apiKey: 'k', list: Array.from({ length: 50 }, (_, index) => index) },
-      Authorization: 'Bearer x',
-      client_secret: 's',
-      note: 'n'.repeat(1_000),
-      deep: { a: { b: { c: { d: 1 } } } },
-    }
-    const summary = summarizeInput(input, (text) => text)
-    expect(summary).toMatchObject({
-      to: 'bob',
-      password: '[redacted]',
-      nested: { apiKey: '[redacted]' },
-      Authorization: '[redacted]',
-      client_secret: '[redacted]',
-    })
-    expect(JSON.stringify(summary).length).toBeLessThan(1_000)
-  })
-
-  it('cuts credentials out of names and values', () => {
-    const clean = (text: string) => text.replaceAll('hunter2', '[redacted]')
-    expect(JSON.stringify(summarizeInput({ hunter2: 'my hunter2' }, clean))).not.toContain('hunter2')
-  })
-
-  it('stays small whatever comes', () => {
-    fc.assert(
-      fc.property(fc.jsonValue({ maxDepth: 8 }), (input) => {
-        const clean = (text: string) => text
-        const json: JsonValue = JSON.parse(JSON.stringify(input))
-        expect(JSON.stringify(summarizeInput(json, clean)).length).toBeLessThan(2_000_000)
-      }),
-    )
-  })
-})
 
 describe('boundValue', () => {
   it('rule 21: is equal for equal values, whatever the order of members', () => {

@@ -173,8 +173,44 @@ describe('a call that needs a yes', () => {
       policy: { approval: 'always' },
     })
     const desk = openTestDesk([changed], { store, clock })
-    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('not_ready')
+    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('approval_rejected')
+    const told = errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' })))
+    expect(told.message).toContain('changed since this call was asked about')
     expect(gist(await desk.call(ALICE, callRequest(RING)))).toBe('approval_required')
+  })
+
+  it('rule 21: a question about another definition is stale: it can be rejected, and not approved', async () => {
+    const { ring, newest, store, clock } = stage()
+    await ring()
+    const changed = sampleTool(RING, () => 'other', { definitionHash: 'changed' })
+    const { approvals } = openTestDesk([changed], { store, clock })
+    const asked = (await newest()) ?? expect.fail('nothing was asked')
+    expect(approvals.isStale(asked)).toBe(true)
+    expect(await approvals.decide(BOB, asked, YES)).toMatchObject({ kind: 'stale' })
+    expect((await newest())?.state).toBe('pending')
+    expect(await approvals.decide(BOB, asked, NO)).toMatchObject({ kind: 'decided' })
+    expect(approvals.isStale((await newest()) ?? asked)).toBe(false)
+    // Nobody here knows the tool: that says nothing about its definition.
+    expect(openTestDesk([], { store, clock }).approvals.isStale(asked)).toBe(false)
+  })
+
+  it('rule 23: nobody approves its own call by a link, whoever it is made out to and whoever signed in', async () => {
+    for (const quorum of [1, 2]) {
+      const { ring, newest, desk } = stage({ rules: { quorum } })
+      await ring()
+      const asked = (await newest()) ?? expect.fail('nothing was asked')
+      const mint = (approver: string) => desk.approvals.mint(BOB, asked, { approver, power: 'decide' })
+      // ALICE is key:alice: a link has only a name, and this one is hers.
+      for (const name of ['alice', 'Alice', 'key:alice']) expect(mint(name)).toEqual({ kind: 'own' })
+      const minted = mint('carol')
+      const token = minted.kind === 'minted' ? minted.token : expect.fail(minted.kind)
+      const view = (await desk.approvals.readLink(token)) ?? expect.fail('no link')
+      const signedIn = { principal: ALICE.id }
+      expect(await desk.approvals.decideByLink(view, YES, signedIn)).toEqual({ kind: 'own' })
+      expect((await newest())?.decisions).toEqual([])
+      const carol = await desk.approvals.decideByLink(view, YES, { principal: 'jwt:i#carol' })
+      expect(carol.kind).toBe(quorum === 1 ? 'decided' : 'counted')
+    }
   })
 
   it('rule 6: a request without a key adopts its like, before and after the yes', async () => {
@@ -279,14 +315,17 @@ describe('what is kept of a question', () => {
   it('holds no credential of the call, whatever the input repeats of it', async () => {
     const canary = 'canary-9f2c41'
     const requirements = { requirements: { secrets: [{ id: 'pin' }], authorization: [{ id: 'bank' }] } }
-    const { ring, decide, desk, store } = stage({ requirements })
+    const { ring, decide, desk, store, newest } = stage({ requirements })
     const credentials = {
       secrets: new Map([['pin', new Secret(canary)]]),
       tokens: new Map([['bank', new Secret(`${canary}-token`)]]),
     }
     const input = { note: `my pin is ${canary}`, [canary]: { password: 'x', deep: [`${canary}-token`] } }
     const parked = await ring({ input, ...credentials })
-    await decide(BOB, YES)
+    // Two texts and a name of the input are hidden: a yes has to say that it is for those too.
+    expect((await newest())?.subject.hidden).toBe(3)
+    expect(await decide(BOB, YES)).toBe('hidden')
+    expect(await decide(BOB, { ...YES, acceptsHidden: true })).toBe('decided')
     const { runId = '' } = parked
     const kept = JSON.stringify([
       parked,

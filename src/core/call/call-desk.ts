@@ -66,6 +66,8 @@ export interface CallDeskOptions extends Omit<CallServices, Made> {
   readonly delayMs?: () => number
   /** Told of every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
+  /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
+  readonly canSignIn?: boolean
   /** Told of approvers who were refused (rule 30a). */
   readonly onApproverDenied?: ApprovalDeskOptions['onDenied']
 }
@@ -132,6 +134,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const approvals = new ApprovalDesk({
     store,
     clock,
+    canSignIn: options.canSignIn ?? false,
+    definitionOf: (tool) => registry.tools.find(({ id }) => id === tool)?.definitionHash,
     onChange: ({ record, run }) => noteEnded(services, [{ record, run }]),
     onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })

@@ -36,7 +36,12 @@ type Step =
   | { readonly do: 'cancel'; readonly who: Who; readonly key: string }
   | { readonly do: 'turn' }
   | { readonly do: 'wait'; readonly ms: number }
-  | { readonly do: 'break the store'; readonly methods: readonly StoreMethod[] }
+  /** `after`: what is asked for happens, and then the store says that it failed. */
+  | {
+      readonly do: 'break the store'
+      readonly methods: readonly StoreMethod[]
+      readonly when: 'before' | 'after'
+    }
   | { readonly do: 'mend the store' }
   | { readonly do: 'drain'; readonly graceMs: number }
 
@@ -46,8 +51,8 @@ const call = fc.record({
   do: fc.constant('call' as const),
   who,
   tool: fc.oneof(
-    { weight: 8, arbitrary: fc.constant('Model.Write') },
-    { weight: 2, arbitrary: fc.constantFrom('Model.Idempotent', 'Model.Read', 'Model.Quick') },
+    { weight: 8, arbitrary: fc.constantFrom('Model.Write', 'Model.Exec') },
+    { weight: 3, arbitrary: fc.constantFrom('Model.Idempotent', 'Model.Read', 'Model.Pure', 'Model.Quick') },
   ),
   key: fc.option(key, { nil: undefined, freq: 6 }),
   input: fc.constantFrom(0, 0, 0, 0, 0, 0, 0, 0, 0, 1),
@@ -79,6 +84,7 @@ const faults = [
     arbitrary: fc.record({
       do: fc.constant('break the store' as const),
       methods: fc.subarray([...WRITES], { minLength: 1 }),
+      when: fc.constantFrom('before' as const, 'after' as const),
     }),
   },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('mend the store' as const) }) },
@@ -103,10 +109,13 @@ interface Asked {
 
 class World {
   readonly failing = new Set<StoreMethod>()
+  readonly failingAfter = new Set<StoreMethod>()
   readonly runs: Run[] = []
   readonly asked: Asked[] = []
   readonly broken: string[] = []
-  readonly desk = openTestDesk([...this.#tools()], { store: faultyStore(new MemoryStore(), this.failing) })
+  readonly desk = openTestDesk([...this.#tools()], {
+    store: faultyStore(new MemoryStore(), this.failing, this.failingAfter),
+  })
   /** The final outcome of each call, as first heard. */
   readonly final = new Map<string, Outcome>()
   drained: Promise<void> | undefined
@@ -132,10 +141,13 @@ class World {
         await vi.advanceTimersByTimeAsync(step.ms)
         return
       case 'break the store':
-        for (const method of step.methods) this.failing.add(method)
+        for (const method of step.methods) {
+          if (step.when === 'before') this.failing.add(method)
+          else this.failingAfter.add(method)
+        }
         return
       case 'mend the store':
-        this.failing.clear()
+        this.#mend()
         return
       case 'drain':
         this.#drain(step.graceMs)
@@ -144,7 +156,7 @@ class World {
 
   /** Lets everything come to its end: the store works, every run ends, every timer fires. */
   async finish(): Promise<readonly CallReply[]> {
-    this.failing.clear()
+    this.#mend()
     const all = Promise.all(this.asked.map(({ reply }) => reply))
     let isOver = false
     all.then(() => {
@@ -159,6 +171,11 @@ class World {
     for (const run of this.runs) run.gate.resolve('value')
     await new Promise(setImmediate)
     return await all
+  }
+
+  #mend(): void {
+    this.failing.clear()
+    this.failingAfter.clear()
   }
 
   #ask({ who: caller, tool, key: callKey, input }: Extract<Step, { do: 'call' }>): void {
@@ -190,7 +207,9 @@ class World {
     return [
       gated('Model.Write', {}),
       gated('Model.Idempotent', { replay: 'idempotent' }),
+      gated('Model.Exec', { safetyTier: 'exec' }),
       gated('Model.Read', { safetyTier: 'read' }),
+      gated('Model.Pure', { safetyTier: 'pure', replay: 'deterministic' }),
       sampleTool('Model.Quick@1.0.0', (input, context) => {
         return this.#end(this.#begin('Model.Quick', input, context).run, 'value')
       }),

@@ -3,13 +3,14 @@ import { type ApprovalTerms, termsFor } from '#core/approvals/approval-rules'
 import { bindCall } from '#core/approvals/bind-call'
 import { credentialTags } from '#core/approvals/credential-tags'
 import { needsApproval } from '#core/approvals/needs-approval'
-import { summarizeInput } from '#core/approvals/summarize-input'
-import { canonicalJson } from '#core/canonical-json'
+import { type ShownInput, shownInput } from '#core/approvals/summarize-input'
 import { fault } from '#core/errors'
 import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#core/ports/approval-store'
 import { runEnded } from '#core/runs/run-ended'
+import type { Tool } from '#core/tool'
 import { argsHash } from './args-hash.ts'
 import { runIdOf } from './call-place.ts'
+import type { CallRequest } from './call-request.ts'
 import type { CallServices } from './call-services.ts'
 import { keyConflict } from './key-conflict.ts'
 import { recordedPlace, toNewCall } from './new-call.ts'
@@ -55,15 +56,29 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
   const binding = bindCall(approvals, { call, tool, input: checked.input, credentials })
   if (seen?.state === 'parked') return await judgeParked(services, checked, binding)
   const terms = termsFor(services.approvalRules, tool)
-  const clean = (text: string) => redactText(text, call.request)
-  const summary = summarizeInput(call.input, clean, tool.inputSchema.properties)
-  return await park(services, checked, { binding, terms, summaryJson: canonicalJson(summary) })
+  const declared = onlyDeclared(call.request, tool)
+  const shown = shownInput(call.input, tool.inputSchema.properties, (text) => redactText(text, declared))
+  return await park(services, checked, { binding, terms, shown })
 }
 
 interface Question {
   readonly binding: string
   readonly terms: ApprovalTerms
-  readonly summaryJson: string
+  readonly shown: ShownInput
+}
+
+/** A caller may send whatever it likes as a secret; only what the tool asks for is one. */
+function onlyDeclared(request: CallRequest, { requirements }: Tool): CallRequest {
+  const { authorization = [], secrets = [] } = requirements ?? {}
+  const among = (declared: readonly { readonly id: string }[]) => {
+    const ids = new Set(declared.map(({ id }) => id))
+    return ([id]: readonly [string, unknown]) => ids.has(id)
+  }
+  return {
+    ...request,
+    tokens: new Map([...request.tokens].filter(among(authorization))),
+    secrets: new Map([...request.secrets].filter(among(secrets))),
+  }
 }
 
 async function judgeParked(
@@ -96,7 +111,7 @@ function otherThanAsked() {
 function newApproval(
   services: CallServices,
   { call, place }: CheckedCall,
-  { binding, terms, summaryJson, atMs }: Question & { readonly atMs: number },
+  { binding, terms, shown, atMs }: Question & { readonly atMs: number },
 ): NewApproval {
   const { expiresAfterMs, ...rest } = terms
   return {
@@ -107,7 +122,7 @@ function newApproval(
       runId: runIdOf(call, place),
       argsHash: argsHash(call),
       userId: call.request.userId,
-      summaryJson,
+      ...shown,
     },
     binding,
     ...rest,

@@ -50,7 +50,7 @@ describe('an outcome the store refused', () => {
     expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
     await vi.advanceTimersByTimeAsync(200)
     failing.clear()
-    // The probe writes what was kept at 250 ms and the keeper's timer at 300 ms: both writes are on their way at once.
+    // The probe at 250 ms writes what was kept, which takes a second.
     await vi.advanceTimersByTimeAsync(1_075)
     const again = desk.call(ALICE, request)
     await turns()

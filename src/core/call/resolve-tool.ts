@@ -24,7 +24,15 @@ export function resolveTool(
     return tool
   }
   if (tool?.definitionHash === seen.definitionHash) return tool
-  throw gone(seen.tool)
+  throw tool !== undefined && seen.state === 'parked' ? changedSinceAsked(seen.tool) : gone(seen.tool)
+}
+
+/** A yes is for the definition that was asked about, and that one will not be served again (rule 21). */
+function changedSinceAsked(id: string): ToolError {
+  return fault(
+    'approval_rejected',
+    `The definition of ${id} changed since this call was asked about, so no approval is for it any more. Nothing was run. Make a new call, with a new call id.`,
+  )
 }
 
 function gone(id: string): ToolError {

@@ -60,6 +60,24 @@ async function until(isSo: () => boolean): Promise<void> {
 }
 
 describe('rates', () => {
+  it('OWP-56: a call that another limit refuses spends no token of the caller with the tool', async () => {
+    const perPrincipal: CallLimit = { ...UNLIMITED, rate: { perMs: 1 / 3_600_000, burst: 1 } }
+    for (const scarce of ['tool', 'total'] as const) {
+      const { desk, clock, refused } = open({
+        perTool: { ...(scarce === 'tool' ? ONE_A_SECOND : UNLIMITED), perPrincipal },
+        total: { ...NO_LIMITS.total, ...(scarce === 'total' ? ONE_A_SECOND : UNLIMITED) },
+      })
+      expect(gist(await desk.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
+      // Ann has her token, the tool has none left.
+      for (let time = 0; time < 3; time += 1) {
+        expect(errorOf(await desk.call(ALICE, callRequest('Echo.Say'))).code).toBe('rate_limited')
+      }
+      expect(refused).toEqual([1, 2, 3].map(() => `${scarce}_rate`))
+      clock.advance(1_000)
+      expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+    }
+  })
+
   it('C6: a principal that is too fast is refused with the time to wait, and others go on', async () => {
     const { desk, clock, refused } = open({ perPrincipal: ONE_A_SECOND })
     expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')

@@ -69,6 +69,16 @@ const LIMITS = {
     scope: 'global',
     message: 'The server holds as many streams and waiting requests open as it can. Try again later.',
   },
+  principal_bodies: {
+    code: 'rate_limited',
+    scope: 'key',
+    message: `You send more request bodies at once than this server lets you. ${NOTHING_RAN}`,
+  },
+  tenant_bodies: {
+    code: 'rate_limited',
+    scope: 'tenant',
+    message: `Your tenant sends more request bodies at once than this server lets it. ${NOTHING_RAN}`,
+  },
   body_bytes: {
     code: 'overloaded',
     scope: 'global',

@@ -6,15 +6,15 @@ import { requirementsDiff } from './requirements-diff.ts'
 import { type Difference, schemaDiff } from './schema-diff.ts'
 import { suspicionsOf } from './suspicions.ts'
 
+/** A definition, and who the upstream was that offered it. */
+export type OfferedBy = Pick<KeptDefinition, 'offered' | 'identity'>
+
 /** What another definition would change for those who use the tool, and what is suspicious about it. */
-export function definitionDiff(before: KeptDefinition, after: KeptDefinition): readonly Difference[] {
+export function definitionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   return [...suspicionDiff(before, after), ...targetDiff(before, after), ...offerDiff(before, after)]
 }
 
-function offerDiff(
-  { offered: before }: KeptDefinition,
-  { offered: after }: KeptDefinition,
-): readonly Difference[] {
+function offerDiff({ offered: before }: OfferedBy, { offered: after }: OfferedBy): readonly Difference[] {
   return [
     ...leafDiff('title', before.title, after.title, 'wording'),
     ...leafDiff('description', before.description, after.description, 'wording'),
@@ -32,7 +32,7 @@ function outputDiff(before: JsonObject | null, after: JsonObject | null): readon
 }
 
 /** Where a call would go: another origin is suspicious whatever else changed, anything else breaks (rule 32). */
-function targetDiff(before: KeptDefinition, after: KeptDefinition): readonly Difference[] {
+function targetDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   const known = new Set(originsIn([before.identity, before.offered.binding]))
   const origins = [...new Set(originsIn([after.identity, after.offered.binding]))]
   const strange = origins.filter((origin) => !known.has(origin))
@@ -75,7 +75,7 @@ function leafDiff(
 }
 
 /** Only what is new: somebody let the others in. */
-function suspicionDiff(before: KeptDefinition, after: KeptDefinition): readonly Difference[] {
+function suspicionDiff(before: OfferedBy, after: OfferedBy): readonly Difference[] {
   const known = new Set(suspicionsOf(before.offered).map(({ where, says }) => `${where} ${says}`))
   return suspicionsOf(after.offered)
     .filter(({ where, says }) => !known.has(`${where} ${says}`))

@@ -5,13 +5,15 @@ export function instructionIn(text: string): string | undefined {
   if (text.length < SHORTEST) return undefined
   const plain = text.replaceAll(/\s+/g, ' ')
   const small = plain.toLowerCase()
-  for (const { compiled, needs, says, unless } of COMPILED) {
+  for (const { compiled, needs, says, unless, honest } of COMPILED) {
     if (!needs.every((need) => need.test(small))) continue
     const matcher = compiled.matcher(plain)
     while (matcher.find()) {
       const found = matcher.group() ?? ''
       const after = plain.slice(matcher.end(), matcher.end() + FOLLOWING)
-      if (unless?.test(after) !== true) return `${says}: ${JSON.stringify(found.trim().slice(0, 80))}`
+      if (unless?.test(after) === true) continue
+      if (honest?.(clauseAround(plain, matcher.start(), matcher.end())) === true) continue
+      return `${says}: ${JSON.stringify(found.trim().slice(0, 80))}`
     }
   }
   return undefined
@@ -29,6 +31,32 @@ interface Sign {
   readonly says: string
   /** What may follow it in an honest text. */
   readonly unless?: RegExp
+  /** Whether the clause it stands in says the opposite. */
+  readonly honest?: (clause: string) => boolean
+}
+
+/** As far as one thought goes; a clause of many words is no longer one. */
+const LONGEST_CLAUSE = 200
+
+function clauseAround(text: string, start: number, end: number): string {
+  const before = text.slice(Math.max(0, start - LONGEST_CLAUSE), start)
+  const after = text.slice(end, end + LONGEST_CLAUSE)
+  return `${before.split(CLAUSE_END).at(-1)} \u0000 ${after.split(CLAUSE_END)[0]}`
+}
+
+/** A full stop ends a clause where a space follows: names of files have them too. */
+const CLAUSE_END = /[!?;:]|\.(?= |$)/
+
+const FORBIDS =
+  /\b(?:(?:is|are|gets?|be) (?:always |also )?(?:rejected|refused|forbidden|disallowed|denied|blocked|prohibited|excluded|off[- ]limits)|(?:is|are) (?:not|never) (?:be )?(?:allowed|permitted|accepted|read|opened|sent|touched|accessible)|not (?:allowed|permitted)|(?:rejects?|refuses?|forbids?|denies|blocks?|excludes?)|(?:do not|don't|never|must not|should not|cannot|can't|may not) (?:be )?(?:use|used|pass|passed|read|point|give|given|access|accessed|open|opened|include|included|send|sent|upload|uploaded))\b/gi
+/** What an order to pass something on is made of. */
+const ORDERS =
+  /\b(?:read|open|load|[Ff]etch|get|cat|access|collect|gather|extract|pass|send|include|put|post|append|provide|forward|upload|attach|copy|encode|insert|embed|use|give|goes|belongs?|into|parameter|argument|field)\b/i
+
+/** Whether a clause only says that something is not allowed: it forbids, and what is left of it orders nothing. */
+function onlyForbids(clause: string): boolean {
+  const rest = clause.replaceAll(FORBIDS, '')
+  return rest !== clause && !ORDERS.test(rest)
 }
 
 const USER = '(?:the |a |your )?(?:user|human|operator|person)s?'
@@ -113,6 +141,7 @@ const SIGNS: readonly Sign[] = [
     needs: [/[/\\]\.|id_(?:rsa|ed25519|ecdsa)|\/etc\/|claude_desktop|mcp\.json/],
     says: 'names files that hold credentials',
     unless: /^\.pub\b/,
+    honest: onlyForbids,
   },
   {
     pattern:

@@ -1,3 +1,4 @@
+import { Breather } from '#core/breather'
 import type { PinChanged } from '#core/journal/journal-event'
 import type { JsonObject } from '#core/json'
 import type {
@@ -34,7 +35,7 @@ export interface Sighting {
  * What a discovery does to the pins of its source. At first sight everything is let in but what is suspicious; from
  * then on nothing that is offered changes what is served, but for the operator's own policy. `undefined` = nothing new.
  */
-export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrite | undefined {
+export async function judgeDiscovery(known: PinnedSource, sighting: Sighting): Promise<PinWrite | undefined> {
   const rows = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
   const offered = new Map(sighting.tools.map((tool) => [tool.nativeName, tool]))
   const names = giveLocalNames(
@@ -44,12 +45,14 @@ export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrit
   const findRenamed = createRenameFinder(
     known.pins.filter((pin) => pin.isServed && !offered.has(pin.nativeName)),
   )
-  const isFirst = known.revision === 0
+  const isFirst = known.revision <= 0
   // A source that offers nothing yet has not been seen.
   if (isFirst && offered.size === 0) return undefined
   const next: PinRecord[] = []
   const read = createTextReader()
+  const breather = new Breather()
   for (const [nativeName, tool] of offered) {
+    if (breather.isDue) await breather.breathe()
     const definition = { hash: pinHash(sighting.identity, tool), offered: tool, identity: sighting.identity }
     const row = rows.get(nativeName)
     const before = row ?? {
@@ -64,15 +67,21 @@ export function judgeDiscovery(known: PinnedSource, sighting: Sighting): PinWrit
   for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
   if (changed.length === 0) return undefined
+  await breather.breathe()
+  let changesServed = false
+  const events = [...firstSightEvents(changed, isFirst, known.source, sighting.atMs)]
+  for (const pin of changed) {
+    if (breather.isDue) await breather.breathe()
+    const before = rows.get(pin.nativeName)
+    changesServed ||= servedHash(pin) !== servedHash(before)
+    events.push(...eventOf(pin, before, known.source, sighting.atMs))
+  }
   return {
     source: known.source,
     seen: known.revision,
     pins: changed,
-    changesServed: changed.some((pin) => servedHash(pin) !== servedHash(rows.get(pin.nativeName))),
-    events: [
-      ...firstSightEvents(changed, isFirst, known.source, sighting.atMs),
-      ...changed.flatMap((pin) => eventOf(pin, rows.get(pin.nativeName), known.source, sighting.atMs)),
-    ],
+    changesServed,
+    events,
   }
 }
 

@@ -1,10 +1,10 @@
-import type { PinnedSource, PinRecord, PinWrite } from '#core/ports/pin-store'
+import { nextRevision, type PinnedSource, type PinRecord, type PinWrite } from '#core/ports/pin-store'
 import { servedHash } from './served-hash.ts'
 
 /** What is known after our own write: it was made on this revision, so nothing else has changed. */
-export function withWritten(known: PinnedSource, { pins, seen }: PinWrite): PinnedSource {
-  const rows = new Map([...known.pins, ...pins].map((pin) => [pin.nativeName, pin]))
-  return { ...known, revision: seen + 1, pins: [...rows.values()].sort(byName) }
+export function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
+  const rows = new Map([...known.pins, ...change.pins].map((pin) => [pin.nativeName, pin]))
+  return { ...known, revision: nextRevision(change), pins: [...rows.values()].sort(byName) }
 }
 
 /**

@@ -111,6 +111,23 @@ describe('the pin desk (rule 32)', () => {
     expect(view?.state).toBe('suspended')
   })
 
+  it('takes another origin of the upstream itself for suspicious, whatever its tools say', async () => {
+    const pins = desk()
+    await observe(pins, [sampleOffer('a', { policy: { safetyTier: 'read' } })])
+    const tools = [sampleOffer('a', { policy: { safetyTier: 'read' } })]
+    await pins.observe(SOURCE, sampleDiscovery(tools, { origin: 'https://elsewhere.example' }))
+    const [row] = (await pins.list('files')).filter(({ waiting }) => waiting !== undefined)
+    expect(row?.waiting).toMatchObject({ class: 'suspicious' })
+    expect(row?.waiting?.reasons.join()).toContain('https://elsewhere.example')
+  })
+
+  it('suspends a tool that nobody gave a tier as if it could write', async () => {
+    const pins = desk()
+    await observe(pins, [sampleOffer('a', { policy: {} })])
+    await observe(pins, [sampleOffer('a', { policy: {}, inputSchema: { type: 'object' } })])
+    expect(await served(pins)).toEqual(['a@1.0.0 Does a. (suspended)'])
+  })
+
   it('holds a suspicious tool at first sight until it is accepted', async () => {
     const pins = desk()
     const poisoned = sampleOffer('a', {

@@ -1,6 +1,7 @@
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
-import type { PinnedSource, PinRecord, PinWrite } from '#core/ports/pin-store'
+import type { MaybePromise } from '#core/ports/maybe-promise'
+import { nextRevision, type PinnedSource, type PinRecord, type PinWrite } from '#core/ports/pin-store'
 import type { Discovery, Source } from '#core/ports/source'
 import type { Store } from '#core/ports/store'
 import { toolkitOf } from '#core/sources/import-names'
@@ -10,6 +11,7 @@ import { acceptWaiting, rejectWaiting } from './decide-pin.ts'
 import { decidePins } from './decide-pins.ts'
 import { judgeDiscovery } from './judge-discovery.ts'
 import { keepKnown, withWritten } from './known-pins.ts'
+import { partsOf } from './pin-parts.ts'
 import { diffPin, hashOfWaiting, type PinDiff, type PinView, toolNameOf, viewPin } from './pin-view.ts'
 import { sightTools } from './sight-tools.ts'
 import { suspensionOf } from './suspension.ts'
@@ -73,7 +75,7 @@ export class PinDesk {
   ): Promise<{ readonly changed: boolean; readonly waiting: number }> {
     const { clock, log } = this.#options
     const { identity } = discovery
-    const { tools, left } = sightTools(discovery)
+    const { tools, left } = await sightTools(discovery)
     for (const { nativeName, problem } of left) log.warn({ source: source.key, tool: nativeName }, problem)
     const sighting = { source, identity, tools, atMs: clock.nowMs() }
     const done = await this.#change(source.key, (known) => judgeDiscovery(known, sighting))
@@ -163,18 +165,31 @@ export class PinDesk {
   /** Reads, decides and writes, again when somebody else was faster. */
   async #change(
     sourceKey: string,
-    decide: (known: PinnedSource) => PinWrite | undefined,
+    decide: (known: PinnedSource) => MaybePromise<PinWrite | undefined>,
   ): Promise<{ readonly now: PinnedSource; readonly written: PinWrite | undefined }> {
     for (let tries = 0; tries < MOST_TRIES; tries += 1) {
       const known = await this.#read(sourceKey)
-      const change = decide(known)
+      const change = await decide(known)
       if (change === undefined) return { now: known, written: undefined }
-      if ((await this.#options.store.pins.write(change)) === 'stale') continue
-      const now = withWritten(known, change)
+      const seen = await this.#write(change)
+      if (seen === undefined) continue
+      const now = withWritten(known, { ...change, seen })
       this.#known.set(sourceKey, now)
       return { now, written: change }
     }
     throw new StoreError('not_written', `others kept changing the pins of ${sourceKey}`)
+  }
+
+  /** The revision that the last part was written on; `undefined` when somebody else was faster. */
+  async #write(change: PinWrite): Promise<number | undefined> {
+    let { seen } = change
+    let written: PinWrite | undefined
+    for await (const part of partsOf(change)) {
+      if (written !== undefined) seen = nextRevision(written)
+      written = { ...part, seen }
+      if ((await this.#options.store.pins.write(written)) === 'stale') return undefined
+    }
+    return seen
   }
 
   async #read(sourceKey: string): Promise<PinnedSource> {

@@ -41,12 +41,68 @@ describe('the semantic diff of schemas', () => {
     ['a pattern comes', of({ a: { type: 'string', pattern: '^x' }, b }), 'breaking', 'widening'],
     ['others are refused', { ...base, additionalProperties: false }, 'breaking', 'widening'],
     ['a description changes', of({ a, b: { ...b, description: 'C.' } }), 'wording', 'wording'],
-    ['a default comes', of({ a: { type: 'string', default: 'x' }, b }), 'breaking', 'wording'],
+    ['a default comes', of({ a: { type: 'string', default: 'x' }, b }), 'widening', 'wording'],
     ['a `not` comes', of({ a: { type: 'string', not: { const: 'x' } }, b }), 'breaking', 'breaking'],
     ['an alternative is set', of({ a: { anyOf: [{ type: 'string' }] }, b }), 'breaking', 'breaking'],
     ['order of required', { ...base, required: ['a'] }, 'none', 'none'],
   ])('%s', (_what, after, input, output) => {
     expect([classOf(base, after, 'input'), classOf(base, after, 'output')]).toEqual([input, output])
+  })
+
+  it.each<[string, (now: string) => JsonObject]>([
+    ['a default', (now) => of({ a, b: { ...b, default: now } })],
+    ['a default of a required member', (now) => of({ a: { type: 'string', default: now }, b })],
+    ['examples', (now) => of({ a: { type: 'string', examples: [now] }, b })],
+    ['a word that no dialect knows', (now) => of({ a: { type: 'string', markdownDescription: now }, b })],
+    [
+      'alternatives',
+      (now) =>
+        of({
+          a: {
+            anyOf: [
+              { type: 'string', default: now },
+              { type: 'null', title: now },
+            ],
+          },
+          b,
+        }),
+    ],
+    [
+      'forms',
+      (now) =>
+        of({
+          a: {
+            oneOf: [
+              { const: 'x', title: now },
+              { const: 'y', default: now },
+            ],
+          },
+          b,
+        }),
+    ],
+    [
+      'what cannot be compared',
+      (now) => of({ a, b: { prefixItems: [{ default: now }], not: { title: now } } }),
+    ],
+    [
+      'definitions',
+      (now) => ({
+        ...of({ a: { not: { $ref: '#/$defs/d' } }, b }),
+        $defs: { d: { const: 1, default: now } },
+      }),
+    ],
+    [
+      'beside a reference',
+      (now) => ({ ...of({ a: { $ref: '#/$defs/d', default: now }, b }), $defs: { d: a } }),
+    ],
+  ])('takes annotations that change by themselves for words: %s', (_where, at) => {
+    const [before, after] = [at('2026-01-01T00:00:00Z'), at('2026-01-02T00:00:00Z')]
+    expect([classOf(before, after, 'input'), classOf(before, after, 'output')]).not.toContain('breaking')
+    expect([classOf(before, after, 'input'), classOf(before, after, 'output')]).not.toContain('widening')
+  })
+
+  it('a required member that loses its default is newly required, because nobody fills it in', () => {
+    expect(classOf(of({ a: { type: 'string', default: 'x' }, b }), of({ a, b }), 'input')).toBe('breaking')
   })
 
   it('compares enums as sets, whatever their order', () => {

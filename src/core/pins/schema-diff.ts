@@ -1,11 +1,12 @@
 import { canonicalJson } from '#core/canonical-json'
+import { modernInput } from '#core/imported-schema'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { childPointer } from '#core/json-pointer'
 import { modernSchema } from '#core/modern-schema'
 import type { ChangeClass } from '#core/ports/pin-store'
 import { createSchemaResolver, type SchemaResolver } from '#core/schema-resolver'
 import { boundEffect, type SchemaEffect, typeEffect, typesOf, valuesEffect } from './schema-effect.ts'
-import { checkedMeaning, flatten, hasReference, isNothing } from './schema-meaning.ts'
+import { checkedMeaning, flatten, hasReference, isNothing, keywordMeaning } from './schema-meaning.ts'
 
 /** One difference between two definitions, in words for the operator. */
 export interface Difference {
@@ -25,14 +26,12 @@ const CLASSES = {
     narrower: 'breaking',
     wider: 'widening',
     other: 'breaking',
-    default: 'breaking',
     wording: 'wording',
   },
   output: {
     narrower: 'widening',
     wider: 'breaking',
     other: 'breaking',
-    default: 'wording',
     wording: 'wording',
   },
 } as const satisfies Record<Side, Record<SchemaEffect, ChangeClass>>
@@ -46,18 +45,22 @@ interface Comparison {
   readonly after: SchemaResolver
   /** Whether definitions that references lead to differ at all. */
   readonly definitionsDiffer: boolean
+  /** Whether they differ in more than words. */
+  readonly meaningsDiffer: boolean
   readonly seen: Map<JsonObject, Set<JsonObject>>
   readonly found: Difference[]
 }
 
 /** What another schema changes for callers; two schemas that mean the same give wording at most. */
 export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side): readonly Difference[] {
-  const [before, after] = [modernSchema(written), modernSchema(offered)]
+  const read = side === 'input' ? modernInput : modernSchema
+  const [before, after] = [read(written), read(offered)]
   const comparison: Comparison = {
     side,
     before: createSchemaResolver(before),
     after: createSchemaResolver(after),
     definitionsDiffer: definitionsOf(before) !== definitionsOf(after),
+    meaningsDiffer: meaningsOf(before) !== meaningsOf(after),
     seen: new Map(),
     found: [],
   }
@@ -72,6 +75,10 @@ export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side)
 
 function definitionsOf({ $defs = {}, definitions = {} }: JsonObject): string {
   return canonicalJson([$defs, definitions])
+}
+
+function meaningsOf({ $defs = {}, definitions = {} }: JsonObject): string {
+  return keywordMeaning('$defs', $defs) + keywordMeaning('definitions', definitions)
 }
 
 function compare(before: JsonValue, after: JsonValue, where: string, comparison: Comparison): void {
@@ -107,6 +114,7 @@ type Compare = (
   after: JsonValue | undefined,
   where: string,
   comparison: Comparison,
+  keyword: string,
 ) => void
 
 const inner: Compare = (before, after, where, comparison) => {
@@ -127,13 +135,18 @@ const check: Compare = (before, after, where, comparison) => {
   note(comparison, where, effect, saysOf(before, after), before, after)
 }
 
-const opaque: Compare = (before, after, where, comparison) => {
-  const mayDiffer = comparison.definitionsDiffer && before !== undefined && hasReference(before)
+const opaque: Compare = (before, after, where, comparison, keyword) => {
+  const mayDiffer = comparison.meaningsDiffer && before !== undefined && hasReference(before)
   if (isSame(before, after) && !mayDiffer) return
-  note(comparison, where, 'other', saysOf(before, after), before, after)
+  const isReworded = !mayDiffer && meansTheSame(keyword, before, after)
+  note(comparison, where, isReworded ? 'wording' : 'other', saysOf(before, after), before, after)
 }
 
-const branches: (all: boolean) => Compare = (all) => (before, after, where, comparison) => {
+const branches: (all: boolean) => Compare = (all) => (before, after, where, comparison, keyword) => {
+  if (!comparison.meaningsDiffer && !isSame(before, after) && meansTheSame(keyword, before, after)) {
+    note(comparison, where, 'wording', saysOf(before, after), before, after)
+    return
+  }
   const left = Array.isArray(before) ? before : []
   const right = Array.isArray(after) ? after : []
   const [had, has] = [new Set(left.map(canonicalJson)), new Set(right.map(canonicalJson))]
@@ -158,10 +171,10 @@ const branches: (all: boolean) => Compare = (all) => (before, after, where, comp
 }
 
 /** Where no value can fit two of them, alternatives are alternatives; elsewhere one more may take a value away. */
-const exactlyOne: Compare = (before, after, where, comparison) => {
+const exactlyOne: Compare = (before, after, where, comparison, keyword) => {
   const isPlain = areApart(before, comparison.before) && areApart(after, comparison.after)
   const way = isPlain ? branches(false) : opaque
-  way(before, after, where, comparison)
+  way(before, after, where, comparison, keyword)
 }
 
 function areApart(list: JsonValue | undefined, resolve: SchemaResolver): boolean {
@@ -186,10 +199,6 @@ const elsewhere: Compare = () => {}
 
 const wording: Compare = (before, after, where, comparison) => {
   if (!isSame(before, after)) note(comparison, where, 'wording', saysOf(before, after), before, after)
-}
-
-const defaults: Compare = (before, after, where, comparison) => {
-  if (!isSame(before, after)) note(comparison, where, 'default', saysOf(before, after), before, after)
 }
 
 const KEYWORDS: Readonly<Record<string, Compare>> = {
@@ -244,7 +253,6 @@ const KEYWORDS: Readonly<Record<string, Compare>> = {
   dependencies: opaque,
   $ref: opaque,
   $dynamicRef: opaque,
-  default: defaults,
 }
 
 function compareKeyword(
@@ -256,7 +264,7 @@ function compareKeyword(
 ): void {
   const way = Object.hasOwn(KEYWORDS, keyword) ? KEYWORDS[keyword] : undefined
   const place = childPointer(where, keyword)
-  ;(way ?? wording)(before[keyword], after[keyword], place, comparison)
+  ;(way ?? wording)(before[keyword], after[keyword], place, comparison, keyword)
 }
 
 /** A property that goes or is newly demanded breaks; one that may be left out widens, for both sides. */
@@ -301,6 +309,12 @@ function requiredOf({ required }: JsonObject): ReadonlySet<string> {
 function isSame(before: JsonValue | undefined, after: JsonValue | undefined): boolean {
   if (before === undefined || after === undefined) return before === after
   return canonicalJson(before) === canonicalJson(after)
+}
+
+/** Whether only annotations inside differ. */
+function meansTheSame(keyword: string, before: JsonValue | undefined, after: JsonValue | undefined): boolean {
+  if (before === undefined || after === undefined) return false
+  return keywordMeaning(keyword, before) === keywordMeaning(keyword, after)
 }
 
 function saysOf(before: JsonValue | undefined, after: JsonValue | undefined): string {

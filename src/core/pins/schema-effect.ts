@@ -2,7 +2,7 @@ import { canonicalJson } from '#core/canonical-json'
 import type { JsonObject, JsonValue } from '#core/json'
 
 /** What a change does to the values that are taken. `other`: some more and some less, or nobody can tell. */
-export type SchemaEffect = 'narrower' | 'wider' | 'other' | 'default' | 'wording'
+export type SchemaEffect = 'narrower' | 'wider' | 'other' | 'wording'
 
 /** A bound that moves; one that is absent refuses nothing. */
 export function boundEffect(

@@ -1,13 +1,36 @@
 import { canonicalJson } from '#core/canonical-json'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { mapSubschemas, REFERENCES } from '#core/schema-keywords'
+import { ANCHORS, mapSubschemas, REFERENCES, SUBSCHEMAS } from '#core/schema-keywords'
 import type { SchemaResolver } from '#core/schema-resolver'
 import { setMember } from '#core/set-member'
 
-/** Words that check nothing. */
-const ANNOTATIONS: ReadonlySet<string> = new Set([
-  ...['$schema', '$id', '$comment', 'title', 'description', 'examples', 'example', 'default'],
-  ...['deprecated', 'readOnly', 'writeOnly'],
+/** Keywords that decide which values are taken. Every other one is an annotation, and may change by itself. */
+const CHECKING: ReadonlySet<string> = new Set([
+  ...SUBSCHEMAS.keys(),
+  ...REFERENCES,
+  ...ANCHORS,
+  ...[
+    'type',
+    'enum',
+    'const',
+    'required',
+    'dependentRequired',
+    'format',
+    'pattern',
+    'multipleOf',
+    'uniqueItems',
+  ],
+  ...[
+    'minimum',
+    'maximum',
+    'exclusiveMinimum',
+    'exclusiveMaximum',
+    'minLength',
+    'maxLength',
+    'minItems',
+    'maxItems',
+  ],
+  ...['minProperties', 'maxProperties', 'minContains', 'maxContains', 'contentEncoding', 'contentMediaType'],
 ])
 /** Lists whose order says nothing. */
 const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
@@ -18,11 +41,16 @@ export function checkedMeaning(schema: JsonObject): string {
   return canonicalJson(withoutWords(schema))
 }
 
+/** The same of what one keyword holds. */
+export function keywordMeaning(keyword: string, value: JsonValue): string {
+  return canonicalJson(meaningOf(keyword, value))
+}
+
 function withoutWords(schema: JsonValue): JsonValue {
   if (!isJsonObject(schema)) return schema
   const kept: Record<string, JsonValue> = {}
   for (const [keyword, value] of Object.entries(schema)) {
-    if (ANNOTATIONS.has(keyword) || keyword.startsWith('x-')) continue
+    if (!CHECKING.has(keyword)) continue
     setMember(kept, keyword, meaningOf(keyword, value))
   }
   return kept
@@ -49,7 +77,7 @@ export function flatten(schema: JsonValue, resolve: SchemaResolver): FlatSchema 
     const { $ref: reference, ...siblings } = from
     if (typeof reference !== 'string') break
     const target = resolve(reference)
-    if (target === undefined || !Object.keys(siblings).every((keyword) => ANNOTATIONS.has(keyword))) break
+    if (target === undefined || Object.keys(siblings).some((keyword) => CHECKING.has(keyword))) break
     said = { ...siblings, ...said }
     from = asObject(target)
   }

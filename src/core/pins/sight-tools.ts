@@ -1,3 +1,4 @@
+import { Breather } from '#core/breather'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 
 export interface SightedTools {
@@ -12,10 +13,12 @@ const MOST_TOOLS = 20_000
 const MOST_VALUES = 200_000
 
 /** The tools of a discovery that can be looked at: named once, of a size that somebody can decide about. */
-export function sightTools({ tools }: Pick<Discovery, 'tools'>): SightedTools {
+export async function sightTools({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
+  const breather = new Breather()
   const sighted = new Map<string, OfferedTool>()
   const left: { nativeName: string; problem: string }[] = []
   for (const tool of tools) {
+    if (breather.isDue) await breather.breathe()
     const problem = problemOf(tool, sighted)
     if (problem === undefined) sighted.set(tool.nativeName, tool)
     else left.push({ nativeName: tool.nativeName.slice(0, LONGEST_NAME), problem })

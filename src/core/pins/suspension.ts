@@ -1,10 +1,12 @@
 import type { ChangeClass, PinRecord, WaitingChange } from '#core/ports/pin-store'
 import type { SafetyTier } from '#core/tool'
 import { hasEffects } from '#core/tool'
-import { isGrave } from './change-class.ts'
+import { isGrave, worstClass } from './change-class.ts'
+import { definitionDiff, type OfferedBy } from './definition-diff.ts'
 
 const UNCLASSIFIED: SafetyTier = 'write'
 
+const REMOVED = 'the upstream no longer offers it'
 const SAYS = {
   wording: 'its text has changed upstream',
   widening: 'its definition has been widened upstream',
@@ -23,6 +25,15 @@ export function suspensionOf({ isServed, accepted, waiting }: PinRecord): string
   return hasEffects({ safetyTier }) ? describeChange(waiting) : undefined
 }
 
+/** The same for what a call meets before any pin tells of it: why it must not go there. `undefined` = not offered. */
+export function suspensionBy(accepted: OfferedBy, met: OfferedBy | undefined): string | undefined {
+  const { safetyTier = UNCLASSIFIED } = accepted.offered.policy
+  if (!hasEffects({ safetyTier })) return undefined
+  if (met === undefined) return REMOVED
+  const found = worstClass(definitionDiff(accepted, met).map((difference) => difference.class))
+  return isGrave(found) ? SAYS[found] : undefined
+}
+
 export function describeChange({ kind, class: found }: WaitingChange): string {
-  return kind === 'removal' ? 'the upstream no longer offers it' : SAYS[found]
+  return kind === 'removal' ? REMOVED : SAYS[found]
 }

@@ -21,7 +21,7 @@ export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionI
   const found: Suspicion[] = []
   const look = (where: string, text: string): void => {
     if (found.length >= MOST_SUSPICIONS) return
-    const says = read(text)
+    const says = read(withoutOwnOrder(text, offered.nativeName))
     if (says !== undefined) found.push({ where, says })
   }
   const { nativeName, title, description, inputSchema, outputSchema } = offered
@@ -31,6 +31,18 @@ export function suspicionsOf(offered: OfferedTool, read: TextReader = suspicionI
   visitTexts(inputSchema, 'input', look)
   visitTexts(outputSchema, 'output', look)
   return found
+}
+
+/** "Call this before any other Shopify tool": a tool may say in which order it and its own siblings are used. */
+const ORDER =
+  /\b(before|instead of) ((?:any|all|every)(?: of)?(?: the)?(?: other)?|other) ([a-z][a-z0-9]{3,30}) (tools?|functions?)\b/gi
+
+function withoutOwnOrder(text: string, nativeName: string): string {
+  if (!text.includes('ool') && !text.includes('OOL') && !/function/i.test(text)) return text
+  const own = new Set(nativeName.toLowerCase().split(/[^a-z0-9]+/))
+  return text.replaceAll(ORDER, (order: string, _when: string, _which: string, whose: string) =>
+    own.has(whose.toLowerCase()) ? 'in their order' : order,
+  )
 }
 
 export type TextReader = (text: string) => string | undefined

@@ -14,15 +14,21 @@ export interface ApprovalAddress {
   readonly id: string
 }
 
-/** What an approver is shown: ids, and the input with secrets cut out and long values shortened. */
+/** What an approver is shown: ids, and the input. */
 export interface ApprovalSubject {
   readonly callId: string
   /** What the call's run is called. */
   readonly runId: string
   readonly argsHash: string
   readonly userId: string | undefined
-  /** Canonical JSON of the summary. */
+  /** JSON of the summary: short, and it says what it leaves out. */
   readonly summaryJson: string
+  /** JSON of the whole input, but for credentials that the tool declares. */
+  readonly inputJson: string
+  /** How many values of it are hidden or cut by one of those. */
+  readonly hidden: number
+  /** Asked by a version that kept a summary only, or its text is gone with its journal. */
+  readonly isPartial?: true
 }
 
 /** One question for a yes: for one attempt of one call (rule 20). */

@@ -37,6 +37,7 @@ export interface DenialFilter {
 
 /** The audit stream, kept as long as the journal, which has every denial too. */
 export interface AuditStore {
+  /** Commits, also when there is nothing to write: what was asked for in vain must not show in the time it takes (OWP-22). */
   recordDenials(denials: readonly Denial[]): MaybePromise<void>
   /** Oldest first. */
   readDenials(filter: DenialFilter): MaybePromise<readonly RecordedDenial[]>

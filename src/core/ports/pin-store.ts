@@ -49,7 +49,7 @@ export interface PinRecord {
 
 export interface PinnedSource {
   readonly source: string
-  /** Counts its writes; 0 = never seen. */
+  /** Counts its writes; 0 = never seen, below 0 = the first sight was begun and not finished. */
   readonly revision: number
   readonly pins: readonly PinRecord[]
 }
@@ -58,11 +58,18 @@ export interface PinWrite {
   readonly source: string
   /** The revision that this was decided on. */
   readonly seen: number
+  /** More rows of the first sight follow: until the last of them everything is at first sight. */
+  readonly isPartial?: boolean
   /** Rows that are new or other than before. */
   readonly pins: readonly PinRecord[]
   /** Whether what agents see or what calls do is other than before. */
   readonly changesServed: boolean
   readonly events: readonly PinChanged[]
+}
+
+/** The revision of a source after a write. */
+export function nextRevision({ seen, isPartial = false }: Pick<PinWrite, 'seen' | 'isPartial'>): number {
+  return isPartial ? Math.min(seen, 0) - 1 : Math.max(seen, 0) + 1
 }
 
 /** Definitions that were let in, and those that wait. */

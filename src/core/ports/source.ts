@@ -37,6 +37,8 @@ export interface Discovery {
 export interface Invocation {
   readonly nativeName: string
   readonly binding: JsonObject
+  /** The whole of it and who offered it; absent where nothing is pinned. */
+  readonly accepted?: { readonly offered: OfferedTool; readonly identity: JsonObject }
   readonly input: JsonObject
   readonly context: StatefulContext<unknown>
 }
@@ -63,6 +65,11 @@ export interface Source {
    * good definitions then stay.
    */
   discover(signal: AbortSignal): Promise<Discovery>
+  /**
+   * Forgets what lives from before, so that the next reading starts from nothing: an operator asked for it, and the
+   * program behind the source may be another one by now. Calls under way end as they are.
+   */
+  renew?(): void
   /** Calls back when the upstream says that its tools changed. Called at most once, before `discover`. */
   watch?(onChange: () => void): void
   /**

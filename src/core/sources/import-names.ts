@@ -24,7 +24,7 @@ export function giveLocalNames(
 ): ReadonlyMap<string, string> {
   const names = new Map(given)
   const taken = new Set(given.values())
-  for (const native of [...new Set(nativeNames)].sort(asWrittenFirst)) {
+  for (const native of asWrittenFirst(new Set(nativeNames))) {
     if (names.has(native)) continue
     const local = freeName(native, taken)
     taken.add(local)
@@ -82,10 +82,12 @@ function plain(text: string): string {
   return text.replaceAll(/[^A-Za-z0-9_]/gu, '_') || '_'
 }
 
-function asWrittenFirst(left: string, right: string): number {
-  const changes = Number(plain(left) !== left) - Number(plain(right) !== right)
-  if (changes !== 0) return changes
-  return left < right ? -1 : 1
+function asWrittenFirst(names: ReadonlySet<string>): readonly string[] {
+  const { same = [], changed = [] } = Object.groupBy(names, (name) =>
+    plain(name) === name ? 'same' : 'changed',
+  )
+  // Code unit order.
+  return [...same.sort(), ...changed.sort()]
 }
 
 /** Cut where it is too long, with eight digits of the whole so that two cuts stay two. */

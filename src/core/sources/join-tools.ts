@@ -1,3 +1,4 @@
+import { Breather } from '#core/breather'
 import type { Finding } from '#core/finding'
 import type { Tool } from '#core/tool'
 
@@ -13,13 +14,18 @@ const NAMES = ['name', 'catalogId'] as const
  * Tools written as code and imported ones in one list. What was there first keeps its names, so a source can never
  * take the place of somebody else's tool; what clashes is left out and told.
  */
-export function joinTools(own: readonly Tool[], imported: Iterable<readonly Tool[]>): JoinedTools {
+export async function joinTools(
+  own: readonly Tool[],
+  imported: Iterable<readonly Tool[]>,
+): Promise<JoinedTools> {
+  const breather = new Breather()
   const tools = [...own]
   const findings: Finding[] = []
   const bases = new Map<string, Tool>(own.map((tool) => [tool.parts.base, tool]))
   const taken = new Map<string, Tool>(own.flatMap((tool) => NAMES.map((key) => [tool[key], tool])))
   for (const ofSource of imported) {
     for (const tool of ofSource) {
+      if (breather.isDue) await breather.breathe()
       const clash = bases.get(tool.parts.base) ?? NAMES.map((key) => taken.get(tool[key])).find(isKnown)
       if (clash !== undefined) {
         findings.push(clashOf(tool, clash))

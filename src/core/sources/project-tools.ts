@@ -1,3 +1,4 @@
+import { Breather } from '#core/breather'
 import { fault } from '#core/errors'
 import type { Finding, Report } from '#core/finding'
 import { isJsonObject, type JsonObject } from '#core/json'
@@ -27,11 +28,11 @@ interface Naming {
 }
 
 /** Accepted definitions of a source as tools that are listed and called; a call goes upstream with the pinned binding. */
-export function projectTools(
+export async function projectTools(
   source: Source,
   pinned: readonly PinnedTool[],
   options: ProjectOptions,
-): ProjectedTools {
+): Promise<ProjectedTools> {
   const tools: Tool[] = []
   const findings: Finding[] = []
   const warnings: Finding[] = []
@@ -44,7 +45,9 @@ export function projectTools(
     given,
   )
   const known = projectionsOf(source)
+  const breather = new Breather()
   for (const pin of pinned) {
+    if (breather.isDue) await breather.breathe()
     const local = names.get(pin.offered.nativeName) ?? ''
     const mark = markOf(source, pin, local, options)
     const before = known.get(pin.offered)
@@ -118,9 +121,10 @@ function projectTool(
 function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Naming) {
   const { offered, version, suspended } = pin
   const { nativeName, title, description, inputSchema, outputSchema, requirements } = offered
+  const invocation = { nativeName, binding: offered.binding, accepted: pin }
   const session = source.sessionOf?.(offered)
   const run = (input: unknown, context: StatefulContext<unknown>) =>
-    invoke(source, offered, asInput(input), context)
+    source.invoke({ ...invocation, input: asInput(input), context })
   // The definition stays the same while it is suspended, so that a call of before can go on after it.
   const refuse = () => {
     throw refusal(suspended ?? '')
@@ -140,15 +144,6 @@ function toDefinition(source: Source, pin: PinnedTool, { toolkit, local }: Namin
       : { session: suspended === undefined ? session : { ...session, open: refuse } }),
     run: suspended === undefined ? run : refuse,
   }
-}
-
-function invoke(
-  source: Source,
-  { nativeName, binding }: OfferedTool,
-  input: JsonObject,
-  context: StatefulContext<unknown>,
-): ReturnType<Source['invoke']> {
-  return source.invoke({ nativeName, binding, input, context })
 }
 
 /** Nothing was sent, so the same call may run once somebody has decided (rule 9). */

@@ -74,7 +74,7 @@ function openDesk(wanted: () => readonly WantedSource[], pins: DefinitionPins = 
     own: { tools: own, toolkits: new Map() },
     wanted: async () => wanted(),
     epoch: async () => state.epoch,
-    project: ({ key, kind }, pinned) => ({
+    project: async ({ key, kind }, pinned) => ({
       tools: pinned.map((pin) =>
         sampleTool(`${key}.${pin.offered.nativeName}@1.0.0`, () => null, { source: kind }),
       ),

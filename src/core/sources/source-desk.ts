@@ -1,5 +1,6 @@
-import { hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { namesFor } from '#core/approvals/approval-rules'
+import { Breather } from '#core/breather'
 import type { Finding } from '#core/finding'
 import type { LiveRegistry } from '#core/live-registry'
 import { pinHash } from '#core/pins/pin-hash'
@@ -38,7 +39,7 @@ export interface SourceDeskOptions {
   wanted(): Promise<readonly WantedSource[]>
   /** Another number when sources or pins changed in the store, whoever changed them. */
   epoch(): Promise<number | string>
-  project(source: Source, pinned: readonly PinnedTool[]): ProjectedTools
+  project(source: Source, pinned: readonly PinnedTool[]): Promise<ProjectedTools>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -81,6 +82,7 @@ export class SourceDesk {
   #timer: NodeJS.Timeout | undefined
   #epoch: number | string | undefined
   #syncing: Promise<void> = Promise.resolve()
+  #serving: Promise<void> = Promise.resolve()
   #isClosed = false
 
   constructor(options: SourceDeskOptions) {
@@ -109,11 +111,11 @@ export class SourceDesk {
     }))
   }
 
-  /** Reads the definitions of one source now; `false` when there is no such source. */
+  /** Reads the definitions of one source anew, now; `false` when there is no such source. */
   async refresh(key: string): Promise<boolean> {
     const open = this.#open.get(key)
     if (open === undefined) return false
-    await open.runner.refresh()
+    await open.runner.renew()
     return true
   }
 
@@ -193,15 +195,20 @@ export class SourceDesk {
     return open?.offered.some((tool) => open.runner.source.wants?.(tool) === false) ?? false
   }
 
-  /** Puts what is accepted now before agents. */
-  async #serve(): Promise<void> {
+  /** Puts what is accepted now before agents. One at a time, so that the last to begin is the last to end. */
+  #serve(): Promise<void> {
+    this.#serving = this.#serving.catch(() => undefined).then(() => this.#serveAccepted())
+    return this.#serving
+  }
+
+  async #serveAccepted(): Promise<void> {
     const { own, registry, pins, log } = this.#options
     for (const [key, open] of this.#open) {
       const { source } = open.runner
       const pinned = (await pins.accepted(key)).filter(({ offered }) => source.wants?.(offered) ?? true)
-      const made = digestOf(pinned)
+      const made = await digestOf(pinned)
       if (made !== open.pinned) {
-        const { tools, findings, warnings } = this.#options.project(source, pinned)
+        const { tools, findings, warnings } = await this.#options.project(source, pinned)
         const offered = pinned.map((pin) => pin.offered)
         Object.assign(open, { tools, findings, oddities: warnings, pinned: made, offered })
         for (const finding of findings)
@@ -209,12 +216,12 @@ export class SourceDesk {
       }
       await this.#judgeOverrides(key, open)
     }
-    const { tools, findings } = joinTools(
+    const { tools, findings } = await joinTools(
       own.tools,
       [...this.#open.values()].map((open) => (isWithheld(open) ? [] : open.tools)),
     )
     this.#clashes = findings
-    registry.replace(tools, this.#toolkits())
+    await registry.replace(tools, this.#toolkits())
   }
 
   /** A guard that is for no tool is for the wrong one: until it is put right nothing of the source is served. */
@@ -279,15 +286,15 @@ function withIdle(status: SourceStatus, idle: readonly IdleOverride[]): SourceSt
 }
 
 /** Tells whether the same would be projected again. */
-function digestOf(pinned: readonly PinnedTool[]): string {
-  const facts = pinned.map(({ hash: known, identity, offered, version, local, suspended }) => [
-    known ?? pinHash(identity, offered),
-    offered.policy,
-    version,
-    local,
-    suspended,
-  ])
-  return hash('sha256', JSON.stringify(facts))
+async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
+  const digest = createHash('sha256')
+  const breather = new Breather()
+  for (const { hash: known, identity, offered, version, local, suspended } of pinned) {
+    const facts = [known ?? pinHash(identity, offered), offered.policy, version, local, suspended]
+    digest.update(`${JSON.stringify(facts)}\n`)
+    if (breather.isDue) await breather.breathe()
+  }
+  return digest.digest('base64url')
 }
 
 /** What cannot be opened is one source down, not a server that does not start. */

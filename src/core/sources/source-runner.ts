@@ -96,6 +96,12 @@ export class SourceRunner {
     return this.#reading
   }
 
+  /** The same from nothing: what lives of the source is not believed (an operator asked). Never throws. */
+  renew(): Promise<void> {
+    this.source.renew?.()
+    return this.refresh()
+  }
+
   async close(): Promise<void> {
     this.#closed.abort(new DOMException('The source is closed.', 'AbortError'))
     clearTimeout(this.#timer)
@@ -132,7 +138,7 @@ export class SourceRunner {
 
   #noteRead({ tools, warnings }: Discovery, waiting: number): void {
     if (waiting > this.#waiting)
-      this.#log.warn({ waiting }, 'definitions changed upstream and wait for a decision: collet pins list')
+      this.#log.warn({ waiting }, 'definitions of the source wait for a decision: collet pins list')
     if (this.#failure !== undefined) this.#log.info({}, 'the source answers again')
     this.#waiting = waiting
     this.#last = { atMs: this.#options.clock.nowMs(), offered: tools.length, warnings }

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { prepareTool } from '#core/prepare-tool'
 import type { Tool } from '#core/tool'
 import type { ToolDefinition } from '#core/tool-definition'
+import { cpuMsSince } from '#testing/cpu-time'
 import { documentOf, returnNameOf } from './codec-convert-tools.ts'
 import { load, serialize, validate } from './codec-document-load.ts'
 
@@ -146,8 +147,8 @@ describe('documentOf', () => {
       parts: { base: `A.B${index}`, toolkit: 'A', name: `B${index}`, version: '1.0.0' },
       name: `A_B${index}`,
     }))
-    const started = performance.now()
+    const started = process.cpuUsage()
     expect(validate(documentOf(tools, INFO).document)).toEqual([])
-    expect(performance.now() - started).toBeLessThan(5_000)
+    expect(cpuMsSince(started)).toBeLessThan(5_000)
   })
 })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
+import { cpuMsSince } from '#testing/cpu-time'
 import type { OpenToolDocument } from './codec-document.ts'
 import { dereference } from './codec-document-dereference.ts'
 import { OpenToolDocumentError } from './codec-document-finding.ts'
@@ -92,14 +93,14 @@ describe('dereference', () => {
       [aliases, '/schemas/a240'],
       [{ ...longText, M: { type: 'object', properties: Object.fromEntries(many) } }, ''],
     ]
-    const started = performance.now()
+    const started = process.cpuUsage()
     for (const [schemas, path] of hostile) {
       for (const mode of ['strict', 'lenient'] as const) {
         const findings = validate({ ...EMPTY, schemas }, { mode })
         expect(findings.map((finding) => `${finding.path} ${finding.rule}`)).toEqual([`${path} OTS-26`])
       }
     }
-    expect(performance.now() - started).toBeLessThan(5_000)
+    expect(cpuMsSince(started)).toBeLessThan(5_000)
   })
 
   it('OTS-26: references of a sensible document are no laughing matter', () => {
@@ -147,13 +148,13 @@ describe('dereference', () => {
       description: 'd',
       parameters,
     }))
-    const started = performance.now()
+    const started = process.cpuUsage()
     const plain = dereference(load(JSON.stringify({ ...EMPTY, functions, schemas })))
     expect(plain.functions).toHaveLength(100_000)
     const wrong = validate({ ...EMPTY, functions: functions.map(() => ({})) }, { mode: 'lenient' })
     expect(wrong).toHaveLength(100_001)
     expect(wrong.at(-1)).toMatchObject({ path: '', rule: 'OTS-26', level: 'error' })
-    expect(performance.now() - started).toBeLessThan(10_000)
+    expect(cpuMsSince(started)).toBeLessThan(10_000)
   })
 
   it('OTS-21: throws for a document that nobody has read', () => {

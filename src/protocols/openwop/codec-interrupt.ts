@@ -44,7 +44,7 @@ export function encodeInterrupt(
   }
 }
 
-/** The same for an approver, who sees what the call is about: a summary without secrets. */
+/** The same for an approver, who sees what the call is about: all of its input but declared credentials. */
 export function encodeInterruptFor(approval: ApprovalRecord, state: string): JsonObject {
   const { id, record, attempt, subject, requiredScope, quorum, tier, toolId, createdAtMs, expiresAtMs } =
     approval
@@ -55,9 +55,9 @@ export function encodeInterruptFor(approval: ApprovalRecord, state: string): Jso
     { ...asked, timeoutMs: Math.max(0, expiresAtMs - createdAtMs) },
     { runId, atMs: createdAtMs },
   )
-  const summary: JsonValue = JSON.parse(subject.summaryJson)
+  const input: JsonValue = JSON.parse(subject.inputJson)
   const data = isJsonObject(shown.data) ? shown.data : {}
-  const artifactData = { toolId, argsHash, safetyTier: tier, input: summary }
+  const artifactData = { toolId, argsHash, safetyTier: tier, input, hidden: subject.hidden }
   const expiresAt = new Date(expiresAtMs).toISOString()
   return { ...shown, status: state, expiresAt, data: { ...data, artifactData } }
 }
@@ -79,7 +79,7 @@ const WORDS: Readonly<Record<string, Decision['action']>> = {
 export function decodeResume(body: JsonValue | undefined): Decision | string {
   const resume = isJsonObject(body) ? body.resumeValue : undefined
   if (!isJsonObject(resume)) return 'The body must be { "resumeValue": { "action": "accept" } }.'
-  const { action, decision, reason } = resume
+  const { action, decision, reason, acceptHidden } = resume
   if (action !== undefined && decision !== undefined && wordOf(action) !== wordOf(decision)) {
     return '"action" and "decision" say different things.'
   }
@@ -92,7 +92,7 @@ export function decodeResume(body: JsonValue | undefined): Decision | string {
   }
   const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
   if (word === 'override' && why === undefined) return 'An override needs a "reason".'
-  return { action: word, reason: why }
+  return { action: word, reason: why, acceptsHidden: acceptHidden === true }
 }
 
 function wordOf(value: JsonValue | undefined): Decision['action'] | undefined {
@@ -130,6 +130,16 @@ export const INTERRUPT_ANSWERS = {
     status: 409,
     error: 'interrupt_already_resolved',
     message: 'Somebody decided this before.',
+  },
+  stale: {
+    status: 409,
+    error: 'interrupt_stale',
+    message: 'Its definition changed since it was asked; make a new call.',
+  },
+  hidden: {
+    status: 409,
+    error: 'interrupt_hides_values',
+    message: 'Some of its input is hidden. To accept that too, send "acceptHidden": true beside "action".',
   },
   expired: { status: 410, error: 'interrupt_expired', message: 'The time for this decision is over.' },
   cancelled: {

@@ -97,9 +97,16 @@ export const INTERRUPT_SCHEMAS = {
     status: { enum: ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] },
     expiresAt: time,
     data: data(
-      closed([...Object.keys(artifact), 'input'], {
+      closed([...Object.keys(artifact), 'input', 'hidden'], {
         ...artifact,
-        input: { type: 'object', description: 'The input, shortened and without secrets.' },
+        input: {
+          type: 'object',
+          description: 'All of the input, but for credentials that the tool declares.',
+        },
+        hidden: {
+          ...count,
+          description: 'How many values of it are hidden by those; accepting then takes `acceptHidden`.',
+        },
       }),
     ),
   }),
@@ -110,6 +117,7 @@ export const INTERRUPT_SCHEMAS = {
         action: { enum: ['accept', 'reject', 'override'] },
         decision: { enum: ['granted', 'approved', 'rejected', 'overridden'] },
         reason: { ...text, maxLength: 1_000 },
+        acceptHidden: { type: 'boolean', description: 'Says yes although some of the input is hidden.' },
       },
     },
   }),

@@ -11,16 +11,20 @@ export const STATE_TEXT = {
   cancelled: 'This call was cancelled before it was decided. It will not run.',
 } as const satisfies Record<ApprovalState, string>
 
+/** What is told instead of a state that can lead nowhere any more. */
+export const STALE_TEXT =
+  'The definition of its tool changed since this call was asked about, so it will not run. Make a new call.'
+
 /** What whoever waits for a yes may see: not the input, because the id is no credential. */
-export function approvalPage(approval: ApprovalRecord, state: ApprovalState): string {
+export function approvalPage(approval: ApprovalRecord, state: ApprovalState, isStale: boolean): string {
   const { id, tool, expiresAtMs, quorum, decisions } = approval
   const until = new Date(expiresAtMs).toISOString()
   const progress = quorum > 1 ? `<dt>Approvers</dt><dd>${decisions.length} of ${quorum}</dd>` : ''
   return renderPage(
     'Approval',
-    `<p>${STATE_TEXT[state]}</p>
+    `<p>${isStale ? STALE_TEXT : STATE_TEXT[state]}</p>
 <dl><dt>Tool</dt><dd>${escapeHtml(tool)}</dd><dt>Open until</dt><dd>${until}</dd>${progress}</dl>
-${state === 'pending' ? howToDecide(id) : ''}`,
+${state === 'pending' && !isStale ? howToDecide(id) : ''}`,
   )
 }
 

@@ -19,19 +19,20 @@ export function approvalRoutes(gateway: Gateway, settings: OtcSettings): readonl
   const look = async (id: string) => {
     const approval = await gateway.approvals.look(id)
     if (approval === undefined) return undefined
-    return { approval, state: stateOf(approval, settings.clock.nowMs()) }
+    const isStale = gateway.approvals.isStale(approval)
+    return { approval, isStale, state: stateOf(approval, settings.clock.nowMs()) }
   }
   return [
     openGet('/approvals/:id', settings, async ({ params }) => {
       const found = await look(params.id ?? '')
       return found === undefined
         ? htmlReply(404, unknownApprovalPage())
-        : htmlReply(200, approvalPage(found.approval, found.state))
+        : htmlReply(200, approvalPage(found.approval, found.state, found.isStale))
     }),
     openGet('/approvals/:id/status', settings, async ({ params, headers }) => {
       const found = await look(params.id ?? '')
       if (found !== undefined) {
-        const body = JSON.stringify({ status: STATUSES[found.state] })
+        const body = JSON.stringify({ status: found.isStale ? 'failed' : STATUSES[found.state] })
         return jsonReply(200, body, { 'cache-control': 'no-store' })
       }
       const error = fault('request_invalid', 'There is no such approval, or it has been forgotten.')

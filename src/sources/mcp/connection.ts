@@ -24,6 +24,8 @@ export class Connection {
   readonly openedMs: number
   /** Whether tools were listed on it. */
   hasListed = false
+  /** How often it said that its tools have changed. */
+  news = 0
   readonly #options: ConnectionOptions
   readonly #calls = new Set<CallScope>()
   readonly #turns: Turns

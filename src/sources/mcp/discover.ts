@@ -6,7 +6,7 @@ import { isWanted } from '#sources/common/policy-options'
 import type { Connection } from './connection.ts'
 import { type Endpoint, endpointJson } from './endpoint.ts'
 import { isRefusal, isStale, reasonOf, StaleConnection } from './explain.ts'
-import { listTools } from './list-tools.ts'
+import { listTools, type ToolListing } from './list-tools.ts'
 import { listenForChanges } from './listen.ts'
 import type { McpOptions } from './options.ts'
 import { readTool } from './read-tool.ts'
@@ -43,19 +43,14 @@ export async function discover(setting: DiscoverSetting, signal: AbortSignal): P
 }
 
 async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Discovery> {
-  const { upstream, endpoint } = setting
+  const { upstream } = setting
   const { connection, release } = await upstream.common(deadline)
   try {
     const listing = await listTools(connection, deadline)
     connection.hasListed = true
     upstream.listed()
     listen(setting, connection)
-    const warnings = [...listing.warnings]
-    const tools = readAll(listing.tools, setting, warnings)
-    const leftOut = listing.tools.flatMap(({ name }) =>
-      typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
-    )
-    return { identity: identityOf(endpoint, connection), tools, warnings, leftOut }
+    return readListing(setting, connection, listing)
   } catch (error) {
     if (!isStale(error, connection)) throw error
     // Pain 7: an upstream that was restarted knows nothing of the session before.
@@ -66,9 +61,22 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
   }
 }
 
+export function readListing(
+  setting: Pick<DiscoverSetting, 'options' | 'endpoint'>,
+  connection: Connection,
+  listing: ToolListing,
+): Discovery {
+  const warnings = [...listing.warnings]
+  const tools = readAll(listing.tools, setting, warnings)
+  const leftOut = listing.tools.flatMap(({ name }) =>
+    typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
+  )
+  return { identity: identityOf(setting.endpoint, connection), tools, warnings, leftOut }
+}
+
 function readAll(
   written: readonly JsonObject[],
-  { options, endpoint }: DiscoverSetting,
+  { options, endpoint }: Pick<DiscoverSetting, 'options' | 'endpoint'>,
   warnings: string[],
 ): readonly OfferedTool[] {
   const tools = new Map<string, OfferedTool>()

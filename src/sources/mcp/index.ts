@@ -45,6 +45,7 @@ export function createMcpSource(
     watch(onChange: () => void): void {
       tell = onChange
     },
+    renew: () => upstream.renew(),
     discover: (signal: AbortSignal): Promise<Discovery> => discover(setting, signal),
     async invoke(invocation: Invocation): ReturnType<Source['invoke']> {
       try {

@@ -4,11 +4,13 @@ import type { JsonObject, JsonValue } from '#core/json'
 import type { Invocation } from '#core/ports/source'
 import type { CallScope } from './call-scope.ts'
 import { callTool } from './call-tool.ts'
+import { checkProgram } from './check-program.ts'
 import type { Connection } from './connection.ts'
 import { type Credentials, readCredentials } from './credentials.ts'
 import { type Endpoint, isAt } from './endpoint.ts'
 import { explain, isOutdated, StaleConnection } from './explain.ts'
 import { type HeaderParam, headersFor } from './header-params.ts'
+import type { McpOptions } from './options.ts'
 import { readOutput } from './output.ts'
 import { SessionHold, sessionLost } from './session-hold.ts'
 import { unreachable } from './unreachable.ts'
@@ -20,6 +22,7 @@ const KEY_MEMBER = 'collet/idempotencyKey'
 
 export interface InvokeSetting {
   readonly endpoint: Endpoint
+  readonly options: McpOptions
   readonly upstream: Upstream
 }
 
@@ -93,10 +96,13 @@ async function lease(upstream: Upstream, { scope, credentials }: Attempt) {
 }
 
 async function carry(
-  { upstream }: InvokeSetting,
-  { nativeName, input, binding, context }: Invocation,
+  setting: InvokeSetting,
+  invocation: Invocation,
   { scope, connection }: { readonly scope: CallScope; readonly connection: Connection },
 ): Promise<JsonObject> {
+  const { upstream } = setting
+  const { nativeName, input, binding, context } = invocation
+  await checkProgram(setting, connection, invocation)
   const params = { name: nativeName, arguments: input, _meta: { [KEY_MEMBER]: context.effectKey() } }
   const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
   try {

@@ -95,6 +95,16 @@ export class ConnectionPool implements PlaceHolder {
     else this.#leaving.add(entry)
   }
 
+  /** All that have one of these keys take no more users. */
+  retireAll(isMeant: (key: string) => boolean): void {
+    for (const entry of [...this.#entries.values()]) {
+      if (!isMeant(entry.key)) continue
+      this.#forget(entry)
+      if (entry.users > 0) this.#leaving.add(entry)
+      else entry.opening.then((connection) => void this.#end(connection)).catch(() => undefined)
+    }
+  }
+
   async releaseIdle(): Promise<boolean> {
     const idle = [...this.#entries.values()].filter(
       ({ users, connection }) => users === 0 && connection !== undefined,

@@ -17,6 +17,8 @@ import { unreachable } from './unreachable.ts'
 
 /** The connection that belongs to nobody: tools are listed on it, and calls of all where nothing is kept. */
 const COMMON = 'common'
+/** No key of a principal begins so: those are JSON. */
+const SESSION = 'session '
 /** A server believed to be old is asked again after this long. */
 const VERDICT_MS = 24 * 3_600_000
 /** News right after the handshake are about it (T-25). */
@@ -97,7 +99,7 @@ export class Upstream {
 
   /** A connection for one session alone. */
   leaseSession(sessionId: string, credentials: Credentials, signal: AbortSignal): Promise<Lease> {
-    return this.#lease(JSON.stringify(['session', sessionId]), credentials, signal)
+    return this.#lease(`${SESSION}${sessionId}`, credentials, signal)
   }
 
   /** A call came back: whatever was wrong before, it works. */
@@ -129,6 +131,18 @@ export class Upstream {
   /** What is offered is not what was accepted any more. */
   outdated(): void {
     this.#onChange()
+  }
+
+  /** A program offers something else than the one that was listed: the next listing starts it anew. */
+  changed(): void {
+    this.#pool.retireAll((key) => key === COMMON)
+    this.#onChange()
+  }
+
+  /** Whatever lives may be of another day. Sessions keep what they stand on. */
+  renew(): void {
+    this.#verdict = undefined
+    this.#pool.retireAll((key) => !key.startsWith(SESSION))
   }
 
   troubled(error: unknown): void {
@@ -200,6 +214,7 @@ export class Upstream {
   }
 
   #toolsChanged(connection: Connection): void {
+    connection.news += 1
     const ageMs = this.#setting.services.clock.monotonicMs() - connection.openedMs
     if (ageMs >= SETTLING_MS || connection.hasListed) this.#onChange()
   }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { cpuMsSince } from '#testing/cpu-time'
 import { parseText } from './parse-text.ts'
 
 const SIGNAL = new AbortController().signal
@@ -36,9 +37,9 @@ it('long YAML does not keep the server from its calls, and ends with the signal'
   const lines = Array.from({ length: 200_000 }, (_, at) => `key${at}: { a: [1, 2, 3] }`)
   const abort = new AbortController()
   const parsing = parseText(lines.join('\n'), 'It', abort.signal)
-  const startedMs = performance.now()
+  const startedMs = process.cpuUsage()
   await new Promise((resolve) => setImmediate(resolve))
-  expect(performance.now() - startedMs).toBeLessThan(2_000)
+  expect(cpuMsSince(startedMs)).toBeLessThan(2_000)
   abort.abort(new Error('enough'))
   await expect(parsing).rejects.toThrow('enough')
 })

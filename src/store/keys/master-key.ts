@@ -62,10 +62,21 @@ function createKeyFile(path: string): void {
     writeSync(file, `${randomBytes(KEY_BYTES).toString('base64')}\n`)
     fsyncSync(file)
     linkSync(draft, path)
+    syncFolder(dirname(path))
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
   } finally {
     closeSync(file)
     rmSync(draft, { force: true })
+  }
+}
+
+/** A new name is on the disk only once its folder is. */
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
   }
 }

@@ -26,6 +26,9 @@ const NO_SUBJECT: ApprovalSubject = {
   argsHash: '',
   userId: undefined,
   summaryJson: '{}',
+  inputJson: '{}',
+  hidden: 0,
+  isPartial: true,
 }
 
 /** Without its subject, which is sealed. */
@@ -64,10 +67,16 @@ function decisionFromRow(row: Row): ApproverDecision {
   }
 }
 
+/** What is sealed of a subject; earlier versions kept a summary only. */
+type Kept = readonly [string, string, string, string | null, string, string?, number?]
+
 /** A subject as it is sealed: it holds caller text (rule 15). */
 export function subjectToText(record: string, subject: ApprovalSubject): string {
-  const { callId, runId, argsHash, userId, summaryJson } = subject
-  return boundText(record, JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson]))
+  const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden } = subject
+  return boundText(
+    record,
+    JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson, inputJson, hidden]),
+  )
 }
 
 export function subjectOf(row: Row, sealed: SealedText): ApprovalSubject {
@@ -78,15 +87,12 @@ export function subjectOf(row: Row, sealed: SealedText): ApprovalSubject {
   }
   try {
     const bound = sealed.read('callers', slice)
-    const parts: readonly (string | null)[] = JSON.parse(ownText(text(row, 'record'), bound))
-    const [callId, runId, argsHash, userId, summaryJson] = parts
-    return {
-      callId: callId ?? '',
-      runId: runId ?? '',
-      argsHash: argsHash ?? '',
-      userId: userId ?? undefined,
-      summaryJson: summaryJson ?? '{}',
-    }
+    const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
+    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden = 0] = parts
+    const named = { callId, runId, argsHash, userId: userId ?? undefined, summaryJson }
+    return inputJson === undefined
+      ? { ...named, inputJson: summaryJson, hidden, isPartial: true }
+      : { ...named, inputJson, hidden }
   } catch (error) {
     // A decided one may outlive the group its text was in; an open one keeps that group alive.
     if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)

@@ -15,6 +15,7 @@ export const KEY_QUERIES = {
   noteKeyUse: 'UPDATE api_keys SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?',
   raiseKeyEpoch: `INSERT INTO meta (name, value) VALUES ('key_epoch', '1')
     ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)`,
+  deleteLastDenial: 'DELETE FROM denials WHERE no = last_insert_rowid()',
   insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
     VALUES (?, ?, ?, ?, ?, ?, ?)`,
   denialsAfter: 'SELECT * FROM denials WHERE no > ? ORDER BY no LIMIT ?',

@@ -1,10 +1,10 @@
 /** Imported definitions. */
 export const PIN_QUERIES = {
   pinRevision: 'SELECT revision FROM pin_sources WHERE source = ?',
-  insertPinSource: 'INSERT INTO pin_sources (source, revision) VALUES (?, 1) ON CONFLICT (source) DO NOTHING',
-  raisePinRevision: 'UPDATE pin_sources SET revision = revision + 1 WHERE source = ? AND revision = ?',
+  insertPinSource: 'INSERT INTO pin_sources (source, revision) VALUES (?, ?) ON CONFLICT (source) DO NOTHING',
+  raisePinRevision: 'UPDATE pin_sources SET revision = ? WHERE source = ? AND revision = ?',
   pinSources: 'SELECT source FROM pin_sources ORDER BY source',
-  pinsOf: 'SELECT * FROM pins WHERE source = ? ORDER BY native_name',
+  pinsAfter: 'SELECT * FROM pins WHERE source = ? AND native_name > ? ORDER BY native_name LIMIT ?',
   writePin: `INSERT INTO pins (source, native_name, local, served, accepted, waiting) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (source, native_name)
     DO UPDATE SET served = excluded.served, accepted = excluded.accepted, waiting = excluded.waiting`,

@@ -20,6 +20,11 @@ export class SqliteAudit implements AuditStore {
   async recordDenials(denials: readonly Denial[]): Promise<void> {
     const { database, submit } = this.#ways
     await submit('', (group) => {
+      if (denials.length === 0) {
+        // A row that was never there: SQLite writes nothing for a change that changes nothing.
+        database.run('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0)
+        database.run('deleteLastDenial')
+      }
       for (const denial of denials) {
         const { atMs, tenant, principal, action, resource, reason, count } = denial
         database.run('insertDenial', atMs, tenant, principal, action, resource, reason, count)

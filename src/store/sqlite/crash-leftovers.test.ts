@@ -70,6 +70,26 @@ describe('what a writer leaves behind', () => {
     expect((await next.recover(2e12)).ambiguous).toBe(600)
   })
 
+  it.each([
+    ['write', 'non-deterministic', 0, 'ambiguous'],
+    ['exec', 'non-deterministic', 0, 'ambiguous'],
+    ['write', 'idempotent', 1e12, 'running'],
+    ['write', 'idempotent', 4_000, 'ambiguous'],
+    ['exec', 'idempotent', 4_000, 'ambiguous'],
+    ['read', 'non-deterministic', Number.MAX_SAFE_INTEGER, 'released'],
+    ['pure', 'deterministic', Number.MAX_SAFE_INTEGER, 'released'],
+  ] as const)(
+    'rule 8: a cut %s call that is %s (until %d) is %s',
+    async (tier, replay, rerunUntilMs, state) => {
+      const first = openStore()
+      await first.claim(sampleCall({ tier, replay, rerunUntilMs }))
+      await leaveBehind(first)
+      const next = openStore()
+      expect((await next.recover(5_000)).ambiguous).toBe(state === 'ambiguous' ? 1 : 0)
+      expect(next.find(sampleCall())?.state).toBe(state)
+    },
+  )
+
   it('rule 8: a read cut by a crash ends without an operator', async () => {
     const first = openStore()
     const call = sampleCall({ tier: 'read', rerunUntilMs: Number.MAX_SAFE_INTEGER })

@@ -1,7 +1,20 @@
-import type { PinnedSource, PinRecord, PinStore, PinWrite } from '#core/ports/pin-store'
+import { Breather } from '#core/breather'
+import {
+  nextRevision,
+  type PinnedSource,
+  type PinRecord,
+  type PinStore,
+  type PinWrite,
+} from '#core/ports/pin-store'
+import { StoreError } from '#core/store-error'
 import { pinFromRow } from '#store/sql/pin-row'
 import { integer, text } from '#store/sql/row'
 import type { StoreWays } from './key-changes.ts'
+
+/** Rows are read in pages, so that a source with many tools does not hold the serving thread. */
+const PAGE_ROWS = 50
+/** Somebody wrote while the pages were read; more often than this is a fault. */
+const MOST_READS = 20
 
 /** Pins in SQLite; each write, its epoch and its journal events are one transaction. */
 export class SqlitePins implements PinStore {
@@ -11,26 +24,28 @@ export class SqlitePins implements PinStore {
     this.#ways = ways
   }
 
-  read(source: string): PinnedSource {
-    const { database, read } = this.#ways
-    return read(() =>
-      database.snapshot(() => ({
-        source,
-        revision: this.#revision(source),
-        pins: database.all('pinsOf', source).map(pinFromRow),
-      })),
-    )
+  async read(source: string): Promise<PinnedSource> {
+    for (let tries = 0; tries < MOST_READS; tries += 1) {
+      const revision = this.revision(source)
+      const pins = await this.#readPages(source)
+      if (this.revision(source) === revision) return { source, revision, pins }
+    }
+    throw new StoreError('unreadable', `others kept changing the pins of ${source}`)
   }
 
   revision(source: string): number {
     return this.#ways.read(() => this.#revision(source))
   }
 
-  write({ source, seen, pins, changesServed, events }: PinWrite): Promise<'written' | 'stale'> {
+  write(change: PinWrite): Promise<'written' | 'stale'> {
+    const { source, seen, pins, changesServed, events } = change
     const { database } = this.#ways
+    const next = nextRevision(change)
     return this.#ways.submit(`pins ${source}`, (group) => {
       const isOurs =
-        seen === 0 ? database.run('insertPinSource', source) : database.run('raisePinRevision', source, seen)
+        seen === 0
+          ? database.run('insertPinSource', source, next)
+          : database.run('raisePinRevision', next, source, seen)
       if (isOurs === 0) return 'stale'
       for (const pin of pins) this.#writePin(source, pin)
       if (changesServed) database.run('raisePinEpoch')
@@ -48,6 +63,21 @@ export class SqlitePins implements PinStore {
     const { database, read } = this.#ways
     const row = read(() => database.get('readMeta', 'pin_epoch'))
     return row === undefined ? 0 : Number(text(row, 'value'))
+  }
+
+  async #readPages(source: string): Promise<readonly PinRecord[]> {
+    const { database, read } = this.#ways
+    const breather = new Breather()
+    const pins: PinRecord[] = []
+    for (;;) {
+      const after = pins.at(-1)?.nativeName ?? ''
+      const rows = read(() => database.all('pinsAfter', source, after, PAGE_ROWS))
+      for (const row of rows) {
+        pins.push(read(() => pinFromRow(row)))
+        if (breather.isDue) await breather.breathe()
+      }
+      if (rows.length < PAGE_ROWS) return pins
+    }
   }
 
   #revision(source: string): number {

@@ -56,6 +56,15 @@ describe('the SQLite store', () => {
     expect(openStore().find(call)).toEqual(before)
   })
 
+  it('OWP-22: writes and syncs for nothing too, so that a refusal of nothing costs what another costs', async () => {
+    const store = openStore()
+    await store.claim(sampleCall())
+    const before = readFileSync(`${path}-wal`)
+    await store.audit.recordDenials([])
+    expect(readFileSync(`${path}-wal`).equals(before)).toBe(false)
+    expect(store.audit.readDenials({ after: 0, limit: 10 })).toEqual([])
+  })
+
   it('rule 14: writes no input, output or caller text in the clear', async () => {
     const store = openStore()
     const call = sampleCall({

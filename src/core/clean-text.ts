@@ -1,9 +1,9 @@
-/** Control characters, the invisible marks that reorder or hide text, and line separators. */
-const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
+/** Control characters, everything that reorders text or is not seen in it (tags, fillers, selectors), and line separators. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 /**
- * Text that others chose (tool texts, call ids, server messages), made safe to print: a terminal would obey
- * escape sequences in it.
+ * Text that others chose (tool texts, call ids, server messages), made safe to show: a terminal would obey
+ * escape sequences in it, and a page would turn it around or hide a part.
  */
 export function cleanText(text: string): string {
   return text.replace(UNPRINTABLE, (character) =>
