@@ -25,6 +25,8 @@ export interface Gateway {
   cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
   /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
   readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
+  /** Counts something that is no call, but costs, towards the load and the caller's own rate; a `ToolError` when that is spent. */
+  admit(principal: Principal): void
   /** A place for a request that is held open, or a `ToolError` when there is none; call what it gives to leave it. */
   enterWaiting(principal: Principal): LeavePlace
   /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */

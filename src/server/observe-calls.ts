@@ -38,6 +38,7 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
     readCall: (principal, callId) => gateway.readCall(principal, callId),
     cancelCall: (principal, callId) => gateway.cancelCall(principal, callId),
     readRun: (principal, query) => gateway.readRun(principal, query),
+    admit: (principal) => gateway.admit(principal),
     enterWaiting: (principal) => gateway.enterWaiting(principal),
     endRun: (principal, runId) => gateway.endRun(principal, runId),
     openSession: (principal, request) => gateway.openSession(principal, request),

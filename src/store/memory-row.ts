@@ -1,4 +1,6 @@
-import type { CallFilter, CallRecord, NewCall, RetentionPolicy } from '#core/ports/store'
+import { correctedEvent } from '#core/journal/call-events'
+import type { CallCorrected } from '#core/journal/journal-event'
+import type { CallFilter, CallRecord, CallSession, NewCall, RetentionPolicy } from '#core/ports/store'
 import { labelOf } from '#core/runs/run-facts'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -38,6 +40,31 @@ export function newRow(
     waitsFor: undefined,
     ...end,
   }
+}
+
+/** Rule 9: what the call is from its next attempt on. Gives what the journal says of it. */
+export function correctRow(row: MemoryRow, corrected: NewCall, atMs: number): CallCorrected {
+  const event = correctedEvent(row, corrected, atMs)
+  const { fingerprint, traceId } = corrected
+  Object.assign(row, labelOf(corrected), { fingerprint, traceId })
+  return event
+}
+
+export function beginAttempt(
+  row: MemoryRow,
+  begun: {
+    readonly as: 'running' | 'parked'
+    readonly session: CallSession | undefined
+    readonly writer: string
+  },
+): void {
+  row.sessionId = begun.session?.sessionId
+  row.state = begun.as
+  row.attempt += 1
+  row.writer = begun.writer
+  row.outcome = undefined
+  row.finishedAtMs = undefined
+  row.cancelRequested = false
 }
 
 /** Rule 13: the clock of a step starts when the call that began it all is final. */

@@ -69,6 +69,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   readCall: async () => undefined,
   cancelCall: async () => undefined,
   readRun: async () => undefined,
+  admit: () => undefined,
   enterWaiting: () => () => undefined,
   endRun: async () => false,
   openSession: async () => ({ sessionId: 's', runId: 'r' }),

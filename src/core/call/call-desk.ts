@@ -179,6 +179,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
     readRun: (principal, query) =>
       readOwnRun(services, principal, { ...query, waitMs: places.shorten(query.waitMs) }),
+    admit: (principal) => limits.checkCaller(principal),
     enterWaiting: (principal) => places.enter(principal),
     endRun: (principal, runId) => endOwnRun(services, principal, runId),
     openSession: (principal, request) => {

@@ -6,8 +6,8 @@ import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import type { CallView } from './call-view.ts'
 import { recordOf } from './identified-call.ts'
-import { isHidden } from './is-hidden.ts'
 import { noteEnded } from './note-ended.ts'
+import { isHidden } from './same-request.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */
 const LONGEST_WAIT_MS = 2_000

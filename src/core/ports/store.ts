@@ -117,6 +117,8 @@ export interface Attempt extends CallAddress {
 export interface NextAttempt {
   readonly session: CallSession | undefined
   readonly atMs: number
+  /** Of a released call that brings other input: what the call is from now on (rule 9). */
+  readonly corrected?: NewCall | undefined
 }
 
 export type ClaimResult =
@@ -226,7 +228,8 @@ export interface Store extends RunStore, SessionStore {
   claim(call: NewCall): MaybePromise<ClaimResult>
   /**
    * Takes a `released` call, or a `running` one whose run is known not to go on, for the next attempt: one
-   * update, conditional on state, writer and attempt being those of `seen`.
+   * update, conditional on state, writer and attempt being those of `seen`. What it is corrected to replaces fingerprint,
+   * input and caller text, and both fingerprints are journaled.
    */
   reclaim(seen: CallRecord, next: NextAttempt): MaybePromise<ClaimResult>
   /** Ends our own attempt; conditional on it still being `running` and ours. */

@@ -19,11 +19,11 @@ export function calledFact(attempted: Attempted, principal: string): ToolCalled 
 export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolReturned {
   const base = { type: 'returned', ...named(attempted) } as const
   if (end === 'cut') return { ...base, code: 'ambiguous' }
-  const durationMs = Math.round(end.durationMs)
-  if (end.ok) return { ...base, durationMs }
+  const took = end.durationMs === undefined ? {} : { durationMs: Math.round(end.durationMs) }
+  if (end.ok) return { ...base, ...took }
   const { code } = end.error
   const isUntimed = code === 'session_lost' || end.neverStarted === true
-  return isUntimed ? { ...base, code } : { ...base, code, durationMs }
+  return isUntimed ? { ...base, code } : { ...base, code, ...took }
 }
 
 /** The pair of a call that a limit refused: it never began (C10, OWP-53). */

@@ -79,7 +79,6 @@ export function unreadableText(row: Row): SealedText {
   const outcome: Failure = {
     ok: false,
     error: { code: 'internal', message: 'The stored outcome cannot be read.', canRetry: false },
-    durationMs: 0,
   }
   const texts = { callers: '["[unreadable]","",null]', payload: outcomeToText(outcome) }
   return { read: (segment) => boundText(text(row, 'record'), texts[segment]) }

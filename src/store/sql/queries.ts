@@ -60,6 +60,9 @@ export const QUERIES = {
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
       AND state IN ('released', 'running') AND expired = 0`,
+  /** Rule 9, beside `reclaimCall` in one transaction. */
+  correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
+      input_length = ? WHERE record = ?`,
   finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
   lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?
