@@ -22,6 +22,7 @@ const RECORD: CallRecord = {
   argsHash: '',
   traceId: 't',
   userId: undefined,
+  protocol: undefined,
   fingerprint: 'f',
   tool: 'Doorbell.Ring@0.1.0',
   definitionHash: 'd',

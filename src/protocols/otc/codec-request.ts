@@ -28,7 +28,7 @@ export interface DecodeOptions {
   readonly strict: boolean
 }
 
-type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent'>
+type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent' | 'adoptTrace'>
 
 /** One HTTP request as one call, or a fault. Checks in the order of T-12: version, envelope, members. */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
@@ -38,6 +38,8 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
   if (options.strict) refuseUnknownMembers(dialect, body, call)
   const tool = readTool(path, dialect, call)
   const context = decodeContext(call.context)
+  const named = readTraceId(dialect, call)
+  if (named !== undefined) request.adoptTrace?.(named)
   return {
     dialect,
     schemaId,
@@ -46,7 +48,8 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
       tool,
       input: readInput(call),
       key: readCallKey(call, request.headers),
-      traceId: readTraceId(dialect, call) ?? request.traceId,
+      traceId: named ?? request.traceId,
+      protocol: 'otc',
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       userId: dialect === 'uts' ? readUtsUser(call, context.userId) : context.userId,
       ...(context.userInfo === undefined ? undefined : { userInfo: context.userInfo }),

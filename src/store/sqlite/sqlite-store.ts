@@ -17,6 +17,8 @@ import type {
   NewCall,
   NewChallenge,
   NextAttempt,
+  OwnCallsPage,
+  OwnCallsQuery,
   RecoveryReport,
   RetentionPolicy,
   Settlement,
@@ -41,7 +43,7 @@ import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
 import { SqliteKeys, type StoreWays } from './key-changes.ts'
-import { listCalls } from './list-calls.ts'
+import { listCalls, listOwnCalls } from './list-calls.ts'
 import { ParkedEnds } from './parked-ends.ts'
 import { SqlitePins } from './pin-changes.ts'
 import { Recovery } from './recovery.ts'
@@ -304,6 +306,10 @@ export class SqliteStore implements Store {
     const key = challengeKey(need)
     if (this.#read(() => this.#database.get('openChallenge', key)) === undefined) return
     await this.#queue.submit(key, (group) => endChallenge(this.#database, group, { key, as, atMs }))
+  }
+
+  listOwn(query: OwnCallsQuery): OwnCallsPage {
+    return this.#snapshot(() => listOwnCalls(this.#database, this.#contents, query))
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
