@@ -273,8 +273,12 @@ function portOf(url: string): number {
 }
 
 function otcOptions({ otc }: Settings) {
-  const { omitListKey, ...switches } = otc
-  return omitListKey === undefined ? switches : { ...switches, omitListKey }
+  const { omitListKey, defaultSchema, ...switches } = otc
+  return {
+    ...switches,
+    ...(omitListKey === undefined ? {} : { omitListKey }),
+    ...(defaultSchema === undefined ? {} : { defaultSchema }),
+  }
 }
 
 function mostBodyBytes({ limits: { total } }: Settings) {
