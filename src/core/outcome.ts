@@ -7,7 +7,8 @@ export interface Success {
   readonly ok: true
   readonly valueJson: string
   readonly shown?: Shown
-  readonly durationMs: number
+  /** Run time; absent when nobody knows it, as after a crash. */
+  readonly durationMs?: number
 }
 
 /** What another MCP server answered besides the value, as JSON texts (`ShownContent`). */
@@ -20,7 +21,8 @@ export interface Shown {
 export interface Failure {
   readonly ok: false
   readonly error: CallError
-  readonly durationMs: number
+  /** Run time; absent when nobody knows it, as after a crash. */
+  readonly durationMs?: number
   /** Ended before the tool began: no time was spent in it (OWP-53). */
   readonly neverStarted?: true
 }

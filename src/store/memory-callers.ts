@@ -8,6 +8,7 @@ import {
   type NewQuestion,
   type OpenQuestion,
   type QuestionAddress,
+  type SessionRoom,
 } from '#core/ports/caller-store'
 
 interface Asked extends NewQuestion {
@@ -21,8 +22,20 @@ export class MemoryCallers implements CallerStore {
   readonly #questions = new Map<string, Asked>()
   readonly #marks = new Map<string, number>()
 
-  openSession(session: CallerSession): void {
+  openSession(session: CallerSession, room?: SessionRoom): boolean {
+    if (room !== undefined && !this.#makeRoom(session, room)) return false
     this.#sessions.set(keyOf(session.tenant, session.id), session)
+    return true
+  }
+
+  #makeRoom({ tenant, principal }: CallerSession, { most, idleBeforeMs }: SessionRoom): boolean {
+    const own = [...this.#sessions.values()].filter(
+      (session) => session.tenant === tenant && session.principal === principal,
+    )
+    if (own.length < most) return true
+    const oldest = own.sort((left, right) => left.touchedAtMs - right.touchedAtMs)[0]
+    if (oldest === undefined || oldest.touchedAtMs >= idleBeforeMs) return false
+    return this.endSession(tenant, oldest.id)
   }
 
   findSession(tenant: string, id: string): CallerSession | undefined {

@@ -1,4 +1,14 @@
-import type { CallFilter, CallRecord, NewCall, RetentionPolicy } from '#core/ports/store'
+import { correctedEvent } from '#core/journal/call-events'
+import type { CallCorrected } from '#core/journal/journal-event'
+import type {
+  CallFilter,
+  CallRecord,
+  CallSession,
+  NewCall,
+  OwnCallsPage,
+  OwnCallsQuery,
+  RetentionPolicy,
+} from '#core/ports/store'
 import { labelOf } from '#core/runs/run-facts'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -19,7 +29,7 @@ export function newRow(
     ...labelOf(call),
     runId: call.place?.runId,
     sessionId: call.session?.sessionId,
-    traceId: call.traceId,
+    protocol: call.protocol,
     userId: call.userId,
     fingerprint: call.fingerprint,
     tool: call.tool,
@@ -38,6 +48,31 @@ export function newRow(
     waitsFor: undefined,
     ...end,
   }
+}
+
+/** Rule 9: what the call is from its next attempt on. Gives what the journal says of it. */
+export function correctRow(row: MemoryRow, corrected: NewCall, atMs: number): CallCorrected {
+  const event = correctedEvent(row, corrected, atMs)
+  const { fingerprint, traceId } = corrected
+  Object.assign(row, labelOf(corrected), { fingerprint, traceId })
+  return event
+}
+
+export function beginAttempt(
+  row: MemoryRow,
+  begun: {
+    readonly as: 'running' | 'parked'
+    readonly session: CallSession | undefined
+    readonly writer: string
+  },
+): void {
+  row.sessionId = begun.session?.sessionId
+  row.state = begun.as
+  row.attempt += 1
+  row.writer = begun.writer
+  row.outcome = undefined
+  row.finishedAtMs = undefined
+  row.cancelRequested = false
 }
 
 /** Rule 13: the clock of a step starts when the call that began it all is final. */
@@ -59,4 +94,18 @@ export function newestRows(rows: readonly MemoryRow[], filter: CallFilter): read
     .reverse()
     .slice(0, limit)
     .map((row) => ({ ...row }))
+}
+
+/** A place is how many calls were there before; what was forgotten meanwhile moves it, which at worst shows a call twice. */
+export function ownRows(rows: readonly MemoryRow[], query: OwnCallsQuery): OwnCallsPage {
+  const { tenant, principal, before = rows.length, limit } = query
+  const calls: CallRecord[] = []
+  let place = Math.min(before, rows.length)
+  while (place > 0 && calls.length < limit) {
+    place -= 1
+    const row = rows[place]
+    if (row?.tenant === tenant && row.principal === principal && row.parent === undefined)
+      calls.push({ ...row })
+  }
+  return place > 0 ? { calls, next: place } : { calls }
 }

@@ -42,6 +42,24 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'a principal has so many sessions at most: the one that was silent longest gives way, none that is in use',
+    async run(open) {
+      const { callers } = await open()
+      const at = (id: string, touchedAtMs: number, principal = 'key:alice') =>
+        callers.openSession({ ...SESSION, id, touchedAtMs, principal }, { most: 2, idleBeforeMs: 1_500 })
+      assert.equal(await at('s-1', 1_000), true)
+      assert.equal(await at('s-2', 2_000), true)
+      assert.equal(await at('b-1', 500, 'key:bob'), true)
+      assert.equal(await at('s-3', 3_000), true)
+      assert.equal(await callers.findSession('acme', 's-1'), undefined)
+      assert.equal(await at('s-4', 4_000), false)
+      assert.equal(await callers.findSession('acme', 's-4'), undefined)
+      for (const id of ['s-2', 's-3', 'b-1']) assert.equal((await callers.findSession('acme', id))?.id, id)
+      const many = await Promise.all(['c-1', 'c-2', 'c-3', 'c-4'].map((id) => at(id, 2_000, 'key:carol')))
+      assert.equal(many.filter(Boolean).length, 2)
+    },
+  },
+  {
     name: 'a caller’s session is forgotten a week after it was last used',
     async run(open) {
       const store = await open()

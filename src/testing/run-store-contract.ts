@@ -67,9 +67,9 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         await store.finish({ run: attemptAt(call, 1), state, outcome, atMs: 2_000 })
       }
       const events = await eventsOf(store, RUN)
-      for (const { record, callId, toolId, transport, argsHash } of calls) {
+      for (const { record, callId, toolId, transport, argsHash, traceId } of calls) {
         const own = events.filter((event) => 'record' in event && event.record === record)
-        const named = { record, attempt: 1, call: { callId, toolId, transport, argsHash } }
+        const named = { record, attempt: 1, call: { callId, toolId, transport, argsHash, traceId } }
         const [called, returned] = own.map(({ sequence: _sequence, ...fact }) => fact)
         assert.equal(own.length, 2)
         assert.deepEqual(called, { type: 'called', ...named, principal: 'key:alice', atMs: 1_000 })
@@ -105,6 +105,45 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         'returned record-1 2 ok',
       ])
       assert.equal((await store.findRun({ tenant: 'default', run: call.record }))?.open, 0)
+    },
+  },
+  {
+    name: 'rule 9: the next attempt of a released call may be another request, once; its events tell which it was each time',
+    async run(open) {
+      const store = await open()
+      const call = sampleCall({ argsHash: 'a'.repeat(64) })
+      await store.claim(call)
+      await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
+      const seen = await mustFind(store)
+      const corrected = sampleCall({
+        ...{ argsHash: 'b'.repeat(64), fingerprint: 'fingerprint-2', traceId: 'trace-2' },
+        inputJson: '{"doorbell_id":"doorbell84"}',
+      })
+      const next = { session: undefined, atMs: 3_000, corrected }
+      assert.equal((await store.reclaim(seen, next)).kind, 'claimed')
+      assert.equal((await store.reclaim(seen, next)).kind, 'found')
+      const running = await mustFind(store)
+      assert.deepEqual(
+        [running.fingerprint, running.argsHash, running.traceId, running.callId, running.attempt],
+        ['fingerprint-2', 'b'.repeat(64), 'trace-2', call.callId, 2],
+      )
+      await store.finish({
+        run: attemptAt(call, 2),
+        state: 'succeeded',
+        outcome: success('1'),
+        atMs: 4_000,
+      })
+      const events = await eventsOf(store, call.record)
+      assert.deepEqual(
+        events.map((event) => ('call' in event ? event.call.argsHash : '')),
+        ['a', 'a', 'b', 'b'].map((letter) => letter.repeat(64)),
+      )
+      const journal = (await store.readJournal([], 100)).flatMap((group) => group.events)
+      const [event, ...others] = journal.filter(({ type }) => type === 'call.corrected')
+      assert.ok(event?.type === 'call.corrected' && others.length === 0)
+      assert.deepEqual([event.before, event.after, event.attempt], ['fingerprint-1', 'fingerprint-2', 2])
+      await purgeAll(store, 4_000 + POLICY.resultsMs + 1)
+      assert.deepEqual([(await mustFind(store)).expired, (await mustFind(store)).outcome], [true, undefined])
     },
   },
   {

@@ -1,3 +1,4 @@
+import { LATEST } from '#core/tool-id'
 import type { Batch, CallPlan } from './differential-calls.ts'
 import { shownBy } from './differential-differences.ts'
 import { readJournal } from './differential-facts.ts'
@@ -54,9 +55,15 @@ async function askAgain(
   return found
 }
 
-/** Whether the way's door reads the call as the recorded one was read; elsewhere it is another request (rule 5). */
+/** Whether the way's door reads the call as the recorded one was read, or names no version; elsewhere it is another request (rule 5). */
 function isSameRequest(batch: Batch, call: CallPlan, { reading }: Way): boolean {
-  return firstDifference(READINGS['as written'](batch, call), READINGS[reading](batch, call)) === undefined
+  const written = READINGS['as written'](batch, call)
+  const read = READINGS[reading](batch, call)
+  const meant =
+    written.kind === 'call' && read.kind === 'call' && read.ref.version === LATEST
+      ? { ...read, ref: { ...read.ref, version: written.ref.version } }
+      : read
+  return firstDifference(written, meant) === undefined
 }
 
 interface Replayed {

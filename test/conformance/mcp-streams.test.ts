@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { NO_LIMITS, UNLIMITED } from '#core/limits/limit-settings'
 import { mcpFixtures } from './mcp-fixtures.ts'
 import { Gate } from './mcp-gate.ts'
 import {
@@ -10,6 +11,7 @@ import {
   inSession,
   nextOf,
   openSession,
+  post,
   startTalk,
 } from './mcp-talk.ts'
 
@@ -262,5 +264,51 @@ describe('news of the list', () => {
     const session = await openSession(server.url)
     const headers = { 'Mcp-Session-Id': session, Accept: 'application/json' }
     expect((await fetch(`${server.url}/mcp`, { headers })).status).toBe(406)
+  })
+})
+
+describe('MCP-23: sessions of one principal', () => {
+  const initialize = (url: string) =>
+    post(url, {
+      jsonrpc: '2.0',
+      id: 0,
+      method: 'initialize',
+      params: {
+        protocolVersion: '2025-11-25',
+        capabilities: {},
+        clientInfo: { name: 'c', version: '1' },
+      },
+    })
+  const countOf = async (url: string, times: number) => {
+    const answers = await Promise.all(Array.from({ length: times }, () => initialize(url)))
+    const refused = answers.filter(({ status }) => status !== 200)
+    for (const response of answers) if (response.status === 200) await response.body?.cancel()
+    return { opened: times - refused.length, refused }
+  }
+
+  it('are a hundred, and whoever wants more is told what to do', async () => {
+    const { server } = await startTalk([])
+    const { opened, refused } = await countOf(server.url, 130)
+    expect(opened).toBe(100)
+    const [first] = refused
+    expect(first?.status).toBe(429)
+    expect(first?.headers.get('retry-after')).toBe('300')
+    expect(await first?.json()).toMatchObject({
+      id: 0,
+      error: {
+        code: 429,
+        message: expect.stringContaining('End one (DELETE'),
+        data: { code: 'rate_limited' },
+      },
+    })
+  })
+
+  it('MCP-20: count towards its rate as calls do', async () => {
+    // One every minute, after the first thirty.
+    const perPrincipal = { ...UNLIMITED, rate: { perMs: 1 / 60_000, burst: 30 } }
+    const { server } = await startTalk([], { limits: { ...NO_LIMITS, perPrincipal } })
+    const { opened, refused } = await countOf(server.url, 80)
+    expect(opened).toBe(30)
+    expect(await refused[0]?.json()).toMatchObject({ error: { code: 429, data: { code: 'rate_limited' } } })
   })
 })

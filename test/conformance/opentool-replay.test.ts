@@ -64,10 +64,10 @@ describe('the same request again, after the tools have changed', () => {
     expect(runs).toBe(1)
   })
 
-  it('rule 5: other arguments under the key are a conflict, also when the tool is gone', async () => {
+  it('rules 1, 5: other arguments under the key are a conflict, told only if the tool is there', async () => {
     await ask(before, { q: 'a' }, 'k')
     expect(await ask(before, { q: 'b' }, 'k')).toBe('key_conflict')
-    expect(await ask(undefined, { q: 'b' }, 'k')).toBe('key_conflict')
+    expect(await ask(undefined, { q: 'b' }, 'k')).toBe('tool_not_found')
   })
 
   it('OTS-43: with and without the null that means nothing it is one request', async () => {

@@ -31,7 +31,9 @@ let count = 0
 let cancelled = 0
 let nextId = 0
 const waiting = new Map<string | number, (result: unknown) => void>()
-const tools = 'count huge die wait pid fork ask change cancelled env meta steps visit say tell'.split(' ')
+const tools = 'count huge die wait pid fork ask change cancelled env meta steps visit say tell flood'.split(
+  ' ',
+)
 
 function say(message: object): void {
   if (manners.has('garbage')) process.stdout.write('Server listening!\n{"level":30}\n[1,2]\nnull\n\n')
@@ -63,6 +65,20 @@ function ask(message: string): Promise<unknown> {
   const requestedSchema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] }
   say({ id, method: 'elicitation/create', params: { message, requestedSchema } })
   return new Promise((resolve) => waiting.set(id, resolve))
+}
+
+/** As fast as it is read. */
+async function flood(progressToken: unknown, notices: number): Promise<object> {
+  for (let sent = 0; sent < notices; ) {
+    let lines = ''
+    for (let line = 0; line < 1000; line += 1) {
+      sent += 1
+      const params = { progressToken, progress: sent }
+      lines += `${JSON.stringify({ jsonrpc: '2.0', method: 'notifications/progress', params })}\n`
+    }
+    if (!process.stdout.write(lines)) await new Promise((resolve) => process.stdout.once('drain', resolve))
+  }
+  return text('flooded')
 }
 
 async function run(name: string, { params }: Message): Promise<object> {
@@ -105,6 +121,7 @@ async function run(name: string, { params }: Message): Promise<object> {
   if (name === 'env') return text(process.env)
   if (name === 'meta') return text(params?._meta)
   const progressToken = params?._meta?.progressToken
+  if (name === 'flood') return await flood(progressToken, Number(input.notices))
   for (const progress of [1, 2])
     say({ method: 'notifications/progress', params: { progressToken, progress, total: 2 } })
   return text('stepped')

@@ -26,9 +26,9 @@ afterEach(async () => {
 describe('a program that speaks MCP', () => {
   it('T-24: may leave, or stay silent, at the question for its era', async () => {
     const quits = await open(faulty('quits')).discover()
-    expect(quits.tools.length).toBe(15)
+    expect(quits.tools.length).toBe(16)
     const deaf = open({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
-    expect((await deaf.discover()).tools.length).toBe(15)
+    expect((await deaf.discover()).tools.length).toBe(16)
   }, 30_000)
 
   it('MCP-99: may write other things than messages', async () => {
@@ -43,10 +43,10 @@ describe('a program that speaks MCP', () => {
 
   it('T-12: is read to the last page, and not in circles', async () => {
     const paged = await open(faulty('pages')).discover()
-    expect(paged.tools.length).toBe(15)
+    expect(paged.tools.length).toBe(16)
     expect(paged.warnings).toEqual([])
     const circle = await open(faulty('circle')).discover()
-    expect(circle.tools.length).toBe(15)
+    expect(circle.tools.length).toBe(16)
     expect(circle.warnings.join()).toContain('run in a circle')
   })
 

@@ -1,4 +1,5 @@
 import type { Tool } from '#core/tool'
+import { adaptInput } from './adapt-input.ts'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
 
@@ -9,7 +10,7 @@ import type { IdentifiedCall } from './identified-call.ts'
 export async function adoptCall(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
   if (tool === undefined || !mayWait(tool)) return call
-  const { tenant, principal, fingerprint } = call
+  const { tenant, principal, fingerprint } = adaptInput(services.store, call, tool)
   const { definitionHash } = tool
   const like = { tenant, principal: principal.id, fingerprint, definitionHash }
   const found = await services.store.approvals.findParked(like)

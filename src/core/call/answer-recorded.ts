@@ -1,9 +1,14 @@
 import type { Failure, Outcome } from '#core/outcome'
 import type { CallRecord } from '#core/ports/store'
+import { lastFailure } from './may-run-again.ts'
 
 /** What a recorded call answers to whoever asks again. */
 export function answerRecorded(record: CallRecord): Outcome {
-  if (record.outcome !== undefined) return record.outcome
+  const { outcome } = record
+  // Records of before: a last failure that still says so.
+  if (outcome?.ok === false && outcome.error.canRetry && record.state === 'failed')
+    return lastFailure(outcome)
+  if (outcome !== undefined) return outcome
   if (record.state === 'ambiguous') return ambiguous(record)
   if (record.expired) return expired(record)
   return tookEffect(record)
@@ -38,5 +43,5 @@ function failure(
   code: 'ambiguous' | 'result_expired' | 'outcome_unknown',
   texts: { readonly message: string; readonly developerMessage?: string },
 ): Failure {
-  return { ok: false, error: { code, ...texts, canRetry: false }, durationMs: 0 }
+  return { ok: false, error: { code, ...texts, canRetry: false } }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
 import type { Tool, ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory'
@@ -56,11 +57,11 @@ describe('a call with a key', () => {
       callRequest(RING, { key: 'k', input: { a: 2 } }),
       callRequest(RING, { key: 'k', input: { a: 1 }, userId: 'u' }),
       callRequest('Bell.Ring@1.1.0', { key: 'k', input: { a: 1 } }),
-      callRequest('Bell.Ring', { key: 'k', input: { a: 1 } }),
     ]
     for (const other of others) expect(gist(await desk.call(ALICE, other))).toBe('key_conflict')
+    const same = desk.call(ALICE, callRequest('Bell_Ring', { key: 'k', input: { a: 1 } }))
     gate.resolve(1)
-    await running
+    expect(gist(await running)).toBe(gist(await same))
     for (const other of others) expect(gist(await desk.call(ALICE, other))).toBe('key_conflict')
   })
 
@@ -121,25 +122,42 @@ describe('a call with a key', () => {
 describe('failures', () => {
   it('rule 9: a failure with canRetry is released and runs again, at most three times', async () => {
     const { tool, state } = countingTool(() => {
-      throw new ToolError('busy', { canRetry: true })
+      throw new ToolError('busy', { canRetry: true, retryAfterMs: 9 })
     })
     const desk = openTestDesk([tool])
+    const told = []
     for (let round = 0; round < 5; round += 1) {
-      expect(errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' }))).canRetry).toBe(true)
+      told.push(errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' }))))
     }
+    expect(told.map(({ canRetry }) => canRetry)).toEqual([true, true, false, false, false])
+    expect(told.map(({ retryAfterMs }) => retryAfterMs)).toEqual([9, 9, undefined, undefined, undefined])
+    for (const { message } of told.slice(2)) expect(message).toMatch(/^busy\. .*use a new call id/)
     expect(state.runs).toBe(3)
     expect((await desk.readCall(ALICE, 'k'))?.state).toBe('failed')
   })
 
-  it('rule 9: a released call takes only the same request', async () => {
-    const { tool } = countingTool(() => {
-      throw new ToolError('busy', { canRetry: true })
+  it('rule 9: a released call takes other input of the same tool by the same user, and both requests are journaled', async () => {
+    const inputs: unknown[] = []
+    const tool = sampleTool(RING, (input) => {
+      inputs.push(input)
+      if (inputs.length === 1) throw new ToolError('no such bell', { canRetry: true })
+      return 'rung'
     })
-    const desk = openTestDesk([tool])
-    await desk.call(ALICE, callRequest(RING, { key: 'k' }))
-    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k', input: { other: 1 } })))).toBe(
-      'key_conflict',
-    )
+    const other = sampleTool('Bell.Stop@1.0.0', () => 0)
+    const desk = openTestDesk([tool, other])
+    const ring = (input: JsonValue, more: object = {}) =>
+      desk.call(ALICE, callRequest(RING, { key: 'k', input, ...more })).then(gist)
+    expect(await ring({ bell: 1 })).toBe('tool_failed')
+    expect(await ring({ bell: 2 }, { userId: 'ann' })).toBe('key_conflict')
+    expect(await ring({ bell: 2 }, { tool: { base: 'Bell.Stop', version: 'latest' } })).toBe('key_conflict')
+    expect(await ring({ bell: 2 })).toBe('ok "rung"')
+    expect(await ring({ bell: 2 })).toBe('ok "rung"')
+    expect(await ring({ bell: 1 })).toBe('key_conflict')
+    expect(inputs).toEqual([{ bell: 1 }, { bell: 2 }])
+    const events = (await desk.store.readJournal([], 100)).flatMap((group) => group.events)
+    const corrected = events.find((event) => event.type === 'call.corrected')
+    expect(corrected).toMatchObject({ attempt: 2, before: expect.any(String), after: expect.any(String) })
+    expect(corrected?.type === 'call.corrected' && corrected.before !== corrected.after).toBe(true)
   })
 
   it('rule 13: a released call whose result has expired answers so and does not run again', async () => {

@@ -16,6 +16,7 @@ import { checkApproval } from './check-approval.ts'
 import { checkReady } from './check-ready.ts'
 import { checkRequirements } from './check-requirements.ts'
 import { type IdentifiedCall, identifyCall } from './identified-call.ts'
+import { keyConflict } from './key-conflict.ts'
 import { type Found, lookUp } from './look-up.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { resolveTool } from './resolve-tool.ts'
@@ -36,12 +37,13 @@ export async function callTool(
   step?: StepOrigin,
 ): Promise<CallReply> {
   const freshId = () => request.freshId ?? services.newCallId()
-  let call = identifyCall(services.store, { principal, request, freshId, step })
+  let call = identifyCall(services, { principal, request, freshId, step })
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
       if (!call.keyed && services.registry.hasWaiting) call = await adoptCall(services, call)
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer') return replyOf(call, found, true)
+      if (found?.kind === 'other') return await refuseOther(services, call)
       const seen = found?.seen
       const run = await (call.keyed
         ? startOrWait(services, { call, seen, mayWait: round === 0 })
@@ -74,6 +76,18 @@ function replyOf(
 ): CallReply {
   const reply = { callId, outcome, runId, replayed }
   return hasUntrustedOutput(toolId) ? { ...reply, untrusted: true } : reply
+}
+
+/**
+ * Rule 1: the key is another request's. That is told last: whatever else is wrong with this one is told as ever, and nothing
+ * of it runs or is recorded.
+ */
+async function refuseOther(services: CallServices, call: IdentifiedCall): Promise<never> {
+  checkReady(services)
+  services.limits.checkCaller(call.principal)
+  const tool = resolveTool(services, call, undefined)
+  await validateInput(tool, adaptInput(services.store, call, tool).input)
+  throw keyConflict()
 }
 
 interface Start {
@@ -124,7 +138,7 @@ async function startCall(
   const place = await findPlace(services, { call, tool, seen })
   try {
     services.limits.checkTool(call.principal, tool)
-    const adapted = adaptInput(call, tool)
+    const adapted = adaptInput(services.store, call, tool)
     const input = await validateInput(tool, adapted.input)
     const equipped = await checkRequirements(services, { tool, call: adapted, place })
     return await runIfApproved(services, { call: equipped, tool, place, input, seen })

@@ -16,7 +16,7 @@ import { keyConflict } from './key-conflict.ts'
 import { recordedPlace, toNewCall } from './new-call.ts'
 import { noteEnded } from './note-ended.ts'
 import { redactText } from './redact-secrets.ts'
-import type { CheckedCall } from './run-call.ts'
+import { type CheckedCall, correctionOf } from './run-call.ts'
 
 /** A yes that the coming attempt may use, once. */
 export interface Grant {
@@ -146,7 +146,11 @@ async function park(
   const result =
     seen === undefined
       ? await services.store.approvals.park(newCall, parking)
-      : await services.store.approvals.parkAgain(seen, { session, atMs }, parking)
+      : await services.store.approvals.parkAgain(
+          seen,
+          { session, atMs, corrected: correctionOf(services, { call, seen }, newCall) },
+          parking,
+        )
   return told(services, checked, result)
 }
 

@@ -1,9 +1,12 @@
 import { canonicalJson } from '#core/canonical-json'
 import type { JsonValue } from '#core/json'
+import type { ToolSet } from '#core/live-registry'
 import type { CallAddress, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { LATEST, type ToolRef } from '#core/tool-id'
 import { type StepOrigin, stepRecord } from '#core/workflow/step-origin'
 import type { CallRequest } from './call-request.ts'
+import type { CallServices } from './call-services.ts'
 
 const NO_INPUT: JsonValue = {}
 
@@ -13,6 +16,8 @@ export interface IdentifiedCall extends CallAddress {
   readonly callId: string
   /** False when we made the key: nobody can have used it before. */
   readonly keyed: boolean
+  /** `Toolkit.Name` of the tool it names, or the name itself when no tool is known by it. */
+  readonly base: string
   readonly fingerprint: string
   readonly input: JsonValue
   readonly inputJson: string
@@ -27,7 +32,7 @@ export interface IdentifiedCall extends CallAddress {
 
 /** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */
 export function identifyCall(
-  store: Store,
+  { store, registry }: Pick<CallServices, 'store' | 'registry'>,
   caller: {
     readonly principal: Principal
     readonly request: CallRequest
@@ -39,13 +44,19 @@ export function identifyCall(
   const callId = step?.callId ?? request.key ?? caller.freshId()
   const input = request.input === undefined ? NO_INPUT : request.input
   const inputJson = canonicalJson(input)
+  const base = baseOf(registry, principal, request.tool)
   return {
     tenant: principal.tenant,
     record: step === undefined ? recordOf(store, principal, callId) : stepRecord(store, step),
     principal,
     callId,
     keyed: step !== undefined || request.key !== undefined,
-    fingerprint: fingerprintOf(store, request, inputJson),
+    base,
+    fingerprint: fingerprintOf(
+      store,
+      { base, userId: request.userId, sessionId: request.sessionId },
+      inputJson,
+    ),
     input,
     inputJson,
     request,
@@ -53,14 +64,31 @@ export function identifyCall(
   }
 }
 
-/** Rule 5; calls outside a session keep the form they had before there were any. */
+/** Only names that are no ids have to be looked up. */
+function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: ToolRef): string {
+  if (isOtherName === undefined) return base
+  return registry.catalogFor(principal).versionsOf(base)[0]?.parts.base ?? base
+}
+
+/**
+ * Rule 5: the version is compared with the recorded one, so it is no part of this. Its place, and none for a session, are
+ * what the form had before, so that what was recorded then is still found.
+ */
 export function fingerprintOf(
   store: Store,
-  { tool, userId, sessionId }: Pick<CallRequest, 'tool' | 'userId' | 'sessionId'>,
+  about: {
+    readonly base: string
+    readonly userId: string | undefined
+    readonly sessionId?: string | undefined
+    readonly version?: string
+  },
   inputJson: string,
 ): string {
-  const base = ['fingerprint', tool.base, tool.version, userId ?? null]
-  return store.digest(`${JSON.stringify(sessionId === undefined ? base : [...base, sessionId])}${inputJson}`)
+  const { base, version = LATEST, userId, sessionId } = about
+  const parts = ['fingerprint', base, version, userId ?? null]
+  return store.digest(
+    `${JSON.stringify(sessionId === undefined ? parts : [...parts, sessionId])}${inputJson}`,
+  )
 }
 
 export function recordOf(store: Store, principal: Principal, callId: string): string {

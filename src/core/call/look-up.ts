@@ -7,11 +7,10 @@ import { answerRecorded } from './answer-recorded.ts'
 import { runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
 import type { IdentifiedCall } from './identified-call.ts'
-import { isHidden } from './is-hidden.ts'
-import { isReadAgain } from './is-read-again.ts'
 import { keyConflict } from './key-conflict.ts'
 import { mayRunAgain } from './may-run-again.ts'
 import { LOST, type RunningCall } from './running-calls.ts'
+import { isHidden, isSameRequest, mayCorrect, type RecordedRequest } from './same-request.ts'
 
 /** A running call of another process is looked at this often. */
 const JOIN_POLL_MS = 50
@@ -21,12 +20,17 @@ export type Found =
   | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly toolId: string }
   /** A recorded call whose next attempt this request may make. */
   | { readonly kind: 'again'; readonly seen: CallRecord }
+  /** The key is another request's. */
+  | { readonly kind: 'other' }
+
+const OTHER: Found = { kind: 'other' }
 
 /** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
 export async function lookUp(services: CallServices, call: IdentifiedCall): Promise<Found | undefined> {
   for (let round = 0; ; round += 1) {
-    const running = join(services, call)
+    const running = services.running.get(call.record)
     if (running !== undefined) {
+      if (isOther(services, call, requestOf(running))) return OTHER
       const outcome = await running.done
       if (outcome === LOST) continue
       return {
@@ -39,7 +43,11 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
     const read = services.store.find(call)
     const record = read instanceof Promise ? await read : read
     if (record === undefined) return undefined
-    checkSameRequest(services, call, record)
+    if (isOther(services, call, record)) {
+      // Rule 9: a released call takes other input as its next attempt.
+      const isFree = mayCorrect(call, record) && !isHidden(services, call.principal, record.tool)
+      return isFree ? { kind: 'again', seen: record } : OTHER
+    }
     const found = await judge(services, call, record)
     if (found !== 'look again') return found
     if (round > MOST_ROUNDS_ALONE && isStray(services, record)) throw strayCall()
@@ -50,26 +58,20 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
 export function join(services: CallServices, call: IdentifiedCall): RunningCall | undefined {
   const running = services.running.get(call.record)
   if (running === undefined) return undefined
-  const { tool } = running
-  const { fingerprint } = running.call
-  checkSameRequest(services, call, { tool: tool.id, toolId: tool.catalogId, fingerprint })
+  if (isOther(services, call, requestOf(running))) throw keyConflict()
   return running
 }
 
-function checkSameRequest(
-  services: CallServices,
-  call: IdentifiedCall,
-  recorded: { readonly tool: string; readonly toolId: string; readonly fingerprint: string },
-): void {
-  if (isHidden(services, call.principal, recorded.tool)) {
-    throw fault(
-      'tool_not_found',
-      `Tool '${call.request.tool.base}' was not found. List the tools to see what is served.`,
-    )
-  }
-  if (recorded.fingerprint === call.fingerprint) return
+function requestOf({ tool, call }: RunningCall): RecordedRequest {
+  return { tool: tool.id, toolId: tool.catalogId, fingerprint: call.fingerprint }
+}
+
+/** Whether the key is another request's, or one of a tool that its caller may not see (rule 2). A step has its own word for it. */
+function isOther(services: CallServices, call: IdentifiedCall, recorded: RecordedRequest): boolean {
+  if (isHidden(services, call.principal, recorded.tool)) return true
+  if (isSameRequest(services, call, recorded)) return false
   if (call.step !== undefined) throw workflowDiverged(call.step, recorded)
-  if (!isReadAgain(services, call, recorded)) throw keyConflict()
+  return true
 }
 
 /** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */

@@ -3,9 +3,10 @@ import type { CallRecord, FinishedRun, NewCall } from '#core/ports/store'
 import { answerRecorded } from './answer-recorded.ts'
 import type { CallServices } from './call-services.ts'
 import { keyConflict } from './key-conflict.ts'
-import { MOST_ATTEMPTS } from './may-run-again.ts'
+import { lastFailure, MOST_ATTEMPTS } from './may-run-again.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
+import { isSameRequest } from './same-request.ts'
 
 export interface RanCall {
   readonly running: RunningCall
@@ -21,10 +22,11 @@ export interface RanCall {
  * attempt under the same key still runs: its outcome is the call's.
  */
 export async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome | typeof LOST> {
-  const { running, newCall, attempt, outcome, claimed } = ran
+  const { running, newCall, attempt, claimed } = ran
+  const outcome = toldAfter(attempt, ran.outcome)
   const finished: FinishedRun = {
     run: attemptOf(running, attempt),
-    state: stateOf(outcome, attempt),
+    state: stateOf(outcome),
     outcome,
     atMs: services.clock.nowMs(),
   }
@@ -46,16 +48,22 @@ export async function recordOutcome(services: CallServices, ran: RanCall): Promi
       await write()
       services.running.end(running)
     })
-    const unknown = outcomeUnknown(running)
+    const unknown = outcomeUnknown(running, outcome)
     running.settle(unknown)
     return unknown
   }
 }
 
+/** `can_retry` is told only while a repeat can run (rule 9). */
+function toldAfter(attempt: number, outcome: Outcome): Outcome {
+  const isLast = !outcome.ok && outcome.error.canRetry && attempt >= MOST_ATTEMPTS
+  return isLast ? lastFailure(outcome) : outcome
+}
+
 /** `released` is for failures whose author says nothing took effect, and not for ever (rule 9). */
-function stateOf(outcome: Outcome, attempt: number): FinishedRun['state'] {
+function stateOf(outcome: Outcome): FinishedRun['state'] {
   if (outcome.ok) return 'succeeded'
-  return outcome.error.canRetry && attempt < MOST_ATTEMPTS ? 'released' : 'failed'
+  return outcome.error.canRetry ? 'released' : 'failed'
 }
 
 function end<E extends Outcome | typeof LOST>(services: CallServices, running: RunningCall, ending: E): E {
@@ -70,16 +78,16 @@ function loserAnswer(
   running: RunningCall,
   winner: CallRecord,
 ): Outcome | typeof LOST {
-  if (winner.fingerprint !== running.call.fingerprint) return refusalOutcome(services, keyConflict())
+  if (!isSameRequest(services, running.call, winner)) return refusalOutcome(services, keyConflict())
   return winner.state === 'running' || winner.state === 'parked' ? LOST : answerRecorded(winner)
 }
 
 /** Rule 11: not a recorded outcome; the kept one is committed as soon as the store works again. */
-function outcomeUnknown(running: RunningCall): Outcome {
+function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome {
   const error = {
     code: 'outcome_unknown',
     message: `${running.tool.name} ran, but its outcome could not be stored yet. Do not repeat it; ask again with the same call id.`,
     canRetry: false,
   } as const
-  return { ok: false, error, durationMs: 0 }
+  return durationMs === undefined ? { ok: false, error } : { ok: false, error, durationMs }
 }

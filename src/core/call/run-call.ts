@@ -20,6 +20,7 @@ import { putAway } from './put-away.ts'
 import { recordOutcome } from './record-outcome.ts'
 import { refusalOutcome } from './refusal-outcome.ts'
 import { attemptOf, LOST, type RunningCall } from './running-calls.ts'
+import { isSameRequest } from './same-request.ts'
 
 export interface CheckedCall {
   readonly call: IdentifiedCall
@@ -100,7 +101,7 @@ async function claimAndRun(
     return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.place) }
   }
   const { outcome: ran, late } = end
-  if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs)
+  if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs ?? 0)
   const claimed = isClaimed(checked)
   const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
   if (late !== undefined) keepLate(services, checked.slot, { run: attemptOf(running, attempt), late })
@@ -147,15 +148,32 @@ async function claim(
 
 /** A new call, the next attempt of one, or the attempt that somebody said yes to (rule 20). */
 async function takeAttempt(
-  { store }: CallServices,
+  services: CallServices,
   newCall: NewCall,
-  { seen, grant }: GrantedCall,
+  { call, seen, grant }: GrantedCall,
 ): Promise<ClaimResult> {
+  const { store } = services
   if (seen === undefined) return await store.claim(newCall)
   const { session, atMs, rerunUntilMs } = newCall
   if (seen.waitsFor !== undefined) return await store.workflows.resume(seen, { atMs, rerunUntilMs })
-  if (grant === undefined) return await store.reclaim(seen, { session, atMs })
+  if (grant === undefined) {
+    return await store.reclaim(seen, {
+      session,
+      atMs,
+      corrected: correctionOf(services, { call, seen }, newCall),
+    })
+  }
   return await store.approvals.resume(seen, { ...grant, session, atMs, rerunUntilMs })
+}
+
+/** What a released call is from its next attempt on, when that brings other input (rule 9). */
+export function correctionOf(
+  services: CallServices,
+  { call, seen }: { readonly call: IdentifiedCall; readonly seen: CallRecord },
+  newCall: NewCall,
+): NewCall | undefined {
+  const isOther = seen.state === 'released' && !isSameRequest(services, call, seen)
+  return isOther ? newCall : undefined
 }
 
 /** `pure` and `read` skip the claim of a first attempt (rule 7), unless somebody may be watching the run they are in. */

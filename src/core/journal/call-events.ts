@@ -6,6 +6,7 @@ import type {
   ApprovalChanged,
   CallCancelRequested,
   CallClaimed,
+  CallCorrected,
   CallCut,
   CallEnded,
   CallParked,
@@ -26,6 +27,20 @@ export function claimedEvent(
   return { type: 'call.claimed', ...subject(call, attempt, atMs), tier: call.tier, ...step }
 }
 
+export function correctedEvent(
+  seen: Pick<CallRecord, 'attempt' | 'fingerprint'>,
+  corrected: Omit<Subject, 'attempt'> & Pick<NewCall, 'fingerprint'>,
+  atMs: number,
+): CallCorrected {
+  const { attempt, fingerprint: before } = seen
+  return {
+    type: 'call.corrected',
+    ...subject(corrected, attempt + 1, atMs),
+    before,
+    after: corrected.fingerprint,
+  }
+}
+
 export function endedEvent(
   call: Omit<Subject, 'attempt'>,
   attempt: number,
@@ -39,7 +54,7 @@ export function endedEvent(
   const base = {
     type: `call.${state}`,
     ...subject(call, attempt, atMs),
-    durationMs: outcome.durationMs,
+    ...(outcome.durationMs === undefined ? {} : { durationMs: outcome.durationMs }),
   } as const
   if (outcome.ok) return base
   const { code, effect } = outcome.error

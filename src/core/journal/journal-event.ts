@@ -23,6 +23,13 @@ export interface CallClaimed extends CallEventBase {
   readonly parent?: string
 }
 
+/** The next attempt of a released call brings other input: which request it was, and which it is (rule 9). */
+export interface CallCorrected extends CallEventBase {
+  readonly type: 'call.corrected'
+  readonly before: string
+  readonly after: string
+}
+
 /** A workflow is put away while a step waits, or goes on. */
 export interface CallSuspended extends CallEventBase {
   readonly type: 'call.suspended' | 'call.resumed'
@@ -32,7 +39,8 @@ export interface CallSuspended extends CallEventBase {
 
 export interface CallEnded extends CallEventBase {
   readonly type: 'call.succeeded' | 'call.failed' | 'call.released' | 'call.late'
-  readonly durationMs: number
+  /** Absent when nobody knows it. */
+  readonly durationMs?: number
   readonly code?: ErrorCode
   readonly effect?: 'unknown'
 }
@@ -227,6 +235,7 @@ export interface ResultsPurged {
 /** What happened, without content: no input, no output, no text a caller chose. */
 export type JournalEvent =
   | CallClaimed
+  | CallCorrected
   | CallEnded
   | CallSuspended
   | CallCut

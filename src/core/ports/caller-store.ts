@@ -45,9 +45,18 @@ export const CALLER_SESSION_IDLE_MS = 7 * 86_400_000
 /** A request that nobody ended is forgotten after a day: no call runs so long. */
 export const CALLER_REQUEST_KEPT_MS = 86_400_000
 
+export interface SessionRoom {
+  readonly most: number
+  readonly idleBeforeMs: number
+}
+
 /** What callers that take several requests for one exchange leave behind, so that any process can take the next one. */
 export interface CallerStore {
-  openSession(session: CallerSession): MaybePromise<void>
+  /**
+   * Where its principal has `room.most` of them, the one that was silent longest gives way if that was before `room.idleBeforeMs`;
+   * `false` when there is no room. The count and the row are one step.
+   */
+  openSession(session: CallerSession, room?: SessionRoom): MaybePromise<boolean>
   findSession(tenant: string, id: string): MaybePromise<CallerSession | undefined>
   touchSession(tenant: string, id: string, atMs: number): MaybePromise<void>
   /** `false` when there is none. */

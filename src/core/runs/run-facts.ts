@@ -19,11 +19,11 @@ export function calledFact(attempted: Attempted, principal: string): ToolCalled 
 export function returnedFact(attempted: Attempted, end: Outcome | 'cut'): ToolReturned {
   const base = { type: 'returned', ...named(attempted) } as const
   if (end === 'cut') return { ...base, code: 'ambiguous' }
-  const durationMs = Math.round(end.durationMs)
-  if (end.ok) return { ...base, durationMs }
+  const took = end.durationMs === undefined ? {} : { durationMs: Math.round(end.durationMs) }
+  if (end.ok) return { ...base, ...took }
   const { code } = end.error
   const isUntimed = code === 'session_lost' || end.neverStarted === true
-  return isUntimed ? { ...base, code } : { ...base, code, durationMs }
+  return isUntimed ? { ...base, code } : { ...base, code, ...took }
 }
 
 /** The pair of a call that a limit refused: it never began (C10, OWP-53). */
@@ -81,8 +81,8 @@ export function ownRunEvents(call: ToldCall): readonly RunEvent[] {
 }
 
 /** The label alone, without whatever else an object carries. */
-export function labelOf({ callId, toolId, transport, argsHash }: CallLabel): CallLabel {
-  return { callId, toolId, transport, argsHash }
+export function labelOf({ callId, toolId, transport, argsHash, traceId }: CallLabel): CallLabel {
+  return { callId, toolId, transport, argsHash, traceId }
 }
 
 function named({ record, attempt, call, sessionId }: Attempted) {

@@ -49,17 +49,12 @@ export async function makeStep(
     if (reply.outcome.ok) return { kind: 'value', value: JSON.parse(reply.outcome.valueJson) }
     const { error } = reply.outcome
     const waitMs = error.retryAfterMs ?? FIRST_WAIT_MS * 2 ** Math.min(round, 6)
-    const mayTry = (isReleased(reply, error) || isLimit(error)) && waitedMs + waitMs <= LONGEST_WAIT_MS
+    const mayTry = (error.canRetry || isLimit(error)) && waitedMs + waitMs <= LONGEST_WAIT_MS
     if (!mayTry || planned.isOver())
       return endOf(services, running, { step, reply, error, tool: planned.tool.id })
     waitedMs += waitMs
     await sleep(waitMs, undefined, { signal: planned.signal }).catch(() => undefined)
   }
-}
-
-/** Its author says that nothing took effect, and it has attempts left: a recorded one is a last word (rule 9). */
-function isReleased({ replayed }: CallReply, { canRetry }: CallError): boolean {
-  return canRetry && !replayed
 }
 
 function isLimit({ code, details }: CallError): boolean {
@@ -98,7 +93,8 @@ function endOf(services: CallServices, { tool: workflow }: RunningCall, ended: E
     return put(reply.replayed ? ambiguousStep(workflow.name, { tool, record }) : toolErrorOf(error), record)
   }
   const isUncommitted = error.code === 'outcome_unknown' && !reply.replayed
-  if (isUncommitted || isReleased(reply, error) || PASSING.has(error.code)) {
+  // `canRetry`: its author says that nothing took effect, and it has attempts left (rule 9).
+  if (isUncommitted || error.canRetry || PASSING.has(error.code)) {
     const { retryAfterMs } = error
     return put(
       heldUp(workflow.name, `its step '${step.name}' cannot run now (${error.message}).`, { retryAfterMs }),
@@ -145,13 +141,14 @@ function requestOf({ call: { request } }: RunningCall, { tool, input }: PlannedS
       developerMessage: `${copied.pointer === '' ? 'The input' : copied.pointer}: ${copied.problem}`,
     })
   }
-  const { traceId, traceparent, userId, userInfo, tokens, secrets, onElicit } = request
+  const { traceId, traceparent, protocol, userId, userInfo, tokens, secrets, onElicit } = request
   return {
     tool: { base: tool.base, version: plainVersion(tool.version) },
     input: copied.value,
     key: undefined,
     traceId,
     ...(traceparent === undefined ? {} : { traceparent }),
+    ...(protocol === undefined ? {} : { protocol }),
     userId,
     ...(userInfo === undefined ? {} : { userInfo }),
     tokens,

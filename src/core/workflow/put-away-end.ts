@@ -7,5 +7,5 @@ export function putAwayEnd(tool: string, why: 'cancelled' | 'expired'): Failure 
     expired: `Nobody went on with the call of ${tool} in time, so it was ended.`,
   }[why]
   const message = `${what} Steps that had finished keep their effects: check before repeating it.`
-  return { ok: false, error: { code: 'cancelled', message, canRetry: false }, durationMs: 0 }
+  return { ok: false, error: { code: 'cancelled', message, canRetry: false } }
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { fault } from '#core/errors'
 import type { CallerSession, CallerStore } from '#core/ports/caller-store'
 import type { Clock } from '#core/ports/clock'
 import type { Principal } from '#core/principal'
@@ -8,7 +9,11 @@ import { type ClientCapabilities, isOldRevision, type OldRevision } from './wire
 const ID_BYTES = 24
 /** How long an end in another process may go unseen (MCP-26). */
 const SEEN_MS = 1_000
-const TOUCH_MS = 3_600_000
+const TOUCH_MS = 300_000
+/** Sessions of one principal at a time, as of openwop's; clients that never end theirs lose those they left. */
+const MOST_PER_PRINCIPAL = 100
+/** One that was used since is not taken from its client, which knows no way to begin anew (MCP-23). */
+const LEFT_MS = 3 * TOUCH_MS
 const MOST_SEEN = 10_000
 
 /** A session of an older revision as requests use it. */
@@ -35,20 +40,28 @@ export class OldSessions {
     this.#clock = clock
   }
 
+  /** Throws when its principal has too many. */
   async open(
     principal: Principal,
     revision: OldRevision,
     capabilities: ClientCapabilities,
   ): Promise<OldSession> {
     const id = randomBytes(ID_BYTES).toString('base64url')
-    await this.#callers.openSession({
+    const nowMs = this.#clock.nowMs()
+    const session = {
       tenant: principal.tenant,
       id,
       principal: principal.id,
       agreed: { revision, capabilities: capabilitiesToJson(capabilities) },
-      touchedAtMs: this.#clock.nowMs(),
-    })
-    return { id, revision, capabilities }
+      touchedAtMs: nowMs,
+    }
+    const room = { most: MOST_PER_PRINCIPAL, idleBeforeMs: nowMs - LEFT_MS }
+    if (await this.#callers.openSession(session, room)) return { id, revision, capabilities }
+    throw fault(
+      'rate_limited',
+      `You have ${MOST_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${LEFT_MS / 60_000} minutes.`,
+      { retryAfterMs: TOUCH_MS, scope: 'key' },
+    )
   }
 
   /** `undefined` for one that is unknown, has ended or is somebody else's. */

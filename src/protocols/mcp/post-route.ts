@@ -1,4 +1,6 @@
+import { isToolError, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
+import { ERROR_CODE_HEADER } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type Accepted, readAccept } from './accept.ts'
@@ -172,8 +174,24 @@ async function handleInitialize(
   }
   const read = readInitialize(params)
   if (!read.ok) return toReply(errorAnswer(id, read.error))
-  const session = await sessions.open(principal, read.revision, read.capabilities)
-  return toReply(resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }))
+  try {
+    methods.services.gateway.admit(principal)
+    const session = await sessions.open(principal, read.revision, read.capabilities)
+    return toReply(
+      resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }),
+    )
+  } catch (error) {
+    if (!isToolError(error)) throw error
+    return toReply(refuseLater(id, error))
+  }
+}
+
+/** MCP-20: a session costs as a call does, and its principal has as many as it may. */
+function refuseLater(id: RequestMessage['id'], error: ToolError): Answer {
+  const { code, message, retryAfterMs = 1000 } = error
+  const status = code === 'rate_limited' ? 429 : 503
+  const headers = { 'retry-after': String(Math.ceil(retryAfterMs / 1000)), [ERROR_CODE_HEADER]: code }
+  return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })
 }
 
 /** Row 18. */

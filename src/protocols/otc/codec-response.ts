@@ -14,6 +14,7 @@ export interface ResultForm {
 interface ResultText {
   readonly schema: string
   readonly id: string
+  /** `"duration":…,`, or nothing where nobody knows it (OTC-89). */
   readonly duration: string
   readonly success: string
   /** `"value":…` or `"error":…`, never both (OTC-92). */
@@ -26,13 +27,13 @@ interface ResultText {
 /** The 200 body of each dialect (§3.1). */
 const BODIES = {
   proto: (text) =>
-    `{"$schema":${text.schema},"execution_id":${text.id},"duration":${text.duration},"finished_at":"${new Date(text.finishedAtMs).toISOString()}","success":${text.success},"output":{${text.ending}}}`,
+    `{"$schema":${text.schema},"execution_id":${text.id},${text.duration}"finished_at":"${new Date(text.finishedAtMs).toISOString()}","success":${text.success},"output":{${text.ending}}}`,
   execute: (text) => {
-    const result = `"execution_id":${text.id},"duration":${text.duration},"success":${text.success}${text.output}`
+    const result = `"execution_id":${text.id},${text.duration}"success":${text.success}${text.output}`
     return `{"$schema":${text.schema},${result},"response":{${result}}}`
   },
   'rfc-call': (text) =>
-    `{"$schema":${text.schema},"call_id":${text.id},"duration":${text.duration},"success":${text.success}${text.output},"result":${plain(text)}}`,
+    `{"$schema":${text.schema},"call_id":${text.id},${text.duration}"success":${text.success}${text.output},"result":${plain(text)}}`,
   'otc-1.0': (text) => `{"$schema":${text.schema},"result":${plain(text)}}`,
   'oxp-1.0': (text) => `{"$schema":${text.schema},"result":${plain(text)}}`,
   'oxp-header': (text) => plain(text),
@@ -47,7 +48,7 @@ export function encodeResult(form: ResultForm, reply: CallReply, options: Encode
   return BODIES[form.dialect]({
     schema: JSON.stringify(form.schemaId),
     id: JSON.stringify(reply.callId),
-    duration: String(outcome.durationMs),
+    duration: outcome.durationMs === undefined ? '' : `"duration":${outcome.durationMs},`,
     success: outcome.ok ? 'true' : 'false',
     ending,
     output: hasOutput ? `,"output":{${ending}}` : '',
@@ -62,7 +63,7 @@ export function encodePlainResult(callId: string, outcome: Outcome, options: Enc
 }
 
 function plain(text: ResultText): string {
-  return `{"call_id":${text.id},"duration":${text.duration},"success":${text.success},${text.ending}}`
+  return `{"call_id":${text.id},${text.duration}"success":${text.success},${text.ending}}`
 }
 
 function outcomeEnding(outcome: Outcome, options: EncodeOptions): string {

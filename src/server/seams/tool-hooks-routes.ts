@@ -110,7 +110,7 @@ async function tellForbidden(
   const { principal, call, runId } = refused
   const tool = registry.tools.find(({ parts }) => parts.base === HOOKED_TOOL)
   if (tool === undefined) return
-  const identified = identifyCall(store, { principal, request: call, freshId: randomUUID })
+  const identified = identifyCall({ store, registry }, { principal, request: call, freshId: randomUUID })
   await store.noteRefusal({
     tenant: principal.tenant,
     record: identified.record,

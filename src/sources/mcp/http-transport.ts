@@ -2,10 +2,14 @@ import {
   isJSONRPCRequest,
   type JSONRPCMessage,
   StreamableHTTPClientTransport,
+  type Transport,
   type TransportSendOptions,
 } from '@modelcontextprotocol/client'
+import { fault } from '#core/errors'
 import type { Secret } from '#core/secret'
 import { CALL_SCOPE } from './call-scope.ts'
+import { LARGEST_PAGE_BYTES } from './list-tools.ts'
+import { NoticeGate } from './notice-gate.ts'
 
 /** Code of the error that a request gets whose stream ended without an answer. */
 export const STREAM_ENDED = -31_999
@@ -41,8 +45,24 @@ export class HttpTransport extends StreamableHTTPClientTransport {
           init = { ...init, headers: all }
         }
         const response = await send(resource, init)
+        if (scope === undefined && isJson(response)) return await withinPage(response)
         if (scope !== undefined && !response.ok) scope.retryAfterMs = retryAfterMs(response)
         return response
+      },
+    })
+    this.#hear()
+  }
+
+  /** The client puts its own function here; notices reach it through the gate. */
+  #hear(): void {
+    const gate = new NoticeGate()
+    let hears: Transport['onmessage']
+    Object.defineProperty(this, 'onmessage', {
+      get: () => hears,
+      set: (listener: Transport['onmessage']) => {
+        hears = (message, extra) => {
+          if (gate.lets(message)) listener?.(message, extra)
+        }
       },
     })
   }
@@ -71,6 +91,28 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     const error = { code: STREAM_ENDED, message: 'the stream ended without an answer' }
     this.onmessage?.({ jsonrpc: '2.0', id, error })
   }
+}
+
+function isJson({ headers }: Response): boolean {
+  return headers.get('content-type')?.startsWith('application/json') === true
+}
+
+/** What is read outside of calls is lists and handshakes: no part of a list is larger than a page may be. */
+async function withinPage(response: Response): Promise<Response> {
+  const { status, statusText, headers, body } = response
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  for await (const part of body ?? []) {
+    bytes += part.length
+    // Leaving the loop lets the rest of the body go.
+    if (bytes > LARGEST_PAGE_BYTES)
+      throw fault('upstream_failed', 'The MCP server told more at once than is read of a list.', {
+        developerMessage: `An answer outside of calls is larger than ${LARGEST_PAGE_BYTES} bytes.`,
+      })
+    parts.push(part)
+  }
+  const isEmpty = status === 204 || status === 205 || status === 304
+  return new Response(isEmpty ? null : Buffer.concat(parts), { status, statusText, headers })
 }
 
 const LONGEST_WAIT_MS = 3_600_000

@@ -4,12 +4,14 @@ import { SdkError, SdkErrorCode } from '@modelcontextprotocol/client'
 import type { Logger } from '#core/ports/logger'
 import { type ChildCommand, signalGroup, startGroup } from './child-group.ts'
 import { LineReader } from './line-reader.ts'
+import { NoticeGate } from './notice-gate.ts'
 import { isWireArray, isWireObject } from './wire.ts'
 
 /** How long a program gets to leave by itself, and then once more after being asked to. */
 const GRACE_MS = 1000
 const MOST_STDERR_LINE = 2000
 const KEPT_STDERR = 600
+const MOST_IN_A_LINE = 1000
 
 export interface StdioTransportOptions extends ChildCommand {
   readonly maxMessageBytes: number
@@ -33,6 +35,8 @@ export class StdioTransport implements Transport {
   #exited: Promise<void> = Promise.resolve()
   #isOver = false
   #garbage = 0
+  readonly #gate = new NoticeGate()
+  /** Messages of one chunk at most: while some wait, nothing more is read. */
   readonly #arrived: JSONRPCMessage[] = []
   #isHolding = false
   /** Last words, for the one who asks why it died. */
@@ -156,7 +160,7 @@ export class StdioTransport implements Transport {
       if (this.#garbage === 1)
         this.#options.log.warn('The MCP server writes other things than messages to its standard output.')
     }
-    this.#arrived.push(...messages)
+    for (const message of messages) if (this.#gate.lets(message)) this.#arrived.push(message)
     if (!this.#isHolding) this.#deliver()
   }
 
@@ -171,9 +175,11 @@ export class StdioTransport implements Transport {
       }
       if ('id' in message) continue
       this.#isHolding = true
+      this.#child?.stdout?.pause()
       setImmediate(() => this.#deliver())
       return
     }
+    this.#child?.stdout?.resume()
   }
 
   #listen(chunk: Buffer): void {
@@ -183,7 +189,7 @@ export class StdioTransport implements Transport {
   }
 }
 
-/** A line of 2025-03-26 may hold several. */
+/** A line of 2025-03-26 may hold several, but not so many that nobody else gets a turn. */
 function messagesIn(line: string): readonly JSONRPCMessage[] {
   let value: unknown
   try {
@@ -191,7 +197,8 @@ function messagesIn(line: string): readonly JSONRPCMessage[] {
   } catch {
     return []
   }
-  return (isWireArray(value) ? value : [value]).filter(isMessage)
+  const all = isWireArray(value) ? value : [value]
+  return all.length > MOST_IN_A_LINE ? [] : all.filter(isMessage)
 }
 
 function isMessage(value: unknown): value is JSONRPCMessage {

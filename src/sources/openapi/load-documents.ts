@@ -1,12 +1,8 @@
-import { resolve } from 'node:path'
-import { $RefParser } from '@apidevtools/json-schema-ref-parser'
 import { fault, isToolError } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { SourceServices } from '#core/ports/source-services'
 import { Documents } from './documents.ts'
-import type { OpenapiOptions } from './options.ts'
 import { parseText } from './parse-text.ts'
-import { type ResourceReader, readReferred, readRoot, Unreadable } from './read-resource.ts'
+import { Unreadable } from './unreadable.ts'
 
 const MOST_DOCUMENTS = 200
 /** Of all that a document refers to. */
@@ -15,50 +11,40 @@ const MOST_CHARACTERS = 64 * 1_048_576
 /** A reference that leaves its document, in JSON or YAML; without one there is nothing more to read. */
 const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
 
-export interface LoadRequest {
-  readonly options: OpenapiOptions
-  readonly services: SourceServices
-  readonly signal: AbortSignal
+/** A document as it came. */
+export interface RootText {
+  readonly url: string
+  readonly text: string
+}
+
+export interface LoadWays {
+  /** Reads what the document refers to; throws `Unreadable` for what no policy lets us read. */
+  read(url: string): Promise<string>
+  warn(text: string): void
 }
 
 export interface Loaded {
-  /** Tells whether the text is still the same; `undefined` where other documents belong to it. */
-  readonly digest: string | undefined
   readonly documents: Documents
+  /** Whether all of it stands in one text. */
+  readonly isAlone: boolean
 }
 
-/** Reads the document and, with the parser's help, all it refers to; gives `known` when it is still that text. */
-export async function loadDocuments<Known extends Pick<Loaded, 'digest'>>(
-  request: LoadRequest,
-  known: Known | undefined,
-  warn: (text: string) => void,
-): Promise<Loaded | Known> {
-  const { url, file = '' } = request.options
-  const place = url === undefined ? { file: resolve(request.services.folder, file) } : { url }
-  const root = await readRoot(place, readerOf(request))
+/** Parses the document and, with the parser's help, all it refers to. */
+export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
   const isAlone = !LEAVES.test(root.text)
-  const digest = isAlone ? `${root.url} ${root.digest}` : undefined
-  if (digest !== undefined && digest === known?.digest) return known
-  const value = await parseText(root.text, 'The document', request.signal)
+  const value = parseText(root.text, 'The document')
   const values = new Map<string, JsonValue>([[root.url, value]])
-  if (!isAlone && isJsonObject(value)) {
-    await readAll(root.url, value, { values, reader: readerOf(request), warn })
-  }
-  return { digest, documents: new Documents(root.url, values) }
-}
-
-function readerOf({ services, options, signal }: LoadRequest): ResourceReader {
-  return { services, headers: options.headers, signal }
+  if (!isAlone && isJsonObject(value)) await readAll(root.url, value, { values, ways })
+  return { isAlone, documents: new Documents(root.url, values) }
 }
 
 interface Reading {
   readonly values: Map<string, JsonValue>
-  readonly reader: ResourceReader
-  readonly warn: (text: string) => void
+  readonly ways: LoadWays
 }
 
 /** The parser finds references; reading is ours alone, so that none reaches what a call could not reach (rule 33). */
-async function readAll(rootUrl: string, root: JsonObject, { values, reader, warn }: Reading): Promise<void> {
+async function readAll(rootUrl: string, root: JsonObject, { values, ways }: Reading): Promise<void> {
   let failure: unknown
   let started = values.size
   let characters = 0
@@ -66,18 +52,20 @@ async function readAll(rootUrl: string, root: JsonObject, { values, reader, warn
     try {
       started += 1
       if (started > MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
-      const { text } = await readReferred(url, rootUrl, reader)
+      const text = await ways.read(url)
       characters += text.length
       if (characters > MOST_CHARACTERS)
         throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
-      values.set(url, await parseText(text, url, reader.signal))
+      values.set(url, parseText(text, url))
       return text
     } catch (error) {
       if (!(error instanceof Unreadable)) failure ??= error
-      else warn(`Not read: ${error.message}`)
+      else ways.warn(`Not read: ${error.message}`)
       return 'null'
     }
   }
+  // Loaded for the few documents that need it.
+  const { $RefParser } = await import('@apidevtools/json-schema-ref-parser')
   const parser = new $RefParser()
   try {
     await parser.resolve(

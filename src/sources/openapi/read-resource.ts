@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -7,25 +6,19 @@ import type { SourceServices } from '#core/ports/source-services'
 import type { Secret } from '#core/secret'
 import { shownAddress } from '#sources/common/shown-address'
 import { readBounded } from './read-bounded.ts'
+import { Unreadable } from './unreadable.ts'
 
 const MOST_BYTES = 64 * 1_048_576
 
 export interface Resource {
   readonly url: string
-  readonly text: string
-  /** Of its bytes. */
-  readonly digest: string
+  readonly bytes: Buffer
 }
 
 export interface ResourceReader {
   readonly services: Pick<SourceServices, 'fetch' | 'fetchDescription'>
   readonly headers: Readonly<Record<string, Secret>>
   readonly signal: AbortSignal
-}
-
-/** The part of a reference's address that no policy lets us read; permanent, unlike a failing network. */
-export class Unreadable extends Error {
-  override readonly name = 'Unreadable'
 }
 
 /** Reads the document itself. */
@@ -62,7 +55,7 @@ async function readLocal(path: string): Promise<Resource> {
   if (real === undefined || entry === undefined) throw new Unreadable(`There is no file ${path}.`)
   if (!entry.isFile()) throw new Unreadable(`${path} is not a file.`)
   if (entry.size > MOST_BYTES) throw new Unreadable(`${path} has more than ${MOST_BYTES} bytes.`)
-  return resourceOf(pathToFileURL(real).href, await readFile(real))
+  return { url: pathToFileURL(real).href, bytes: await readFile(real) }
 }
 
 async function fetchText(url: string, credentialOrigin: string, reader: ResourceReader): Promise<Resource> {
@@ -83,11 +76,7 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
   const bytes = await readBounded(response, MOST_BYTES)
   if (bytes === undefined) throw new Unreadable(`${shownAddress(url)} has more than ${MOST_BYTES} bytes.`)
   // After a redirect, relative references start where the document really is.
-  return resourceOf(response.url === '' ? address.href : response.url, bytes)
-}
-
-function resourceOf(url: string, bytes: Buffer): Resource {
-  return { url, text: bytes.toString('utf8'), digest: hash('sha256', bytes) }
+  return { url: response.url === '' ? address.href : response.url, bytes }
 }
 
 async function send(url: URL, init: RequestInit, { services }: ResourceReader): Promise<Response> {

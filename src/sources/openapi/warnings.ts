@@ -12,7 +12,9 @@ export class Warnings {
 
   /** Tools left out for the same reason share a line. */
   leaveOut(nativeName: string, problem: string): void {
-    this.#leftOut.set(problem, [...(this.#leftOut.get(problem) ?? []), nativeName])
+    const names = this.#leftOut.get(problem)
+    if (names === undefined) this.#leftOut.set(problem, [nativeName])
+    else names.push(nativeName)
   }
 
   list(): readonly string[] {

@@ -4,6 +4,8 @@ const REQUEST = 'tenant = ? AND session = ? AND request = ?'
 export const CALLER_QUERIES = {
   openCallerSession: `INSERT INTO caller_sessions (tenant, id, principal, agreed, touched_at) VALUES (?, ?, ?, ?, ?)`,
   findCallerSession: 'SELECT * FROM caller_sessions WHERE tenant = ? AND id = ?',
+  callerSessionsOf:
+    'SELECT id, touched_at FROM caller_sessions WHERE tenant = ? AND principal = ? ORDER BY touched_at',
   touchCallerSession: 'UPDATE caller_sessions SET touched_at = ? WHERE tenant = ? AND id = ?',
   endCallerSession: 'DELETE FROM caller_sessions WHERE tenant = ? AND id = ?',
   deleteCallerSessions: 'DELETE FROM caller_sessions WHERE touched_at < ?',

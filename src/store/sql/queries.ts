@@ -7,10 +7,12 @@ import { REQUEST_QUERIES } from './queries-requests.ts'
 import { SOURCE_QUERIES } from './queries-sources.ts'
 import { VAULT_QUERIES } from './queries-vault.ts'
 import { WORKFLOW_QUERIES } from './queries-workflows.ts'
+import { MAC_QUERIES } from './row-mac.ts'
 
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
   ...KEY_QUERIES,
+  ...MAC_QUERIES,
   ...APPROVAL_QUERIES,
   ...PIN_QUERIES,
   ...SOURCE_QUERIES,
@@ -60,6 +62,9 @@ export const QUERIES = {
       outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
     WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
       AND state IN ('released', 'running') AND expired = 0`,
+  /** Rule 9, beside `reclaimCall` in one transaction. */
+  correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
+      input_length = ? WHERE record = ?`,
   finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
   lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?
@@ -85,6 +90,10 @@ export const QUERIES = {
     WHERE (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.state = 'ambiguous' AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+  /** By number, which is there already: an index over principals would cost every call. */
+  listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
+  callNumbers: 'SELECT coalesce(min(no), 0) AS first, coalesce(max(no), 0) AS last FROM calls',
   listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.state = ? AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
 

@@ -1,6 +1,7 @@
 import {
   cancelRequestedEvent,
   claimedEvent,
+  correctedEvent,
   cutEvent,
   endedEvent,
   settledEvent,
@@ -56,6 +57,13 @@ export interface Parked {
   readonly run: string
   readonly caller: Slice
   readonly position: RunPosition
+}
+
+interface CorrectedCall {
+  readonly before: Row
+  readonly seen: CallRecord
+  readonly corrected: NewCall
+  readonly atMs: number
 }
 
 interface InsertedCall {
@@ -160,7 +168,7 @@ export class CallChanges {
     as: 'running' | 'parked',
   ): Omit<Parked, 'kind'> | { readonly kind: 'taken' | 'run_ended' } {
     const { tenant, principal, record, state, attempt, writer, sessionId } = seen
-    const { session, atMs } = next
+    const { session, atMs, corrected } = next
     const run = seen.run ?? record
     const before = this.#database.get('findCall', record)
     if (before === undefined || !isStillFree(before, seen)) return { kind: 'taken' }
@@ -177,9 +185,23 @@ export class CallChanges {
         this.#runEvents.closeCutSession(group, { tenant, sessionId }, atMs)
       }
     }
-    const caller = callerSlice(before)
+    const caller =
+      corrected === undefined ? callerSlice(before) : this.#correct(group, { before, seen, corrected, atMs })
     const begun = { call: seen, run, attempt: attempt + 1, session, caller, atMs }
     return { attempt: attempt + 1, run, caller, position: this.#runEvents.begin(group, begun) }
+  }
+
+  /** Rule 9: what the call is from this attempt on. Gives where its caller text went. */
+  #correct(group: OpenGroup, { before, seen, corrected, atMs }: CorrectedCall): Slice {
+    const { record, fingerprint, inputJson } = corrected
+    const caller = group.addCaller(boundText(record, callerToText(corrected)))
+    const input = group.addPayload(boundText(record, inputJson))
+    const slices = [group.id, caller.at, caller.length, input.at, input.length]
+    this.#database.run('correctCall', fingerprint, ...slices, record)
+    this.#database.run('dropReference', 1, 1, integer(before, 'claim_group'))
+    group.addReference()
+    group.append(correctedEvent(seen, corrected, atMs))
+    return caller
   }
 
   finish(group: OpenGroup, finished: FinishedRun): Recorded | typeof TAKEN {

@@ -1,4 +1,4 @@
-import { MOST_ATTEMPTS } from '#core/call/may-run-again'
+import { lastFailure, MOST_ATTEMPTS } from '#core/call/may-run-again'
 import { ambiguousEvent, endedEvent } from '#core/journal/call-events'
 import type { CallError, Failure } from '#core/outcome'
 import { sessionLostError } from '#core/sessions/session-lost'
@@ -129,14 +129,12 @@ function outcomeOfCut(row: Row): Failure | undefined {
   const hasEffects = tier === 'write' || tier === 'exec'
   if (optionalText(row, 'session') !== undefined) return failureOf(sessionLostError(tool, hasEffects))
   if (hasEffects) return undefined
-  return failureOf({
-    code: 'cancelled',
-    message: `The server stopped while ${tool} was running. Nothing was changed.`,
-    // A read cut by a crash may be asked again as long as it has attempts left.
-    canRetry: integer(row, 'attempt') < MOST_ATTEMPTS,
-  })
+  const message = `The server stopped while ${tool} was running. Nothing was changed.`
+  const cut = failureOf({ code: 'cancelled', message, canRetry: true })
+  // A read cut by a crash may be asked again as long as it has attempts left.
+  return integer(row, 'attempt') < MOST_ATTEMPTS ? cut : lastFailure(cut)
 }
 
 function failureOf(error: CallError): Failure {
-  return { ok: false, error, durationMs: 0 }
+  return { ok: false, error }
 }

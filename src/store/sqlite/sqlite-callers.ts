@@ -6,6 +6,7 @@ import type {
   NewQuestion,
   OpenQuestion,
   QuestionAddress,
+  SessionRoom,
 } from '#core/ports/caller-store'
 import type { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
@@ -29,10 +30,21 @@ export class SqliteCallers implements CallerStore {
     this.#digest = digest
   }
 
-  async openSession({ tenant, id, principal, agreed, touchedAtMs }: CallerSession): Promise<void> {
-    await this.#submit(() =>
-      this.#database.run('openCallerSession', tenant, id, principal, JSON.stringify(agreed), touchedAtMs),
-    )
+  openSession(session: CallerSession, room?: SessionRoom): Promise<boolean> {
+    const { tenant, id, principal, agreed, touchedAtMs } = session
+    return this.#submit(() => {
+      if (room !== undefined && !this.#makeRoom(session, room)) return false
+      this.#database.run('openCallerSession', tenant, id, principal, JSON.stringify(agreed), touchedAtMs)
+      return true
+    })
+  }
+
+  #makeRoom({ tenant, principal }: CallerSession, { most, idleBeforeMs }: SessionRoom): boolean {
+    const own = this.#database.all('callerSessionsOf', tenant, principal)
+    const [oldest] = own
+    if (own.length < most || oldest === undefined) return true
+    if (integer(oldest, 'touched_at') >= idleBeforeMs) return false
+    return this.#database.run('endCallerSession', tenant, text(oldest, 'id')) > 0
   }
 
   findSession(tenant: string, id: string): CallerSession | undefined {

@@ -1,0 +1,55 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { isToolError } from '#core/errors'
+import { readDocument } from './reading.ts'
+import type { FromWorker, ToWorker, WorkerData } from './reading-thread.ts'
+import { Unreadable } from './unreadable.ts'
+
+/** The thread in which a large document is read: it computes, and asks for everything that has to be fetched. */
+const { bytes, ...request }: WorkerData = workerData
+const waiting = new Map<number, (answer: ToWorker) => void>()
+let asked = 0
+
+parentPort?.on('message', (answer: ToWorker) => {
+  waiting.get(answer.id)?.(answer)
+  waiting.delete(answer.id)
+})
+
+function tell(message: FromWorker): void {
+  parentPort?.postMessage(message)
+}
+
+function ask(message: (id: number) => FromWorker): Promise<ToWorker> {
+  asked += 1
+  const id = asked
+  return new Promise((resolve) => {
+    waiting.set(id, resolve)
+    tell(message(id))
+  })
+}
+
+try {
+  const reading = await readDocument(
+    { ...request, text: Buffer.from(bytes).toString('utf8') },
+    {
+      async read(url) {
+        const { text, unreadable } = await ask((id) => ({ type: 'read', id, url }))
+        if (text === undefined) throw new Unreadable(unreadable ?? url)
+        return text
+      },
+      async offer(tools) {
+        await ask((id) => ({ type: 'tools', id, tools }))
+      },
+    },
+  )
+  tell({ type: 'done', reading })
+} catch (error) {
+  const message = isToolError(error) ? error.message : 'The document cannot be read.'
+  const said = isToolError(error)
+    ? error.developerMessage
+    : error instanceof Error
+      ? error.message
+      : undefined
+  tell({ type: 'failed', message, developerMessage: said })
+} finally {
+  parentPort?.close()
+}

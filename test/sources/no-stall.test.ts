@@ -1,0 +1,158 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import type { Settings } from '#config/settings'
+import { SOURCE_OPTIONS } from '#config/sources-schema'
+import { fault } from '#core/errors'
+import type { OfferedTool, Source } from '#core/ports/source'
+import { createSource } from '#server/create-source'
+import { type RunningServer, startServer } from '#server/start-server'
+import { longestTurn } from '../longest-turn.ts'
+import { sqliteSettings } from '../test-settings.ts'
+import { largeService } from './large-service.ts'
+import { openSource } from './openapi/imported-api.ts'
+
+/** Of processor time of the serving thread. */
+const MOST_MS = 50
+
+const closing: (() => unknown)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+/** A source that cannot be reached until somebody says so: what is measured then is reading it, and not the start. */
+function laterSource(open: (...told: Parameters<typeof createSource>) => Source) {
+  const state = { isUp: false }
+  const options: Settings['sources'] extends ReadonlyMap<string, infer Options> ? Options : never = {
+    type: 'custom',
+    kind: 'connector',
+    open: (key, services) => {
+      const source = open(key, SOURCE_OPTIONS.parse({ type: 'openapi', file: 'api.json' }), services)
+      const discover = source.discover.bind(source)
+      source.discover = async (signal) => {
+        if (!state.isUp) throw fault('upstream_failed', 'It is down.')
+        return discover(signal)
+      }
+      return source
+    },
+  }
+  return { state, options }
+}
+
+async function start(sources: Settings['sources'], folder: string): Promise<RunningServer> {
+  const settings = sqliteSettings({ sources, folder })
+  const server = await startServer(settings)
+  closing.push(() => rmSync(settings.dataFolder, { recursive: true }))
+  closing.push(() => server.close())
+  return server
+}
+
+async function refresh({ url, startTokenFile }: RunningServer, key: string): Promise<void> {
+  const authorization = `Bearer ${readFileSync(startTokenFile, 'utf8').trim()}`
+  const response = await fetch(`${url}/admin/sources/${key}/refresh`, {
+    method: 'POST',
+    headers: { authorization },
+  })
+  expect(response.status).toBe(200)
+  await response.body?.cancel()
+}
+
+/** Reads a source while somebody asks for the health of the server all the time. */
+async function readWhileAsked(server: RunningServer, key: string) {
+  let isDone = false
+  let answers = 0
+  const ask = async (): Promise<void> => {
+    while (!isDone) {
+      const response = await fetch(`${server.url}/health`)
+      expect(response.status).toBe(200)
+      await response.body?.cancel()
+      answers += 1
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  }
+  const asking = ask()
+  const stallMs = await longestTurn(() => refresh(server, key))
+  isDone = true
+  await asking
+  return { stallMs, answers }
+}
+
+const LIST = z.object({ items: z.array(z.object({ id: z.string() })) })
+
+async function listed({ url }: RunningServer): Promise<{ tools: number; bytes: number }> {
+  const text = await (await fetch(`${url}/tools`)).text()
+  return { tools: LIST.parse(JSON.parse(text)).items.length, bytes: text.length }
+}
+
+describe('reading a source never holds the server', () => {
+  it('a document whose answers all reach half a megabyte of objects', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-large-'))
+    closing.push(() => rmSync(folder, { recursive: true }))
+    writeFileSync(join(folder, 'api.json'), JSON.stringify(largeService()))
+    const { state, options } = laterSource(createSource)
+    const server = await start(new Map([['Large', options]]), folder)
+    state.isUp = true
+    const { stallMs, answers } = await readWhileAsked(server, 'Large')
+    expect(answers).toBeGreaterThan(5)
+    expect(stallMs).toBeLessThan(MOST_MS)
+    const { tools, bytes } = await listed(server)
+    expect(tools).toBe(452)
+    // 130 kB a tool where everything is written out.
+    expect(bytes / tools).toBeLessThan(20_000)
+    // Nothing has changed: the text is read, and that is all.
+    const again = await readWhileAsked(server, 'Large')
+    expect(again.stallMs).toBeLessThan(MOST_MS)
+  })
+
+  it('a document that takes long to read ends with the patience for it', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-long-'))
+    closing.push(() => rmSync(folder, { recursive: true }))
+    const lines = Array.from({ length: 200_000 }, (_unused, at) => `key${at}: { a: [1, 2, 3] }`)
+    writeFileSync(join(folder, 'api.yaml'), lines.join('\n'))
+    const { source, close } = openSource({ file: 'api.yaml' }, { folder })
+    closing.push(close)
+    const patience = new AbortController()
+    const stallMs = await longestTurn(async () => {
+      const reading = source.discover(patience.signal)
+      setTimeout(() => patience.abort(new Error('enough')), 50)
+      await expect(reading).rejects.toThrow('enough')
+    })
+    expect(stallMs).toBeLessThan(MOST_MS)
+  })
+
+  it('ten thousand tools', async () => {
+    const offered = Array.from({ length: 10_000 }, (_unused, at) => tool(at))
+    const { state, options } = laterSource((key) => ({
+      ...{ key, type: 'custom', kind: 'connector' },
+      discover: async () => ({ identity: { origin: 'https://a.example' }, tools: offered, warnings: [] }),
+      invoke: async () => null,
+      health: () => ({ state: 'ready' }),
+      close: async () => undefined,
+    }))
+    const server = await start(new Map([['Many', options]]), tmpdir())
+    state.isUp = true
+    const { stallMs, answers } = await readWhileAsked(server, 'Many')
+    expect(answers).toBeGreaterThan(5)
+    expect(stallMs).toBeLessThan(MOST_MS)
+    expect((await listed(server)).tools).toBe(10_000)
+  })
+})
+
+function tool(at: number): OfferedTool {
+  const properties = Object.fromEntries(
+    ['alpha', 'beta', 'gamma'].map((name) => [
+      name,
+      { type: 'string', description: `The ${name} of ${at}.` },
+    ]),
+  )
+  return {
+    nativeName: `tool_number_${at}`,
+    description: `Does the thing of number ${at}.`,
+    inputSchema: { type: 'object', properties, required: ['alpha'] },
+    outputSchema: { type: 'object', properties: { done: { type: 'boolean' } } },
+    policy: { safetyTier: 'write', egress: 'safe-fetch' },
+    binding: { path: `/things/${at}` },
+  }
+}
