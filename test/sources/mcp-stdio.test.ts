@@ -156,7 +156,14 @@ describe('a program that speaks MCP', () => {
       action: 'accept',
       content: { name: 'Ann' },
     })
-    expect(asked).toMatchObject([{ mode: 'form', message: 'Who?', schema: { type: 'object' } }])
+    expect(asked).toMatchObject([
+      {
+        mode: 'form',
+        message: 'The MCP server "Up" asks: Who?',
+        schema: { type: 'object' },
+        untrusted: true,
+      },
+    ])
     expect(said(await upstream.call('ask', {}))).toEqual({ action: 'decline' })
   })
 
@@ -168,7 +175,10 @@ describe('a program that speaks MCP', () => {
       return { action: 'accept' } as const
     }
     expect(said(await upstream.call('visit', {}, { elicit }))).toBe('visited')
-    expect(asked).toEqual([{ mode: 'url', message: 'Sign in', url: 'https://up.example/sign-in', id: 'e1' }])
+    const message = 'The MCP server "Up" asks: Sign in'
+    expect(asked).toEqual([
+      { mode: 'url', message, url: 'https://up.example/sign-in', id: 'e1', untrusted: true },
+    ])
     const declined = open(faulty('plain'))
     await expect(declined.call('visit')).rejects.toMatchObject({
       code: 'upstream_failed',
