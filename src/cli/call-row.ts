@@ -1,11 +1,16 @@
 import { z } from 'zod'
 import type { JsonObject } from '#core/json'
 import type { CallRecord } from '#core/ports/store'
+import { ownRunId } from '#core/runs/run-id'
 
 /** A call as operators see it: what happened, without input and output. */
 export interface CallRow {
   readonly record: string
   readonly callId: string
+  readonly runId: string
+  readonly traceId: string
+  readonly protocol: string | null
+  readonly userId: string | null
   readonly tenant: string
   readonly principal: string
   readonly tool: string
@@ -29,6 +34,10 @@ export function rowOfRecord(call: CallRecord): CallRow {
   return {
     record,
     callId,
+    runId: call.runId ?? ownRunId(record),
+    traceId: call.traceId,
+    protocol: call.protocol ?? null,
+    userId: call.userId ?? null,
     tenant,
     principal,
     tool,
@@ -46,6 +55,10 @@ const WIRE_LIST = z.object({
     z.object({
       record: z.string(),
       call_id: z.string(),
+      run_id: z.string(),
+      trace_id: z.string(),
+      protocol: z.string().nullable(),
+      user_id: z.string().nullable(),
       tenant: z.string(),
       principal: z.string(),
       tool: z.string(),
@@ -65,6 +78,10 @@ export function rowsOfAnswer(answer: JsonObject): readonly CallRow[] | undefined
   return parsed.data?.calls.map((call) => ({
     record: call.record,
     callId: call.call_id,
+    runId: call.run_id,
+    traceId: call.trace_id,
+    protocol: call.protocol,
+    userId: call.user_id,
     tenant: call.tenant,
     principal: call.principal,
     tool: call.tool,

@@ -14,8 +14,8 @@ export class ForwardedCall {
   #isUntouched = true
   #isLost = false
 
-  constructor(send: Fetch, upstream: string) {
-    this.#send = send
+  constructor(send: Fetch, upstream: string, traceparent?: string) {
+    this.#send = traceparent === undefined ? send : traced(send, traceparent)
     this.#upstream = upstream
   }
 
@@ -130,4 +130,13 @@ export function isOutage(error: unknown): boolean {
   return (
     failure instanceof CallFailure && (failure.class === 'transport' || failure.class === 'unauthenticated')
   )
+}
+
+/** Every request goes on with the trace of the call it is made for. */
+function traced(send: Fetch, traceparent: string): Fetch {
+  return (url, init) => {
+    const headers = new Headers(init?.headers)
+    headers.set('traceparent', traceparent)
+    return send(url, { ...init, headers })
+  }
 }

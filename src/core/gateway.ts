@@ -1,6 +1,6 @@
 import type { ApprovalDesk } from './approvals/approval-desk.ts'
 import type { CallReply, CallRequest } from './call/call-request.ts'
-import type { CallView } from './call/call-view.ts'
+import type { CallsPage, CallsQuery, CallView } from './call/call-view.ts'
 import type { Catalog } from './catalog.ts'
 import type { CatalogChanges } from './catalog-changes.ts'
 import type { LeavePlace } from './limits/waiting-places.ts'
@@ -21,6 +21,8 @@ export interface Gateway {
   call(principal: Principal, request: CallRequest): Promise<CallReply>
   /** The principal's own call by its call id; `undefined` for any other. */
   readCall(principal: Principal, callId: string): Promise<CallView | undefined>
+  /** The principal's own calls, newest first, without their outcomes; a wrong cursor is a `ToolError`. */
+  listCalls(principal: Principal, query: CallsQuery): Promise<CallsPage>
   /** Asks for a stop; the view after the request, or `undefined` when there is no such call. */
   cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
   /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */

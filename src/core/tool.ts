@@ -62,6 +62,8 @@ export interface ToolRequirements {
 export interface ToolContext {
   readonly callId: string
   readonly traceId: string
+  /** The same as a W3C `traceparent`, to send on; `ctx.fetch` does. Absent when nobody traces. */
+  readonly traceparent?: string | undefined
   /** Aborted on timeout, cancel and shutdown. */
   readonly signal: AbortSignal
   readonly principal: Principal

@@ -28,6 +28,8 @@ export interface HttpRequest {
   readonly traceId: string
   /** The same as a W3C header, with the span of this request. */
   readonly traceparent?: string
+  /** Makes the trace that a caller names in its body the one of this request, where it is the id of one (32 hex digits). */
+  adoptTrace?(traceId: string): void
   /** Aborted when the client is gone, or has its whole answer. */
   readonly signal?: AbortSignal
   /** Aborted when the client leaves before it has its whole answer. */

@@ -1,5 +1,6 @@
 import type { Clock } from '#core/ports/clock'
 import type { CallRecord, SettleResult, Store } from '#core/ports/store'
+import { ownRunId } from '#core/runs/run-id'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault } from './http-fault.ts'
 import { jsonReply } from './message-reply.ts'
@@ -76,6 +77,10 @@ function renderCall(call: CallRecord): object {
   return {
     record: call.record,
     call_id: call.callId,
+    run_id: call.runId ?? ownRunId(call.record),
+    trace_id: call.traceId,
+    protocol: call.protocol ?? null,
+    user_id: call.userId ?? null,
     tenant: call.tenant,
     principal: call.principal,
     tool: call.tool,

@@ -69,9 +69,7 @@ export function openExchange(
     path: pathOf(raw.url ?? ''),
     route,
     trace,
-    scope: isObserved
-      ? { traceId: trace.traceId, startedMs: clock.monotonicMs(), call: undefined }
-      : undefined,
+    scope: isObserved ? { trace, startedMs: clock.monotonicMs(), call: undefined } : undefined,
   }
 }
 
@@ -109,7 +107,7 @@ function challenged(services: HttpServices, { path, raw }: Exchange, reply: Http
   return { ...reply, headers: { ...reply.headers, 'www-authenticate': challenge } }
 }
 
-/** One line per request, and one span per call. Patterns and codes only: paths and ids are callers' text. */
+/** One line per request, and one span per call. Patterns, codes and ids only, the ids to a bound: callers may have made them. */
 function observe(services: HttpServices, exchange: Exchange, scope: RequestScope, status: number): void {
   const { raw, route, trace } = exchange
   const { clock, log, requestLogLevel, spans } = services
@@ -130,6 +128,9 @@ function observe(services: HttpServices, exchange: Exchange, scope: RequestScope
       'collet.tool': call.tool,
       'collet.outcome': call.outcome,
       'collet.replayed': call.isReplay,
+      'collet.call_id': call.callId,
+      ...(call.runId === undefined ? {} : { 'collet.run_id': call.runId }),
+      ...(call.callerTraceId === undefined ? {} : { 'collet.trace_id': call.callerTraceId }),
       'http.request.method': method,
       'http.route': route,
       'http.response.status_code': status,

@@ -5,7 +5,8 @@ import type { Principal } from '#core/principal'
 import type { Metrics } from './metrics.ts'
 import { requestScope } from './request-scope.ts'
 
-const LONGEST_TRACE_ID = 256
+/** Of ids that callers made. */
+const LONGEST_ID = 256
 
 export interface ObserveCallsOptions {
   readonly metrics: Metrics
@@ -26,8 +27,9 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
     const scope = requestScope.getStore()
     if (scope === undefined) return
     const callerTraceId =
-      request.traceId === scope.traceId ? undefined : request.traceId?.slice(0, LONGEST_TRACE_ID)
-    scope.call = { tool, outcome, isReplay: reply.replayed, callerTraceId }
+      request.traceId === scope.trace.traceId ? undefined : request.traceId?.slice(0, LONGEST_ID)
+    const [callId, runId] = [reply.callId.slice(0, LONGEST_ID), reply.runId?.slice(0, LONGEST_ID)]
+    scope.call = { tool, outcome, isReplay: reply.replayed, callId, runId, callerTraceId }
   }
 
   return {
@@ -36,6 +38,7 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
     approvals: gateway.approvals,
     catalogFor: (principal) => gateway.catalogFor(principal),
     readCall: (principal, callId) => gateway.readCall(principal, callId),
+    listCalls: (principal, query) => gateway.listCalls(principal, query),
     cancelCall: (principal, callId) => gateway.cancelCall(principal, callId),
     readRun: (principal, query) => gateway.readRun(principal, query),
     admit: (principal) => gateway.admit(principal),

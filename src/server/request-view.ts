@@ -3,7 +3,7 @@ import type { JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { type PathParameters, queryOf } from './route-path.ts'
-import { formatTraceparent, type TraceContext } from './trace-context.ts'
+import { adoptTrace, formatTraceparent, type TraceContext } from './trace-context.ts'
 
 type PlainHeaders = HttpRequest['headers']
 
@@ -11,7 +11,6 @@ type PlainHeaders = HttpRequest['headers']
 export class RequestView implements HttpRequest {
   readonly path: string
   readonly params: PathParameters
-  readonly traceId: string
   readonly #trace: TraceContext
   readonly principal: Principal
   readonly body: JsonValue | undefined
@@ -32,10 +31,17 @@ export class RequestView implements HttpRequest {
     this.#response = seen.response
     this.path = seen.path
     this.params = seen.params
-    this.traceId = seen.trace.traceId
     this.#trace = seen.trace
     this.principal = seen.principal
     this.body = seen.body
+  }
+
+  get traceId(): string {
+    return this.#trace.traceId
+  }
+
+  adoptTrace(traceId: string): void {
+    adoptTrace(this.#trace, traceId)
   }
 
   get traceparent(): string {

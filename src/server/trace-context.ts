@@ -2,12 +2,14 @@ import { randomFillSync } from 'node:crypto'
 
 /** One request's place in a W3C trace: its own span, and the caller's when it named one. */
 export interface TraceContext {
-  readonly traceId: string
+  /** Another one once a caller named its own inside the request. */
+  traceId: string
   readonly spanId: string
   readonly parentSpanId: string | undefined
   readonly isSampled: boolean
 }
 
+const TRACE_ID = /^[0-9a-f]{32}$/
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const TRACE_DIGITS = 32
 const SPAN_DIGITS = 16
@@ -23,6 +25,12 @@ export function openTrace(traceparent: string | undefined, samplesNewTraces: boo
     parentSpanId: parent?.parentSpanId,
     isSampled: parent?.isSampled ?? samplesNewTraces,
   }
+}
+
+/** Goes on with the trace that a call names in its body; what a `traceparent` header said before counts more. */
+export function adoptTrace(trace: TraceContext, traceId: string): void {
+  if (trace.parentSpanId === undefined && TRACE_ID.test(traceId) && traceId !== NO_TRACE)
+    trace.traceId = traceId
 }
 
 export function formatTraceparent(trace: TraceContext): string {

@@ -1,6 +1,14 @@
 import { correctedEvent } from '#core/journal/call-events'
 import type { CallCorrected } from '#core/journal/journal-event'
-import type { CallFilter, CallRecord, CallSession, NewCall, RetentionPolicy } from '#core/ports/store'
+import type {
+  CallFilter,
+  CallRecord,
+  CallSession,
+  NewCall,
+  OwnCallsPage,
+  OwnCallsQuery,
+  RetentionPolicy,
+} from '#core/ports/store'
 import { labelOf } from '#core/runs/run-facts'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -21,7 +29,7 @@ export function newRow(
     ...labelOf(call),
     runId: call.place?.runId,
     sessionId: call.session?.sessionId,
-    traceId: call.traceId,
+    protocol: call.protocol,
     userId: call.userId,
     fingerprint: call.fingerprint,
     tool: call.tool,
@@ -86,4 +94,18 @@ export function newestRows(rows: readonly MemoryRow[], filter: CallFilter): read
     .reverse()
     .slice(0, limit)
     .map((row) => ({ ...row }))
+}
+
+/** A place is how many calls were there before; what was forgotten meanwhile moves it, which at worst shows a call twice. */
+export function ownRows(rows: readonly MemoryRow[], query: OwnCallsQuery): OwnCallsPage {
+  const { tenant, principal, before = rows.length, limit } = query
+  const calls: CallRecord[] = []
+  let place = Math.min(before, rows.length)
+  while (place > 0 && calls.length < limit) {
+    place -= 1
+    const row = rows[place]
+    if (row?.tenant === tenant && row.principal === principal && row.parent === undefined)
+      calls.push({ ...row })
+  }
+  return place > 0 ? { calls, next: place } : { calls }
 }

@@ -15,7 +15,6 @@ import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/sess
 import type {
   Attempt,
   CallAddress,
-  CallFilter,
   CallRecord,
   ChallengeNeed,
   ChallengeRecord,
@@ -46,7 +45,15 @@ import { MemoryJournal } from './memory-journal.ts'
 import { MemoryKeys } from './memory-keys.ts'
 import { MemoryPins } from './memory-pins.ts'
 import { MemoryRequests } from './memory-requests.ts'
-import { beginAttempt, correctRow, isForgettable, type MemoryRow, newestRows, newRow } from './memory-row.ts'
+import {
+  beginAttempt,
+  correctRow,
+  isForgettable,
+  type MemoryRow,
+  newestRows,
+  newRow,
+  ownRows,
+} from './memory-row.ts'
 import { MemoryRunEvents } from './memory-run-events.ts'
 import { MemoryRuns } from './memory-runs.ts'
 import { MemorySessions } from './memory-sessions.ts'
@@ -310,17 +317,15 @@ export class MemoryStore implements Store {
     return this.#challenges.open(challenge)
   }
 
-  findChallenge(id: string): ChallengeRecord | undefined {
-    return this.#challenges.find(id)
-  }
+  findChallenge: Store['findChallenge'] = (id) => this.#challenges.find(id)
 
   endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): void {
     this.#challenges.end(need, as, atMs)
   }
 
-  list(filter: CallFilter): readonly CallRecord[] {
-    return newestRows([...this.#rows.values()], filter)
-  }
+  listOwn: Store['listOwn'] = (query) => ownRows([...this.#rows.values()], query)
+
+  list: Store['list'] = (filter) => newestRows([...this.#rows.values()], filter)
 
   findByRecord(record: string): CallRecord | undefined {
     const row = this.#rows.get(record)

@@ -101,6 +101,7 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         toolId: 'openwop:Doorbell.Ring',
         transport: 'native',
         argsHash: '0'.repeat(64),
+        traceId: sampleRefusal({ place }).traceId,
       }
       const both = { record: 'record-1', attempt: 1, call, atMs: 1_000 }
       assert.deepEqual(called, { type: 'called', ...both, principal: 'key:alice', sequence: 2 })

@@ -67,9 +67,9 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         await store.finish({ run: attemptAt(call, 1), state, outcome, atMs: 2_000 })
       }
       const events = await eventsOf(store, RUN)
-      for (const { record, callId, toolId, transport, argsHash } of calls) {
+      for (const { record, callId, toolId, transport, argsHash, traceId } of calls) {
         const own = events.filter((event) => 'record' in event && event.record === record)
-        const named = { record, attempt: 1, call: { callId, toolId, transport, argsHash } }
+        const named = { record, attempt: 1, call: { callId, toolId, transport, argsHash, traceId } }
         const [called, returned] = own.map(({ sequence: _sequence, ...fact }) => fact)
         assert.equal(own.length, 2)
         assert.deepEqual(called, { type: 'called', ...named, principal: 'key:alice', atMs: 1_000 })

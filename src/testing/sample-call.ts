@@ -15,6 +15,7 @@ export function sampleCall(changes: Partial<NewCall> = {}): NewCall {
     place: undefined,
     session: undefined,
     traceId: 'trace-1',
+    protocol: 'otc',
     userId: undefined,
     fingerprint: 'fingerprint-1',
     tool: 'Doorbell.Ring@0.1.0',

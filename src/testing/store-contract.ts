@@ -250,6 +250,30 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'rule 2: lists the calls of one principal, newest first, page by page, with what its caller wrote, and without steps',
+    async run(open) {
+      const store = await open()
+      const step = { parent: 'r1', root: 'r1' }
+      await store.claim(sampleCall({ record: 'r1', callId: 'first', protocol: 'mcp', traceId: 't1' }))
+      await store.claim(sampleCall({ record: 'r2', principal: 'key:bob' }))
+      await store.claim(sampleCall({ record: 'r3', tenant: 'other' }))
+      await store.claim(sampleCall({ record: 'r4', step }))
+      await store.claim(sampleCall({ record: 'r5', callId: 'second', protocol: undefined }))
+      const { tenant, principal } = sampleCall()
+      const seen: string[] = []
+      let before: number | undefined
+      for (let pages = 0; pages < 10; pages += 1) {
+        const place = before === undefined ? {} : { before }
+        const page = await store.listOwn({ tenant, principal, limit: 1, ...place })
+        seen.push(...page.calls.map((call) => `${call.callId} ${call.protocol} ${call.traceId}`))
+        before = page.next
+        if (before === undefined) break
+      }
+      assert.deepEqual(seen, ['second undefined trace-1', 'first mcp t1'])
+      assert.deepEqual(await store.listOwn({ tenant, principal: 'key:nobody', limit: 5 }), { calls: [] })
+    },
+  },
+  {
     name: 'rule 13: results expire, the key of a write stays, a read is forgotten, an open call is untouched',
     async run(open) {
       const store = await open()

@@ -51,6 +51,7 @@ describe.each([
           argsHash: sha256OfJcs({ text: 'a' }),
           principal: expect.stringMatching(/^prn_/),
           transport: 'native',
+          traceId: expect.stringMatching(/^[0-9a-f]{32}$/),
         },
       })
       expect(returned).toMatchObject({ type: 'agent.toolReturned', sequence: 1, nodeId: called?.nodeId })

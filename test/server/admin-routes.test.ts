@@ -40,6 +40,7 @@ const call = (record: string, tenant: string): CallRecord => ({
   argsHash: '',
   traceId: 't',
   userId: undefined,
+  protocol: undefined,
   fingerprint: 'f',
   tool: 'Mail.Send@1.0.0',
   definitionHash: 'h',

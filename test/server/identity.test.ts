@@ -107,3 +107,66 @@ describe('context.user_info (C-26)', () => {
     expect((await say({ text: 'x'.repeat(16_384) })).status).toBe(400)
   })
 })
+
+describe('what a caller sees of its calls', () => {
+  const TRACE = '0af7651916cd43dd8448eb211c80319c'
+  const otc = (request: object, credential: string) =>
+    server.ask('/tools/call', { method: 'POST', key: credential, body: { request } })
+
+  it('one call says its run, trace, protocol and user', async () => {
+    const request = { tool_id: 'Who.Am', call_id: 'seen-1', trace_id: TRACE, context: { user_id: 'ann' } }
+    const made = await otc(request, 'k-agent')
+    const { json } = await server.ask('/calls/seen-1', { key: 'k-agent' })
+    expect(json).toMatchObject({
+      call_id: 'seen-1',
+      run_id: made.headers['collet-run'],
+      trace_id: TRACE,
+      protocol: 'otc',
+      user_id: 'ann',
+    })
+    const events = await server.ask(`/v1/runs/${json.run_id}/events/poll`, { key: 'k-agent' })
+    expect(events.json.events[0].payload).toMatchObject({ callId: 'seen-1', traceId: TRACE })
+  })
+
+  it('a trace id that is one becomes the trace of the request; a traceparent counts more', async () => {
+    const traceOf = async (headers: Record<string, string>, traceId: string) => {
+      const body = { request: { tool_id: 'Who.Am', trace_id: traceId } }
+      const answer = await server.ask('/tools/call', { method: 'POST', key: 'k-agent', headers, body })
+      return answer.headers.traceparent?.split('-')[1]
+    }
+    expect(await traceOf({}, TRACE)).toBe(TRACE)
+    expect(await traceOf({}, 'my trace')).toMatch(/^[0-9a-f]{32}$/)
+    expect(await traceOf({}, '0'.repeat(32))).not.toBe('0'.repeat(32))
+    const other = '1'.repeat(32)
+    expect(await traceOf({ traceparent: `00-${other}-00f067aa0ba902b7-01` }, TRACE)).toBe(other)
+  })
+
+  it('lists its own, newest first, page by page, and nobody else their calls', async () => {
+    for (const name of ['a', 'b', 'c', 'd', 'e']) {
+      await otc({ tool_id: 'Who.Am', call_id: `listed-${name}` }, ann)
+      await otc({ tool_id: 'Who.Am', call_id: `other-${name}` }, 'k-portal')
+    }
+    const seen: string[] = []
+    let cursor = ''
+    do {
+      const { status, json } = await server.ask(`/calls?limit=2${cursor}`, { key: ann })
+      expect(status).toBe(200)
+      expect(json.calls.length).toBeLessThanOrEqual(2)
+      seen.push(...json.calls.map(({ call_id }: { call_id: string }) => call_id))
+      for (const call of json.calls) expect(call).not.toHaveProperty('result')
+      cursor = json.next_cursor === undefined ? '' : `&cursor=${json.next_cursor}`
+    } while (cursor !== '')
+    expect(seen.filter((id) => id.startsWith('listed-'))).toEqual(
+      ['e', 'd', 'c', 'b', 'a'].map((name) => `listed-${name}`),
+    )
+    expect(seen.some((id) => id.startsWith('other-'))).toBe(false)
+  })
+
+  it('a cursor that is none, and a limit that is none, are refused; another caller can do nothing with one', async () => {
+    for (const query of ['cursor=x', 'limit=0', 'limit=201', 'limit=ten'])
+      expect((await server.ask(`/calls?${query}`, { key: ann })).status, query).toBe(400)
+    const { json } = await server.ask('/calls?limit=1', { key: ann })
+    const theirs = await server.ask(`/calls?cursor=${json.next_cursor}`, { key: 'k-agent' })
+    expect(theirs.text).not.toContain('listed-')
+  })
+})

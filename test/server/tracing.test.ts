@@ -67,6 +67,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
     ...reply,
   }),
   readCall: async () => undefined,
+  listCalls: async () => ({ calls: [] }),
   cancelCall: async () => undefined,
   readRun: async () => undefined,
   admit: () => undefined,

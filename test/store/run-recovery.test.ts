@@ -35,8 +35,8 @@ describe('recovery of what ran outside a session', () => {
     const call = sampleCall({ callId: 'caller’s id', argsHash: 'a'.repeat(64) })
     const store = await afterDeath((dead) => dead.claim(call))
     expect(await store.recover(5_000)).toEqual({ deadWriters: 1, ambiguous: 1 })
-    const { callId, toolId, transport, argsHash } = call
-    const named = { record: 'record-1', attempt: 1, call: { callId, toolId, transport, argsHash } }
+    const { callId, toolId, transport, argsHash, traceId } = call
+    const named = { record: 'record-1', attempt: 1, call: { callId, toolId, transport, argsHash, traceId } }
     expect(await eventsOf(store, 'record-1')).toEqual([
       { type: 'called', ...named, principal: 'key:alice', sequence: 0, atMs: 1_000 },
       { type: 'returned', ...named, code: 'ambiguous', sequence: 1, atMs: 5_000 },

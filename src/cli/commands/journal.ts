@@ -37,7 +37,7 @@ async function print(store: Store, follow: boolean, context: CommandContext): Pr
       const groups = await store.readJournal([...positions.values()], PAGE)
       for (const group of groups) {
         positions.set(group.writer, { writer: group.writer, group: group.group, link: group.link })
-        printGroup(group, context)
+        await printGroup(store, group, context)
       }
       if (groups.length > 0) continue
       if (!follow) return
@@ -48,11 +48,23 @@ async function print(store: Store, follow: boolean, context: CommandContext): Pr
   }
 }
 
-function printGroup({ writer, group, events }: JournalGroup, { output, json }: CommandContext): void {
+async function printGroup(
+  store: Store,
+  { writer, group, events }: JournalGroup,
+  { output, json }: CommandContext,
+): Promise<void> {
   for (const event of events) {
-    if (json) output.json({ writer, group, ...event })
-    else output.data(journalLine(event))
+    const shown =
+      event.type === 'call.claimed' ? { ...event, ...(await traceOf(store, event.record)) } : event
+    if (json) output.json({ writer, group, ...shown })
+    else output.data(journalLine(shown))
   }
+}
+
+/** Callers choose their trace ids, so the journal itself has none: it is read from what is sealed beside it (rule 15). */
+async function traceOf(store: Store, record: string): Promise<{ readonly traceId?: string }> {
+  const traceId = (await store.findByRecord(record))?.traceId ?? ''
+  return traceId === '' ? {} : { traceId }
 }
 
 function pause(): Promise<void> {

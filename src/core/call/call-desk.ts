@@ -25,7 +25,7 @@ import { callTool } from './call-tool.ts'
 import { checkReady } from './check-ready.ts'
 import { noteEnded } from './note-ended.ts'
 import { OutcomeKeeper } from './outcome-keeper.ts'
-import { cancelOwnCall, readOwnCall } from './own-call.ts'
+import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-call.ts'
 import { Readiness } from './readiness.ts'
 import { RunningCalls } from './running-calls.ts'
 import { StartingCalls } from './starting-calls.ts'
@@ -175,6 +175,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
     toolkits: () => registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
     call: (principal, request) => callTool(services, principal, request),
+    listCalls: (principal, query) => listOwnCalls(services, principal, query),
     readCall: (principal, callId) => readOwnCall(services, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
     readRun: (principal, query) =>

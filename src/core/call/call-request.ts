@@ -5,6 +5,8 @@ import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import type { ToolRef } from '#core/tool-id'
 
+export type CallProtocol = 'otc' | 'opentool' | 'openwop' | 'mcp'
+
 /** One request to run one tool, as every protocol's codec gives it. */
 export interface CallRequest {
   readonly tool: ToolRef
@@ -13,6 +15,8 @@ export interface CallRequest {
   /** The caller's idempotency key, already checked by `checkCallKey` (rule 4). */
   readonly key: string | undefined
   readonly traceId: string | undefined
+  /** What it was asked over; absent = from code in this process. */
+  readonly protocol?: CallProtocol
   /** W3C trace context of the request, for what the tool fetches. */
   readonly traceparent?: string
   /** Whom the caller says it acts for; what proves it is another matter (T-27). */

@@ -21,6 +21,7 @@ export function toNewCall(clock: Clock, { call, tool, place }: CheckedCall): New
     place: place.place,
     session: place.session,
     traceId: call.request.traceId ?? '',
+    protocol: call.request.protocol,
     userId: call.request.userId,
     fingerprint: call.fingerprint,
     tool: tool.id,

@@ -1,10 +1,14 @@
+import { hash, randomBytes } from 'node:crypto'
+import { fault } from '#core/errors'
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import { ownRunId } from '#core/runs/run-id'
 import { hasUntrustedOutput } from '#core/untrusted-output'
 import { endSteps } from '#core/workflow/end-steps'
 import { answerRecorded } from './answer-recorded.ts'
+import { runIdOf } from './call-place.ts'
 import type { CallServices } from './call-services.ts'
-import type { CallView } from './call-view.ts'
+import type { CallsPage, CallsQuery, CallView } from './call-view.ts'
 import { recordOf } from './identified-call.ts'
 import { noteEnded } from './note-ended.ts'
 import { isHidden } from './same-request.ts'
@@ -26,6 +30,10 @@ export async function readOwnCall(
   return {
     callId,
     record,
+    runId: runIdOf(running.call, running.place),
+    traceId: running.call.request.traceId ?? '',
+    protocol: running.call.request.protocol,
+    userId: running.call.request.userId,
     tool: running.tool.id,
     state: 'running',
     attempt: 1,
@@ -34,6 +42,43 @@ export async function readOwnCall(
     outcome: undefined,
     expired: false,
   }
+}
+
+/** A principal's own calls, newest first; those of tools it may not see any more are none (rule 2). */
+export async function listOwnCalls(
+  services: CallServices,
+  principal: Principal,
+  { cursor, limit }: CallsQuery,
+): Promise<CallsPage> {
+  const { tenant, id } = principal
+  const before = cursor === undefined ? undefined : openCursor(services, principal, cursor)
+  const page = await services.store.listOwn({
+    ...{ tenant, principal: id, limit },
+    ...(before === undefined ? {} : { before }),
+  })
+  const calls = page.calls.filter(({ tool }) => !isHidden(services, principal, tool)).map(viewOf)
+  return page.next === undefined ? { calls } : { calls, cursor: makeCursor(services, principal, page.next) }
+}
+
+const CURSOR = /^([0-9a-f]{16})([0-9a-f]{12})$/
+const MOST_PLACES = 2 ** 48
+
+/** A place counts the calls of everybody, which is nobody's business: it leaves under a pad that only we can make. */
+function makeCursor(services: CallServices, principal: Principal, place: number): string {
+  const salt = randomBytes(8).toString('hex')
+  return salt + ((place + padOf(services, principal, salt)) % MOST_PLACES).toString(16).padStart(12, '0')
+}
+
+/** One that was made up leads to some place among the own calls, and to nothing else. */
+function openCursor(services: CallServices, principal: Principal, cursor: string): number {
+  const [, salt = '', hidden = ''] = CURSOR.exec(cursor) ?? []
+  if (salt === '') throw fault('request_invalid', 'The cursor is none that this server gave. Leave it out.')
+  return (Number.parseInt(hidden, 16) - padOf(services, principal, salt) + MOST_PLACES) % MOST_PLACES
+}
+
+function padOf({ store }: CallServices, { tenant, id }: Principal, salt: string): number {
+  const pad = store.approvals.sign('calls-cursor', JSON.stringify([tenant, id, salt]))
+  return Number.parseInt(hash('sha256', pad, 'hex').slice(0, 12), 16)
 }
 
 /** Asks for a stop. The first committed final state wins, so an ended call is simply shown (rule 10). */
@@ -71,6 +116,10 @@ function viewOf(record: CallRecord): CallView {
   return {
     callId: record.callId,
     record: record.record,
+    runId: record.runId ?? ownRunId(record.record),
+    traceId: record.traceId,
+    protocol: record.protocol,
+    userId: record.userId,
     tool: record.tool,
     state: record.state,
     attempt: record.attempt,

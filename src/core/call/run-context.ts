@@ -36,6 +36,10 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
     return this.#running.call.request.traceId ?? ''
   }
 
+  get traceparent(): string | undefined {
+    return this.#running.call.request.traceparent
+  }
+
   get principal(): Principal {
     return this.#running.call.principal
   }
@@ -89,7 +93,7 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   readonly fetch: typeof fetch = (resource, init) => {
     const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
     const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
-    const { traceparent } = this.#running.call.request
+    const { traceparent } = this
     if (traceparent === undefined) return this.#send(resource, { ...init, signal })
     const headers = new Headers(init?.headers ?? (resource instanceof Request ? resource.headers : undefined))
     if (!headers.has('traceparent')) headers.set('traceparent', traceparent)

@@ -31,7 +31,6 @@ export interface RefusedCall extends CallLabel {
   readonly principal: string
   readonly place: RunPlace
   readonly sessionId: string | undefined
-  readonly traceId: string
   readonly userId: string | undefined
   /** Full id of the resolved version. */
   readonly tool: string

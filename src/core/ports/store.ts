@@ -1,3 +1,4 @@
+import type { CallProtocol } from '#core/call/call-request'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { CallError, Outcome } from '#core/outcome'
 import type { CallLabel } from '#core/runs/run-event'
@@ -47,7 +48,8 @@ export interface NewCall extends CallAddress, CallLabel {
   /** The run it was told to belong to; `undefined` = it is a run of its own. */
   readonly place: RunPlace | undefined
   readonly session: CallSession | undefined
-  readonly traceId: string
+  /** What it was asked over; `undefined` = from code in this process. */
+  readonly protocol: CallProtocol | undefined
   readonly userId: string | undefined
   readonly fingerprint: string
   /** Full id of the resolved version. */
@@ -73,7 +75,8 @@ export interface CallRecord extends CallAddress, CallLabel {
   readonly run: string | undefined
   /** The session of its last attempt. */
   readonly sessionId: string | undefined
-  readonly traceId: string
+  /** What it was asked over; `undefined` = from code in this process, or before that was kept. */
+  readonly protocol: CallProtocol | undefined
   readonly userId: string | undefined
   readonly fingerprint: string
   readonly tool: string
@@ -188,6 +191,21 @@ export interface CallFilter {
   readonly limit: number
 }
 
+/** One page of a principal's own calls. */
+export interface OwnCallsQuery {
+  readonly tenant: string
+  readonly principal: string
+  /** Only those before this place; absent: from the newest on. */
+  readonly before?: number
+  readonly limit: number
+}
+
+export interface OwnCallsPage {
+  readonly calls: readonly CallRecord[]
+  /** Where to go on; absent when there is nothing more. A page with fewer than asked, or with none, may have one. */
+  readonly next?: number
+}
+
 export interface RecoveryReport {
   readonly deadWriters: number
   readonly ambiguous: number
@@ -256,6 +274,12 @@ export interface Store extends RunStore, SessionStore {
   findChallenge(id: string): MaybePromise<ChallengeRecord | undefined>
   /** Ends the open challenge of this need, if there is one: its token has arrived, or was refused (OTC-78). */
   endChallenge(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): MaybePromise<void>
+
+  /**
+   * A principal's own calls, newest first, without steps of workflows. Looks at so many calls of everybody and no more, so
+   * that nobody with few calls holds up a store with many.
+   */
+  listOwn(query: OwnCallsQuery): MaybePromise<OwnCallsPage>
 
   /** Operators' views; not for protocols. Newest first. */
   list(filter: CallFilter): MaybePromise<readonly CallRecord[]>

@@ -15,6 +15,8 @@ export interface CallLabel {
   readonly transport: Transport
   /** Lower-case hex SHA-256 of the canonical input, with the call's own credentials cut out (OWP-52). */
   readonly argsHash: string
+  /** The caller's trace, or the one of its request; `''` when nobody traces. */
+  readonly traceId: string
 }
 
 interface CallFact {

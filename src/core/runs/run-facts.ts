@@ -81,8 +81,8 @@ export function ownRunEvents(call: ToldCall): readonly RunEvent[] {
 }
 
 /** The label alone, without whatever else an object carries. */
-export function labelOf({ callId, toolId, transport, argsHash }: CallLabel): CallLabel {
-  return { callId, toolId, transport, argsHash }
+export function labelOf({ callId, toolId, transport, argsHash, traceId }: CallLabel): CallLabel {
+  return { callId, toolId, transport, argsHash, traceId }
 }
 
 function named({ record, attempt, call, sessionId }: Attempted) {

@@ -141,13 +141,14 @@ function requestOf({ call: { request } }: RunningCall, { tool, input }: PlannedS
       developerMessage: `${copied.pointer === '' ? 'The input' : copied.pointer}: ${copied.problem}`,
     })
   }
-  const { traceId, traceparent, userId, userInfo, tokens, secrets, onElicit } = request
+  const { traceId, traceparent, protocol, userId, userInfo, tokens, secrets, onElicit } = request
   return {
     tool: { base: tool.base, version: plainVersion(tool.version) },
     input: copied.value,
     key: undefined,
     traceId,
     ...(traceparent === undefined ? {} : { traceparent }),
+    ...(protocol === undefined ? {} : { protocol }),
     userId,
     ...(userInfo === undefined ? {} : { userInfo }),
     tokens,

@@ -230,6 +230,7 @@ export class ToolCalls {
       freshId: callId,
       traceId: asked.traceparent?.split('-')[1] ?? exchange.traceId,
       ...(traceparent === undefined ? undefined : { traceparent }),
+      protocol: 'mcp',
       ...decodeRequirements(headers),
       ...readCallPlace(headers),
       ...readWait({ headers }),

@@ -49,6 +49,7 @@ export function readFunctionCall(
       adapt: dropNullArguments,
       key: readKey(request, asked.id, options),
       traceId: request.traceId,
+      protocol: 'opentool',
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       ...decodeRequirements(request.headers),
       ...readCallPlace(request.headers),

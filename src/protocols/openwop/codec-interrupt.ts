@@ -1,7 +1,7 @@
 import type { Decision, DecisionResult } from '#core/approvals/approval-desk'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
-import type { InterruptRequested } from '#core/runs/run-event'
+import type { CallLabel, InterruptRequested } from '#core/runs/run-event'
 
 /** Deterministic, so the same attempt never prompts twice (OWP-65). */
 export function interruptKey(runId: string, record: string, attempt: number): string {
@@ -13,8 +13,8 @@ export const ACTIONS = ['accept', 'reject'] as const
 
 type Asked = Pick<
   InterruptRequested,
-  'record' | 'attempt' | 'approval' | 'call' | 'requiredScope' | 'quorum' | 'tier' | 'timeoutMs'
->
+  'record' | 'attempt' | 'approval' | 'requiredScope' | 'quorum' | 'tier' | 'timeoutMs'
+> & { readonly call: Pick<CallLabel, 'callId' | 'toolId' | 'argsHash'> }
 
 /** §6.5: ids and an opaque hash of the input; what the input says is for approvers only. */
 export function encodeInterrupt(
@@ -49,7 +49,7 @@ export function encodeInterruptFor(approval: ApprovalRecord, state: string): Jso
   const { id, record, attempt, subject, requiredScope, quorum, tier, toolId, createdAtMs, expiresAtMs } =
     approval
   const { callId, argsHash, runId } = subject
-  const label = { callId, toolId, argsHash, transport: 'native' } as const
+  const label = { callId, toolId, argsHash }
   const asked = { record, attempt, approval: id, call: label, requiredScope, quorum, tier }
   const shown = encodeInterrupt(
     { ...asked, timeoutMs: Math.max(0, expiresAtMs - createdAtMs) },

@@ -111,10 +111,12 @@ function callOrSession(event: CallOrSession, principal: string): JsonObject {
   if (event.type === 'session.closed') {
     return { sessionId: event.sessionId, toolId: event.toolId, outcome: event.outcome }
   }
-  const { callId, toolId, argsHash, transport } = event.call
+  const { callId, toolId, argsHash, transport, traceId } = event.call
   const names = { agentId: AGENT_ID, toolName: toolId, callId }
   const session = event.sessionId === undefined ? {} : { sessionId: event.sessionId }
-  if (event.type === 'called') return { ...names, argsHash, principal, transport, ...session }
+  if (event.type === 'called') {
+    return { ...names, argsHash, principal, transport, ...session, ...(traceId === '' ? {} : { traceId }) }
+  }
   return { ...names, ...endOf(event), ...session }
 }
 

@@ -16,6 +16,7 @@ const PAYLOADS = {
     principal: { ...text, description: 'Opaque.' },
     transport: { enum: ['mcp', 'http', 'native'] },
     sessionId: text,
+    traceId: { ...text, description: 'As the caller named it, or of its request.' },
   }),
   'agent.toolReturned': closed(['agentId', 'toolName', 'callId', 'status'], {
     ...call,

@@ -61,6 +61,7 @@ async function runSession({ principal, body, traceId }: HttpRequest, gateway: Ga
     input: asked.input ?? sampleInput(tool.inputSchema),
     key: undefined,
     traceId,
+    protocol: 'openwop',
     userId: undefined,
     tokens: NO_SECRETS,
     secrets: NO_SECRETS,

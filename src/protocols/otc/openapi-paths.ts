@@ -161,6 +161,26 @@ export const OPENAPI_PATHS = {
     ['ExecuteEnvelope', 'ProtoEnvelope'],
   ),
   '/execute': callOperation('execute', ['WrappedCall', 'ProtoCall'], ['ExecuteEnvelope', 'ProtoEnvelope']),
+  '/calls': {
+    get: {
+      operationId: 'listCalls',
+      summary: 'Your own calls, newest first, without their outcomes.',
+      parameters: [
+        { name: 'cursor', in: 'query', required: false, schema: text },
+        {
+          name: 'limit',
+          in: 'query',
+          required: false,
+          schema: { type: 'integer', minimum: 1, maximum: 200, default: 50 },
+        },
+      ],
+      responses: {
+        200: json('A page of calls.', schemaRef('CallList')),
+        400: serverError('The cursor or the limit cannot be read.'),
+        ...UNAUTHENTICATED,
+      },
+    },
+  },
   '/calls/{id}': {
     parameters: [idParameter],
     get: ownCall('readCall', 'State and outcome of one of your own calls.', {

@@ -99,11 +99,15 @@ export const RESULT_SCHEMAS = {
   },
   Call: {
     ...object,
-    required: ['call_id', 'record', 'tool_id', 'state', 'attempt', 'created_at', 'expired'],
+    required: ['call_id', 'record', 'run_id', 'tool_id', 'state', 'attempt', 'created_at', 'expired'],
     properties: {
       $schema: schemaId,
       call_id: callId,
       record: { type: 'string', description: 'Name of the call for the operator.' },
+      run_id: { type: 'string', description: 'The run it is in: GET /v1/runs/{runId}/events.' },
+      trace_id: { type: 'string', description: 'As the caller named it, or of its request.' },
+      protocol: { enum: ['otc', 'opentool', 'openwop', 'mcp'], description: 'What it was asked over.' },
+      user_id: { type: 'string', description: 'Whom its caller named, proven or not.' },
       tool_id: text,
       state: { enum: ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] },
       attempt: { type: 'integer', minimum: 0 },
@@ -114,6 +118,19 @@ export const RESULT_SCHEMAS = {
         description: 'The result was removed by retention; the key is still taken.',
       },
       result: { $ref: '#/components/schemas/CallToolResponse' },
+    },
+    additionalProperties: false,
+  },
+  CallList: {
+    ...object,
+    required: ['calls'],
+    properties: {
+      $schema: schemaId,
+      calls: { type: 'array', items: { $ref: '#/components/schemas/Call' } },
+      next_cursor: {
+        type: 'string',
+        description: 'Where to go on. A page may be short, or empty, and still have one.',
+      },
     },
     additionalProperties: false,
   },

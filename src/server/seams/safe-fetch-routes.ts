@@ -48,6 +48,7 @@ async function fetchInRun({ principal, body, traceId }: HttpRequest, gateway: Ga
       input: { url: asked.url, ...initOf(asked.init), ...rebindOf(asked.simulateRebindTo) },
       key: undefined,
       traceId,
+      protocol: 'openwop',
       userId: undefined,
       tokens: NO_SECRETS,
       secrets: NO_SECRETS,

@@ -104,7 +104,12 @@ async function carry(
   const { upstream } = setting
   const { nativeName, input, binding, context } = invocation
   await checkProgram(setting, connection, invocation)
-  const params = { name: nativeName, arguments: input, _meta: { [KEY_MEMBER]: context.effectKey() } }
+  const { traceparent } = context
+  const params = {
+    name: nativeName,
+    arguments: input,
+    _meta: { [KEY_MEMBER]: context.effectKey(), ...(traceparent === undefined ? {} : { traceparent }) },
+  }
   const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
   try {
     return await callTool({

@@ -30,6 +30,9 @@ export async function invoke(
   const { idempotency } = binding
   if (idempotency !== undefined)
     parts.headers.set(idempotency.header, idempotencyKey(context.effectKey(), idempotency))
+  const { traceparent } = context
+  if (traceparent !== undefined && !parts.headers.has('traceparent'))
+    parts.headers.set('traceparent', traceparent)
   const response = await send(
     addressOf(parts, binding),
     initOf(parts, binding, options.signal),

@@ -21,7 +21,7 @@ export async function invokeOpenTool(
   const binding = readBinding(nativeName, invocation.binding)
   const settings = settingsFor(configuredUrl ?? binding.url)
   checkAddress(nativeName, binding.url, endpointsOf(settings))
-  const forwarded = new ForwardedCall(settings.fetch, settings.server.origin)
+  const forwarded = new ForwardedCall(settings.fetch, settings.server.origin, context.traceparent)
   try {
     const { result } = await postCall(
       { ...settings, fetch: forwarded.fetch },

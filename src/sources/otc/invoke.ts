@@ -31,7 +31,7 @@ export async function invokeOtc(invocation: Invocation, world: OtcWorld): Promis
   const { nativeName, context } = invocation
   const binding = readBinding(nativeName, invocation.binding)
   checkAddress(nativeName, binding, world.settings)
-  const forwarded = new ForwardedCall(world.settings.fetch, world.settings.server.origin)
+  const forwarded = new ForwardedCall(world.settings.fetch, world.settings.server.origin, context.traceparent)
   try {
     const run = runOf(invocation, binding, {
       ...world,

@@ -1,3 +1,4 @@
+import type { CallProtocol } from '#core/call/call-request'
 import type { Failure } from '#core/outcome'
 import type { AskedConsent } from '#core/ports/consent-store'
 import type { RefusedCall } from '#core/ports/run-store'
@@ -10,6 +11,7 @@ import { integer, optionalInteger, optionalText, type Row, text, word } from './
 
 export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
+const PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const satisfies readonly CallProtocol[]
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
 
 /** Reads sealed text by its place. */
@@ -85,7 +87,7 @@ export function unreadableText(row: Row): SealedText {
 }
 
 /** What a call's caller wrote or can be known by, as one sealed value. */
-type Caller = Pick<CallRecord, 'traceId' | 'userId' | 'runId'> & CallLabel
+type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol'> & CallLabel
 
 export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
   const { callId, traceId, userId, argsHash, toolId, transport, place } = call
@@ -97,13 +99,14 @@ export function callerToText(call: NewCall | RefusedCall | AskedConsent): string
     toolId,
     transport,
     place === undefined ? null : place.runId,
+    ('protocol' in call ? call.protocol : undefined) ?? null,
   ])
 }
 
 /** Opens the caller text of a record. Calls of older versions lack its later parts. */
 export function readCaller(record: string, sealed: SealedText, slice: Slice): Caller {
   const parts: readonly (string | null)[] = JSON.parse(ownText(record, sealed.read('callers', slice)))
-  const [callId, traceId, userId, argsHash, toolId, transport, runId] = parts
+  const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol] = parts
   return {
     callId: callId ?? '',
     traceId: traceId ?? '',
@@ -112,6 +115,7 @@ export function readCaller(record: string, sealed: SealedText, slice: Slice): Ca
     toolId: toolId ?? '',
     transport: transport === 'mcp' || transport === 'http' ? transport : 'native',
     runId: runId ?? undefined,
+    protocol: PROTOCOLS.find((known) => known === protocol),
   }
 }
 
@@ -123,6 +127,7 @@ const FORGOTTEN: Caller = {
   toolId: '',
   transport: 'native',
   runId: undefined,
+  protocol: undefined,
 }
 
 function callerOf(row: Row, sealed: SealedText, expired: boolean): Caller {

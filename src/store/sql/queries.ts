@@ -7,10 +7,12 @@ import { REQUEST_QUERIES } from './queries-requests.ts'
 import { SOURCE_QUERIES } from './queries-sources.ts'
 import { VAULT_QUERIES } from './queries-vault.ts'
 import { WORKFLOW_QUERIES } from './queries-workflows.ts'
+import { MAC_QUERIES } from './row-mac.ts'
 
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
   ...KEY_QUERIES,
+  ...MAC_QUERIES,
   ...APPROVAL_QUERIES,
   ...PIN_QUERIES,
   ...SOURCE_QUERIES,
@@ -88,6 +90,10 @@ export const QUERIES = {
     WHERE (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.state = 'ambiguous' AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+  /** By number, which is there already: an index over principals would cost every call. */
+  listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
+  callNumbers: 'SELECT coalesce(min(no), 0) AS first, coalesce(max(no), 0) AS last FROM calls',
   listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.state = ? AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
 

@@ -54,7 +54,7 @@ function callOf(record: string, row: Row, sealed: SealedText): CallLabel {
   } catch (error) {
     // A run that goes on for longer than the journal is kept outlives the text of its first calls.
     if (error instanceof StoreError && error.code === 'unreadable') {
-      return { callId: record, toolId: '', transport: 'native', argsHash: '' }
+      return { callId: record, toolId: '', transport: 'native', argsHash: '', traceId: '' }
     }
     throw error
   }

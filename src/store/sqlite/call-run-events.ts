@@ -22,7 +22,7 @@ import type { RunChanges } from './run-changes.ts'
 import type { SessionChanges } from './session-changes.ts'
 
 /** Stored events take their label from the caller text they point to, so none is written with them. */
-const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '' }
+const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
 
 /** The attempt that begins, and where its call's caller text lies. */
 export interface BeginningAttempt {

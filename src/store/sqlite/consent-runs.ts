@@ -13,7 +13,7 @@ import type { RunChanges } from './run-changes.ts'
 import { storeErrorOf } from './sqlite-errors.ts'
 
 /** Stored events take their label from the caller text they point to. */
-const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '' }
+const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
 
 export interface ConsentRunsParts {
   readonly database: Database

@@ -17,6 +17,8 @@ import type {
   NewCall,
   NewChallenge,
   NextAttempt,
+  OwnCallsPage,
+  OwnCallsQuery,
   RecoveryReport,
   RetentionPolicy,
   Settlement,
@@ -41,7 +43,7 @@ import { type Database, openDatabase } from './database.ts'
 import { GroupContents } from './group-contents.ts'
 import { readJournal } from './journal-reader.ts'
 import { SqliteKeys, type StoreWays } from './key-changes.ts'
-import { listCalls } from './list-calls.ts'
+import { listCalls, listOwnCalls } from './list-calls.ts'
 import { ParkedEnds } from './parked-ends.ts'
 import { SqlitePins } from './pin-changes.ts'
 import { Recovery } from './recovery.ts'
@@ -77,6 +79,8 @@ export interface SqliteStoreOptions {
   readonly nowMs?: () => number
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
+  /** Told once of each row that decides and was changed by somebody without the key. */
+  readonly onForeign?: (row: string) => void
 }
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
@@ -113,6 +117,7 @@ export class SqliteStore implements Store {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
     this.#database = openDatabase(options.path, this.#keys)
+    if (options.onForeign !== undefined) this.#database.onForeign = options.onForeign
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
@@ -304,6 +309,10 @@ export class SqliteStore implements Store {
     const key = challengeKey(need)
     if (this.#read(() => this.#database.get('openChallenge', key)) === undefined) return
     await this.#queue.submit(key, (group) => endChallenge(this.#database, group, { key, as, atMs }))
+  }
+
+  listOwn(query: OwnCallsQuery): OwnCallsPage {
+    return this.#snapshot(() => listOwnCalls(this.#database, this.#contents, query))
   }
 
   list(filter: CallFilter): readonly CallRecord[] {
