@@ -1,10 +1,14 @@
 import { defineConfig } from 'vitest/config'
+import { UntriedReporter } from './test/untried-reporter.ts'
 
 export default defineConfig({
   resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] },
   ssr: { resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] } },
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts'],
+    // For `npm run test:long`: see vitest.long.config.ts.
+    exclude: ['**/node_modules/**', '**/*.long.test.ts'],
+    reporters: ['default', new UntriedReporter()],
     execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'],
     pool: 'forks',
     setupFiles: ['test/seed.ts'],

@@ -77,6 +77,21 @@ export const PIN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
   {
+    name: 'rule 32: a first sight in parts is one until its last part',
+    async run(open) {
+      const store = await open()
+      const part = { isPartial: true, changesServed: false }
+      assert.equal(await store.pins.write(change(0, [pin('a')], part)), 'written')
+      assert.equal(await store.pins.write(change(0, [pin('a')], part)), 'stale')
+      const begun = await store.pins.read('files')
+      assert.deepEqual([begun.revision, begun.pins.length], [-1, 1])
+      assert.equal(await store.pins.write(change(-1, [pin('b')], part)), 'written')
+      assert.equal(await store.pins.write(change(-2, [pin('c')])), 'written')
+      const { revision, pins } = await store.pins.read('files')
+      assert.deepEqual([revision, pins.length], [1, 3])
+    },
+  },
+  {
     name: 'rule 32: raises the epoch when what is served changes, and only then',
     async run(open) {
       const store = await open()

@@ -32,11 +32,15 @@ function writeProject(tarball: string): void {
   const registry = npm('config', 'get', 'registry').trim().replace(/\/$/, '')
   const needed = locked
     .filter(([path, { dev, devOptional }]) => path !== '' && dev !== true && devOptional !== true)
-    .map(([path, entry]) => [path, { ...entry, resolved: tarballUrl(registry, path, entry) }])
+    // What a package with a shrinkwrap needs lies below it, as it was locked there.
+    .map(([path, entry]) => [
+      `node_modules/collet/${path}`,
+      { ...entry, resolved: tarballUrl(registry, path, entry) },
+    ])
   const own = { name: 'consumer', version: '1.0.0', dependencies: { collet: `file:${tarball}` } }
   const packages = {
     '': own,
-    'node_modules/collet': { version, dependencies, bin, resolved: `file:${tarball}` },
+    'node_modules/collet': { version, dependencies, bin, hasShrinkwrap: true, resolved: `file:${tarball}` },
     ...Object.fromEntries(needed),
   }
   writeFileSync(join(project, 'package.json'), JSON.stringify({ ...own, type: 'module', private: true }))
@@ -115,9 +119,28 @@ describe('the packed package, installed elsewhere', () => {
       'bin',
       'dist',
       'docs',
+      'node_modules',
+      'npm-shrinkwrap.json',
       'package.json',
       'vectors',
     ])
     expect(readdirSync(join(project, 'node_modules/collet/docs'))).toEqual(['errors.md'])
+  })
+
+  it('brings the versions that were tested, all of them with a digest and none with an address', () => {
+    const { packages } = readJson(join(project, 'node_modules/collet/npm-shrinkwrap.json'))
+    const { '': own, ...needed }: Record<string, Record<string, unknown>> = packages
+    const { packages: locked } = readJson(join(ROOT, 'package-lock.json'))
+    expect(own?.dependencies).toEqual(readJson(join(ROOT, 'package.json')).dependencies)
+    expect(own).not.toHaveProperty('devDependencies')
+    expect(Object.keys(needed).length).toBeGreaterThan(50)
+    for (const [path, entry] of Object.entries(needed)) {
+      expect(entry).toMatchObject({ version: locked[path].version, integrity: expect.stringMatching(/^sha/) })
+      expect(entry).not.toHaveProperty('resolved')
+      expect(entry).not.toHaveProperty('dev')
+      const installed = join(project, 'node_modules/collet', path, 'package.json')
+      if (entry.optional !== true) expect(readJson(installed).version).toBe(entry.version)
+    }
+    expect(readdirSync(ROOT)).not.toContain('npm-shrinkwrap.json')
   })
 })

@@ -224,6 +224,17 @@ describe('commands as tools', () => {
     await vi.waitFor(() => expect(group.map(isAlive)).toEqual([false, false]), 5_000)
   }, 30_000)
 
+  it.each([
+    ['["[".repeat(5000), "]".repeat(5000)].join("")', 'is nested deeper than 256 levels'],
+    ['JSON.stringify(Array(150000).fill(1))', 'holds more than 100000 values'],
+  ])('bounds what JSON may hold before it is read: %s', async (text, message) => {
+    const code = `process.stdout.write(${text})`
+    await expect(run({ argv: script(code), description: 'Much.', output: 'json' })).rejects.toMatchObject({
+      code: 'result_too_large',
+      message: expect.stringContaining(message),
+    })
+  })
+
   it('leaves nobody behind when a command ends by itself', async () => {
     const code = `
       const child = require('node:child_process').spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })

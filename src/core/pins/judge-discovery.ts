@@ -66,7 +66,8 @@ export async function judgeDiscovery(known: PinnedSource, sighting: Sighting): P
   }
   for (const row of known.pins) if (!offered.has(row.nativeName)) next.push(judgeGone(row, sighting))
   const changed = next.filter((pin) => pin !== rows.get(pin.nativeName))
-  if (changed.length === 0) return undefined
+  // A first sight that was begun ends with what is offered now.
+  if (changed.length === 0 && known.revision >= 0) return undefined
   await breather.breathe()
   let changesServed = false
   const events = [...firstSightEvents(changed, isFirst, known.source, sighting.atMs)]

@@ -50,6 +50,33 @@ describe('the pin desk (rule 32)', () => {
     expect(await served(pins)).toEqual(['a@1.0.0 Does a.', 'b@1.0.0 Does b.'])
   })
 
+  it.each([
+    ['goes on where it stopped', 2_500, 2_500],
+    ['ends with what is offered by then', 1_000, 1_000],
+  ])('a first sight of thousands that was cut %s', async (_title, offered, expected) => {
+    const store = new MemoryStore()
+    const tools = Array.from({ length: 2_500 }, (_unused, at) => sampleOffer(`t${10_000 + at}`))
+    let parts = 0
+    const cut: PinStore = {
+      ...{ read: (key) => store.pins.read(key), revision: (key) => store.pins.revision(key) },
+      ...{ sources: () => store.pins.sources(), epoch: () => store.pins.epoch() },
+      write: (change) => {
+        parts += 1
+        if (parts === 2) throw new Error('the process ends')
+        return store.pins.write(change)
+      },
+    }
+    await expect(observe(desk({ pins: cut }), tools)).rejects.toThrow('the process ends')
+    expect(await store.pins.epoch()).toBe(0)
+    const pins = desk(store)
+    const { changed, waiting } = await observe(pins, tools.slice(0, offered))
+    expect([changed || offered === 1_000, waiting]).toEqual([true, 0])
+    expect((await served(pins)).length).toBe(expected)
+    // From here on nothing new is let in.
+    await observe(pins, [...tools.slice(0, offered), sampleOffer('late')])
+    expect((await served(pins)).length).toBe(expected)
+  })
+
   it('counts an empty discovery as not seen yet', async () => {
     const pins = desk()
     await expect(observe(pins, [])).resolves.toEqual({ changed: false, waiting: 0 })

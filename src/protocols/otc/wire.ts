@@ -67,11 +67,11 @@ export interface WireRequirements {
 /** Member of every list that is an object: what is known of each tool beyond its definition, by id. */
 export const FACTS_MEMBER = 'tool_facts'
 
-/** Ours. Absent: a tool of the host's own code, no approval, no scopes, no credential. */
+/** Ours. Absent: a tool of the host's own code, non-deterministic, no approval, no scopes, no credential. */
 export interface WireToolFacts {
   readonly catalog_id: string
   readonly safety_tier: SafetyTier
-  readonly replay_policy: ReplayPolicy
+  readonly replay_policy?: ReplayPolicy
   readonly source?: SourceKind
   readonly approval?: Approval
   readonly egress?: Egress

@@ -1,6 +1,7 @@
 import { constants } from 'node:os'
 import { fault, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
+import { tooMuchJson } from '#core/json-bounds'
 import type { Secret } from '#core/secret'
 import type { ProcessEnd } from '#sources/common/run-process'
 import type { CommandBinding } from './binding.ts'
@@ -56,6 +57,9 @@ function readValue(name: string, stdout: Buffer, { output }: CommandBinding): Js
     throw fault('output_invalid', `The command ${name} wrote something that is no UTF-8 text.`)
   // The last line end belongs to the terminal, not to the value.
   if (output === 'text') return text.replace(/\r?\n$/, '')
+  const problem = tooMuchJson(stdout)
+  if (problem !== undefined)
+    throw fault('result_too_large', `The command ${name} wrote JSON that ${problem}. Ask for less.`)
   try {
     const value: JsonValue = JSON.parse(text)
     return value

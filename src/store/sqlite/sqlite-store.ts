@@ -79,6 +79,8 @@ export interface SqliteStoreOptions {
   readonly nowMs?: () => number
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
+  /** Told once of each row that decides and was changed by somebody without the key. */
+  readonly onForeign?: (row: string) => void
 }
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
@@ -115,6 +117,7 @@ export class SqliteStore implements Store {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
     this.#database = openDatabase(options.path, this.#keys)
+    if (options.onForeign !== undefined) this.#database.onForeign = options.onForeign
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
