@@ -88,6 +88,12 @@ export function describeIssue({ parameter, pointer, message }: InputIssue): stri
   return place === -1 ? message : `${pointer.slice(place)}: ${message}`
 }
 
+/** The same with the parameter it is about, as part of a sentence. */
+export function issuePhrase(issue: InputIssue): string {
+  const said = describeIssue(issue).replace(/\.$/, '')
+  return issue.parameter === undefined ? said : `${issue.parameter}: ${said}`
+}
+
 /** One open challenge: `id` names the challenge, not the provider (OTC-76). */
 export interface Challenge {
   readonly id: string
