@@ -121,7 +121,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     // Asked again, because keys of the store close the server as well as configured ones.
     const auth = { ...settings.auth, required: authenticator.isConfigured }
     const warnings = [
-      ...checkExposure({ ...settings, auth }, allowAnonymous),
+      ...checkExposure({ ...settings, auth }, allowAnonymous).map(({ text }) => text),
       ...findConsentWarnings(settings),
     ]
     await checkPrincipals(settings.auth, store.keys)

@@ -98,7 +98,7 @@ function toWireFacts(tool: Tool): WireToolFacts {
   return {
     catalog_id: catalogId,
     safety_tier: safetyTier,
-    replay_policy: replay,
+    ...(replay === undefined ? {} : { replay_policy: replay }),
     ...same,
     ...(costHint === undefined ? {} : { cost_hint: costHint }),
     ...(latencyHint === undefined ? {} : { latency_hint: latencyHint }),
