@@ -21,6 +21,9 @@ export interface JournalVerification {
   readonly chains: number
   readonly firstBad?: { readonly writer: string; readonly group: number; readonly reason: string } | undefined
   readonly heads: readonly JournalHead[]
+  /** Rows that decide: how many were checked, and which do not hold. */
+  readonly rows: number
+  readonly badRows: readonly { readonly row: string; readonly reason: string }[]
   /** What the check cannot see, in words (rule 15). */
   readonly cannotSee: readonly string[]
 }

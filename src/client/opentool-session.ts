@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { readFacts, readNeeds } from '#core/tool-facts'
-import { LATEST, parseToolRef } from '#core/tool-id'
+import { LATEST, parseToolId, parseToolName } from '#core/tool-id'
 import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
 import { FACTS_EXTENSION, type OpenToolFunction } from '#protocols/opentool/codec-document'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
@@ -110,12 +110,14 @@ export class OpenToolSession {
 /** The function that has this name elsewhere: servers of this package tell; any other name is for the server to judge. */
 function nameIn(functions: Functions, asked: string): string {
   if (functions.has(asked)) return asked
-  const ref = parseToolRef(asked)
-  const base = ref?.version === LATEST ? ref.base : undefined
+  const ref = parseToolName(asked)
+  if (ref === undefined) return asked
   for (const [name, { [FACTS_EXTENSION]: told }] of functions) {
     if (!isJsonObject(told) || typeof told.id !== 'string') continue
-    if (told.id === asked || told.catalogId === asked) return name
-    if (base !== undefined && parseToolRef(told.id)?.base === base) return name
+    const id = parseToolId(told.id)
+    const isNamed = ref.base === id?.base || ref.base === name || ref.base === told.catalogId
+    // Functions are the newest versions.
+    if (isNamed && (ref.version === LATEST || ref.version === id?.version)) return name
   }
   return asked
 }

@@ -1,4 +1,4 @@
-import { compareVersions, isToolVersion, LATEST, parseToolRef } from '#core/tool-id'
+import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#core/tool-id'
 import { readRefusal } from '#protocols/otc/codec-client-failure'
 import { type RemoteTool, readToolList } from '#protocols/otc/codec-client-list'
 import {
@@ -156,20 +156,22 @@ function refusedList({ status, body }: HttpAnswer): CallFailure {
   })
 }
 
-/** Any spelling: full id, id without version, name for models, id in the catalog. The last three mean the newest. */
+/** By any of its names (docs/names.md): an id goes before a name for models, and that before a catalog id. */
 export function findTool(tools: readonly RemoteTool[], asked: string): RemoteTool | undefined {
   const exact = tools.find((tool) => tool.id === asked)
   if (exact !== undefined) return exact
-  const ref = parseToolRef(asked)
-  if (ref !== undefined && ref.version !== LATEST) {
-    return tools.find((tool) => tool.id === `${ref.base}@${ref.version}`)
-  }
-  const named = tools.filter(({ id, name, facts }) =>
-    ref === undefined ? name === asked || facts?.catalogId === asked : baseOf(id) === ref.base,
-  )
+  const { base, version } = parseToolName(asked) ?? { base: asked, version: LATEST }
+  const named = [
+    tools.filter(({ id }) => baseOf(id) === base),
+    tools.filter(({ name }) => name === base),
+    tools.filter(({ facts }) => facts?.catalogId === base),
+  ].find(({ length }) => length > 0)
+  const [first] = named ?? []
   // Two tools of one name: which of them is meant is for the server to say.
-  const [first] = named
-  if (first === undefined || named.some(({ id }) => baseOf(id) !== baseOf(first.id))) return undefined
+  if (named === undefined || first === undefined || named.some(({ id }) => baseOf(id) !== baseOf(first.id))) {
+    return undefined
+  }
+  if (version !== LATEST) return named.find((tool) => plainVersion(versionOf(tool)) === version)
   if (baseOf(first.id) === first.id) return first
   return named.reduce((newest, tool) =>
     compareVersions(versionOf(tool), versionOf(newest)) > 0 ? tool : newest,

@@ -252,6 +252,11 @@ export interface ColletConfig<
     readonly hideDeveloperMessages?: boolean
     /** Leave `tools` or `items` out of lists that would carry both. Default neither. */
     readonly omitListKey?: 'tools' | 'items'
+    /** What requests that name no version are answered in. Default `urn:oxp:1.0`, the newest; of the others lists carry each definition once. */
+    readonly defaultSchema?:
+      | 'urn:oxp:1.0'
+      | 'otc://1.0'
+      | 'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'
   }
   readonly opentool?: {
     /** Title of the document that `/opentool/load` serves. Default `Collet`. */

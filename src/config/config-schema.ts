@@ -224,6 +224,13 @@ export const CONFIG_SCHEMA = closed({
     strictRequests: z.boolean().default(false),
     hideDeveloperMessages: z.boolean().default(false),
     omitListKey: z.enum(['tools', 'items']).optional(),
+    defaultSchema: z
+      .enum([
+        'urn:oxp:1.0',
+        'otc://1.0',
+        'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json',
+      ])
+      .optional(),
   }).prefault({}),
   opentool: closed({
     title: TEXT.default('Collet'),

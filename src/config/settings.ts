@@ -175,6 +175,8 @@ export interface Settings {
     readonly hideDeveloperMessages: boolean
     /** Leave one key out of lists that would carry both (T-31). */
     readonly omitListKey: 'tools' | 'items' | undefined
+    /** `$schema` of answers to requests that name no version (C-16); default the newest. */
+    readonly defaultSchema?: string | undefined
   }
   readonly opentool: {
     /** Title of the document of our tools (OTS-03). */

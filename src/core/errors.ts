@@ -88,6 +88,12 @@ export function describeIssue({ parameter, pointer, message }: InputIssue): stri
   return place === -1 ? message : `${pointer.slice(place)}: ${message}`
 }
 
+/** The same with the parameter it is about, as part of a sentence. */
+export function issuePhrase(issue: InputIssue): string {
+  const said = describeIssue(issue).replace(/\.$/, '')
+  return issue.parameter === undefined ? said : `${issue.parameter}: ${said}`
+}
+
 /** One open challenge: `id` names the challenge, not the provider (OTC-76). */
 export interface Challenge {
   readonly id: string
@@ -95,8 +101,14 @@ export interface Challenge {
   readonly checkUrl: string
 }
 
+/** One that asks for an authorization, with what it is about. */
+export interface AuthorizationChallenge extends Challenge {
+  readonly provider: string
+  readonly scopes: readonly string[]
+}
+
 export interface MissingRequirements {
-  readonly authorization?: readonly Challenge[]
+  readonly authorization?: readonly AuthorizationChallenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly userId?: true
   /** Where somebody can say yes, or see that nobody has yet. */

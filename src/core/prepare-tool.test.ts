@@ -255,4 +255,19 @@ describe('a prepared tool', () => {
     })
     expect(runOf(prepared(defined), {})).toBe('A.B@1.0.0')
   })
+
+  it('publishes an object schema with `properties`, also where it has none, because some models refuse others', () => {
+    for (const onOddity of [undefined, () => undefined]) {
+      const definition = { id: 'A.B@1.0.0', description: 'd', output: null, run: () => undefined }
+      const prepared = prepareTool(
+        { ...definition, input: { type: 'object', additionalProperties: false } },
+        onOddity === undefined ? {} : { onOddity },
+      )
+      expect(prepared.ok && prepared.tool.inputSchema).toEqual({
+        type: 'object',
+        properties: {},
+        additionalProperties: false,
+      })
+    }
+  })
 })

@@ -233,7 +233,13 @@ function readInput(written: unknown, options: PrepareOptions, report: Report): R
       ? readOwnInput(written, report)
       : namedParameters(readImportedSchema(written, 'input', report, onOddity))
   if (read !== undefined) checkParameters(read.schema, 'input', report, { describeParameters })
-  return read
+  return read === undefined ? undefined : { ...read, schema: withProperties(read.schema) }
+}
+
+/** Some models refuse an object schema that names no `properties`. */
+function withProperties(schema: JsonObject): JsonObject {
+  if (schema.type !== 'object' || schema.properties !== undefined) return schema
+  return Object.freeze({ ...schema, properties: Object.freeze({}) })
 }
 
 /** Inputs are objects whether a schema says so or not (T-13), so one that says nothing loses nobody a tool. */

@@ -74,15 +74,14 @@ export function needsOf({ requirements = {} }: Pick<Tool, 'requirements'>): Tool
 }
 
 /**
- * The facts that are news: tier and replay always, the rest where it is not the usual (a tool of the host's own code
- * that runs at once and needs nothing). Lists hold thousands of these.
+ * The facts that are news: the tier always, the rest where it is not the usual (a tool of the host's own code that runs at
+ * once, needs nothing and is not to be repeated). Lists hold thousands of these.
  */
-export function newsOf(
-  tool: Tool,
-): Pick<ToolFacts, 'catalogId' | 'safetyTier' | 'replay'> & Partial<ToolFacts> {
-  const { source, approval, scopes, credential, ...always } = factsOf(tool)
+export function newsOf(tool: Tool): Pick<ToolFacts, 'catalogId' | 'safetyTier'> & Partial<ToolFacts> {
+  const { source, approval, replay, scopes, credential, ...always } = factsOf(tool)
   return {
     ...always,
+    ...(replay === 'non-deterministic' ? {} : { replay }),
     ...(source === 'node-pack' ? {} : { source }),
     ...(approval === 'never' ? {} : { approval }),
     ...(scopes.length === 0 ? {} : { scopes }),
@@ -135,7 +134,7 @@ const HINTS = { low: true, medium: true, high: true } satisfies Record<Hint, tru
 export function readFacts(told: Readonly<Record<string, JsonValue | undefined>>): ToolFacts | undefined {
   const { catalogId, scopes = [], credential = false } = told
   const safetyTier = choice(TIERS, told.safetyTier)
-  const replay = choice(REPLAYS, told.replay)
+  const replay = choice(REPLAYS, told.replay ?? 'non-deterministic')
   const approval = choice(APPROVALS, told.approval ?? 'never')
   const source = choice(SOURCES, told.source ?? 'node-pack')
   const egress = choice(EGRESSES, told.egress)

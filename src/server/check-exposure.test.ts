@@ -83,7 +83,7 @@ describe('checkExposure', () => {
 
   it.each(PUBLIC)('OTC-97: warns when told to serve anybody on %s', (host) => {
     expect(checkExposure(settingsOf(host, OPEN), true)).toEqual([
-      expect.stringContaining(`reach ${host} can call`),
+      expect.objectContaining({ text: expect.stringContaining(`reach ${host} can call`) }),
     ])
   })
 
@@ -117,7 +117,10 @@ describe('checkExposure', () => {
     }))
     const tools = [sampleTool('Mail.Send@1.0.0', () => null)]
     expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, apiKeys }, tools), false)).toEqual([
-      expect.stringMatching(/not served: openwop:Gone\./),
+      {
+        text: expect.stringMatching(/not served: openwop:Gone\./),
+        advice: expect.stringContaining('collet tools'),
+      },
     ])
   })
 
@@ -132,7 +135,7 @@ describe('checkExposure', () => {
   it('names tools nobody can reach', () => {
     const scoped = sampleTool('Mail.Send@1.0.0', () => null, { policy: { scopes: ['mail:send'] } })
     expect(checkExposure(settingsOf('127.0.0.1', OPEN, [scoped]), false)).toEqual([
-      expect.stringContaining('Mail.Send@1.0.0'),
+      expect.objectContaining({ text: expect.stringContaining('Mail.Send@1.0.0') }),
     ])
     expect(checkExposure(settingsOf('127.0.0.1', BY_KEY(strong), [scoped]), false)).toEqual([])
   })

@@ -68,6 +68,8 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     masterKey: settings.masterKey,
     mode: 'server',
     onCommit: options.onCommit,
+    onForeign: (row) =>
+      log.error({ row }, 'a stored row was changed by somebody without the key, and is refused'),
   })
   const catalogChanges = options.catalogChanges ?? new CatalogChanges()
   const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges)

@@ -15,6 +15,8 @@ export interface OpenStoreOptions {
   /** Operators' commands never make a key file: a missing one means they look in the wrong place. */
   readonly mode: 'server' | 'operator'
   readonly onCommit?: (changes: number, durationMs: number) => void
+  /** Told of rows that decide and were changed by somebody without the key. */
+  readonly onForeign?: (row: string) => void
 }
 
 /** The store behind a URL: `memory:` or `sqlite:PATH`. */
@@ -23,12 +25,13 @@ export function openStore(url: string, options: OpenStoreOptions): Store {
 }
 
 export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore {
-  const { onCommit } = options
+  const { onCommit, onForeign } = options
   const path = pathOf(url)
   return new SqliteStore({
     path,
     masterKey: masterKeyOf(options, path),
     ...(onCommit === undefined ? {} : { onCommit }),
+    ...(onForeign === undefined ? {} : { onForeign }),
   })
 }
 

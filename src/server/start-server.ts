@@ -121,7 +121,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     // Asked again, because keys of the store close the server as well as configured ones.
     const auth = { ...settings.auth, required: authenticator.isConfigured }
     const warnings = [
-      ...checkExposure({ ...settings, auth }, allowAnonymous),
+      ...checkExposure({ ...settings, auth }, allowAnonymous).map(({ text }) => text),
       ...findConsentWarnings(settings),
     ]
     await checkPrincipals(settings.auth, store.keys)
@@ -273,8 +273,12 @@ function portOf(url: string): number {
 }
 
 function otcOptions({ otc }: Settings) {
-  const { omitListKey, ...switches } = otc
-  return omitListKey === undefined ? switches : { ...switches, omitListKey }
+  const { omitListKey, defaultSchema, ...switches } = otc
+  return {
+    ...switches,
+    ...(omitListKey === undefined ? {} : { omitListKey }),
+    ...(defaultSchema === undefined ? {} : { defaultSchema }),
+  }
 }
 
 function mostBodyBytes({ limits: { total } }: Settings) {

@@ -128,6 +128,16 @@ describe('collet doctor', () => {
     expect((await examine(here())).check('access')).toMatchObject({ level: 'ok' })
   })
 
+  it('OWP-57: says what to do about a name of an allow-list that no tool has', async () => {
+    const strong = 'aB3dE5gH7jK9mN1pQ3sT5vX7zA9cE1gI3kM5oQ7sU9w'
+    config({ server: { port: 0 }, auth: { apiKeys: [{ id: 'a', key: strong, tools: ['openwop:Gone'] }] } })
+    expect((await examine(here())).check('access')).toMatchObject({
+      level: 'warn',
+      message: expect.stringContaining('openwop:Gone'),
+      advice: expect.stringContaining('collet tools'),
+    })
+  })
+
   it('sees a key file that others can read, a broken one and a lost one', async () => {
     key(undefined, 0o644)
     expect((await examine(here())).check('key')).toMatchObject({

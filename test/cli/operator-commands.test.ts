@@ -316,6 +316,8 @@ describe("operators' commands", () => {
       events: 3,
       chains: 1,
       heads: [{ writer: 'w-1', group: 1, link: 'L_-k' }],
+      rows: 3,
+      badRows: [],
       cannotSee: ['a cut tail'],
     }
 
@@ -323,7 +325,7 @@ describe("operators' commands", () => {
       const io = new FakeIo({ verifyJournal: async () => good })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(0)
       expect(io.stdout).toBe(
-        '✓ The journal holds: 3 events in 2 groups of 1 chain.\n  Not seen by this check: a cut tail.\n',
+        '✓ The journal holds: 3 events in 2 groups of 1 chain. So do the 3 rows that decide (approvals, keys, pins).\n  Not seen by this check: a cut tail.\n',
       )
     })
 
@@ -337,6 +339,14 @@ describe("operators' commands", () => {
       expect(await io.run('journal', 'verify', storeFlag())).toBe(1)
       expect(io.stdout).toContain('First bad group: 7 of writer w-1: the group is missing.')
       expect(await io.run('journal', 'heads', storeFlag())).toBe(1)
+    })
+
+    it('names every row that decides and does not hold, exit code 1', async () => {
+      const badRows = [{ row: 'api_keys key-1', reason: 'was changed by somebody without the key' }]
+      const io = new FakeIo({ verifyJournal: async () => ({ ...good, ok: false, badRows }) })
+      expect(await io.run('journal', 'verify', storeFlag())).toBe(1)
+      expect(io.stdout).toContain('but 1 of the 3 rows that decide do not.')
+      expect(io.stdout).toContain('Row: api_keys key-1 was changed by somebody without the key.')
     })
 
     it('takes back the heads it printed', async () => {

@@ -25,6 +25,7 @@ export interface Way {
 
 export const WAYS: readonly Way[] = [
   inProcess('as written'),
+  inProcess('as OTC'),
   inProcess('as the execute drafts'),
   inProcess('as OpenTool'),
   inProcess('as MCP'),
@@ -76,7 +77,7 @@ function askDesk(
 }
 
 function overOtc(dialect: Dialect): Way {
-  const reading = dialect === 'proto' || dialect === 'execute' ? 'as the execute drafts' : 'as written'
+  const reading = dialect === 'proto' || dialect === 'execute' ? 'as the execute drafts' : 'as OTC'
   return {
     name: dialect,
     protocol: 'otc',

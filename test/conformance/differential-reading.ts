@@ -23,9 +23,11 @@ export type Read = (batch: Batch, call: CallPlan) => Reading
 export const READINGS = {
   /** Versions are none, `x` or `x.y.z` (OTC-43). */
   'as written': (_batch, call) => readAs(call, call.input),
+  /** null for an optional member is the same as leaving it out (T-24). */
+  'as OTC': (_batch, call) => readAs(call, call.input ?? undefined),
   /** The execute drafts know `@latest` too (C-15). */
   'as the execute drafts': (_batch, call) =>
-    readAs(call.suffix === '@latest' ? { ...call, suffix: '' } : call, call.input),
+    readAs(call.suffix === '@latest' ? { ...call, suffix: '' } : call, call.input ?? undefined),
   /**
    * Functions have no versions, so the newest is called; `params` is an object, and null is none (OTS-36); null for
    * an optional parameter that does not take it is no argument (OTS-43).

@@ -71,6 +71,7 @@ function templateOf(path: string): string {
     .replace(/^\/v1\/tools\/.*$/, '/v1/tools/:toolId')
     .replace(/^\/v1\/runs\/[^/]*/, '/v1/runs/:runId')
     .replace(/^\/v1\/sessions\/.*$/, '/v1/sessions/:sessionId')
+    .replace(/^\/v1\/schemas\/.*$/, '/v1/schemas/:name')
 }
 
 /** These have more methods than GET. */

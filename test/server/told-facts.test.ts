@@ -60,7 +60,6 @@ describe('what a caller can know before it calls', () => {
       'Calculator.Add@1.0.0': {
         catalog_id: 'openwop:Calculator.Add',
         safety_tier: 'write',
-        replay_policy: 'non-deterministic',
       },
       'Clock.Read@1.0.0': {
         catalog_id: 'openwop:Clock.Read',
@@ -70,14 +69,12 @@ describe('what a caller can know before it calls', () => {
       'Bank.Pay@1.0.0': {
         catalog_id: 'openwop:Bank.Pay',
         safety_tier: 'write',
-        replay_policy: 'non-deterministic',
         approval: 'always',
         cost_hint: 'high',
       },
       'Mail.Send@2.0.0': {
         catalog_id: 'openwop:Mail.Send',
         safety_tier: 'write',
-        replay_policy: 'non-deterministic',
         approval: 'conditional',
         egress: 'safe-fetch',
         credential: true,
@@ -124,7 +121,7 @@ describe('what a caller can know before it calls', () => {
     })
     expect(told.Mail_Send).toEqual({
       ...{ id: 'Mail.Send@2.0.0', catalogId: 'openwop:Mail.Send' },
-      ...{ safetyTier: 'write', replay: 'non-deterministic', egress: 'safe-fetch' },
+      ...{ safetyTier: 'write', egress: 'safe-fetch' },
       ...{ approval: 'conditional', credential: true },
       requirements: {
         authorization: [{ id: 'google', scopes: ['mail.read'] }],
@@ -168,7 +165,8 @@ describe('what a caller can know before it calls', () => {
     ['opentool', 'Clock_Read'],
   ] as const)('the client finds and calls a tool by any of its names, over %s', async (protocol, id) => {
     const client = connect(server.url, { protocol })
-    for (const name of ['Clock.Read@1.0.0', 'Clock.Read', 'Clock_Read', 'openwop:Clock.Read']) {
+    const names = ['Clock.Read@1.0.0', 'Clock.Read', 'Clock.Read@1', 'Clock_Read', 'Clock_Read@1.0.0']
+    for (const name of [...names, 'openwop:Clock.Read', 'openwop:Clock.Read@1']) {
       expect(await client.get(name), name).toMatchObject({ id })
       expect(await client.call(name), name).toMatchObject({ value: 'now', toolId: id })
     }

@@ -9,8 +9,10 @@ import type { JournalHead } from '#core/journal/journal-group'
 
 export const journalVerify = defineCommand<'head' | 'store' | 'config'>({
   name: 'journal verify',
-  summary: 'Checks that no recorded event was changed or removed, without a server.',
-  details: ['Exit code 1 means that the journal does not hold; the first bad group is named.'],
+  summary: 'Checks that no recorded event, approval, key or pin was changed, without a server.',
+  details: [
+    'Exit code 1 means that the journal or a row that decides does not hold; the first bad group and every bad row are named.',
+  ],
   positionals: [],
   options: {
     head: {
@@ -44,12 +46,16 @@ function readHeads(text: string): JournalHead[] {
     })
 }
 
-function describe({ ok, groups, events, chains, firstBad, cannotSee }: JournalVerification): string[] {
+function describe(result: JournalVerification): string[] {
+  const { ok, groups, events, chains, firstBad, rows, badRows, cannotSee } = result
   const size = `${events} events in ${groups} groups of ${chains} ${chains === 1 ? 'chain' : 'chains'}`
   const verdict = ok
-    ? [`✓ The journal holds: ${size}.`]
+    ? [`✓ The journal holds: ${size}. So do the ${rows} rows that decide (approvals, keys, pins).`]
     : [
-        `✗ The journal does not hold (${size} were checked).`,
+        firstBad === undefined
+          ? `✗ The journal holds (${size}), but ${badRows.length} of the ${rows} rows that decide do not.`
+          : `✗ The journal does not hold (${size} were checked).`,
+        ...badRows.map(({ row, reason }) => `  Row: ${cleanText(row)} ${cleanText(reason)}.`),
         ...(firstBad === undefined
           ? []
           : [

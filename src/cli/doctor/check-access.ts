@@ -2,19 +2,18 @@ import { checkExposure, type Exposure, needsCredential } from '#server/check-exp
 import { StartRefused } from '#server/start-refused'
 import { type Check, fail, ok, warn } from './check.ts'
 
-const ADVICE = 'Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
+const REFUSED =
+  'collet serve refuses to start like this. Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
 
 /** What `serve` would refuse or warn about: who could call the tools, and how strong the credentials are (rule 28). */
 export function checkAccess(exposure: Exposure): readonly Check[] {
   try {
     const warnings = checkExposure(exposure, false)
     if (warnings.length === 0) return [ok('access', describe(exposure))]
-    return warnings.map((text) => warn('access', text, ADVICE))
+    return warnings.map(({ text, advice }) => warn('access', text, advice))
   } catch (error) {
     if (!(error instanceof StartRefused)) throw error
-    return error.message
-      .split('\n')
-      .map((text) => fail('access', text, `collet serve refuses to start like this. ${ADVICE}`))
+    return error.message.split('\n').map((text) => fail('access', text, REFUSED))
   }
 }
 

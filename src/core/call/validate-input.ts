@@ -1,4 +1,4 @@
-import { describeIssue, fault, type InputIssue, type ToolError } from '#core/errors'
+import { fault, type InputIssue, issuePhrase, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
 
@@ -16,12 +16,7 @@ export async function validateInput(tool: Tool, input: JsonValue): Promise<unkno
 }
 
 function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
-  const said = issues
-    .slice(0, 5)
-    .map((issue) =>
-      issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`,
-    )
-    .map((text) => text.replace(/\.$/, ''))
+  const said = issues.slice(0, 5).map(issuePhrase)
   const more = issues.length > said.length ? ` (and ${issues.length - said.length} more)` : ''
   return fault('input_invalid', `The input of ${tool.id} is invalid: ${said.join('; ')}${more}.`, { issues })
 }

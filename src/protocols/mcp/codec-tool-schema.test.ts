@@ -13,7 +13,12 @@ function accepts(schema: JsonObject, value: JsonValue): boolean {
 describe('schemas per revision', () => {
   it('MCP-51: no parameters are an object without members, and a root without a type is an object', () => {
     for (const revision of [...OLD_REVISIONS, NEW_REVISION] as const) {
-      expect(toInputSchema({}, revision)).toEqual({ type: 'object', additionalProperties: false })
+      expect(toInputSchema({}, revision)).toEqual({
+        type: 'object',
+        properties: {},
+        additionalProperties: false,
+      })
+      expect(toInputSchema({ type: 'object' }, revision)).toEqual({ type: 'object', properties: {} })
       expect(toInputSchema({ anyOf: [{ required: ['a'] }] }, revision)).toMatchObject({ type: 'object' })
     }
   })

@@ -3,12 +3,14 @@ import { REFERENCES } from '#core/schema-keywords'
 import { mapSchema } from './codec-map-schema.ts'
 import { NEW_REVISION, type Revision } from './wire.ts'
 
-const NO_PARAMETERS: JsonObject = { type: 'object', additionalProperties: false }
+/** Some models refuse an object schema that names no `properties`. */
+const NO_PARAMETERS: JsonObject = { type: 'object', properties: {}, additionalProperties: false }
 
 /** MCP-51, MCP-52, MCP-55: the schema as it was written, with an object at its root. */
 export function toInputSchema(schema: JsonObject, revision: Revision): JsonObject {
   if (Object.keys(schema).length === 0) return NO_PARAMETERS
-  const rooted: JsonObject = schema.type === 'object' ? schema : { ...schema, type: 'object' }
+  const isWhole = schema.type === 'object' && schema.properties !== undefined
+  const rooted: JsonObject = isWhole ? schema : { properties: {}, ...schema, type: 'object' }
   return revision === NEW_REVISION ? rooted : withoutBooleans(rooted)
 }
 

@@ -1,4 +1,4 @@
-import { type Challenge, describeIssue, type InputIssue, type MissingRequirements } from '#core/errors'
+import { type Challenge, issuePhrase, type MissingRequirements } from '#core/errors'
 import type { CallError } from '#core/outcome'
 
 const MOST_ISSUES = 20
@@ -6,18 +6,15 @@ const MOST_ISSUES = 20
 /** What a model reads of a failed call: what is wrong, where, and what to do next (MCP-62). */
 export function describeFailure(error: CallError, callId: string): string {
   const { issues = [], missing } = error.details ?? {}
+  // The message tells the first ones itself.
+  const further = issues.filter((issue) => !error.message.includes(issuePhrase(issue)))
   return [
     error.message,
-    ...issues.slice(0, MOST_ISSUES).map(describe),
-    ...(issues.length > MOST_ISSUES ? [`(and ${issues.length - MOST_ISSUES} more)`] : []),
+    ...further.slice(0, MOST_ISSUES).map(issuePhrase),
+    ...(further.length > MOST_ISSUES ? [`(and ${further.length - MOST_ISSUES} more)`] : []),
     ...(missing === undefined ? [] : describeMissing(missing, callId)),
     ...(error.additionalPromptContent === undefined ? [] : [error.additionalPromptContent]),
   ].join('\n')
-}
-
-function describe(issue: InputIssue): string {
-  const place = issue.pointer === '' ? 'input' : issue.pointer
-  return `${place}: ${describeIssue({ pointer: '', message: issue.message })}`
 }
 
 /** T-11: callers that cannot be shown a page get its address, and the id under which the call goes on. */
@@ -43,8 +40,12 @@ export function pagesOf({ approval, authorization = [] }: MissingRequirements): 
     ...(approval === undefined ? [] : [{ key: 'approval', message: 'Approval needed', challenge: approval }]),
     ...authorization.map((challenge, place) => ({
       key: place === 0 ? 'authorization' : `authorization_${place + 1}`,
-      message: 'Authorization needed',
+      message: `Authorization needed from ${challenge.provider}${scopesText(challenge.scopes)}`,
       challenge,
     })),
   ]
+}
+
+function scopesText(scopes: readonly string[]): string {
+  return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
 }

@@ -22,7 +22,7 @@ function toolOf(definition: Omit<Partial<ToolDefinition>, 'id'> & { readonly id:
 }
 
 /** What a tool is that says nothing of itself. */
-const USUAL = { safetyTier: 'write', replay: 'non-deterministic' }
+const USUAL = { safetyTier: 'write' }
 
 describe('documentOf', () => {
   it('OTS-81: describes prepared tools, newest version of each, in order', () => {

@@ -85,4 +85,26 @@ export const DOCUMENT_PATHS = {
       responses: cached('This document.', { type: 'object' }),
     },
   },
+  '/v1/schemas': {
+    get: {
+      operationId: 'listSchemas',
+      security: OPEN,
+      responses: cached('Where the JSON Schemas of these documents are.', {
+        type: 'object',
+        required: ['schemas'],
+        properties: { schemas: { type: 'array', items: text } },
+      }),
+    },
+  },
+  '/v1/schemas/{name}': {
+    get: {
+      operationId: 'getSchema',
+      security: OPEN,
+      parameters: [pathParameter('name', 'Such as tool-descriptor.schema.json.')],
+      responses: {
+        ...cached('A JSON Schema that stands by itself.', { type: 'object' }),
+        404: refusal('There is no such schema.'),
+      },
+    },
+  },
 } as const

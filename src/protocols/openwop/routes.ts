@@ -4,7 +4,7 @@ import { catalogRoutes } from './catalog-routes.ts'
 import { discoveryRoute } from './discovery.ts'
 import { interruptRoutes } from './interrupt-routes.ts'
 import { KeyedRequests } from './keyed-requests.ts'
-import { openApiRoute } from './openapi.ts'
+import { openApiRoute, schemaRoutes } from './openapi.ts'
 import { type OpenwopOptions, openwopSettings } from './options.ts'
 import { runRoutes } from './run-routes.ts'
 import { seamRoutes } from './seam-routes.ts'
@@ -18,6 +18,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   const routes = [
     discoveryRoute(gateway, settings),
     { ...openApiRoute(settings), owns: API_ROOT },
+    ...schemaRoutes(),
     ...runRoutes(gateway),
     ...interruptRoutes(gateway, settings.clock),
     ...(options.testSeams === true ? seamRoutes(gateway, toolCatalog && sessionLifecycle) : []),

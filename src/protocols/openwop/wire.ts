@@ -7,6 +7,8 @@ export const DISCOVERY_PATH = '/.well-known/openwop'
 /** Everything below belongs to this protocol, so every error there has its shape (OWP-95). */
 export const API_ROOT = '/v1'
 export const OPENAPI_PATH = '/v1/openapi.json'
+export const SCHEMAS_PATH = '/v1/schemas'
+export const SCHEMA_PATH = '/v1/schemas/:name'
 export const TOOLS_PATH = '/v1/tools'
 export const TOOL_PATH = '/v1/tools/:toolId'
 export const RUN_PATH = '/v1/runs/:runId'

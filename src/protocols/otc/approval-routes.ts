@@ -36,7 +36,7 @@ export function approvalRoutes(gateway: Gateway, settings: OtcSettings): readonl
         return jsonReply(200, body, { 'cache-control': 'no-store' })
       }
       const error = fault('request_invalid', 'There is no such approval, or it has been forgotten.')
-      return refusalReply(unreadForm(headers), error, { ...settings, suggested: 404 })
+      return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
     }),
   ]
 }

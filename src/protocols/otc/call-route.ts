@@ -21,7 +21,7 @@ export function callRoute(path: CallPath, gateway: Gateway, settings: OtcSetting
     body: 'json',
     handle: (request) => handleCall(path, request, gateway, settings),
     refuse: (request, error, status) =>
-      refusalReply(unreadCallForm(request.headers), error, { ...settings, suggested: status }),
+      refusalReply(unreadCallForm(request.headers, settings), error, { ...settings, suggested: status }),
   }
 }
 
@@ -37,7 +37,7 @@ async function handleCall(
     decoded = decodeCall(path, request, settings)
     call = { ...bindLoneToken(decoded, request.principal, gateway), ...readWait(request) }
   } catch (error) {
-    if (error instanceof ToolError) return refusalReply(refusedForm(path, request), error, settings)
+    if (error instanceof ToolError) return refusalReply(refusedForm(path, request, settings), error, settings)
     throw error
   }
   const reply = await gateway.call(request.principal, call)

@@ -23,7 +23,7 @@ export function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly H
     handle: async (request) =>
       (await answer(request, request.params.id ?? '')) ??
       refusalReply(
-        unreadForm(request.headers),
+        unreadForm(request.headers, settings),
         fault(
           'call_not_found',
           'You have no call with this id; it may have been made with another credential.',
@@ -38,7 +38,7 @@ export function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly H
     access: 'authenticated',
     body: 'never',
     handle: async ({ principal, headers, query }) => {
-      const { schemaId } = unreadForm(headers)
+      const { schemaId } = unreadForm(headers, settings)
       const cursor = query.get('cursor')
       const page = await gateway.listCalls(principal, {
         limit: readLimit(query.get('limit')),
@@ -70,7 +70,7 @@ export function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly H
 }
 
 function viewReply(status: number, request: HttpRequest, view: CallView, settings: OtcSettings): HttpReply {
-  const { schemaId } = unreadForm(request.headers)
+  const { schemaId } = unreadForm(request.headers, settings)
   return jsonReply(status, encodeView(schemaId, view, settings), {
     [CALL_ID_HEADER]: callIdToHeader(view.callId),
     'cache-control': 'no-store',

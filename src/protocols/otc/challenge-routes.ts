@@ -28,7 +28,7 @@ export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readon
         'request_invalid',
         'There is no such authorization request, or it has been forgotten.',
       )
-      return refusalReply(unreadForm(headers), error, { ...settings, suggested: 404 })
+      return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
     }),
   ]
 }

@@ -24,9 +24,9 @@ const NO_CONTEXT: DecodedContext = {
 
 /** Reads `context`; unknown members are left alone (OTC-56). */
 export function decodeContext(context: JsonValue | undefined): DecodedContext {
-  if (context === undefined) return NO_CONTEXT
+  if (context === undefined || context === null) return NO_CONTEXT
   if (!isJsonObject(context)) throw invalid('"context" must be an object; leave it out when there is none.')
-  const { authorization, secrets, user_id: userId, user_info: userInfo } = context
+  const { authorization, secrets, user_id: userId, user_info: userInfo } = withoutNulls(context)
   if (userId !== undefined && typeof userId !== 'string') {
     throw invalid('"context.user_id" must be a string; leave it out when there is none.')
   }
@@ -41,18 +41,30 @@ export function decodeContext(context: JsonValue | undefined): DecodedContext {
   }
 }
 
+/** null is absent, as generated clients write it (T-24). */
+export function withoutNulls(members: JsonObject): JsonObject {
+  for (const name in members) {
+    if (members[name] === null) return Object.fromEntries(Object.entries(members).filter(isPresent))
+  }
+  return members
+}
+
+function isPresent([, value]: readonly [string, JsonValue | undefined]): boolean {
+  return value !== null
+}
+
 /** It goes to the tool as it is, so nobody may send a book. */
 const LONGEST_USER_INFO = 16_384
 
 function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {
-  if (userInfo === undefined || userInfo === null) return undefined
+  if (userInfo === undefined) return undefined
   if (JSON.stringify(userInfo).length <= LONGEST_USER_INFO) return userInfo
   throw invalid(`"context.user_info" is longer than ${LONGEST_USER_INFO} characters of JSON.`)
 }
 
 /** The form of 4 March 2025: `authorization: { token }` (C-26). */
 function readLoneToken(authorization: JsonValue | undefined): Secret | undefined {
-  if (!isJsonObject(authorization) || authorization.id !== undefined) return undefined
+  if (!isJsonObject(authorization) || (authorization.id ?? undefined) !== undefined) return undefined
   if (typeof authorization.token !== 'string') {
     throw invalid(
       '"context.authorization" must be an array of { "id", "token" } objects, or one { "token" }.',
@@ -88,7 +100,11 @@ const SECRETS: ItemKind = { where: 'context.secrets', member: 'value' }
 
 /** Items need two strings (OTC-54, OTC-55); one id with two values is refused (T-21). */
 function readItems(items: JsonValue, kind: ItemKind): ReadonlyMap<string, string> {
-  if (!Array.isArray(items)) throw malformed(kind)
+  if (!Array.isArray(items)) {
+    throw invalid(
+      `"${kind.where}" must be an array of { "id", "${kind.member}" } objects; leave it out when there is none.`,
+    )
+  }
   const found = new Map<string, string>()
   for (const item of items) {
     const [id, text] = readItem(item, kind)

@@ -1,5 +1,6 @@
 import { fault } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { withoutNulls } from './codec-context.ts'
 import type { CallPath, Dialect, SchemaFamily } from './wire.ts'
 
 /** Which published shape a call request has, and the object that holds its members. */
@@ -20,7 +21,7 @@ export function decodeEnvelope(path: CallPath, body: JsonObject, family: SchemaF
     throw fault('request_invalid', 'The body has both "request" and "tool_id"; send one of them.')
   }
   if (!isJsonObject(request)) throw fault('request_invalid', '"request" must be an object.')
-  return { dialect: wrappedDialect(path, family), call: request }
+  return { dialect: wrappedDialect(path, family), call: withoutNulls(request) }
 }
 
 function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Dialect {

@@ -4,7 +4,14 @@ import type { Tool } from '#core/tool'
 import { factsOf, newsOf } from '#core/tool-facts'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeVersion } from './codec-version.ts'
-import { FACTS_MEMBER, OXP_VERSION_HEADER, type SchemaFamily, type WireToolFacts } from './wire.ts'
+import {
+  DEFAULT_SCHEMA_ID,
+  FACTS_MEMBER,
+  OXP_VERSION_HEADER,
+  type SchemaFamily,
+  schemaFamily,
+  type WireToolFacts,
+} from './wire.ts'
 
 /** The published shapes of a list (§3.1): `header` has no `$schema`, `uts` is a bare array (C-08). */
 export type ListShape = 'header' | 'tools' | 'arcade' | 'both' | 'items' | 'uts'
@@ -21,11 +28,14 @@ const SHAPES = { arcade: 'arcade', otc: 'tools', oxp: 'both' } as const satisfie
 >
 
 /** Which list a request asks for. A browser cannot send a GET body, so `?schema=` says the same (C-31). */
-export function decodeListRequest(request: Pick<HttpRequest, 'headers' | 'body' | 'query'>): ListForm {
+export function decodeListRequest(
+  request: Pick<HttpRequest, 'headers' | 'body' | 'query'>,
+  defaultSchema = DEFAULT_SCHEMA_ID,
+): ListForm {
   const header = request.headers[OXP_VERSION_HEADER]
-  const { schemaId, family } = decodeVersion(readSchema(request.body, request.query), header)
+  const { schemaId } = decodeVersion(readSchema(request.body, request.query), header, defaultSchema)
   if (header !== undefined) return { shape: 'header', schemaId: undefined }
-  return { shape: SHAPES[family ?? 'oxp'], schemaId }
+  return { shape: SHAPES[schemaFamily(schemaId) ?? 'oxp'], schemaId }
 }
 
 function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonValue | undefined {
@@ -35,7 +45,7 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
       'The body of a list request must be a JSON object such as {"$schema":"otc://1.0"}, or absent.',
     )
   }
-  const inBody = body?.$schema
+  const inBody = body?.$schema ?? undefined
   const inQuery = query.get('schema') ?? undefined
   if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) {
     throw fault(
@@ -88,7 +98,7 @@ function toWireFacts(tool: Tool): WireToolFacts {
   return {
     catalog_id: catalogId,
     safety_tier: safetyTier,
-    replay_policy: replay,
+    ...(replay === undefined ? {} : { replay_policy: replay }),
     ...same,
     ...(costHint === undefined ? {} : { cost_hint: costHint }),
     ...(latencyHint === undefined ? {} : { latency_hint: latencyHint }),

@@ -19,7 +19,11 @@ function decode(
   body: JsonValue | undefined,
   { path = '/tools/call', headers = {}, strict = false }: Sent = {},
 ) {
-  return decodeCall(path, { body, headers, traceId: 'trace-of-http' }, { strict })
+  return decodeCall(
+    path,
+    { body, headers, traceId: 'trace-of-http' },
+    { strict, defaultSchema: 'urn:oxp:1.0' },
+  )
 }
 
 function refusal(body: JsonValue | undefined, sent: Sent = {}): ToolError {
@@ -56,6 +60,44 @@ describe('dialect (§3.1)', () => {
     ['/tools/call', { $schema: OXP_URL, ...wrapped }, 'oxp-1.0', OXP_URL],
     ['/tools/call', { $schema: ARCADE_SCHEMA_ID, ...wrapped }, 'otc-1.0', ARCADE_SCHEMA_ID],
   ]
+
+  it.each(rows)('T-24: %s with %j and null in every optional member is the same', (path, body, dialect) => {
+    const nulls = { call_id: null, trace_id: null, input: null, context: null }
+    const own: Readonly<Record<string, object>> = {
+      proto: { $schema: null, run_id: null, execution_id: null, created_at: null },
+      execute: { execution_id: null },
+      uts: { user_id: null, execution_id: null },
+    }
+    const members = { ...nulls, ...own[dialect] }
+    const sent = JSON.parse(JSON.stringify(body))
+    const nested = {
+      ...members,
+      context: { authorization: null, secrets: null, user_id: null, user_info: null },
+    }
+    for (const given of [members, nested]) {
+      const inside = sent.request === undefined ? {} : { request: { ...given, ...sent.request } }
+      const outside = sent.request === undefined || dialect === 'proto' ? given : {}
+      const withNulls = { $schema: null, ...outside, ...sent, ...inside }
+      expect(decode(withNulls, { path })).toEqual(decode(body, { path }))
+      expect(decode(withNulls, { path, strict: dialect !== 'proto' })).toBeDefined()
+    }
+  })
+
+  it('T-24: a version of null in the March draft, and a lone token with an id of null, are absent', () => {
+    const tool = { name: 'Add', toolkit: 'Calculator', version: null }
+    expect(decode({ tool }, { path: '/execute' }).call.tool.version).toBe('latest')
+    const context = { authorization: { id: null, token: 't' } }
+    expect(decode({ request: { ...ADD, context } }).loneToken?.reveal()).toBe('t')
+  })
+
+  it.each([
+    [{ authorization: 't' }, '"context.authorization" must be an array of { "id", "token" } objects'],
+    [{ authorization: [null] }, 'Each item of "context.authorization" must be an object'],
+    [{ secrets: 5 }, '"context.secrets" must be an array of { "id", "value" } objects'],
+    [{ user_id: 5 }, '"context.user_id" must be a string'],
+  ])('T-24: a wrong type is told as what it is: %j', (context, message) => {
+    expect(refusal({ request: { ...ADD, context } }).message).toContain(message)
+  })
 
   it.each(rows)('C-01, C-02: %s with %j is %s', (path, body, dialect, schemaId) => {
     expect(decode(body, { path })).toMatchObject({
@@ -113,7 +155,7 @@ describe('version', () => {
     },
   )
 
-  it.each(['one point zero', '', 1, null, {}])('OTC-16: $schema %j is not a URI', (schema) => {
+  it.each(['one point zero', '', 1, {}])('OTC-16: $schema %j is not a URI', (schema) => {
     expect(refusal({ $schema: schema, request: ADD })).toMatchObject({ code: 'request_invalid' })
   })
 
@@ -177,7 +219,7 @@ describe('members', () => {
     })
   })
 
-  it.each([null, [1, 2], 'text', 5, false])('T-13: input %j is passed on for the tool to judge', (input) => {
+  it.each([[1, 2], 'text', 5, false])('T-13: input %j is passed on for the tool to judge', (input) => {
     expect(decode({ request: { ...ADD, input } }).call.input).toEqual(input)
   })
 
@@ -202,7 +244,7 @@ describe('members', () => {
     })
   })
 
-  it.each([null, 5, '', 'x'.repeat(257), 'a\u0000b', 'a\nb', '\ud800'])(
+  it.each([5, '', 'x'.repeat(257), 'a\u0000b', 'a\nb', '\ud800'])(
     'OTC-44, T-24, rule 4: call_id %j is refused',
     (callId) => {
       expect(refusal({ request: { ...ADD, call_id: callId } })).toMatchObject({ code: 'request_invalid' })
@@ -218,7 +260,7 @@ describe('members', () => {
     expect(decode({ request: ADD }).call.traceId).toBe('trace-of-http')
     const tool = { name: 'Add', toolkit: 'Calculator' }
     expect(decode({ tool, run_id: 'run' }, { path: '/execute' }).call.traceId).toBe('run')
-    for (const traceId of [null, 5]) {
+    for (const traceId of [5, {}]) {
       expect(refusal({ request: { ...ADD, trace_id: traceId } })).toMatchObject({ code: 'request_invalid' })
     }
   })

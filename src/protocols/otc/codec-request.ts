@@ -7,7 +7,7 @@ import type { Secret } from '#core/secret'
 import type { ToolRef } from '#core/tool-id'
 import { readCallPlace, readKeyHeader } from '#protocols/call-headers'
 import type { HttpRequest } from '#protocols/http-exchange'
-import { decodeContext } from './codec-context.ts'
+import { decodeContext, withoutNulls } from './codec-context.ts'
 import { bodyObject, decodeEnvelope, isExecutePath } from './codec-envelope.ts'
 import { decodeToolRef } from './codec-tool-ref.ts'
 import { refuseUnknownMembers } from './codec-unknown-members.ts'
@@ -26,14 +26,20 @@ export interface DecodedCall {
 export interface DecodeOptions {
   /** Refuses members no published shape has (T-23). */
   readonly strict: boolean
+  /** `$schema` of answers to requests that name no version (C-16). */
+  readonly defaultSchema: string
 }
 
 type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent' | 'adoptTrace'>
 
 /** One HTTP request as one call, or a fault. Checks in the order of T-12: version, envelope, members. */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
-  const body = bodyObject(request.body)
-  const { schemaId, family } = decodeVersion(body.$schema, request.headers[OXP_VERSION_HEADER])
+  const body = withoutNulls(bodyObject(request.body))
+  const { schemaId, family } = decodeVersion(
+    body.$schema,
+    request.headers[OXP_VERSION_HEADER],
+    options.defaultSchema,
+  )
   const { dialect, call } = decodeEnvelope(path, body, family)
   if (options.strict) refuseUnknownMembers(dialect, body, call)
   const tool = readTool(path, dialect, call)
@@ -84,7 +90,7 @@ function readTool(path: CallPath, dialect: Dialect, call: JsonObject): ToolRef {
     if (typeof id === 'string') return decodeToolRef(id, allowLatest)
     throw fault('request_invalid', '"tool_id" must be a string such as "Calculator.Add@1.0.0".')
   }
-  const tool = isJsonObject(call.tool) ? call.tool : {}
+  const tool = isJsonObject(call.tool) ? withoutNulls(call.tool) : {}
   const { name, toolkit, version } = tool
   if (!isPlainName(name) || !isPlainName(toolkit)) {
     throw fault(

@@ -14,23 +14,25 @@ import {
 /** The version a request asks for, in the spelling the answer repeats (C-16). */
 export interface DecodedVersion {
   readonly schemaId: string
-  /** `undefined` when the request names no `$schema`: the newest version is assumed (OTC-15). */
+  /** `undefined` when the request names no `$schema`: the newest version is assumed, or what the operator chose (OTC-15). */
   readonly family: SchemaFamily | undefined
 }
-
-const LATEST_VERSION: DecodedVersion = { schemaId: DEFAULT_SCHEMA_ID, family: undefined }
 
 /**
  * Reads both carriers of the version (C-17). Only 1.0 is served, so two carriers that disagree always
  * contain one that is refused.
  */
-export function decodeVersion(schema: JsonValue | undefined, header: string | undefined): DecodedVersion {
+export function decodeVersion(
+  schema: JsonValue | undefined,
+  header: string | undefined,
+  defaultSchema: string,
+): DecodedVersion {
   if (header !== undefined && !isSupportedVersion(header)) {
     throw fault('version_unsupported', 'This server does not support the requested protocol version.', {
       developerMessage: `Header ${OXP_VERSION_HEADER} must be "${PROTOCOL_VERSION}" or absent.`,
     })
   }
-  if (schema === undefined) return LATEST_VERSION
+  if (schema === undefined) return { schemaId: defaultSchema, family: undefined }
   if (typeof schema !== 'string' || !URL.canParse(schema)) {
     throw fault('request_invalid', '"$schema" must be a URI; leave it out to use the newest version.')
   }

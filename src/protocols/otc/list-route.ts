@@ -27,7 +27,9 @@ export function listRoutes(gateway: Gateway, settings: OtcSettings): readonly Ht
     refuse: refuseWith(settings),
   })
   return [
-    route('/tools', (request) => withoutOmittedKey(decodeListRequest(request), settings)),
+    route('/tools', (request) =>
+      withoutOmittedKey(decodeListRequest(request, settings.defaultSchema), settings),
+    ),
     route('/uts/tools', utsForm),
   ]
 }
@@ -47,7 +49,8 @@ async function handleList(
   try {
     form = formOf(request)
   } catch (error) {
-    if (error instanceof ToolError) return refusalReply(unreadForm(request.headers), error, settings)
+    if (error instanceof ToolError)
+      return refusalReply(unreadForm(request.headers, settings), error, settings)
     throw error
   }
   const catalog = gateway.catalogFor(request.principal)

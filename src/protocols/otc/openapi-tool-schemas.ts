@@ -69,9 +69,9 @@ export const TOOL_SCHEMAS = {
   },
   ToolFacts: {
     description:
-      'What is known of a tool beyond its definition. Absent: a tool of the host itself, no approval, no scopes, no credential.',
+      'What is known of a tool beyond its definition. Absent: a tool of the host itself, non-deterministic, no approval, no scopes, no credential.',
     ...object,
-    required: ['catalog_id', 'safety_tier', 'replay_policy'],
+    required: ['catalog_id', 'safety_tier'],
     properties: {
       catalog_id: { ...text, description: 'Its id in GET /v1/tools.' },
       safety_tier: { enum: ['pure', 'read', 'write', 'exec'] },

@@ -1,6 +1,7 @@
 import { type Clock, SYSTEM_CLOCK } from '#core/ports/clock'
 import type { ChallengeRecord } from '#core/ports/store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { DEFAULT_SCHEMA_ID } from './wire.ts'
 
 /** What an operator may choose about this protocol. */
 export interface OtcOptions {
@@ -12,6 +13,8 @@ export interface OtcOptions {
   readonly strictRequests?: boolean
   /** Leaves one of the two list keys out of answers that would carry both (T-31). */
   readonly omitListKey?: 'tools' | 'items'
+  /** `$schema` of answers to requests that name no version (C-16); default the newest. */
+  readonly defaultSchema?: string
   readonly clock?: Clock
   /** Sends the person behind a challenge's `url` to where it can be met. */
   readonly askForConsent?: AskForConsent
@@ -26,6 +29,7 @@ export interface OtcSettings {
   readonly hideDeveloperMessages: boolean
   readonly strict: boolean
   readonly omitListKey: 'tools' | 'items' | undefined
+  readonly defaultSchema: string
   readonly clock: Clock
   readonly askForConsent: AskForConsent | undefined
 }
@@ -36,6 +40,7 @@ export function otcSettings(options: OtcOptions): OtcSettings {
     hideDeveloperMessages: options.hideDeveloperMessages ?? false,
     strict: options.strictRequests ?? false,
     omitListKey: options.omitListKey,
+    defaultSchema: options.defaultSchema ?? DEFAULT_SCHEMA_ID,
     clock: options.clock ?? SYSTEM_CLOCK,
     askForConsent: options.askForConsent,
   }

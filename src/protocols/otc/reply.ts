@@ -1,5 +1,5 @@
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
-import { type AnswerForm, unreadForm } from './codec-answer-form.ts'
+import { type AnswerForm, type Answering, unreadForm } from './codec-answer-form.ts'
 import { type EncodeOptions, encodeRefusal, type ShownError, toWholeMs } from './codec-error.ts'
 import { OTC_ANSWERS } from './errors.ts'
 import {
@@ -48,9 +48,9 @@ export function refusalReply(
 }
 
 /** How every route of this protocol renders what failed before it was asked. */
-export function refuseWith(options: EncodeOptions): HttpRoute['refuse'] {
+export function refuseWith(options: EncodeOptions & Answering): HttpRoute['refuse'] {
   return (request, error, status) =>
-    refusalReply(unreadForm(request.headers), error, { ...options, suggested: status })
+    refusalReply(unreadForm(request.headers, options), error, { ...options, suggested: status })
 }
 
 /** Generated SDKs obey both headers; sending again is safe because nothing ran (C-24). */

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
-import type { WireMissing } from '#protocols/error-data'
+import type { WireChallenges, WireMissing } from '#protocols/error-data'
 
 export {
   CALL_ID_HEADER,
@@ -67,11 +67,11 @@ export interface WireRequirements {
 /** Member of every list that is an object: what is known of each tool beyond its definition, by id. */
 export const FACTS_MEMBER = 'tool_facts'
 
-/** Ours. Absent: a tool of the host's own code, no approval, no scopes, no credential. */
+/** Ours. Absent: a tool of the host's own code, non-deterministic, no approval, no scopes, no credential. */
 export interface WireToolFacts {
   readonly catalog_id: string
   readonly safety_tier: SafetyTier
-  readonly replay_policy: ReplayPolicy
+  readonly replay_policy?: ReplayPolicy
   readonly source?: SourceKind
   readonly approval?: Approval
   readonly egress?: Egress
@@ -130,6 +130,7 @@ export interface WireErrorBody {
   readonly developer_message?: string
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly missing_requirements?: WireMissing
+  readonly challenges?: WireChallenges
   /** Only while a call waits for a yes (rule 6). */
   readonly call_id?: string
 }

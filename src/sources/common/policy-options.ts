@@ -32,6 +32,17 @@ export const COMMON_OPTIONS = {
   exclude: z.array(z.string().min(1)).default([]),
 }
 
+/**
+ * The same for programs that the operator chose and we cannot see into: what they reach is the operator's to say. Never
+ * `safe-fetch`, for their traffic does not go through our guard (OWP-37).
+ */
+const TOLD_POLICY = { ...POLICY, egress: z.enum(['none', 'host-mediated', 'host-owned']).optional() }
+export const COMMON_OPTIONS_WITH_EGRESS = {
+  ...COMMON_OPTIONS,
+  policy: z.strictObject(TOLD_POLICY).optional(),
+  tools: z.record(z.string().min(1), z.strictObject(TOLD_POLICY)).default({}),
+}
+
 export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
 
 /** Whether the operator wants a tool at all; what is not is told as `leftOut` of a discovery. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Secret } from '#core/secret'
-import { COMMON_OPTIONS } from '#sources/common/policy-options'
+import { COMMON_OPTIONS_WITH_EGRESS } from '#sources/common/policy-options'
 
 const MIB = 1_048_576
 const DAY_MS = 24 * 3_600_000
@@ -14,7 +14,7 @@ const SECRET = z.string('write a text').transform((text) => new Secret(text))
 export const MCP_OPTIONS = z
   .strictObject({
     type: z.literal('mcp'),
-    ...COMMON_OPTIONS,
+    ...COMMON_OPTIONS_WITH_EGRESS,
     /** A program that speaks MCP on its standard input and output; no shell is between. */
     command: z.string().min(1, 'write the program to start').optional(),
     args: z.array(z.string()).default([]),
@@ -72,6 +72,9 @@ export const MCP_OPTIONS = z
         if (Object.keys(options[name] ?? {}).length > 0)
           report(name, 'is for a `url`; a command gets its credentials by `env`')
     } else {
+      const told = [options.policy, ...Object.values(options.tools)]
+      if (told.some((policy) => policy?.egress === 'none'))
+        report('policy', 'egress `none` is for a `command`: every call of a `url` goes out')
       if (options.args.length > 0) report('args', 'is for a `command`')
       if (options.cwd !== undefined) report('cwd', 'is for a `command`')
       if (Object.keys(options.env).length > 0) report('env', 'is for a `command`; write `headers`')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { CONTENT_BLOCKS_SCHEMA } from '#core/content-blocks'
+import { CONTENT_BLOCKS_SCHEMA, plainValue } from '#core/content-blocks'
 import type { JsonObject } from '#core/json'
 import { endpointOf } from './endpoint.ts'
 import { MCP_OPTIONS } from './options.ts'
@@ -34,6 +34,20 @@ describe('a tool of an MCP server', () => {
     })
   })
 
+  it('OWP-37: what a program reaches is its operator to say, and never that our guard sees it', () => {
+    const options = { type: 'mcp', command: 'fs', tools: { read: { safetyTier: 'read', egress: 'none' } } }
+    const parsed = MCP_OPTIONS.parse(options)
+    const told = (name: string) => readTool({ name, inputSchema }, parsed, endpointOf(parsed, '/'))
+    expect(told('read')).toMatchObject({ tool: { policy: { safetyTier: 'read', egress: 'none' } } })
+    expect(told('write')).toMatchObject({ tool: { policy: { egress: 'host-mediated' } } })
+    const problemOf = (policy: object, place: object) =>
+      MCP_OPTIONS.safeParse({ type: 'mcp', policy, ...place }).error?.message ?? ''
+    expect(problemOf({ egress: 'safe-fetch' }, { command: 'fs' })).toContain('egress')
+    expect(problemOf({ egress: 'none' }, { url: 'https://h/mcp' })).toContain(
+      'every call of a `url` goes out',
+    )
+  })
+
   it.each<[string, JsonObject]>([
     ['a usable name', { inputSchema }],
     ['inputSchema', { name: 't' }],
@@ -50,7 +64,7 @@ describe('a tool of an MCP server', () => {
 describe('a result of an MCP server', () => {
   it('MCP-67: is the structured value where one is promised, also a falsy one', () => {
     for (const structuredContent of [0, '', false, null, [], { a: 1 }])
-      expect(readOutput({ content: [], structuredContent }, true)).toEqual(structuredContent)
+      expect(plainValue(readOutput({ content: [], structuredContent }, true))).toEqual(structuredContent)
     expect(() => readOutput({ content: [] }, true)).toThrow('gave no structured result')
   })
 
@@ -59,9 +73,9 @@ describe('a result of an MCP server', () => {
       { type: 'text', text: 'a' },
       { type: 'hologram', data: 'b' },
     ]
-    expect(readOutput({ content }, false)).toEqual({ content })
-    expect(readOutput({}, false)).toEqual({ content: [] })
-    expect(readOutput({ content: [], structuredContent: 1 }, false)).toEqual({
+    expect(plainValue(readOutput({ content }, false))).toEqual({ content })
+    expect(plainValue(readOutput({}, false))).toEqual({ content: [] })
+    expect(plainValue(readOutput({ content: [], structuredContent: 1 }, false))).toEqual({
       content: [],
       structuredContent: 1,
     })

@@ -16,6 +16,8 @@ export interface StoreKeys {
   readonly digest: string
   /** Signs links and binds grants (rules 21 and 23). */
   readonly approvals: KeyObject
+  /** Authenticates rows that decide. */
+  readonly rows: KeyObject
   /** Kept in the store: a process with another key refuses to start. */
   readonly check: string
 }
@@ -29,6 +31,7 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
     chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
     approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),
+    rows: createSecretKey(derive(masterKey, 'collet/rows/v1')),
     check: createHmac('sha256', derive(masterKey, 'collet/key-check/v1'))
       .update('collet')
       .digest('base64url'),

@@ -29,7 +29,7 @@ export const APPROVAL_QUERIES = {
     WHERE c.session = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
   listApprovals: `SELECT * FROM approvals WHERE (? IS NULL OR tenant = ?) AND (? IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
 
-  decisionsOf: 'SELECT principal, action, reason, at FROM approval_decisions WHERE approval = ? ORDER BY n',
+  decisionsOf: 'SELECT * FROM approval_decisions WHERE approval = ? ORDER BY n',
   saveDecision: `INSERT INTO approval_decisions (approval, principal, action, reason, at, n) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (approval, principal) DO UPDATE SET action = excluded.action, reason = excluded.reason, at = excluded.at`,
 

@@ -1,7 +1,7 @@
 /** Keys, their owners and the audit stream. */
 export const KEY_QUERIES = {
   insertKeyOwner: 'INSERT INTO key_owners (tenant, name, created_at) VALUES (?, ?, ?)',
-  findKeyOwner: 'SELECT ended_at FROM key_owners WHERE tenant = ? AND name = ?',
+  findKeyOwner: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   endKeyOwner: 'UPDATE key_owners SET ended_at = ? WHERE tenant = ? AND name = ? AND ended_at IS NULL',
   insertKey: `INSERT INTO api_keys (id, digest, tenant, name, label, scopes, roles, tools, created_at, expires_at)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

@@ -17,6 +17,11 @@ const SCANS: Readonly<Record<string, string>> = {
   deleteChallenges: 'a few rows, and stopped by its limit',
   pinSources: 'one row per source ever seen',
   listKeys: 'for operators, newest first, stopped by its limit',
+  allApprovals: 'a check of the whole store',
+  allDecisions: 'a check of the whole store',
+  allOwners: 'a check of the whole store',
+  allKeys: 'a check of the whole store',
+  allPins: 'a check of the whole store',
   listSources: 'one row per source, and all of them are wanted',
 }
 

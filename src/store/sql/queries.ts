@@ -7,10 +7,12 @@ import { REQUEST_QUERIES } from './queries-requests.ts'
 import { SOURCE_QUERIES } from './queries-sources.ts'
 import { VAULT_QUERIES } from './queries-vault.ts'
 import { WORKFLOW_QUERIES } from './queries-workflows.ts'
+import { MAC_QUERIES } from './row-mac.ts'
 
 /** Every statement the SQL stores use, once. Parameters are positional. */
 export const QUERIES = {
   ...KEY_QUERIES,
+  ...MAC_QUERIES,
   ...APPROVAL_QUERIES,
   ...PIN_QUERIES,
   ...SOURCE_QUERIES,

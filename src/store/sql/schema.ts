@@ -1,3 +1,4 @@
+import { ROW_MACS } from './row-mac.ts'
 import { APPROVALS } from './schema-approvals.ts'
 import { BUDGETS } from './schema-budgets.ts'
 import { CALLERS } from './schema-callers.ts'
@@ -9,7 +10,7 @@ import { SOURCES } from './schema-sources.ts'
 import { VAULT } from './schema-vault.ts'
 
 /** Raised with every change of the tables; `MIGRATIONS` has a step for each. */
-export const SCHEMA_VERSION = 8
+export const SCHEMA_VERSION = 9
 
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
@@ -184,4 +185,5 @@ export const MIGRATIONS: readonly string[] = [
   WORKFLOWS,
   CALLERS,
   REQUESTS,
+  ROW_MACS,
 ]

@@ -78,6 +78,7 @@ export class ApprovalChanges {
     const writer = this.#writerNo()
     if (this.#database.run('resumeCall', writer, rerunUntilMs, record, attempt) === 0) return TAKEN
     this.#database.run('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
+    this.#database.sealApproval(approvalId)
     const ownSession = optionalText(row, 'own_session')
     if (ownSession !== undefined) this.#database.run('setSessionWriter', writer, ownSession)
     group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: seen.principal }))
@@ -98,6 +99,7 @@ export class ApprovalChanges {
     }
     if (judged.kind === 'repeated') return 'repeated'
     this.#database.run('saveDecision', id, by, action, reason ?? null, atMs, decisions.length)
+    this.#database.sealDecision(id, by)
     const { granted } = judged
     this.#tell(row, decidedFact(approval, { action, opaque, reason, granted }), atMs)
     group.append(approvalEvent(approval, { ...journaled(action, reason), at: atMs, by }))
@@ -109,6 +111,7 @@ export class ApprovalChanges {
       this.#ends.end(group, row, { why: 'rejected', atMs, by, ...why })
     } else {
       this.#database.run('changeApproval', 'granted', atMs, judged.expiresAtMs, id, 'pending')
+      this.#database.sealApproval(id)
     }
     return 'decided'
   }
@@ -193,6 +196,7 @@ export class ApprovalChanges {
       atMs,
       approval.expiresAtMs,
     )
+    this.#database.sealApproval(approval.id)
   }
 
   #tell(row: Row, fact: RunFact, atMs: number): void {

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
@@ -5,6 +6,7 @@ import { StoreError } from '#core/store-error'
 import { isSameCheck, type StoreKeys } from '#store/keys/store-keys'
 import { QUERIES, type QueryName } from '#store/sql/queries'
 import { type Row, text } from '#store/sql/row'
+import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/sql/row-mac'
 import { MIGRATIONS, SCHEMA_VERSION } from '#store/sql/schema'
 import { storeErrorOf } from './sqlite-errors.ts'
 
@@ -22,8 +24,19 @@ export class Database {
   readonly #commit: StatementSync
   readonly #rollback: StatementSync
 
-  constructor(path: string, connection: DatabaseSync) {
+  readonly #rowKey: KeyObject
+  readonly #told = new Set<string>()
+  readonly #onForeign: (row: string) => void
+
+  constructor(
+    path: string,
+    connection: DatabaseSync,
+    rowKey: KeyObject,
+    onForeign: (row: string) => void = () => undefined,
+  ) {
+    this.#onForeign = onForeign
     this.path = path
+    this.#rowKey = rowKey
     this.#connection = connection
     this.#begin = connection.prepare('BEGIN IMMEDIATE')
     this.#commit = connection.prepare('COMMIT')
@@ -34,12 +47,58 @@ export class Database {
     return Number(this.#statement(name).run(...values).changes)
   }
 
+  /** A row that decides and is not ours is an error for the operator, never "not found" (rule 14). */
   get(name: QueryName, ...values: SqlValue[]): Row | undefined {
-    return this.#statement(name).get(...values)
+    const row = this.#statement(name).get(...values)
+    const table = CHECKED_READS[name]
+    if (row === undefined || table === undefined || this.isOwn(table, row)) return row
+    throw new StoreError(
+      'unreadable',
+      `${nameOfRow(table, row)} was changed by somebody without the key, so it is refused: collet journal verify`,
+    )
   }
 
+  /** Rows that decide and are not ours are left out, and told: one of them must not hold up the others. */
   all(name: QueryName, ...values: SqlValue[]): readonly Row[] {
-    return this.#statement(name).all(...values)
+    const rows = this.#statement(name).all(...values)
+    const table = CHECKED_READS[name]
+    return table === undefined ? rows : rows.filter((row) => this.isOwn(table, row))
+  }
+
+  isOwn(table: DecidingTable, row: Row): boolean {
+    if (hasOwnMac(this.#rowKey, table, row)) return true
+    const name = nameOfRow(table, row)
+    if (!this.#told.has(name)) {
+      this.#told.add(name)
+      this.#onForeign(name)
+    }
+    return false
+  }
+
+  macOf(table: DecidingTable, row: Row): string {
+    return rowMac(this.#rowKey, table, row)
+  }
+
+  /** Gives a row that was just changed its new MAC; whoever changes one has read it, and so checked it, before. */
+  sealApproval(id: string): void {
+    this.#seal('approvals', 'approvalRow', 'sealApproval', id)
+  }
+
+  sealDecision(approval: string, principal: string): void {
+    this.#seal('approval_decisions', 'decisionRow', 'sealDecision', approval, principal)
+  }
+
+  sealKey(id: string): void {
+    this.#seal('api_keys', 'keyRow', 'sealKey', id)
+  }
+
+  sealOwner(tenant: string, name: string): void {
+    this.#seal('key_owners', 'ownerRow', 'sealOwner', tenant, name)
+  }
+
+  #seal(table: DecidingTable, read: QueryName, write: QueryName, ...key: string[]): void {
+    const row = this.#statement(read).get(...key)
+    if (row !== undefined) this.run(write, this.macOf(table, row), ...key)
   }
 
   begin(): void {
@@ -98,12 +157,12 @@ export class Database {
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(path: string, keys: StoreKeys): Database {
+export function openDatabase(path: string, keys: StoreKeys, onForeign?: (row: string) => void): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
-    database = connect(path)
+    database = connect(path, keys, onForeign)
     migrate(database, keys)
     checkKey(database, keys)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
@@ -115,7 +174,7 @@ export function openDatabase(path: string, keys: StoreKeys): Database {
   }
 }
 
-function connect(path: string): Database {
+function connect(path: string, { rows }: StoreKeys, onForeign?: (row: string) => void): Database {
   const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
   connection.exec(`
     PRAGMA journal_mode = WAL;
@@ -124,7 +183,23 @@ function connect(path: string): Database {
     PRAGMA cache_size = -65536;
     PRAGMA temp_store = MEMORY;
   `)
-  return new Database(path, connection)
+  return new Database(path, connection, rows, onForeign)
+}
+
+/** The version whose rows have MACs. */
+const FIRST_WITH_MACS = 9
+
+/** What was there before is taken as it is: nobody can tell any more who wrote it. */
+function sealAll(database: Database): void {
+  for (const row of database.all('allApprovals')) database.sealApproval(text(row, 'id'))
+  for (const row of database.all('allDecisions')) {
+    database.sealDecision(text(row, 'approval'), text(row, 'principal'))
+  }
+  for (const row of database.all('allOwners')) database.sealOwner(text(row, 'tenant'), text(row, 'name'))
+  for (const row of database.all('allKeys')) database.sealKey(text(row, 'id'))
+  for (const row of database.all('allPins')) {
+    database.run('sealPin', database.macOf('pins', row), text(row, 'source'), text(row, 'native_name'))
+  }
 }
 
 function migrate(database: Database, keys: StoreKeys): void {
@@ -138,6 +213,7 @@ function migrate(database: Database, keys: StoreKeys): void {
       )
     }
     for (const step of MIGRATIONS.slice(version)) database.exec(step)
+    if (version > 0 && version < FIRST_WITH_MACS) sealAll(database)
     if (version < SCHEMA_VERSION) database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
     if (version === 0) database.run('writeMeta', 'key_check', keys.check)
     database.commit()

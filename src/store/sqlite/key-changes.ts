@@ -36,6 +36,7 @@ export class SqliteKeys implements KeyStore {
       const owner = database.get('findKeyOwner', key.tenant, key.name)
       if (owner !== undefined) return owner.ended_at === null ? 'exists' : 'ended'
       database.run('insertKeyOwner', key.tenant, key.name, key.atMs)
+      database.sealOwner(key.tenant, key.name)
       this.#insert(key)
       this.#raise()
       group.append(keyEvent('key.created', key))
@@ -53,7 +54,10 @@ export class SqliteKeys implements KeyStore {
       const mine = database.all('keysOf', tenant, name).map(keyFromRow)
       const model = mine.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? mine[0]
       if (model === undefined) return 'not_found'
-      if (oldEndAtMs !== undefined) database.run('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
+      if (oldEndAtMs !== undefined) {
+        database.run('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
+        for (const { keyId } of mine) database.sealKey(keyId)
+      }
       this.#insert({ ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
       this.#raise()
       group.append(keyEvent('key.rotated', rotation))
@@ -70,6 +74,7 @@ export class SqliteKeys implements KeyStore {
     const { tenant, name, by, atMs } = owner
     return this.#ways.submit(orderOf(owner), (group) => {
       if (database.run('endKeyOwner', atMs, tenant, name) === 0) return false
+      database.sealOwner(tenant, name)
       for (const row of database.all('keysOf', tenant, name)) {
         this.#revoke(group, { tenant, keyId: text(row, 'id'), by, atMs })
       }
@@ -121,6 +126,7 @@ export class SqliteKeys implements KeyStore {
   #revoke(group: OpenGroup, key: { readonly tenant: string; readonly keyId: string } & KeyChange): boolean {
     const row = this.#ways.database.get('revokeKey', key.atMs, key.keyId, key.tenant)
     if (row === undefined) return false
+    this.#ways.database.sealKey(key.keyId)
     this.#raise()
     group.append(keyEvent('key.revoked', { ...key, name: text(row, 'name') }))
     return true
@@ -140,6 +146,7 @@ export class SqliteKeys implements KeyStore {
       key.atMs,
       key.expiresAtMs ?? null,
     )
+    this.#ways.database.sealKey(key.keyId)
   }
 
   #raise(): void {

@@ -70,6 +70,7 @@ export class ParkedEnds {
     if (this.#database.run('refuseCall', atMs, ...place, record, attempt) === 0) return undefined
     group.addReference()
     this.#database.run('changeApproval', ENDS[why].state, atMs, expiresAtMs, id, state)
+    this.#database.sealApproval(id)
     const run = text(row, 'run')
     if (state === 'pending' && why !== 'rejected') {
       const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)

@@ -69,11 +69,13 @@ export class SqlitePins implements PinStore {
     const { database, read } = this.#ways
     const breather = new Breather()
     const pins: PinRecord[] = []
+    let after = ''
     for (;;) {
-      const after = pins.at(-1)?.nativeName ?? ''
       const rows = read(() => database.all('pinsAfter', source, after, PAGE_ROWS))
+      after = String(rows.at(-1)?.native_name ?? after)
       for (const row of rows) {
-        pins.push(read(() => pinFromRow(row)))
+        // A pin that is not ours is none: its tool waits to be let in again.
+        if (database.isOwn('pins', row)) pins.push(read(() => pinFromRow(row)))
         if (breather.isDue) await breather.breathe()
       }
       if (rows.length < PAGE_ROWS) return pins
@@ -86,14 +88,15 @@ export class SqlitePins implements PinStore {
   }
 
   #writePin(source: string, { nativeName, local, isServed, accepted, waiting }: PinRecord): void {
-    this.#ways.database.run(
-      'writePin',
+    const { database } = this.#ways
+    const row = {
       source,
-      nativeName,
+      native_name: nativeName,
       local,
-      isServed ? 1 : 0,
-      accepted === undefined ? null : JSON.stringify(accepted),
-      waiting === undefined ? null : JSON.stringify(waiting),
-    )
+      served: isServed ? 1 : 0,
+      accepted: accepted === undefined ? null : JSON.stringify(accepted),
+      waiting: waiting === undefined ? null : JSON.stringify(waiting),
+    }
+    database.run('writePin', ...Object.values(row), database.macOf('pins', row))
   }
 }

@@ -103,7 +103,7 @@ export class SqliteApprovals implements ApprovalStore {
 
   async expire(nowMs: number): Promise<readonly EndedParked[]> {
     const { queue, database, ends } = this.#parts
-    if (this.#read(() => database.get('expiredApprovals', nowMs, 1)) === undefined) return []
+    if (this.#read(() => database.all('expiredApprovals', nowMs, STEP)).length === 0) return []
     return await queue.submit('', (group) =>
       database.all('expiredApprovals', nowMs, STEP).flatMap((row) => {
         const why = text(row, 'state') === 'pending' ? 'expired' : 'unused'

@@ -79,6 +79,8 @@ export interface SqliteStoreOptions {
   readonly nowMs?: () => number
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
+  /** Told once of each row that decides and was changed by somebody without the key. */
+  readonly onForeign?: (row: string) => void
 }
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
@@ -114,7 +116,7 @@ export class SqliteStore implements Store {
   constructor(options: SqliteStoreOptions) {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
-    this.#database = openDatabase(options.path, this.#keys)
+    this.#database = openDatabase(options.path, this.#keys, options.onForeign)
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)

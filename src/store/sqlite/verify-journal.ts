@@ -1,7 +1,9 @@
 import type { KeyObject } from 'node:crypto'
 import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/journal-group'
+import type { QueryName } from '#store/sql/queries'
 import { integer, optionalBytes, type Row, text } from '#store/sql/row'
+import { type DecidingTable, nameOfRow } from '#store/sql/row-mac'
 import type { Database } from './database.ts'
 
 const PAGE = 1_000
@@ -12,8 +14,18 @@ export interface BadGroup {
   readonly reason: string
 }
 
+/** A row that decides and is not what it should be. */
+export interface BadRow {
+  /** Its table and what names it. */
+  readonly row: string
+  readonly reason: string
+}
+
 export interface Verification {
   readonly ok: boolean
+  /** How many rows that decide were checked: approvals, words of approvers, keys, their owners, pins. */
+  readonly rows: number
+  readonly badRows: readonly BadRow[]
   readonly chains: number
   readonly groups: number
   readonly events: number
@@ -36,8 +48,11 @@ export function verifyJournal(
   const firstBad =
     walks.find((walk) => walk.bad !== undefined)?.bad ??
     firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains)
+  const { rows, badRows } = verifyRows(database, new Map(walks.flatMap((walk) => [...walk.ends])))
   return {
-    ok: firstBad === undefined,
+    ok: firstBad === undefined && badRows.length === 0,
+    rows,
+    badRows,
     chains: walks.length,
     groups: walks.reduce((sum, walk) => sum + walk.groups, 0),
     events: walks.reduce((sum, walk) => sum + walk.events, 0),
@@ -45,10 +60,71 @@ export function verifyJournal(
     heads: walks.flatMap((walk) => (walk.head === undefined ? [] : [walk.head])),
     cannotSee: [
       'groups cut from the end of a chain since its head was last recorded elsewhere (compare with --head)',
-      'rows of calls that were deleted or set back: their events are in the journal, but rows and events are not compared',
+      'rows that decide (approvals, keys, pins) which were deleted, or set back to what they were before, where the journal has no end of theirs to compare with: none for pins, and none older than the journal is kept',
+      'rows of calls, runs, run events and sessions that were changed, deleted or set back: their events are in the journal, but rows and events are not compared',
+      'sealed contents (inputs, outcomes, vault entries, options of sources, answers to requests) and the wrapped data keys: changing them is noticed when they are read, deleting them is not',
+      'rows without a MAC: refusals in the audit stream, budgets, challenges and consents that wait, webhook messages to be sent, when a key was last used',
+      'a whole older copy of the database put in its place (compare with --head)',
       'changes made by somebody who holds the key',
     ],
   }
+}
+
+/** Every row that decides has its own MAC, and is as ended as the journal says. */
+function verifyRows(
+  database: Database,
+  ends: ReadonlyMap<string, string>,
+): Pick<Verification, 'rows' | 'badRows'> {
+  const badRows: BadRow[] = []
+  let rows = 0
+  for (const [table, all] of READS) {
+    for (const row of database.all(all)) {
+      rows += 1
+      const name = nameOfRow(table, row)
+      const end = ends.get(name)
+      if (!database.isOwn(table, row)) {
+        badRows.push({ row: name, reason: 'was changed by somebody without the key' })
+      } else if (end !== undefined && end !== endOf(table, row)) {
+        badRows.push({ row: name, reason: `was set back: the journal says that it is ${end}` })
+      }
+    }
+  }
+  return { rows, badRows }
+}
+
+const READS = [
+  ['approvals', 'allApprovals'],
+  ['approval_decisions', 'allDecisions'],
+  ['key_owners', 'allOwners'],
+  ['api_keys', 'allKeys'],
+  ['pins', 'allPins'],
+] as const satisfies readonly (readonly [DecidingTable, QueryName])[]
+
+/** What a row says about its own end, in the words of the journal. */
+function endOf(table: DecidingTable, row: Row): string | undefined {
+  if (table === 'approvals') return text(row, 'state')
+  if (table === 'api_keys') return row.revoked_at === null ? undefined : 'revoked'
+  return table === 'key_owners' && row.ended_at !== null ? 'ended' : undefined
+}
+
+/** What an event ends for good, by the name of its row. */
+function endedBy(event: EventFacts): readonly [string, string] | undefined {
+  const { type, approval = '', key = '', tenant = '', principal = '' } = event
+  const state = /^approval\.(used|rejected|expired|cancelled)$/.exec(type)?.[1]
+  if (state !== undefined) return [nameOfRow('approvals', { id: approval }), state]
+  if (type === 'key.revoked') return [nameOfRow('api_keys', { id: key }), 'revoked']
+  if (type !== 'principal.ended') return undefined
+  return [nameOfRow('key_owners', { tenant, name: principal.replace(/^key:/, '') }), 'ended']
+}
+
+/** What of an event is looked at here. */
+interface EventFacts {
+  readonly type: string
+  readonly heads?: readonly JournalHead[]
+  readonly approval?: string
+  readonly key?: string
+  readonly tenant?: string
+  readonly principal?: string
 }
 
 /** A head that was recorded elsewhere must still be in its chain. */
@@ -76,6 +152,8 @@ class ChainWalk {
   events = 0
   /** Heads of other chains that this one's writer saw when it began. */
   readonly promises: JournalHead[] = []
+  /** Rows that its events ended, and how. */
+  readonly ends = new Map<string, string>()
   readonly #database: Database
   readonly #chainKey: KeyObject
   readonly #no: number
@@ -151,11 +229,13 @@ class ChainWalk {
   }
 
   #readEvents(eventsJson: string): void {
-    const events: readonly { readonly type: string; readonly heads?: readonly JournalHead[] }[] =
-      JSON.parse(eventsJson)
+    const events: readonly EventFacts[] = JSON.parse(eventsJson)
     this.events += events.length
-    for (const event of events)
+    for (const event of events) {
       if (event.type === 'writer.started') this.promises.push(...(event.heads ?? []))
+      const ended = endedBy(event)
+      if (ended !== undefined) this.ends.set(...ended)
+    }
   }
 
   #note(group: number, link: string): void {
