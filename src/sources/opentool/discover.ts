@@ -90,7 +90,10 @@ async function readText(file: string, signal: AbortSignal): Promise<string> {
 }
 
 async function fetchText(url: URL, services: SourceServices, signal: AbortSignal): Promise<string> {
-  const response = await services.fetch(url, { headers: { accept: 'application/json' }, signal })
+  const response = await (services.fetchDescription ?? services.fetch)(url, {
+    headers: { accept: 'application/json' },
+    signal,
+  })
   if (response.ok) return await response.text()
   await response.body?.cancel()
   throw fault('upstream_failed', `${url.origin} answers ${response.status} instead of the document.`)
