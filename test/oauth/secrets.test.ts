@@ -197,7 +197,7 @@ describe('collet secrets', () => {
       ['secrets', 'set', 'API_KEY', '--principal', 'key:agent', ...at],
       `${VALUE}\n`,
     )
-    expect([put.code, put.stderr]).toEqual([0, ''])
+    expect([put.code, put.stderr]).toEqual([0, 'as cli:tester (the store itself)\n'])
     const ref = put.stdout.trim()
     await stage.call({ tool: 'Text.Secret' })
     expect(stage.given.at(-1)?.token).toBe(VALUE)
