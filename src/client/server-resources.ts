@@ -270,13 +270,18 @@ export interface RecordedCall {
   /** `running`, `succeeded`, `failed`, `ambiguous` … */
   readonly state: string
   readonly attempt: number
+  /** The run whose events tell of it. */
+  readonly runId?: string
+  readonly traceId?: string
+  readonly protocol?: string
+  readonly userId?: string
   /** The result was longer ago than the server keeps results. */
   readonly isExpired: boolean
   /** What the call gave, once it has ended. */
   readonly outcome?:
     | { readonly ok: true; readonly value: JsonValue; readonly durationMs?: number }
     | { readonly ok: false; readonly error: CallFailure }
-  /** The answer as it came: times, run, trace and whatever else the server tells. */
+  /** The answer as it came: times, and whatever else the server tells. */
   readonly record: JsonObject
 }
 
@@ -286,6 +291,19 @@ export class Calls {
 
   constructor(resources: ServerResources) {
     this.#resources = resources
+  }
+
+  /** Your own calls, the newest first, page after page for as long as the loop goes on. Outcomes are with `get`. */
+  async *list({ signal }: Asked = {}): AsyncGenerator<RecordedCall> {
+    for (let cursor: string | undefined = ''; cursor !== undefined; ) {
+      const path: string = cursor === '' ? '/calls' : `/calls?cursor=${encodeURIComponent(cursor)}`
+      const body = await this.#resources.demand('GET', path, { signal })
+      if (!isJsonObject(body) || !Array.isArray(body.calls))
+        throw unreadable(`GET ${path}`, 'a list of calls')
+      const calls: readonly JsonValue[] = body.calls
+      yield* calls.flatMap((call) => readRecorded(call) ?? [])
+      cursor = typeof body.next_cursor === 'string' ? body.next_cursor : undefined
+    }
   }
 
   /** `undefined` if you made no call with this id. */
@@ -307,17 +325,34 @@ export class Calls {
     const answer = await this.#resources.ask(method, path, { signal })
     if (answer.headers.get(ERROR_CODE_HEADER) === 'call_not_found') return undefined
     if (!isSuccess(answer)) throw refused(answer)
-    const { body } = answer
-    if (!isJsonObject(body) || typeof body.state !== 'string' || typeof body.tool_id !== 'string') {
-      throw unreadable(`${method} ${path}`, 'a call')
-    }
-    return {
-      ...{ callId, toolId: body.tool_id, state: body.state },
-      attempt: typeof body.attempt === 'number' ? body.attempt : 1,
-      isExpired: body.expired === true,
-      ...outcomeOf(body, callId),
-      record: body,
-    }
+    const call = readRecorded(answer.body)
+    if (call === undefined) throw unreadable(`${method} ${path}`, 'a call')
+    return call
+  }
+}
+
+function readRecorded(body: JsonValue | undefined): RecordedCall | undefined {
+  if (!isJsonObject(body)) return undefined
+  const {
+    call_id: callId,
+    tool_id: toolId,
+    state,
+    run_id: runId,
+    trace_id: traceId,
+    protocol,
+    user_id: userId,
+  } = body
+  if (typeof callId !== 'string' || typeof toolId !== 'string' || typeof state !== 'string') return undefined
+  return {
+    ...{ callId, toolId, state },
+    attempt: typeof body.attempt === 'number' ? body.attempt : 1,
+    ...(typeof runId === 'string' ? { runId } : {}),
+    ...(typeof traceId === 'string' ? { traceId } : {}),
+    ...(typeof protocol === 'string' ? { protocol } : {}),
+    ...(typeof userId === 'string' ? { userId } : {}),
+    isExpired: body.expired === true,
+    ...outcomeOf(body, callId),
+    record: body,
   }
 }
 
