@@ -39,6 +39,7 @@ function authOf(profile: string): Settings['auth'] {
   return {
     apiKeys: [
       { id: 'alice', key: new Secret('k-alice'), tenant: 'default', scopes: ['mail:peek'] },
+      { id: 'ann', key: new Secret('k-ann'), tenant: 'default', scopes: [] },
       { id: 'bob', key: new Secret('k-bob'), tenant: 'other', scopes: [] },
     ],
     jwt: undefined,

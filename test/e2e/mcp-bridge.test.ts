@@ -45,7 +45,7 @@ describe('MCP bridge: clients and servers of both eras', () => {
       { capabilities: { elicitation: { form: {} } }, versionNegotiation: { mode } },
     )
     client.setRequestHandler('elicitation/create', async ({ params }) => {
-      questions.push(params.message)
+      questions.push(`${params.message} ${params._meta?.['collet/contentTrust']}`)
       return { action: 'accept', content: { name: 'Ann' } }
     })
     await client.connect(new StreamableHTTPClientTransport(new URL(`${collet.url}/mcp`)))
@@ -80,7 +80,10 @@ describe('MCP bridge: clients and servers of both eras', () => {
         expect(JSON.stringify(old.content)).toContain('Ann')
         const modernAnswer = await client.callTool({ name: 'New_greet', arguments: {} })
         expect(modernAnswer.content).toEqual([{ type: 'text', text: 'Hello, Ann!' }])
-        expect(questions).toEqual(['Please provide inputs for the following fields:', 'Name?'])
+        expect(questions).toEqual([
+          'The MCP server "Old" asks: Please provide inputs for the following fields: untrusted',
+          'The MCP server "New" asks: Name? untrusted',
+        ])
       } finally {
         await client.close()
       }

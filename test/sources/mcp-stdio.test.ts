@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -12,6 +12,13 @@ import { type OpenedMcp, openMcp } from './open-mcp.ts'
 
 const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
 const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
+
+/** Stands still until the test moves it. */
+class SetClock {
+  ms = 0
+  nowMs = (): number => Date.now()
+  monotonicMs = (): number => this.ms
+}
 
 const opened: OpenedMcp[] = []
 const open: typeof openMcp = (...parts) => {
@@ -156,7 +163,14 @@ describe('a program that speaks MCP', () => {
       action: 'accept',
       content: { name: 'Ann' },
     })
-    expect(asked).toMatchObject([{ mode: 'form', message: 'Who?', schema: { type: 'object' } }])
+    expect(asked).toMatchObject([
+      {
+        mode: 'form',
+        message: 'The MCP server "Up" asks: Who?',
+        schema: { type: 'object' },
+        untrusted: true,
+      },
+    ])
     expect(said(await upstream.call('ask', {}))).toEqual({ action: 'decline' })
   })
 
@@ -168,7 +182,10 @@ describe('a program that speaks MCP', () => {
       return { action: 'accept' } as const
     }
     expect(said(await upstream.call('visit', {}, { elicit }))).toBe('visited')
-    expect(asked).toEqual([{ mode: 'url', message: 'Sign in', url: 'https://up.example/sign-in', id: 'e1' }])
+    const message = 'The MCP server "Up" asks: Sign in'
+    expect(asked).toEqual([
+      { mode: 'url', message, url: 'https://up.example/sign-in', id: 'e1', untrusted: true },
+    ])
     const declined = open(faulty('plain'))
     await expect(declined.call('visit')).rejects.toMatchObject({
       code: 'upstream_failed',
@@ -201,14 +218,17 @@ describe('a program that speaks MCP', () => {
   })
 
   it('MCP-46: tells when its tools change', async () => {
-    const upstream = open(faulty('plain'))
+    const clock = new SetClock()
+    const upstream = open(faulty('plain'), { services: { clock } })
     const onChange = vi.fn()
     upstream.source.watch?.(onChange)
     await upstream.discover()
+    // T-25: right after the handshake it is about the handshake.
     await upstream.call('change', {}, { principal: ALICE })
-    await new Promise((resolve) => setTimeout(resolve, 1100))
+    expect(onChange).not.toHaveBeenCalled()
+    clock.ms += 1000
     await upstream.call('change', {}, { principal: ALICE })
-    await vi.waitUntil(() => onChange.mock.calls.length > 0)
+    expect(onChange).toHaveBeenCalledTimes(1)
   })
 })
 
@@ -243,31 +263,41 @@ describe('a program that fails', () => {
   })
 
   it('that hangs is not waited for by calls while it is left alone', async () => {
-    const hanging = faulty('silent')
-    const upstream = open({ ...hanging, connectTimeoutMs: 300 })
+    const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
+    const hanging = faulty('silent', [log])
+    const services = { clock: new SetClock() }
+    const upstream = open({ ...hanging, connectTimeoutMs: 2000, revision: 'legacy' }, { services })
     await upstream.discover().catch(() => undefined)
-    const began = performance.now()
+    const starts = readFileSync(log, 'utf8')
     const calling = upstream.source.invoke({
       nativeName: 'count',
       input: {},
       binding: { endpoint: { transport: 'stdio', ...hanging } },
       context: callContext(),
     })
-    await expect(calling).rejects.toMatchObject({ code: 'upstream_failed', canRetry: true })
-    expect(performance.now() - began).toBeLessThan(100)
-  })
+    await expect(calling).rejects.toMatchObject({
+      code: 'upstream_failed',
+      canRetry: true,
+      retryAfterMs: 500,
+    })
+    expect(readFileSync(log, 'utf8')).toBe(starts)
+  }, 20_000)
 
   it('that crashes in a loop is started ever more rarely', async () => {
-    const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
-    const upstream = open(faulty('crashes', [log]))
+    const upstream = open(faulty('crashes'))
+    const told: number[] = []
     const again = (): void => void upstream.discover().catch(() => undefined)
-    upstream.source.watch?.(again)
-    writeFileSync(log, '')
+    upstream.source.watch?.(() => {
+      told.push(performance.now())
+      again()
+    })
     again()
-    await vi.waitUntil(() => readFileSync(log, 'utf8').split('\n').length > 2, { timeout: 10_000 })
-    await new Promise((resolve) => setTimeout(resolve, 1500))
-    expect(readFileSync(log, 'utf8').trim().split('\n').length).toBeLessThanOrEqual(4)
-  }, 20_000)
+    await vi.waitUntil(() => told.length === 3, { timeout: 30_000 })
+    const [first = 0, second = 0, third = 0] = told
+    // No timer is early: half a second before the first, then one and two.
+    expect(second - first).toBeGreaterThan(990)
+    expect(third - second).toBeGreaterThan(1990)
+  }, 40_000)
 
   it('a message longer than allowed ends the connection, not the server', async () => {
     const upstream = open({ ...faulty('plain'), maxMessageBytes: 100_000 })

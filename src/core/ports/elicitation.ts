@@ -2,7 +2,7 @@ import type { JsonObject } from '#core/json'
 
 /**
  * A question of a running tool to the person behind the call. `key` tells the questions of one call apart on protocols
- * that answer them by name; without one they are numbered.
+ * that answer them by name; without one they are numbered. `untrusted`: somebody else wrote it (OWP-58).
  */
 export type Elicitation =
   /** A few flat fields to fill in; never secrets (MCP-76). */
@@ -12,6 +12,7 @@ export type Elicitation =
       /** Flat object schema of strings, numbers, booleans and choices. */
       readonly schema: JsonObject
       readonly key?: string
+      readonly untrusted?: true
     }
   /** A page to open; accepting means "opened", not "done" (MCP-77). */
   | {
@@ -20,6 +21,7 @@ export type Elicitation =
       readonly url: string
       readonly id: string
       readonly key?: string
+      readonly untrusted?: true
     }
   /** Passed on for upstreams that ask it (MCP-81): the caller's model, and the folders it works in. */
   | { readonly mode: 'sampling'; readonly params: JsonObject; readonly key?: string }

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
-import type { ClientCapabilities, Revision } from './wire.ts'
+import { type ClientCapabilities, META, type Revision } from './wire.ts'
 
 /** A question as the method and params of a revision (MCP-71, MCP-76, MCP-77). */
 export interface WireQuestion {
@@ -22,7 +22,8 @@ export function toWireQuestion(question: Elicitation, revision: Revision, id: st
     case 'url': {
       const { message, url } = question
       const elicitationId = revision === '2025-11-25' ? { elicitationId: id } : {}
-      return { method: 'elicitation/create', params: { mode: 'url', message, url, ...elicitationId } }
+      const params = { mode: 'url', message, url, ...elicitationId, ...trustOf(question) }
+      return { method: 'elicitation/create', params }
     }
     case 'sampling':
       return { method: 'sampling/createMessage', params: question.params }
@@ -33,8 +34,14 @@ export function toWireQuestion(question: Elicitation, revision: Revision, id: st
 
 function toForm(question: Elicitation & { readonly mode: 'form' }, revision: Revision): JsonObject {
   const { message, schema } = question
-  if (revision !== '2025-06-18') return { mode: 'form', message, requestedSchema: schema }
-  return { message, requestedSchema: toOldForm(schema) }
+  const trust = trustOf(question)
+  if (revision !== '2025-06-18') return { mode: 'form', message, requestedSchema: schema, ...trust }
+  return { message, requestedSchema: toOldForm(schema), ...trust }
+}
+
+/** OWP-58: whoever shows it can say that it is not of this server. */
+function trustOf({ untrusted }: { readonly untrusted?: true }): JsonObject {
+  return untrusted === true ? { _meta: { [META.contentTrust]: 'untrusted' } } : {}
 }
 
 /** §3: the first revision knows no titled choices and no defaults but of yes and no. */
@@ -91,11 +98,12 @@ export function questionToJson(question: KeyedQuestion): JsonObject {
 /** As the store gives it back; `undefined` for one that another version wrote. */
 export function questionFromJson(json: JsonObject): KeyedQuestion | undefined {
   const { mode, key, message, schema, url, id, params } = json
+  const trust = json.untrusted === true ? ({ untrusted: true } as const) : {}
   if (typeof key !== 'string') return undefined
   if (mode === 'form' && typeof message === 'string' && isJsonObject(schema))
-    return { mode, key, message, schema }
+    return { mode, key, message, schema, ...trust }
   if (mode === 'url' && typeof message === 'string' && typeof url === 'string' && typeof id === 'string')
-    return { mode, key, message, url, id }
+    return { mode, key, message, url, id, ...trust }
   if (mode === 'sampling' && isJsonObject(params)) return { mode, key, params }
   return mode === 'roots' ? { mode, key } : undefined
 }

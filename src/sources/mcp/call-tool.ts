@@ -21,6 +21,8 @@ const LONGEST_VISIT_MS = 30_000
 const URL_NEEDED = -32_042
 
 export interface ToolCall {
+  /** Key of the source: whose questions they are. */
+  readonly source: string
   readonly connection: Connection
   readonly scope: CallScope
   readonly params: JsonObject
@@ -65,7 +67,7 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
     }
     params = {
       ...call.params,
-      ...(questions.length === 0 ? {} : { inputResponses: await answerAll(questions, scope) }),
+      ...(questions.length === 0 ? {} : { inputResponses: await answerAll(questions, call) }),
       ...(state === undefined ? {} : { requestState: state }),
     }
   }
@@ -74,7 +76,7 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
 /** One after the other: a person answers one question at a time. */
 async function answerAll(
   questions: readonly (readonly [string, JsonValue])[],
-  { context }: CallScope,
+  { scope: { context }, source }: ToolCall,
 ): Promise<JsonObject> {
   const answers: [string, JsonValue][] = []
   for (const [key, question] of questions) {
@@ -87,13 +89,13 @@ async function answerAll(
           developerMessage: `It asks for ${method ?? 'nothing that can be read'}; only elicitation is offered.`,
         },
       )
-    answers.push([key, answerOf(await askCaller(context, question.params))])
+    answers.push([key, answerOf(await askCaller(context, question.params, source))])
   }
   return Object.fromEntries(answers)
 }
 
 /** 2025-11-25: some work is needed at a page first; the call was refused until then, and may be made again (MCP-80). */
-async function wasSentToPage(error: unknown, { scope, completions }: ToolCall): Promise<boolean> {
+async function wasSentToPage(error: unknown, { scope, completions, source }: ToolCall): Promise<boolean> {
   if (!(error instanceof ProtocolError) || error.code !== URL_NEEDED) return false
   const data: unknown = error.data
   const visits = isWireObject(data) && isWireArray(data.elicitations) ? data.elicitations : []
@@ -106,7 +108,7 @@ async function wasSentToPage(error: unknown, { scope, completions }: ToolCall): 
     // Heard from the start: the person may be done before the answer is here.
     const done = completions.wait(id, LONGEST_VISIT_MS, AbortSignal.any([signal, completed.signal]))
     done.catch(() => undefined)
-    const answer = await askCaller(scope.context, { ...visit, mode: 'url' })
+    const answer = await askCaller(scope.context, { ...visit, mode: 'url' }, source)
     if (answer.action !== 'accept') {
       completed.abort()
       return false

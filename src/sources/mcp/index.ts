@@ -28,6 +28,7 @@ export function createMcpSource(
   const stopped = new AbortController()
   let tell: () => void = () => undefined
   const upstream = new Upstream({
+    key,
     endpoint,
     options,
     services,

@@ -21,6 +21,7 @@ import { isWireArray, isWireObject, textOf } from './wire.ts'
 const KEY_MEMBER = 'collet/idempotencyKey'
 
 export interface InvokeSetting {
+  readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions
   readonly upstream: Upstream
@@ -111,7 +112,14 @@ async function carry(
   }
   const headers = connection.isModern ? headersFor(headerParams(binding), input) : undefined
   try {
-    return await callTool({ connection, scope, params, headers, completions: upstream.completions })
+    return await callTool({
+      source: setting.key,
+      connection,
+      scope,
+      params,
+      headers,
+      completions: upstream.completions,
+    })
   } catch (error) {
     if (isToolError(error) && isOutdated(error.cause)) upstream.outdated()
     throw error

@@ -24,6 +24,8 @@ const FAREWELL_MS = 2000
 
 /** What is the same for all connections of a source. */
 export interface ConnectionSetting {
+  /** Of the source. */
+  readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions
   readonly services: SourceServices
@@ -79,7 +81,7 @@ async function attempt(setting: ConnectionSetting, request: OpenRequest): Promis
     const scope = connection.asking
     // Ledger §3, correlation: better no answer than one to somebody else's question.
     if (scope === undefined) return { action: 'cancel' }
-    return answerOf(await askCaller(scope.context, params))
+    return answerOf(await askCaller(scope.context, params, setting.key))
   })
   client.onerror = (error) => services.log.debug({ err: error }, 'The MCP client reports')
   const wasOpen = { yes: false }

@@ -26,6 +26,8 @@ const SETTLING_MS = 1000
 const NO_CREDENTIALS: Credentials = { headers: {}, fingerprint: '' }
 
 export interface UpstreamOptions {
+  /** Of the source. */
+  readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions
   readonly services: SourceServices
@@ -45,7 +47,7 @@ export class Upstream {
   #restart: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor({ endpoint, options, services, places = PROCESS_PLACES, onChange }: UpstreamOptions) {
+  constructor({ key, endpoint, options, services, places = PROCESS_PLACES, onChange }: UpstreamOptions) {
     this.#onChange = onChange
     this.#backoff = new Backoff(services.clock)
     this.#pool = new ConnectionPool({
@@ -55,9 +57,10 @@ export class Upstream {
       clock: services.clock,
       backoff: this.#backoff,
       places: endpoint.transport === 'stdio' ? places : undefined,
-      isKept: (key, connection) => key === COMMON && this.#listens(connection),
+      isKept: (name, connection) => name === COMMON && this.#listens(connection),
     })
     this.#setting = {
+      key,
       endpoint,
       options,
       services,

@@ -116,8 +116,7 @@ export class SqliteStore implements Store {
   constructor(options: SqliteStoreOptions) {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
-    this.#database = openDatabase(options.path, this.#keys)
-    if (options.onForeign !== undefined) this.#database.onForeign = options.onForeign
+    this.#database = openDatabase(options.path, this.#keys, options.onForeign)
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
