@@ -1,31 +1,43 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { PinDesk } from '#core/pins/pin-desk'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
-import { SILENT_LOGGER } from '#core/ports/logger'
-import { projectTools } from '#core/sources/project-tools'
-import { createOpenapiSource } from '#sources/openapi/index'
-import { OPENAPI_OPTIONS } from '#sources/openapi/options'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { readFileSync, rmSync } from 'node:fs'
+import { z } from 'zod'
+import { startServer } from '#server/start-server'
+import { longestTurn } from '../test/longest-turn.ts'
+import { sqliteSettings } from '../test/test-settings.ts'
 
-/** Imports one document in a process of its own, from its text to tools that are pinned and can be listed, and prints what that took. */
+/** Adds one document to a running server, in a process of its own, and prints what that took until its tools were served. */
 const [folder = '', file = ''] = process.argv.slice(2)
-const refuse: typeof fetch = () => Promise.reject(new Error('the document needs no network'))
-const services = { fetch: refuse, clock: SYSTEM_CLOCK, log: SILENT_LOGGER, folder }
-const source = createOpenapiSource('github', OPENAPI_OPTIONS.parse({ type: 'openapi', file }), services)
-const data = mkdtempSync(join(tmpdir(), 'collet-import-'))
-const store = new SqliteStore({ path: join(data, 'collet.db'), masterKey: Buffer.alloc(32, 1) })
-await store.probe()
-const pins = new PinDesk({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
+const SOURCES = z.object({
+  sources: z.array(z.object({ tools: z.number(), read_at: z.string().nullable() })),
+})
+const settings = sqliteSettings({ folder })
+const server = await startServer(settings)
+const authorization = `Bearer ${readFileSync(server.startTokenFile, 'utf8').trim()}`
 
 const beforeBytes = process.memoryUsage().rss
+const before = process.cpuUsage()
 const startedMs = performance.now()
-await pins.observe(source, await source.discover(AbortSignal.timeout(60_000)))
-const { tools } = await projectTools(source, await pins.accepted('github'), { defaultTimeoutMs: 60_000 })
+const stallMs = await longestTurn(readDocument)
 const tookMs = performance.now() - startedMs
+const { user, system } = process.cpuUsage(before)
 // Kibibytes, and the most there ever was: garbage on the way counts.
 const extraBytes = process.resourceUsage().maxRSS * 1_024 - beforeBytes
-console.log(JSON.stringify({ tools: tools.length, tookMs, extraBytes }))
-await store.close()
-rmSync(data, { recursive: true })
+const [source] = await look()
+const listBytes = (await (await fetch(`${server.url}/tools`)).arrayBuffer()).byteLength
+const cpuMs = (user + system) / 1_000
+console.log(JSON.stringify({ tools: source?.tools ?? 0, tookMs, cpuMs, stallMs, extraBytes, listBytes }))
+await server.close()
+rmSync(settings.dataFolder, { recursive: true })
+
+async function readDocument(): Promise<void> {
+  const body = JSON.stringify({ key: 'Api', options: { type: 'openapi', file } })
+  const headers = { authorization, 'content-type': 'application/json' }
+  const added = await fetch(`${server.url}/admin/sources`, { method: 'POST', headers, body })
+  if (!added.ok) throw new Error(await added.text())
+  await added.body?.cancel()
+  while ((await look())[0]?.read_at === null) await new Promise((resolve) => setTimeout(resolve, 50))
+}
+
+async function look() {
+  const response = await fetch(`${server.url}/admin/sources`, { headers: { authorization } })
+  return SOURCES.parse(await response.json()).sources
+}

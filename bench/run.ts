@@ -73,9 +73,10 @@ async function measureAll(options: Options): Promise<Measurements> {
       say('followers')
       followers.push(await measureFollowers())
     }
-    if (rows.some((row) => row.kind === 'import')) {
-      say('import')
-      imports.push(await measureImport())
+    for (const row of rows) {
+      if (row.kind !== 'import') continue
+      say(`import of ${row.document}`)
+      imports.push(await measureImport(row.document))
     }
     if (rows.some((row) => row.kind === 'hop')) {
       say('hop')

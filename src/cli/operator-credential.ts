@@ -9,8 +9,12 @@ import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
 import { type JsonRequest, requestJson } from './http-json.ts'
+import { loadProjectConfig } from './load-project.ts'
 import { chosenStore } from './operator-store.ts'
 import { readServerAddress } from './server-address.ts'
+
+/** A server that listens everywhere listens here too. */
+const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
 
 export type OperatorOption = 'url' | 'key' | 'store' | 'config'
 
@@ -21,17 +25,34 @@ export function asksServer(args: Arguments<'url' | 'key'>): boolean {
 
 /** One request to a server's routes for operators. What changes something says on stderr as whom it was done. */
 export async function askAsOperator(
-  request: Pick<JsonRequest, 'method' | 'body'> & { readonly path: string; readonly url?: string },
+  request: Pick<JsonRequest, 'method' | 'body'> & { readonly path: string },
   args: Arguments<OperatorOption>,
   context: CommandContext,
 ): Promise<JsonObject> {
-  const { path, url = readServerAddress(args, context).url, ...rest } = request
+  const { path, ...rest } = request
+  const url = await serverOf(args, context)
   const { credential, from } = await operatorCredential(url, args, context)
   const onActing = (principal: string): void => tellActing(`${cleanText(principal)} (${from})`, context)
   return await requestJson(
     { ...rest, url: `${url}${path}`, credential, ...(rest.method === 'GET' ? {} : { onActing }) },
     context.services.fetch,
   )
+}
+
+/** `--url` or `COLLET_URL`; else the server that the config is of. */
+async function serverOf(args: Arguments<OperatorOption>, context: CommandContext): Promise<string> {
+  const { url } = readServerAddress(args, context)
+  const isNamed = args.text('url') !== undefined || context.environment.url !== undefined
+  const config = args.text('config')
+  if (isNamed || (args.text('store') !== undefined && config === undefined)) return url
+  try {
+    const { host, port } = (await loadProjectConfig(config, context)).config.server
+    if (port === 0) return url
+    return `http://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`
+  } catch (error) {
+    if (error instanceof ConfigError && config === undefined) return url
+    throw error
+  }
 }
 
 /** Whoever can open the store with its key may decide about everything in it, under the name it has on this machine. */

@@ -1,17 +1,11 @@
 import { z } from 'zod'
-import { ConfigError } from '#config/config-error'
 import type { JsonObject } from '#core/json'
 import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT } from './exit-codes.ts'
-import { loadProjectConfig } from './load-project.ts'
 import { askAsOperator } from './operator-credential.ts'
 import { STORE_OPTIONS } from './operator-store.ts'
-import { readServerAddress } from './server-address.ts'
-
-/** A server that listens everywhere listens here too. */
-const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
 
 /** Sources live in a running server: only that knows how they are. */
 export const SOURCE_COMMAND_OPTIONS = {
@@ -47,24 +41,7 @@ export async function askAboutSources(
   args: Arguments<SourceCommandOption>,
   context: CommandContext,
 ): Promise<JsonObject> {
-  const url = await serverOf(args, context)
-  return await askAsOperator({ ...request, url, path: `/admin/sources${request.path}` }, args, context)
-}
-
-/** `--url` or `COLLET_URL`; else the server that the config is of, which has these sources. */
-async function serverOf(args: Arguments<SourceCommandOption>, context: CommandContext): Promise<string> {
-  const { url } = readServerAddress(args, context)
-  const isNamed = args.text('url') !== undefined || context.environment.url !== undefined
-  const config = args.text('config')
-  if (isNamed || (args.text('store') !== undefined && config === undefined)) return url
-  try {
-    const { host, port } = (await loadProjectConfig(config, context)).config.server
-    if (port === 0) return url
-    return `http://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`
-  } catch (error) {
-    if (error instanceof ConfigError && config === undefined) return url
-    throw error
-  }
+  return await askAsOperator({ ...request, path: `/admin/sources${request.path}` }, args, context)
 }
 
 /** Reads the part of an answer that is known; else this is another server or version. */

@@ -101,8 +101,14 @@ export interface Challenge {
   readonly checkUrl: string
 }
 
+/** One that asks for an authorization, with what it is about. */
+export interface AuthorizationChallenge extends Challenge {
+  readonly provider: string
+  readonly scopes: readonly string[]
+}
+
 export interface MissingRequirements {
-  readonly authorization?: readonly Challenge[]
+  readonly authorization?: readonly AuthorizationChallenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly userId?: true
   /** Where somebody can say yes, or see that nobody has yet. */

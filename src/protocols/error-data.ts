@@ -20,6 +20,16 @@ export interface WireMissing {
   readonly approval?: WireChallenge
 }
 
+/** What each challenge is about, by its id: the challenge itself is closed, what it stands in is not (OTC-76). */
+export type WireChallenges = Readonly<
+  Record<string, { readonly provider: string; readonly scopes: readonly string[] }>
+>
+
+export function toChallenges({ authorization = [] }: MissingRequirements): WireChallenges | undefined {
+  if (authorization.length === 0) return undefined
+  return Object.fromEntries(authorization.map(({ id, provider, scopes }) => [id, { provider, scopes }]))
+}
+
 /** By top-level parameter; absent when the input as a whole is wrong (OTC-82). */
 export function toParameterErrors(issues: readonly InputIssue[]): Record<string, string> | undefined {
   const texts = new Map<string, string>()

@@ -187,7 +187,7 @@ function mcpSort(code: string): string {
 }
 
 function mcpMessage({ code, callId }: Observation, error: JsonObject, functionName: string): string {
-  const { message, pointed, missing, additionalPromptContent } = error
+  const { message, pointed, missing, challenges, additionalPromptContent } = error
   if (code === 'tool_not_found') return `Unknown tool: ${functionName}`
   if (mcpSort(code) !== '200/isError') return `${message}`
   const { authorization = [], approval, secrets = [], user_id: user } = isJsonObject(missing) ? missing : {}
@@ -195,7 +195,7 @@ function mcpMessage({ code, callId }: Observation, error: JsonObject, functionNa
   const pages = [
     ...(approval === undefined ? [] : [`Approval needed: ${urlOf(approval)}`]),
     ...(Array.isArray(authorization) ? authorization : []).map(
-      (one) => `Authorization needed: ${urlOf(one)}`,
+      (one) => `Authorization needed from ${subjectOf(one, challenges)}: ${urlOf(one)}`,
     ),
   ]
   return [
@@ -212,6 +212,14 @@ function mcpMessage({ code, callId }: Observation, error: JsonObject, functionNa
 }
 
 const MOST_ISSUES = 5
+
+/** The provider of a challenge, and its scopes. */
+function subjectOf(challenge: JsonValue, challenges: JsonValue | undefined): string {
+  const id = isJsonObject(challenge) && typeof challenge.id === 'string' ? challenge.id : ''
+  const subject = isJsonObject(challenges) ? challenges[id] : undefined
+  if (!isJsonObject(subject) || !Array.isArray(subject.scopes)) return ''
+  return `${subject.provider}${subject.scopes.length === 0 ? '' : ` (${subject.scopes.join(' ')})`}`
+}
 
 function opentoolMessage(code: string, error: JsonObject, functionName: string): JsonValue {
   const { message = null, issues, missing } = error

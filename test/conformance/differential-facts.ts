@@ -104,8 +104,9 @@ function eventOf(event: RunEvent, labels: Played['labels']): object {
     ...('record' in rest ? { record: labels.of(rest.record) } : {}),
   }
   if (!('call' in rest)) return { ...rest, ...named, ...asked }
-  const { callId } = rest.call
-  const call = { ...rest.call, callId: labels.known(callId) ?? callId }
+  // Each request has a trace of its own.
+  const { callId, traceId: _trace, ...label } = rest.call
+  const call = { ...label, callId: labels.known(callId) ?? callId }
   const { durationMs: _duration, principal: _owner, ...told } = { durationMs: 0, principal: '', ...rest }
   return { ...told, call, ...named, ...asked }
 }

@@ -51,6 +51,7 @@ function observeError({ code: _code, shown: _onMcp, details = {}, ...said }: Cal
     ...(parameterErrors === undefined ? {} : { parameterErrors }),
     ...(issues === undefined ? {} : { issues: issues.map(withParameter), pointed: issues.map(pointed) }),
     ...(missing === undefined ? {} : { missing: observeMissing(missing) }),
+    ...(missing?.authorization === undefined ? {} : { challenges: subjectsOf(missing.authorization) }),
   }
 }
 
@@ -70,6 +71,13 @@ function byParameter(issues: readonly InputIssue[]): JsonObject | undefined {
   named.delete(undefined)
   if (named.size === 0) return undefined
   return Object.fromEntries([...named].map(([name, all]) => [`${name}`, all.map(describeIssue).join('; ')]))
+}
+
+/** What each challenge is about, by its id (OTC-76). */
+function subjectsOf(challenges: NonNullable<MissingRequirements['authorization']>): JsonObject {
+  return Object.fromEntries(
+    challenges.map(({ id, provider, scopes }) => [id, { provider, scopes: [...scopes] }]),
+  )
 }
 
 function observeMissing({ authorization, secrets, userId, approval }: MissingRequirements): JsonObject {

@@ -221,6 +221,7 @@ describe('what a call needs beyond its arguments', () => {
         secrets: [{ id: 'PIN' }],
         user_id: true,
       },
+      challenges: { [challenge.id]: { provider: 'mail, inc', scopes: [] } },
     })
   })
 

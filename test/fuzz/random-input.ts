@@ -83,7 +83,7 @@ export function anyValue(random: Random, depth = 0): unknown {
 }
 
 export function anyText(random: Random): string {
-  if (random.isLucky(0.7)) return random.one(ODD_TEXTS)
+  if (random.isLucky(0.35)) return random.one(ODD_TEXTS)
   return Array.from({ length: random.below(30) }, () => String.fromCharCode(random.below(0x3ff))).join('')
 }
 

@@ -8,6 +8,9 @@ import { faulty, isAlive, said } from './fault-mcp.ts'
 import { type OpenedMcp, openMcp } from './open-mcp.ts'
 
 const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
+const IN_SESSION = {
+  ...{ sessionId: 'ses_1', principal: ALICE, userId: undefined, claimedUserId: undefined, log: console },
+}
 const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
 
 /** Stands still until the test moves it. */
@@ -111,20 +114,13 @@ describe('a program that speaks MCP', () => {
     const { tools } = await upstream.discover()
     const [tool] = tools
     const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
-    const context = {
-      sessionId: 'ses_1',
-      principal: ALICE,
-      userId: undefined,
-      claimedUserId: undefined,
-      log: console,
-    }
     expect(session?.isOptional).toBe(true)
-    const state = await session?.open(context)
+    const state = await session?.open(IN_SESSION)
     await upstream.call('count')
     expect(said(await upstream.call('count', {}, { session: state }))).toBe(1)
     expect(said(await upstream.call('count', {}, { session: state }))).toBe(2)
     const pid = Number(said(await upstream.call('pid', {}, { session: state })))
-    await session?.close?.(state, context)
+    await session?.close?.(state, IN_SESSION)
     await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })
   })
 
@@ -133,13 +129,7 @@ describe('a program that speaks MCP', () => {
     const { tools } = await upstream.discover()
     const [tool] = tools
     const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
-    const state = await session?.open({
-      sessionId: 'ses_1',
-      principal: ALICE,
-      userId: undefined,
-      claimedUserId: undefined,
-      log: console,
-    })
+    const state = await session?.open(IN_SESSION)
     await upstream.call('count', {}, { session: state })
     await expect(upstream.call('die', {}, { session: state })).rejects.toMatchObject({
       code: 'upstream_failed',

@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type ChannelBounds, PackChannel } from '#sources/pack/channel'
+import { PROCESS_BOUNDS } from '#sources/pack/pack-process'
 import { parseMessage } from '#sources/pack/parse-message'
+import { longestTurn } from '../longest-turn.ts'
 
 /** Raw lines that a process may send; none of them may hurt anybody but itself. */
 const LINES = [
@@ -103,6 +106,52 @@ describe('what a pack sends', () => {
     await paused
     expect(heard).toHaveLength(1)
     await expect.poll(() => heard.length, { timeout: 20_000 }).toBe(2)
+  })
+
+  it.each([
+    ['small messages without end', `'{"type":"progress","id":1,"done":1}\\n'.repeat(20_000)`, 200],
+    ['the longest texts', `JSON.stringify('x'.repeat(8_000_000)) + '\\n'`, 8],
+    ['as many values as pass', `JSON.stringify(Array(99_000).fill({}).map((_, at) => at)) + '\\n'`, 40],
+    ['brackets', `'['.repeat(8_000_000) + '\\n'`, 1],
+    ['a line that never ends', `'x'.repeat(1_000_000)`, 40],
+  ])('never holds the server for more than 100 ms: %s', async (_title, text, times) => {
+    const server = createServer()
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const address = server.address()
+    const port = typeof address === 'object' ? (address?.port ?? 0) : 0
+    const accepted = once(server, 'connection')
+    // From a process of its own: what it takes to write them is not the server's.
+    const code = `const socket = require('node:net').connect(${port}, '127.0.0.1').on('error', () => process.exit())
+      const text = ${text}
+      for (let time = 0; time < ${times}; time += 1) socket.write(text)
+      socket.end(() => process.exit())`
+    const sender = spawn(process.execPath, ['-e', code], { stdio: 'ignore' })
+    onTestFinished(() => {
+      sender.kill('SIGKILL')
+      server.close()
+    })
+    const [socket]: Socket[] = await accepted
+    if (socket === undefined) return expect.fail('nobody came')
+    const mark = process.memoryUsage().rss
+    let heard = 0
+    const longest = await longestTurn(async () => {
+      const over = Promise.withResolvers<void>()
+      new PackChannel(socket, PROCESS_BOUNDS, {
+        onMessage: (message) => {
+          parseMessage(message)
+          heard += 1
+        },
+        onBroken: () => over.resolve(),
+      })
+      socket.once('close', () => over.resolve())
+      // Some seconds of it: the rest would wait in the sender as long as it likes.
+      setTimeout(over.resolve, 3_000)
+      await over.promise
+    })
+    socket.destroy()
+    expect(longest).toBeLessThan(100)
+    expect(heard).toBeLessThanOrEqual(5_000)
+    expect(process.memoryUsage().rss - mark).toBeLessThan(300 * 1024 * 1024)
   })
 
   it('has to be read, too: answers that nobody takes do not pile up', async () => {

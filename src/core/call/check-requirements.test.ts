@@ -30,6 +30,8 @@ describe('requirements', () => {
           id: expect.any(String),
           url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:4100\/challenges\/[^/]+$/),
           checkUrl: expect.stringMatching(/\/status$/),
+          provider: 'google',
+          scopes: ['mail.read'],
         },
       ],
       secrets: [{ id: 'K' }],

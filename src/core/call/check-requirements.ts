@@ -1,6 +1,6 @@
 import { type CredentialProblem, findSecret, findToken } from '#core/credentials/find-credential'
 import { userDigest, type VaultOwner, vaultOwner } from '#core/credentials/vault-owner'
-import { type Challenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
+import { type AuthorizationChallenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
 import type { ChallengeNeed } from '#core/ports/store'
 import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
@@ -64,7 +64,7 @@ export async function checkRequirements(
   }
   const userId = needsUser(tool) && !isGiven(request.userId)
   if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.equip(call)
-  const authorization: Challenge[] = []
+  const authorization: AuthorizationChallenge[] = []
   const runs: string[] = []
   for (const unmet of unauthorized) {
     const { runId, ...challenge } = await openChallenge(services, unmet, wanted)
@@ -172,7 +172,7 @@ async function openChallenge(
   services: CallServices,
   { need, problem }: Unmet,
   wanted: Wanted,
-): Promise<Challenge & { readonly runId: string | undefined }> {
+): Promise<AuthorizationChallenge & { readonly runId: string | undefined }> {
   const atMs = services.clock.nowMs()
   // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
   const lacksUser = needsUser(wanted.tool) && !isGiven(wanted.call.request.userId)
@@ -190,7 +190,7 @@ async function openChallenge(
   const hasExpired = problem === 'connector_auth_expired'
   const isAsked = challenge.consent === true
   const runId = isAsked ? await services.consents.ask({ ...wanted, challenge, url, hasExpired }) : undefined
-  return { id, url, checkUrl: `${url}/status`, runId }
+  return { id, url, checkUrl: `${url}/status`, provider: need.id, scopes: scopesOf(need), runId }
 }
 
 function requirementMissing(

@@ -107,4 +107,41 @@ describe('the end of a workflow', () => {
       .poll(async () => (await store.approvals.list({ state: 'cancelled', limit: 1 })).length)
       .toBe(1)
   })
+
+  it('rule 31: begins no step after its function has answered, though one that it did not wait for still runs', async () => {
+    const effects: string[] = []
+    const go = Promise.withResolvers<void>()
+    const later = Promise.withResolvers<unknown>()
+    const after = noting('Note.After@1.0.0', effects)
+    const slow = tool({
+      id: 'Note.Slow@1.0.0',
+      description: 'S.',
+      input: TEXT,
+      output: { type: 'string' },
+      run: async () => {
+        await go.promise
+        return 'slow'
+      },
+    })
+    const flow = workflow({
+      id: 'Flow.Early@1.0.0',
+      description: 'E.',
+      input: TEXT,
+      output: {},
+      uses: [after, slow],
+      run: (input, { call }) => {
+        // Its answer is there long before the first step ends, which sets off another one.
+        call(slow, input).catch(() => undefined)
+        setImmediate(() => {
+          later.resolve(call(after, input).catch((error: unknown) => error))
+          go.resolve()
+        })
+        return Promise.resolve('done')
+      },
+    })
+    const { call } = stage([after, slow, flow])
+    expect(gist(await call('Flow.Early'))).toBe('ok "done"')
+    expect(await later.promise).toMatchObject({ code: 'cancelled' })
+    expect(effects).toEqual([])
+  })
 })

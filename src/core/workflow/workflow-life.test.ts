@@ -5,7 +5,11 @@ import type { CallDeskOptions } from '#core/call/call-desk'
 import { type DefinedTool, tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
 import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/limit-settings'
+import { NO_LIMIT } from '#core/limits/spending'
+import { LiveRegistry } from '#core/live-registry'
+import { requireTools } from '#core/require-tools'
 import { MemoryStore } from '#store/memory'
+import { FakeClock } from '#testing/fake-clock'
 import { noting, TEXT } from '#testing/noting-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
 import { workflow } from './define-workflow.ts'
@@ -135,6 +139,52 @@ describe('the life of a workflow', () => {
     expect(held.message).toContain('repeat the call with the same call id')
     expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
     expect(effects).toEqual(['Note.One a'])
+  })
+
+  it('is put away while a budget is spent, and goes on in the next window', async () => {
+    const effects: string[] = []
+    const clock = new FakeClock()
+    const one = noting('Note.One@1.0.0', effects)
+    const flow = workflow({
+      id: 'Flow.Two@1.0.0',
+      description: 'T.',
+      input: TEXT,
+      output: {},
+      uses: [one],
+      run: async (input, { call }) => [await call(one, input), await call(one, input, { step: 'again' })],
+    })
+    const limit = { calls: 1, milliseconds: NO_LIMIT, cost: NO_LIMIT }
+    const budgets = [{ for: 'principal', of: undefined, windowMs: 60_000, limit }] as const
+    const { call } = open([one, flow], new MemoryStore(), { budgets, clock })
+    expect(errorOf(await call('Flow.Two'))).toMatchObject({ code: 'outcome_unknown', canRetry: false })
+    expect(effects).toHaveLength(1)
+    clock.advance(60_000)
+    expect(gist(await call('Flow.Two'))).toBe('ok ["a!","a!"]')
+    expect(effects).toHaveLength(2)
+  })
+
+  it('rule 31: a step whose definition is not the pinned one does not run, and the workflow waits for the pinned one', async () => {
+    const effects: string[] = []
+    const first = noting('Note.First@1.0.0', effects)
+    const second = noting('Note.Second@1.0.0', effects)
+    const changed = noting('Note.Second@1.0.0', effects, { safetyTier: 'read' })
+    const flow = workflow({
+      id: 'Flow.Pinned@1.0.0',
+      description: 'P.',
+      input: TEXT,
+      output: {},
+      uses: [first, second],
+      run: async (input, { call }) => {
+        await call(first, input)
+        await registry.replace(requireTools([first, changed, flow]), new Map())
+        return await call(second, input)
+      },
+    })
+    const registry = new LiveRegistry(requireTools([first, second, flow]), new Map())
+    const { call, desk } = open([], new MemoryStore(), { registry })
+    expect(errorOf(await call('Flow.Pinned'))).toMatchObject({ code: 'outcome_unknown' })
+    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
+    expect(effects).toEqual(['Note.First a'])
   })
 
   it('ends after its time, with the steps that run', async () => {

@@ -40,8 +40,12 @@ export function pagesOf({ approval, authorization = [] }: MissingRequirements): 
     ...(approval === undefined ? [] : [{ key: 'approval', message: 'Approval needed', challenge: approval }]),
     ...authorization.map((challenge, place) => ({
       key: place === 0 ? 'authorization' : `authorization_${place + 1}`,
-      message: 'Authorization needed',
+      message: `Authorization needed from ${challenge.provider}${scopesText(challenge.scopes)}`,
       challenge,
     })),
   ]
+}
+
+function scopesText(scopes: readonly string[]): string {
+  return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
 }

@@ -1,5 +1,5 @@
 import { describeIssue, type ErrorCode, type ErrorDetails, type InputIssue } from '#core/errors'
-import { toMissing, toParameterErrors } from '#protocols/error-data'
+import { toChallenges, toMissing, toParameterErrors } from '#protocols/error-data'
 import { OPENTOOL_CODES } from './errors.ts'
 import type { WireError, WireErrorData } from './wire.ts'
 
@@ -62,10 +62,12 @@ function toData(error: ShownError, callId: string): WireErrorData {
   const { retryAfterMs, additionalPromptContent } = error
   const { issues = [], missing } = error.details ?? {}
   const parameterErrors = toParameterErrors(issues)
+  const challenges = missing === undefined ? undefined : toChallenges(missing)
   return {
     code: error.code,
     call_id: callId,
     ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
+    ...(challenges === undefined ? {} : { challenges }),
     ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
     ...(error.canRetry ? { can_retry: true } : {}),
     ...(retryAfterMs === undefined ? {} : { retry_after_ms: Math.max(0, Math.ceil(retryAfterMs)) }),

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#core/json'
-import type { WireMissing } from '#protocols/error-data'
+import type { WireChallenges, WireMissing } from '#protocols/error-data'
 import type { JsonRpcId } from '#protocols/json-rpc'
 
 /** OTS-30: everything of this protocol lives below it. */
@@ -35,6 +35,8 @@ export interface WireErrorData {
   readonly code: string
   readonly call_id: string
   readonly missing_requirements?: WireMissing
+  /** What each challenge is about, by its id. */
+  readonly challenges?: WireChallenges
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly can_retry?: true
   readonly retry_after_ms?: number

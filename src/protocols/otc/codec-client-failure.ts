@@ -29,6 +29,9 @@ export interface RemoteChallenge {
   /** Absolute `http` or `https` address to show to the user. */
   readonly url: string
   readonly checkUrl?: string
+  /** What it is about, where the server says so. */
+  readonly provider?: string
+  readonly scopes?: readonly string[]
 }
 
 export interface RemoteMissing {
@@ -65,7 +68,7 @@ export function readRefusal(
   hints: RefusalHints = {},
 ): WireFailure {
   const members = isJsonObject(body) ? body : {}
-  const missing = readMissing(members.missing_requirements)
+  const missing = readMissing(members.missing_requirements, members.challenges)
   const kind =
     missing === undefined || status === 401 ? classOfStatus(status, hints) : classOfMissing(missing)
   return {
@@ -78,7 +81,7 @@ export function readRefusal(
 
 /** A tool's own error, from `error` of a 200 (OTC-84); missing requirements inside it win (C-27). */
 export function readToolError(error: JsonObject, outside: RemoteMissing | undefined): WireFailure {
-  const missing = outside ?? readMissing(error.missing_requirements)
+  const missing = outside ?? readMissing(error.missing_requirements, error.challenges)
   const kind = missing === undefined ? 'tool' : classOfMissing(missing)
   return {
     ...readErrorMembers(error, readMessage(error) ?? MESSAGES[kind](200)),
@@ -97,7 +100,7 @@ export function readMessage(body: JsonValue | undefined): string | undefined {
 const MOST_CHALLENGES = 20
 
 /** Challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, T-30). */
-export function readChallenges(value: JsonValue | undefined): readonly RemoteChallenge[] {
+export function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
   const entries = Array.isArray(value) ? value.slice(0, MOST_CHALLENGES) : [value]
   return entries.flatMap((entry) => {
     if (!isJsonObject(entry)) return []
@@ -110,16 +113,32 @@ export function readChallenges(value: JsonValue | undefined): readonly RemoteCha
         ...(typeof id === 'string' ? { id } : {}),
         url,
         ...(checkUrl === undefined ? {} : { checkUrl }),
+        ...subjectOf(id, about),
       },
     ]
   })
 }
 
-function readMissing(value: JsonValue | undefined): RemoteMissing | undefined {
+/** The map beside the challenges that says what each is about. */
+function subjectOf(
+  id: JsonValue | undefined,
+  about: JsonValue | undefined,
+): Pick<RemoteChallenge, 'provider' | 'scopes'> {
+  if (typeof id !== 'string' || !isJsonObject(about) || !Object.hasOwn(about, id)) return {}
+  const subject = about[id]
+  if (!isJsonObject(subject) || typeof subject.provider !== 'string') return {}
+  const scopes = Array.isArray(subject.scopes) ? subject.scopes : []
+  return {
+    provider: subject.provider,
+    scopes: scopes.filter((scope): scope is string => typeof scope === 'string'),
+  }
+}
+
+function readMissing(value: JsonValue | undefined, about: JsonValue | undefined): RemoteMissing | undefined {
   if (!isJsonObject(value)) return undefined
   const { authorization, approval, secrets } = value
   return {
-    ...(isPresent(authorization) ? { authorization: readChallenges(authorization) } : {}),
+    ...(isPresent(authorization) ? { authorization: readChallenges(authorization, about) } : {}),
     ...(isPresent(approval) ? { approval: readChallenges(approval) } : {}),
     ...(isPresent(secrets) ? { secrets: secretIds(secrets) } : {}),
     ...(isPresent(value.user_id) ? { userId: true } : {}),

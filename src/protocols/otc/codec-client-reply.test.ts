@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonValue } from '#core/json'
+import { readRefusal } from './codec-client-failure.ts'
 import { isRouteMiss, readCallReply } from './codec-client-reply.ts'
 import { CLIENT_DIALECTS } from './codec-client-wire.ts'
 
@@ -10,6 +11,24 @@ function read(status: number, body: JsonValue | undefined, dialect: 'oxp-1.0' | 
 }
 
 describe('readCallReply', () => {
+  it('OTC-76: reads what each challenge is about from the map beside them', () => {
+    const missing = {
+      authorization: [
+        { id: 'a', url: 'https://a.example/a' },
+        { id: 'b', url: 'https://a.example/b' },
+      ],
+    }
+    const body = {
+      message: 'm',
+      missing_requirements: missing,
+      challenges: { b: { provider: 'google', scopes: ['mail', 7] } },
+    }
+    expect(readRefusal(400, body).missing?.authorization).toEqual([
+      { id: 'a', url: 'https://a.example/a' },
+      { id: 'b', url: 'https://a.example/b', provider: 'google', scopes: ['mail'] },
+    ])
+  })
+
   it.each([
     ['result', { result: { call_id: 'x', success: true, value: 1 } }],
     ['response', { response: { call_id: 'x', success: true, value: 1 } }],

@@ -1,5 +1,5 @@
 import type { ErrorCode, ErrorDetails } from '#core/errors'
-import { toMissing, toParameterErrors } from '#protocols/error-data'
+import { toChallenges, toMissing, toParameterErrors } from '#protocols/error-data'
 import type { AnswerForm } from './codec-answer-form.ts'
 import type { WireErrorBody, WireToolError } from './wire.ts'
 
@@ -23,12 +23,14 @@ export interface EncodeOptions {
 export function encodeRefusal(form: AnswerForm, error: ShownError, options: EncodeOptions): string {
   const { issues, missing } = error.details ?? {}
   const parameterErrors = issues === undefined ? undefined : toParameterErrors(issues)
+  const challenges = missing === undefined ? undefined : toChallenges(missing)
   const body: WireErrorBody = {
     ...(form.schemaId === undefined ? {} : { $schema: form.schemaId }),
     message: error.message,
     ...developerMessage(error, options),
     ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
     ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
+    ...(challenges === undefined ? {} : { challenges }),
     ...(error.code === 'approval_required' && form.callId !== undefined ? { call_id: form.callId } : {}),
   }
   return JSON.stringify(body)

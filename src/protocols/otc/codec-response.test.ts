@@ -212,7 +212,13 @@ describe('refusals', () => {
   })
 
   it('OTC-75, OTC-76, OTC-79, C-28: missing requirements in wire spelling, challenges closed', () => {
-    const challenge = { id: 'ch', url: 'https://a/ch', checkUrl: 'https://a/ch/status', provider: 'google' }
+    const challenge = {
+      id: 'ch',
+      url: 'https://a/ch',
+      checkUrl: 'https://a/ch/status',
+      provider: 'google',
+      scopes: ['mail'],
+    }
     const details = { missing: { authorization: [challenge], secrets: [{ id: 'K' }], userId: true } } as const
     const refused = { code: 'requirement_missing', message: 'm', canRetry: false, details } as const
     expect(JSON.parse(encodeRefusal(form, refused, SHOWN))).toEqual({
@@ -223,6 +229,7 @@ describe('refusals', () => {
         secrets: [{ id: 'K' }],
         user_id: true,
       },
+      challenges: { ch: { provider: 'google', scopes: ['mail'] } },
     })
   })
 

@@ -18,6 +18,15 @@ export const ERROR_SCHEMAS = {
           approval: { $ref: '#/components/schemas/Challenge' },
         },
       },
+      challenges: {
+        ...object,
+        description: 'What each challenge of `authorization` is about, by its id.',
+        additionalProperties: {
+          ...object,
+          required: ['provider', 'scopes'],
+          properties: { provider: text, scopes: { type: 'array', items: text } },
+        },
+      },
       call_id: callId,
     },
   },

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
-import type { WireMissing } from '#protocols/error-data'
+import type { WireChallenges, WireMissing } from '#protocols/error-data'
 
 export {
   CALL_ID_HEADER,
@@ -130,6 +130,7 @@ export interface WireErrorBody {
   readonly developer_message?: string
   readonly parameter_errors?: Readonly<Record<string, string>>
   readonly missing_requirements?: WireMissing
+  readonly challenges?: WireChallenges
   /** Only while a call waits for a yes (rule 6). */
   readonly call_id?: string
 }

@@ -29,7 +29,7 @@ const MOST_ASKED = 32
 const MIB = 1024 * 1024
 
 /** Our own part of the process keeps these; the pack's code can write to the same pipe. */
-const BOUNDS = {
+export const PROCESS_BOUNDS = {
   mostLineBytes: MOST_MESSAGE_BYTES,
   mostMessages: 1_000,
   mostBytes: 32 * MIB,
@@ -238,7 +238,7 @@ function checked(value: unknown): JsonValue {
 /** The fourth of its streams; none when it could not be started. */
 function openChannel(child: ChildProcess, events: ChannelEvents): PackChannel | undefined {
   const [, , , pipe] = child.stdio
-  return pipe instanceof Duplex ? new PackChannel(pipe, BOUNDS, events) : undefined
+  return pipe instanceof Duplex ? new PackChannel(pipe, PROCESS_BOUNDS, events) : undefined
 }
 
 function killGroup({ pid }: ChildProcess): void {

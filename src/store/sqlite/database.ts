@@ -26,10 +26,15 @@ export class Database {
 
   readonly #rowKey: KeyObject
   readonly #told = new Set<string>()
-  /** Told once of each row that decides and was changed by somebody without the key. */
-  onForeign: (row: string) => void = () => undefined
+  readonly #onForeign: (row: string) => void
 
-  constructor(path: string, connection: DatabaseSync, rowKey: KeyObject) {
+  constructor(
+    path: string,
+    connection: DatabaseSync,
+    rowKey: KeyObject,
+    onForeign: (row: string) => void = () => undefined,
+  ) {
+    this.#onForeign = onForeign
     this.path = path
     this.#rowKey = rowKey
     this.#connection = connection
@@ -65,7 +70,7 @@ export class Database {
     const name = nameOfRow(table, row)
     if (!this.#told.has(name)) {
       this.#told.add(name)
-      this.onForeign(name)
+      this.#onForeign(name)
     }
     return false
   }
@@ -152,12 +157,12 @@ export class Database {
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(path: string, keys: StoreKeys): Database {
+export function openDatabase(path: string, keys: StoreKeys, onForeign?: (row: string) => void): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
-    database = connect(path, keys)
+    database = connect(path, keys, onForeign)
     migrate(database, keys)
     checkKey(database, keys)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
@@ -169,7 +174,7 @@ export function openDatabase(path: string, keys: StoreKeys): Database {
   }
 }
 
-function connect(path: string, { rows }: StoreKeys): Database {
+function connect(path: string, { rows }: StoreKeys, onForeign?: (row: string) => void): Database {
   const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
   connection.exec(`
     PRAGMA journal_mode = WAL;
@@ -178,7 +183,7 @@ function connect(path: string, { rows }: StoreKeys): Database {
     PRAGMA cache_size = -65536;
     PRAGMA temp_store = MEMORY;
   `)
-  return new Database(path, connection, rows)
+  return new Database(path, connection, rows, onForeign)
 }
 
 /** The version whose rows have MACs. */

@@ -17,8 +17,6 @@ import type {
   NewCall,
   NewChallenge,
   NextAttempt,
-  OwnCallsPage,
-  OwnCallsQuery,
   RecoveryReport,
   RetentionPolicy,
   Settlement,
@@ -116,8 +114,7 @@ export class SqliteStore implements Store {
   constructor(options: SqliteStoreOptions) {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
-    this.#database = openDatabase(options.path, this.#keys)
-    if (options.onForeign !== undefined) this.#database.onForeign = options.onForeign
+    this.#database = openDatabase(options.path, this.#keys, options.onForeign)
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
@@ -311,9 +308,8 @@ export class SqliteStore implements Store {
     await this.#queue.submit(key, (group) => endChallenge(this.#database, group, { key, as, atMs }))
   }
 
-  listOwn(query: OwnCallsQuery): OwnCallsPage {
-    return this.#snapshot(() => listOwnCalls(this.#database, this.#contents, query))
-  }
+  listOwn: Store['listOwn'] = (query) =>
+    this.#snapshot(() => listOwnCalls(this.#database, this.#contents, query))
 
   list(filter: CallFilter): readonly CallRecord[] {
     return this.#snapshot(() => listCalls(this.#database, filter).map((row) => showCall(row, this.#contents)))
