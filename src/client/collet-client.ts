@@ -8,10 +8,10 @@ import { exchange, NoAnswer } from './http-exchange.ts'
 import { endpointsOf } from './opentool-exchange.ts'
 import { OpenToolSession } from './opentool-session.ts'
 import type { CallResult } from './read-outcome.ts'
+import { Calls } from './recorded-calls.ts'
 import { runCall } from './run-call.ts'
 import { noAnswerFailure } from './send-with-retries.ts'
 import {
-  Calls,
   Catalog,
   openSession,
   Runs,

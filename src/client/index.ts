@@ -14,11 +14,10 @@ export type { JwtOption } from './credentials.ts'
 export type { Fetch } from './http-exchange.ts'
 export type { JwtSigning } from './mint-jwt.ts'
 export type { CallResult } from './read-outcome.ts'
+export type { Calls, RecordedCall } from './recorded-calls.ts'
 export type {
-  Calls,
   Catalog,
   CatalogEntry,
-  RecordedCall,
   RunEvent,
   Runs,
   SessionOptions,

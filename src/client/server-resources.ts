@@ -3,7 +3,6 @@ import type { SourceKind } from '#core/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
 import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'
 import { readRefusal } from '#protocols/otc/codec-client-failure'
-import { readCallReply } from '#protocols/otc/codec-client-reply'
 import { CallFailure, type CallFailureOptions } from './call-failure.ts'
 import type { CallOptions } from './call-run.ts'
 import type { ClientSettings } from './client-options.ts'
@@ -20,7 +19,7 @@ export type CatalogEntry = WireToolDescriptor
 /** One event of a run; `type` and `payload` say what happened. */
 export type RunEvent = WireRunEvent
 
-interface Asked {
+export interface Asked {
   readonly signal?: AbortSignal | undefined
 }
 
@@ -263,82 +262,12 @@ export class Runs {
   }
 }
 
-/** A call of one's own, as the server has it on record. */
-export interface RecordedCall {
-  readonly callId: string
-  readonly toolId: string
-  /** `running`, `succeeded`, `failed`, `ambiguous` … */
-  readonly state: string
-  readonly attempt: number
-  /** The result was longer ago than the server keeps results. */
-  readonly isExpired: boolean
-  /** What the call gave, once it has ended. */
-  readonly outcome?:
-    | { readonly ok: true; readonly value: JsonValue; readonly durationMs?: number }
-    | { readonly ok: false; readonly error: CallFailure }
-  /** The answer as it came: times, run, trace and whatever else the server tells. */
-  readonly record: JsonObject
-}
-
-/** Calls that were made, by their ids. */
-export class Calls {
-  readonly #resources: ServerResources
-
-  constructor(resources: ServerResources) {
-    this.#resources = resources
-  }
-
-  /** `undefined` if you made no call with this id. */
-  async get(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
-    return await this.#read('GET', callId, signal)
-  }
-
-  /** Asks that a call stops, and gives what it is by then: the first end that was recorded counts. */
-  async cancel(callId: string, { signal }: Asked = {}): Promise<RecordedCall | undefined> {
-    return await this.#read('DELETE', callId, signal)
-  }
-
-  async #read(
-    method: 'GET' | 'DELETE',
-    callId: string,
-    signal: AbortSignal | undefined,
-  ): Promise<RecordedCall | undefined> {
-    const path = `/calls/${encodeURIComponent(callId)}`
-    const answer = await this.#resources.ask(method, path, { signal })
-    if (answer.headers.get(ERROR_CODE_HEADER) === 'call_not_found') return undefined
-    if (!isSuccess(answer)) throw refused(answer)
-    const { body } = answer
-    if (!isJsonObject(body) || typeof body.state !== 'string' || typeof body.tool_id !== 'string') {
-      throw unreadable(`${method} ${path}`, 'a call')
-    }
-    return {
-      ...{ callId, toolId: body.tool_id, state: body.state },
-      attempt: typeof body.attempt === 'number' ? body.attempt : 1,
-      isExpired: body.expired === true,
-      ...outcomeOf(body, callId),
-      record: body,
-    }
-  }
-}
-
-function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcome'> {
-  if (body.result === undefined) return {}
-  const reading = readCallReply(200, body, { dialect: 'oxp-1.0' })
-  if (reading.kind === 'unreadable') return {}
-  if (reading.kind === 'failure') {
-    const { class: kind, message } = reading.failure
-    return { outcome: { ok: false, error: new CallFailure(kind, message, { callId, ...reading.failure }) } }
-  }
-  const { value, durationMs } = reading
-  return { outcome: { ok: true, value, ...(durationMs === undefined ? {} : { durationMs }) } }
-}
-
-function isSuccess({ status }: HttpAnswer): boolean {
+export function isSuccess({ status }: HttpAnswer): boolean {
   return status >= 200 && status < 300
 }
 
 /** A refusal in either protocol's words: openwop's name of an error stands in for a code. */
-function refused({ status, headers, body }: HttpAnswer): CallFailure {
+export function refused({ status, headers, body }: HttpAnswer): CallFailure {
   const refusal = readRefusal(status, body)
   const said = isJsonObject(body) && typeof body.error === 'string' ? body.error : undefined
   const code = headers.get(ERROR_CODE_HEADER) ?? said
@@ -352,7 +281,7 @@ function refused({ status, headers, body }: HttpAnswer): CallFailure {
   return new CallFailure(refusal.class, refusal.message, options)
 }
 
-function unreadable(asked: string, wanted: string): CallFailure {
+export function unreadable(asked: string, wanted: string): CallFailure {
   return new CallFailure('transport', `The answer to ${asked} is not ${wanted}. Is it a Collet server?`)
 }
 

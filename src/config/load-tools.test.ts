@@ -48,6 +48,18 @@ describe('loadTools', () => {
     expect(one).not.toEqual(two)
   })
 
+  it('rule 21: in the config file it covers the functions of the tool, and no other line', async () => {
+    const hashOf = async (rest: string, run: () => string) => {
+      const file = write('collet.config.ts', rest)
+      const one = tool({ id: 'A.One@1.0.0', description: 'D.', input: {}, output: { type: 'string' }, run })
+      const config = parseConfig({ tools: [one] }, file)
+      return (await loadTools({ file, folder, config })).tools.map(({ definitionHash }) => definitionHash)
+    }
+    const before = await hashOf('// a', () => 'paid')
+    expect(await hashOf('// egress: { allow: [] }', () => 'paid')).toEqual(before)
+    expect(await hashOf('// a', () => 'paid twice')).not.toEqual(before)
+  })
+
   it('rule 21: refuses an old version that is laxer than a newer one, unless that is acknowledged', async () => {
     const strict = source('A.One@2.0.0').replace('run:', "policy: { approval: 'always' }, run:")
     write('tools.ts', `export default [${source('A.One@1.0.0')}, ${strict}]`)

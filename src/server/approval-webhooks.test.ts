@@ -25,7 +25,7 @@ interface Sent {
 
 interface Stage {
   readonly canSignIn?: boolean
-  readonly approval?: { readonly quorum: number }
+  readonly approval?: Parameters<typeof sampleParking>[0]
 }
 
 /** A store with one parked call to tell of, and a receiver that answers as told. */
@@ -131,6 +131,23 @@ describe('webhooks of approvals', () => {
       await quorum.webhooks.deliver()
       expect('link' in JSON.parse(quorum.sent[0]?.body ?? '{}').data).toBe(canSignIn)
       await quorum.webhooks.stop()
+    }
+    // The call is of key:alice: a fixed approver of that name gets no link to it.
+    const own = await stage([204], { ...OPS, approver: 'alice' })
+    await own.webhooks.deliver()
+    expect('link' in JSON.parse(own.sent[0]?.body ?? '{}').data).toBe(false)
+    await own.webhooks.stop()
+  })
+
+  it('hold the whole input up to a bound, and say how large it is beyond', async () => {
+    for (const length of [1_000, 100_000]) {
+      const inputJson = JSON.stringify({ script: 'x'.repeat(length) })
+      const { subject } = sampleParking().approval
+      const { sent, webhooks } = await stage([204], OPS, { approval: { subject: { ...subject, inputJson } } })
+      await webhooks.deliver()
+      const { data } = JSON.parse(sent[0]?.body ?? '{}')
+      expect([data.input_bytes, 'input' in data]).toEqual([inputJson.length, length === 1_000])
+      await webhooks.stop()
     }
   })
 })

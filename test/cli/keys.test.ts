@@ -81,7 +81,7 @@ describe('collet keys on a store', () => {
   })
 
   it.each([
-    [['keys', 'create', 'a', '--tool', 'Mail.Send'], /catalog id, such as "openwop:Mail.Send"/],
+    [['keys', 'create', 'a', '--tool', 'Mail Send'], /expected a name of a tool/],
     [['keys', 'create'], /PRINCIPAL|which principal/i],
     [['keys', 'create', 'a b'], /principal/],
     [['keys', 'create', 'x', '--scope', 'a b'], /scopes/],

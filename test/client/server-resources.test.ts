@@ -153,7 +153,22 @@ describe('what a server of this package offers beside calls', () => {
       ...{ state: 'succeeded', outcome: { ok: true, value: 'now' } },
     })
     expect(await client.calls.get('never made')).toBeUndefined()
+    const listed: string[] = []
+    for await (const { callId, runId, protocol } of client.calls.list()) {
+      expect([typeof runId, protocol]).toEqual(['string', 'otc'])
+      listed.push(callId)
+    }
+    expect(listed.slice(0, 2)).toEqual(['with spaces / and slashes', 'slow-1'])
   })
+})
+
+it('a list of calls goes on over its pages', async () => {
+  const client = connect(server.url)
+  const ids = Array.from({ length: 60 }, (_, number) => `page-${number}`)
+  await Promise.all(ids.map((callId) => client.call('Clock.Read', {}, { callId })))
+  const listed: string[] = []
+  for await (const { callId } of client.calls.list()) if (callId.startsWith('page-')) listed.push(callId)
+  expect(listed.sort()).toEqual(ids.sort())
 })
 
 /** The stream of an answer up to the first whole event, and then an error as a broken connection gives. */

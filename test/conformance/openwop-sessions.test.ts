@@ -128,7 +128,7 @@ describe.each([
     ['a userId that is no text', { toolId: PUSH, userId: 7 }, 400, 'validation_error'],
     ['a user the caller may not act for', { toolId: PUSH, userId: 'forbidden' }, 403, 'forbidden'],
     ['an unknown tool', { toolId: 'openwop:No.Such' }, 404, 'not_found'],
-    ['a tool id with a version', { toolId: 'Box.Push@1.0.0' }, 404, 'not_found'],
+    ['a tool id with a version that is not there', { toolId: 'Box.Push@9.9.9' }, 404, 'not_found'],
     ['a tool without state', { toolId: 'openwop:Echo.Say' }, 400, 'validation_error'],
     ['a tool whose state cannot be opened', { toolId: 'openwop:Box.Refuse' }, 422, 'tool_failed'],
     ['a tool whose state takes too long', { toolId: 'openwop:Box.Hang' }, 422, 'tool_timeout'],

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import { requireTools } from '#core/require-tools'
 import { createGateway } from '#server/create-gateway'
@@ -160,8 +160,11 @@ describe('a tool that belongs to a tenant', () => {
   })
 
   it('is audited as such', async () => {
-    const { json } = await server.ask('/admin/audit', { key: 'k-theirs' })
-    expect(JSON.stringify(json)).toContain('"reason":"tenant"')
+    await vi.waitFor(
+      async () =>
+        expect((await server.ask('/admin/audit', { key: 'k-theirs' })).text).toContain('"reason":"tenant"'),
+      10_000,
+    )
   })
 })
 

@@ -17,8 +17,6 @@ import type {
   NewCall,
   NewChallenge,
   NextAttempt,
-  OwnCallsPage,
-  OwnCallsQuery,
   RecoveryReport,
   RetentionPolicy,
   Settlement,
@@ -310,9 +308,8 @@ export class SqliteStore implements Store {
     await this.#queue.submit(key, (group) => endChallenge(this.#database, group, { key, as, atMs }))
   }
 
-  listOwn(query: OwnCallsQuery): OwnCallsPage {
-    return this.#snapshot(() => listOwnCalls(this.#database, this.#contents, query))
-  }
+  listOwn: Store['listOwn'] = (query) =>
+    this.#snapshot(() => listOwnCalls(this.#database, this.#contents, query))
 
   list(filter: CallFilter): readonly CallRecord[] {
     return this.#snapshot(() => listCalls(this.#database, filter).map((row) => showCall(row, this.#contents)))
