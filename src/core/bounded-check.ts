@@ -42,15 +42,12 @@ const UNEXPLAINED: readonly InputIssue[] = Object.freeze([
  */
 export function createBoundedCheck(schema: JsonObject): (value: JsonValue) => readonly InputIssue[] {
   let reader = new SchemaReader(schema)
-  const checkWithin = (value: JsonValue) => {
-    try {
-      return withinDeadline(() => reader.check(value, new BoundedWork('native')))
-    } catch (error) {
-      // What was being made when the time was over is not finished.
+  const checkWithin = (value: JsonValue) =>
+    withinDeadline(() => {
+      // What was being made when a time was over is not finished.
       reader = new SchemaReader(schema)
-      throw error
-    }
-  }
+      return reader.check(value, new BoundedWork('native'))
+    })
   return (value) => {
     try {
       return reader.check(value, new BoundedWork('linear'))
@@ -60,6 +57,7 @@ export function createBoundedCheck(schema: JsonObject): (value: JsonValue) => re
     try {
       return checkWithin(value)
     } catch (error) {
+      reader = new SchemaReader(schema)
       return uncheckedOr(error)
     }
   }

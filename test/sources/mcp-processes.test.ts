@@ -1,0 +1,109 @@
+import { execFile } from 'node:child_process'
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { ProcessPlaces } from '#sources/mcp/process-places'
+import { faulty, isAlive, said } from './fault-mcp.ts'
+import { type OpenedMcp, openMcp } from './open-mcp.ts'
+
+const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
+const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
+
+const opened: OpenedMcp[] = []
+const open: typeof openMcp = (...parts) => {
+  const upstream = openMcp(...parts)
+  opened.push(upstream)
+  return upstream
+}
+afterEach(async () => {
+  await Promise.all(opened.splice(0).map(({ source }) => source.close()))
+})
+
+describe('processes of MCP programs', () => {
+  it('MCP-101: are ended with all they started, also when they resist', async () => {
+    const upstream = openMcp(faulty('stubborn'))
+    const pids = said(await upstream.call('fork'))
+    if (!Array.isArray(pids)) throw new Error('no pids')
+    expect(pids.map(isAlive)).toEqual([true, true])
+    await upstream.source.close()
+    await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
+  }, 20_000)
+
+  it('go with a server that leaves without closing its sources', async () => {
+    const code = `
+      import { openMcp } from ${JSON.stringify(new URL('./open-mcp.ts', import.meta.url).href)}
+      const upstream = openMcp(${JSON.stringify(faulty('stubborn'))})
+      console.log(JSON.stringify(await upstream.call('fork')))
+      process.exit(0)`
+    const flags = [
+      '--conditions=collet-source',
+      '--disable-warning=ExperimentalWarning',
+      '--input-type=module',
+    ]
+    const { stdout } = await promisify(execFile)(process.execPath, [...flags, '-e', code])
+    const pids = said(JSON.parse(stdout))
+    if (!Array.isArray(pids)) throw new Error('no pids')
+    await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
+  }, 20_000)
+
+  it('go when their head dies', async () => {
+    const upstream = open(faulty('plain'))
+    const pids = said(await upstream.call('fork'))
+    if (!Array.isArray(pids)) throw new Error('no pids')
+    await upstream.call('die').catch(() => undefined)
+    await vi.waitUntil(() => !pids.some(isAlive), { timeout: 5000 })
+  })
+
+  it('are reaped when idle', async () => {
+    const upstream = open({ ...faulty('plain'), idleMs: 200 })
+    const pid = Number(said(await upstream.call('pid')))
+    await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })
+    expect(upstream.source.health()).toEqual({ state: 'ready' })
+  })
+
+  it('are capped per source: an idle one gives way, a busy one does not', async () => {
+    const upstream = open({ ...faulty('plain'), maxConnections: 2 })
+    await upstream.discover()
+    const first = Number(said(await upstream.call('pid', {}, { principal: ALICE })))
+    const second = Number(said(await upstream.call('pid', {}, { principal: BOB })))
+    const carol = { id: 'key:carol', tenant: 'default', scopes: [] }
+    const third = Number(said(await upstream.call('pid', {}, { principal: carol })))
+    expect([first, second, third].filter(isAlive).length).toBeLessThanOrEqual(2)
+    const stop = new AbortController()
+    const busy = [BOB, carol].map((principal) =>
+      upstream.call('wait', {}, { principal, signal: stop.signal }),
+    )
+    await vi.waitUntil(() => upstream.source.health().state === 'ready')
+    await Promise.all([BOB, carol].map((principal) => upstream.call('count', {}, { principal })))
+    await expect(upstream.call('count', {}, { principal: ALICE })).rejects.toMatchObject({
+      code: 'upstream_failed',
+      canRetry: true,
+    })
+    stop.abort(new Error('enough'))
+    await Promise.allSettled(busy)
+  })
+
+  it('are capped in all', async () => {
+    const places = new ProcessPlaces(1)
+    const left = open(faulty('plain'), { places })
+    const right = open(faulty('plain'), { places })
+    await left.discover()
+    await right.discover()
+    expect(places.taken).toBe(1)
+    await Promise.all([left.source.close(), right.source.close()])
+    expect(places.taken).toBe(0)
+  })
+
+  it('are all gone after a close during start', async () => {
+    const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
+    const places = new ProcessPlaces()
+    const upstream = openMcp(faulty('late', [log]), { places })
+    const discovering = upstream.discover().catch((error: unknown) => error)
+    await vi.waitUntil(() => places.taken === 1)
+    await upstream.source.close()
+    expect(await discovering).toMatchObject({ code: 'upstream_failed' })
+    expect(places.taken).toBe(0)
+  })
+})
