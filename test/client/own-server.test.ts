@@ -10,7 +10,8 @@ const pay = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'al
 const fail = sampleTool('Bank.Fail@1.0.0', () => {
   throw new ToolError('The bank is closed.', { canRetry: true, retryAfterMs: 90_000 })
 })
-const settings = testSettings({ tools: [pay, fail] })
+const who = sampleTool('Who.Asks@1.0.0', (_input, { claimedUserId, userInfo }) => [claimedUserId, userInfo])
+const settings = testSettings({ tools: [pay, fail, who] })
 let server: RunningServer
 
 beforeAll(async () => {
@@ -49,6 +50,18 @@ describe('the client against our own server', () => {
       })
     },
   )
+
+  it('tells the tool what the caller says about the user', async () => {
+    const client = connect(server.url)
+    const userInfo = { plan: 'gold', since: 2019 }
+    const { value } = await client.call('Who_Asks', {}, { userId: 'u-7', userInfo })
+    expect(value).toEqual(['u-7', userInfo])
+    const cycle: Record<string, never> = {}
+    Object.assign(cycle, { cycle })
+    expect(await client.tryCall('Who_Asks', {}, { userInfo: cycle })).toMatchObject({
+      error: { class: 'config', message: expect.stringContaining('userInfo cannot be written as JSON') },
+    })
+  })
 
   it('gives server for other refusals', async () => {
     const client = connect(server.url)
