@@ -62,7 +62,7 @@ export class OpenToolSession {
     )
     const called = await postCall(
       this.#settings,
-      { id: callId, name, arguments: given },
+      { id: callId, name: methodFor(asked, name), arguments: given },
       { ...options, ...headersOf(brought), idempotencyKey: callId },
     )
     return {
@@ -120,6 +120,12 @@ function nameIn(functions: Functions, asked: string): string {
     if (isNamed && (ref.version === LATEST || ref.version === id?.version)) return name
   }
   return asked
+}
+
+/** A version that was asked for is sent: the newest one may be another by now, and so may the one of a recorded call. */
+function methodFor(asked: string, name: string): string {
+  const namesVersion = (parseToolName(asked)?.version ?? LATEST) !== LATEST
+  return name !== asked && namesVersion ? asked : name
 }
 
 function headersOf(

@@ -40,7 +40,7 @@ async function prepare(
   if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
   const copy = copyJson(input)
   const signal = joinSignals(settings.signal, options.signal)
-  const target = await findTarget(session, tool, signal)
+  const target = await findTarget(session, tool, { callId: options.callId, signal })
   const { userId } = options
   const userInfo = options.userInfo === undefined ? undefined : copyJson(options.userInfo, 'userInfo')
   const context = await resolveContext({ ...target, userId, userInfo, signal }, settings)

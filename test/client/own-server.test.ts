@@ -11,7 +11,9 @@ const fail = sampleTool('Bank.Fail@1.0.0', () => {
   throw new ToolError('The bank is closed.', { canRetry: true, retryAfterMs: 90_000 })
 })
 const who = sampleTool('Who.Asks@1.0.0', (_input, { claimedUserId, userInfo }) => [claimedUserId, userInfo])
-const settings = testSettings({ tools: [pay, fail, who] })
+const old = sampleTool('Clock.Read@1.0.0', () => 'old')
+const newer = sampleTool('Clock.Read@1.1.0', () => 'new')
+const settings = testSettings({ tools: [pay, fail, who, old, newer] })
 let server: RunningServer
 
 beforeAll(async () => {
@@ -62,6 +64,22 @@ describe('the client against our own server', () => {
       error: { class: 'config', message: expect.stringContaining('userInfo cannot be written as JSON') },
     })
   })
+
+  it.each(['otc', 'opentool'] as const)(
+    'finds a call by its own id whatever version it had, if none is named, over %s',
+    async (protocol) => {
+      const callId = `clock of ${protocol}`
+      await connect(server.url).call('Clock.Read@1.0.0', {}, { callId })
+      const client = connect(server.url, { protocol })
+      for (const name of ['Clock.Read', 'Clock_Read', 'openwop:Clock.Read']) {
+        expect((await client.call(name, {}, { callId })).value).toBe('old')
+        expect((await client.call(name)).value).toBe('new')
+      }
+      expect(await client.tryCall('Clock.Read@1.1.0', {}, { callId })).toMatchObject({
+        error: { code: 'key_conflict' },
+      })
+    },
+  )
 
   it('gives server for other refusals', async () => {
     const client = connect(server.url)
