@@ -29,7 +29,6 @@ import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { GroupQueue } from '#store/sql/group-queue'
 import { integer, text } from '#store/sql/row'
-import type { DecidingTable } from '#store/sql/row-mac'
 import { showCall } from '#store/sql/show-call'
 import { ApprovalChanges } from './approval-changes.ts'
 import { ApprovalReasons } from './approval-reasons.ts'
@@ -80,7 +79,7 @@ export interface SqliteStoreOptions {
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
   /** Told once of each row that decides and was changed by somebody without the key. */
-  readonly onForeign?: (row: string, table: DecidingTable) => void
+  readonly onForeign?: (row: string, table: string) => void
 }
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
