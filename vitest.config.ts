@@ -14,5 +14,6 @@ export default defineConfig({
     setupFiles: ['test/seed.ts'],
     // For what hangs; a busy machine is no failure.
     testTimeout: 60_000,
+    hookTimeout: 180_000,
   },
 })
