@@ -65,6 +65,10 @@ describe('collet approvals on a real store', () => {
       state: 'granted',
       decisions: [{ by: 'cli:tester', action: 'grant', reason: 'asked the customer' }],
     })
+    expect((await run('show', 'approval-1')).out).toMatch(/^grant +cli:tester at .*: asked the customer$/m)
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    await io.run('journal', '--store', 'sqlite:collet.db')
+    expect(io.stdout).toMatch(/approval\.granted .*by=cli:tester reason="asked the customer"/)
     const again = await run('approve', 'approval-1')
     expect([again.code, again.err]).toEqual([2, expect.stringContaining('decided this before')])
     expect((await run('list')).err).toContain('no such approvals')
