@@ -133,7 +133,9 @@ describe('a flood', () => {
         socket.destroy()
       }
       const metrics = await (await fetch(`${server.url}/metrics`)).text()
-      expect(metrics).toMatch(/collet_limit_refusals_total\{limit="(total_concurrency|body_bytes)"\} \d+/)
+      expect(metrics).toMatch(
+        /collet_limit_refusals_total\{limit="(total_concurrency|body_bytes|principal_bodies)"\} \d+/,
+      )
     },
     LIMIT_MS,
   )

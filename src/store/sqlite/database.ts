@@ -26,13 +26,13 @@ export class Database {
 
   readonly #rowKey: KeyObject
   readonly #told = new Set<string>()
-  readonly #onForeign: (row: string) => void
+  readonly #onForeign: (row: string, table: DecidingTable) => void
 
   constructor(
     path: string,
     connection: DatabaseSync,
     rowKey: KeyObject,
-    onForeign: (row: string) => void = () => undefined,
+    onForeign: (row: string, table: DecidingTable) => void = () => undefined,
   ) {
     this.#onForeign = onForeign
     this.path = path
@@ -70,7 +70,7 @@ export class Database {
     const name = nameOfRow(table, row)
     if (!this.#told.has(name)) {
       this.#told.add(name)
-      this.#onForeign(name)
+      this.#onForeign(name, table)
     }
     return false
   }
@@ -157,7 +157,11 @@ export class Database {
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(path: string, keys: StoreKeys, onForeign?: (row: string) => void): Database {
+export function openDatabase(
+  path: string,
+  keys: StoreKeys,
+  onForeign?: (row: string, table: DecidingTable) => void,
+): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
@@ -174,7 +178,11 @@ export function openDatabase(path: string, keys: StoreKeys, onForeign?: (row: st
   }
 }
 
-function connect(path: string, { rows }: StoreKeys, onForeign?: (row: string) => void): Database {
+function connect(
+  path: string,
+  { rows }: StoreKeys,
+  onForeign?: (row: string, table: DecidingTable) => void,
+): Database {
   const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
   connection.exec(`
     PRAGMA journal_mode = WAL;
