@@ -22,6 +22,7 @@ const SCANS: Readonly<Record<string, string>> = {
   allOwners: 'a check of the whole store',
   allKeys: 'a check of the whole store',
   allPins: 'a check of the whole store',
+  triggers: 'some ten rows that describe the tables',
   listSources: 'one row per source, and all of them are wanted',
 }
 

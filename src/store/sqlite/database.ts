@@ -96,7 +96,26 @@ export class Database {
     this.#seal('key_owners', 'ownerRow', 'sealOwner', tenant, name)
   }
 
+  /** What changes rows behind our back and is not as we wrote it. */
+  foreignTriggers(): readonly string[] {
+    return this.#statement('triggers')
+      .all()
+      .filter((row) => !MIGRATIONS.some((step) => step.includes(text(row, 'sql'))))
+      .map((row) => text(row, 'name'))
+  }
+
+  /** Asked while nobody else can write: what is signed is what we wrote. */
+  refuseForeignTriggers(): void {
+    const [name] = this.foreignTriggers()
+    if (name === undefined) return
+    throw new StoreError(
+      'unreadable',
+      `somebody put a trigger into the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
+    )
+  }
+
   #seal(table: DecidingTable, read: QueryName, write: QueryName, ...key: string[]): void {
+    this.refuseForeignTriggers()
     const row = this.#statement(read).get(...key)
     if (row !== undefined) this.run(write, this.macOf(table, row), ...key)
   }
@@ -168,7 +187,6 @@ export function openDatabase(
   try {
     database = connect(path, keys, onForeign)
     migrate(database, keys)
-    checkKey(database, keys)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
     return database
@@ -213,6 +231,7 @@ function sealAll(database: Database): void {
 function migrate(database: Database, keys: StoreKeys): void {
   database.begin()
   try {
+    database.refuseForeignTriggers()
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
     if (version > SCHEMA_VERSION) {
       throw new StoreError(
@@ -220,10 +239,18 @@ function migrate(database: Database, keys: StoreKeys): void {
         `it was written by a newer Collet (schema ${version}); this one knows ${SCHEMA_VERSION}`,
       )
     }
+    // Before anything is sealed: with another key that would make every row somebody else's.
+    const held = version === 0 ? undefined : checkKey(database, keys)
+    if (held === keys.check && version < FIRST_WITH_MACS) {
+      throw new StoreError(
+        'unreadable',
+        'it was set back to before its rows were authenticated, which Collet does not do. Restore a backup',
+      )
+    }
     for (const step of MIGRATIONS.slice(version)) database.exec(step)
     if (version > 0 && version < FIRST_WITH_MACS) sealAll(database)
     if (version < SCHEMA_VERSION) database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
-    if (version === 0) database.run('writeMeta', 'key_check', keys.check)
+    if (held !== keys.check) database.run('writeMeta', 'key_check', keys.check)
     database.commit()
   } catch (error) {
     database.rollback()
@@ -231,9 +258,12 @@ function migrate(database: Database, keys: StoreKeys): void {
   }
 }
 
-function checkKey(database: Database, keys: StoreKeys): void {
+/** Which of the two checks of this key the file holds. */
+function checkKey(database: Database, { check, checkBeforeMacs }: StoreKeys): string {
   const row = database.get('readMeta', 'key_check')
-  if (row !== undefined && isSameCheck(text(row, 'value'), keys.check)) return
+  const held = row === undefined ? '' : text(row, 'value')
+  if (isSameCheck(held, check)) return check
+  if (isSameCheck(held, checkBeforeMacs)) return checkBeforeMacs
   throw new StoreError(
     'unreadable',
     'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
