@@ -11,8 +11,11 @@ export default defineConfig({
     reporters: ['default', new UntriedReporter()],
     execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'],
     pool: 'forks',
+    // Vitest leaves one core free, which is half of a small machine.
+    maxWorkers: '100%',
     setupFiles: ['test/seed.ts'],
     // For what hangs; a busy machine is no failure.
     testTimeout: 60_000,
+    hookTimeout: 180_000,
   },
 })

@@ -44,7 +44,10 @@ describe('the demo toolkit', () => {
       outputSchema: { type: 'number', description: 'The sum of the two numbers.' },
     })
     expect(schemas.get('Doorbell.Ring@0.1.0')?.outputSchema).toBeNull()
-    expect(schemas.get('System.GetTimestamp@1.0.0')?.inputSchema).toEqual({ type: 'object' })
+    expect(schemas.get('System.GetTimestamp@1.0.0')?.inputSchema).toEqual({
+      type: 'object',
+      properties: {},
+    })
     expect(schemas.get('Gmail.GetEmails@1.2.0')?.inputSchema).not.toHaveProperty('required')
     expect(tools.find(({ id }) => id === 'Gmail.GetEmails@1.2.0')?.requirements).toEqual({
       authorization: [

@@ -7,6 +7,7 @@ import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'
 import { findToolFiles } from './find-tool-files.ts'
 import { type ImportModule, importFile } from './import-file.ts'
+import { isImported } from './is-imported.ts'
 import type { LoadedConfig } from './load-config.ts'
 
 export interface LoadedTools {
@@ -40,7 +41,7 @@ export async function loadTools(loaded: LoadedConfig, load?: ImportModule): Prom
   })
   const prepared = prepareTools(definitions, {
     acknowledgeLaxerVersions: loaded.config.acknowledgeLaxerVersions,
-    laterToolkits: Object.keys(loaded.config.sources),
+    mayComeLater: (name) => isImported(name, Object.entries(loaded.config.sources)),
     defaultTimeoutMs: loaded.config.calls.defaultTimeoutMs,
     describeParameters: loaded.config.authoring.describeParameters,
   })

@@ -23,6 +23,16 @@ describe('checkLaxerVersions', () => {
     expect(checkLaxerVersions(versions(older, newer), ['Mail.Send@2.0.0'])).toHaveLength(1)
   })
 
+  it('takes any name of the old version, and no name without one', () => {
+    const tools = versions({ approval: 'never' }, { approval: 'always' })
+    for (const name of ['Mail.Send@1', 'Mail_Send@1.0.0', 'openwop:Mail.Send@1.0.0', 'openwop:Mail.Send@1']) {
+      expect(checkLaxerVersions(tools, [name])).toEqual([])
+    }
+    for (const name of ['Mail.Send', 'Mail_Send', 'openwop:Mail.Send', 'Mail_Sent@1.0.0', '']) {
+      expect(checkLaxerVersions(tools, [name])).toHaveLength(1)
+    }
+  })
+
   it('lets an old version be as strict or stricter', () => {
     expect(checkLaxerVersions(versions({}, {}), [])).toEqual([])
     const strict = { approval: 'always', safetyTier: 'write', scopes: ['a', 'b'] } as const

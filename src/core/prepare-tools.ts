@@ -2,7 +2,7 @@ import { checkLaxerVersions } from './check-laxer-versions.ts'
 import type { Finding } from './finding.ts'
 import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
 import type { Tool } from './tool.ts'
-import { compareVersions, parseToolRef } from './tool-id.ts'
+import { compareVersions, parseToolName } from './tool-id.ts'
 import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflow/resolve-workflows.ts'
 
 /** A definition and where it came from. */
@@ -17,10 +17,10 @@ export type PreparedTools =
   | { readonly ok: false; readonly findings: readonly Finding[] }
 
 export interface LaxerOptions {
-  /** Ids of older versions that may be laxer than a newer one (rule 21). */
+  /** Older versions that may be laxer than a newer one (rule 21): any name of each, with its version. */
   readonly acknowledgeLaxerVersions?: readonly string[]
-  /** Toolkits whose tools come later, from sources: what workflows use of them is not missed here. */
-  readonly laterToolkits?: readonly string[]
+  /** Whether a name may be that of a tool which comes later, from a source: what workflows use of those is not missed here. */
+  readonly mayComeLater?: (name: string) => boolean
 }
 
 interface Placed {
@@ -60,12 +60,12 @@ function checkWorkflows(
   { findings, waiting }: ResolvedWorkflows,
   tools: readonly Tool[],
   placed: readonly Placed[],
-  { laterToolkits = [] }: LaxerOptions,
+  { mayComeLater = () => false }: LaxerOptions,
 ): Finding[] {
   const files = new Map(placed.map(({ identity, file }) => [identity.id, file]))
-  const bases = new Set(placed.map(({ identity }) => identity.parts.base))
+  const names = new Set(placed.flatMap(({ identity }) => namesOf(identity)))
   const missed = [...waiting].flatMap(([id, missing]) => {
-    const lost = missing.filter((ref) => !isExpected(ref, laterToolkits) && !isFaulty(ref, bases, tools))
+    const lost = missing.filter((ref) => !mayComeLater(ref) && !isFaulty(ref, names, tools))
     return missingUse({ id }, lost, tools)
   })
   return [...findings, ...missed].map((finding) => {
@@ -74,13 +74,13 @@ function checkWorkflows(
   })
 }
 
-function isExpected(ref: string, laterToolkits: readonly string[]): boolean {
-  return laterToolkits.some((toolkit) => ref.startsWith(`${toolkit}.`))
+function isFaulty(ref: string, names: ReadonlySet<string>, tools: readonly Tool[]): boolean {
+  const { base } = parseToolName(ref) ?? { base: ref }
+  return names.has(base) && !tools.some((tool) => namesOf(tool).includes(base))
 }
 
-function isFaulty(ref: string, bases: ReadonlySet<string>, tools: readonly Tool[]): boolean {
-  const { base } = parseToolRef(ref) ?? { base: ref }
-  return bases.has(base) && !tools.some(({ parts }) => parts.base === base)
+function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
+  return [parts.base, name, catalogId]
 }
 
 /** Ids are unique, also when two spell one version differently (OTC-24, T-10). */

@@ -157,6 +157,8 @@ export interface WorkflowParts {
 
 export interface WorkflowStep {
   readonly id: string
+  /** What its workflow may call it, without a version: base name, function name, catalog id. */
+  readonly names: readonly string[]
   readonly definitionHash: string
   /** Whether it, or anything it calls, may have to wait for a yes. */
   readonly asks: boolean

@@ -153,6 +153,14 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         'resolved record-1 reject no',
         'returned record-1 1 approval_rejected',
       ])
+      // However a store keeps it, whoever may read it reads it.
+      const groups = await store.readJournal([], 100)
+      const journaled = groups
+        .flatMap((group) => group.events)
+        .find(({ type }) => type === 'approval.rejected')
+      assert.equal(journaled !== undefined && 'reason' in journaled && journaled.reason, 'no')
+      const [word] = (await store.approvals.find({ tenant: 'default', id: 'approval-1' }))?.decisions ?? []
+      assert.equal(word?.reason, 'no')
     },
   },
   {

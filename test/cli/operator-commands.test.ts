@@ -294,6 +294,15 @@ describe("operators' commands", () => {
       })
     })
 
+    it('names the trace of each event of a call, also of one that was written once, with its outcome', async () => {
+      const { record, tenant, principal, tool } = RECORD
+      const common = { at: Date.UTC(2026, 0, 3), record, tenant, principal, tool, attempt: 1 }
+      const pages = [[{ ...group('a', 0), events: [{ type: 'call.succeeded' as const, ...common }] }], []]
+      const io = new FakeIo(withStore({ readJournal: () => pages.shift() ?? [], findByRecord: () => RECORD }))
+      expect(await io.run('journal', '--json', storeFlag())).toBe(0)
+      expect(JSON.parse(io.stdout)).toMatchObject({ type: 'call.succeeded', traceId: 't' })
+    })
+
     it('follows until it is stopped', async () => {
       const io = new FakeIo(
         withStore({

@@ -48,7 +48,7 @@ export const DIFFERENCES: readonly Difference[] = [
     protocol: 'otc',
     row: 'OTC-82',
     what: 'issues are told by parameter, and all of them in the message',
-    shows: (told) => withError(told, ({ issues: _issues, pointed: _pointed, ...error }) => error),
+    shows: (told) => withError(told, ({ issues: _issues, ...error }) => error),
   },
   { protocol: 'otc', row: 'C-30', what: 'waits are whole milliseconds', shows: wholeWait },
   {
@@ -85,7 +85,7 @@ export const DIFFERENCES: readonly Difference[] = [
     row: 'OTS-40',
     what: 'the messages of unknown functions and bad arguments begin as the SDKs’ do; keys and addresses are named',
     shows: (told, { functionName }) =>
-      withError(told, ({ issues, pointed: _pointed, ...error }) => ({
+      withError(told, ({ issues, ...error }) => ({
         ...error,
         message: opentoolMessage(told.code, { ...error, issues: issues ?? null }, functionName),
       })),
@@ -187,7 +187,7 @@ function mcpSort(code: string): string {
 }
 
 function mcpMessage({ code, callId }: Observation, error: JsonObject, functionName: string): string {
-  const { message, pointed, missing, challenges, additionalPromptContent } = error
+  const { message, issues, missing, challenges, additionalPromptContent } = error
   if (code === 'tool_not_found') return `Unknown tool: ${functionName}`
   if (mcpSort(code) !== '200/isError') return `${message}`
   const { authorization = [], approval, secrets = [], user_id: user } = isJsonObject(missing) ? missing : {}
@@ -200,7 +200,7 @@ function mcpMessage({ code, callId }: Observation, error: JsonObject, functionNa
   ]
   return [
     message,
-    ...(Array.isArray(pointed) ? pointed : []),
+    ...furtherIssues(`${message}`, issues),
     ...pages,
     ...(Array.isArray(secrets) ? secrets : []).map(
       (one) => `Missing secret: ${isJsonObject(one) ? one.id : ''}`,
@@ -209,6 +209,12 @@ function mcpMessage({ code, callId }: Observation, error: JsonObject, functionNa
     ...(pages.length === 0 ? [] : [`Then call the tool again. Call id: ${callId}`]),
     ...(additionalPromptContent === undefined ? [] : [additionalPromptContent]),
   ].join('\n')
+}
+
+/** MCP-62: what the message does not tell itself. */
+function furtherIssues(message: string, issues: JsonValue | undefined): readonly string[] {
+  const phrases = (Array.isArray(issues) ? issues : []).map((issue) => `${issue}`.replace(/\.$/, ''))
+  return phrases.filter((phrase) => !message.includes(phrase))
 }
 
 const MOST_ISSUES = 5

@@ -49,7 +49,7 @@ function observeError({ code: _code, shown: _onMcp, details = {}, ...said }: Cal
   return {
     ...said,
     ...(parameterErrors === undefined ? {} : { parameterErrors }),
-    ...(issues === undefined ? {} : { issues: issues.map(withParameter), pointed: issues.map(pointed) }),
+    ...(issues === undefined ? {} : { issues: issues.map(withParameter) }),
     ...(missing === undefined ? {} : { missing: observeMissing(missing) }),
     ...(missing?.authorization === undefined ? {} : { challenges: subjectsOf(missing.authorization) }),
   }
@@ -58,11 +58,6 @@ function observeError({ code: _code, shown: _onMcp, details = {}, ...said }: Cal
 /** Each with its parameter, as messages list them. */
 function withParameter(issue: InputIssue): string {
   return issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`
-}
-
-/** Each with its place in the input. */
-function pointed({ pointer, message }: InputIssue): string {
-  return `${pointer === '' ? 'input' : pointer}: ${message}`
 }
 
 /** OTC-82: absent when the input as a whole is wrong. */

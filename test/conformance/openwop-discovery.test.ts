@@ -106,6 +106,8 @@ describe('capabilities', () => {
     expect(Object.keys((await ask('/v1/openapi.json')).json.paths)).toEqual([
       '/.well-known/openwop',
       '/v1/openapi.json',
+      '/v1/schemas',
+      '/v1/schemas/{name}',
       '/v1/runs/{runId}/events',
       '/v1/runs/{runId}/events/poll',
       '/v1/runs/{runId}',

@@ -251,7 +251,9 @@ describe('a server that is killed while calls run', { timeout: LIMIT_MS }, () =>
       settle('failed', '--as', 'failed', '--url', next.url),
       settle('not-run', '--as', 'not-run'),
     ])
-    expect(settled.map(({ code, stderr }) => [code, stderr])).toEqual(ids.map(() => [0, '']))
+    expect(settled.map(({ code, stderr }) => [code, stderr])).toEqual(
+      ids.map(() => [0, expect.stringMatching(/^as (?:cli:|operator )[^\n]*\n$/)]),
+    )
     expect(await settle('failed', '--as', 'not-run')).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('Only an ambiguous call can be settled'),

@@ -12,7 +12,8 @@ const AT_ONCE = 500
 const LIMIT_MS = 90_000
 const MIB = 1_048_576
 const BODY_BYTES = 20_000
-const BODIES_BYTES = 8 * MIB
+/** One caller holds a third of it at most. */
+const BODIES_BYTES = 24 * MIB
 /** Half of what a server that takes everything grows by; measured, 220 MiB against 770. */
 const MOST_GROWTH_BYTES = 400 * MIB
 
@@ -112,7 +113,9 @@ describe('a flood', () => {
       for (const { body } of ran) expect(JSON.parse(body)).toMatchObject({ result: { success: true } })
       expect(refused.length).toBeGreaterThan(0)
       for (const { status, head, body } of refused) {
-        expect([status, /collet-error-code: (\w+)/.exec(head)?.[1]]).toEqual(['400', 'overloaded'])
+        const code = /collet-error-code: (\w+)/.exec(head)?.[1]
+        // One caller may hold less than all callers together.
+        expect([status, code]).toEqual(['400', expect.stringMatching(/^(?:overloaded|rate_limited)$/)])
         expect(head).toMatch(/retry-after: \d+/)
         expect(head).toContain('x-should-retry: true')
         expect(JSON.parse(body).message).toContain('Nothing was run')
@@ -130,7 +133,9 @@ describe('a flood', () => {
         socket.destroy()
       }
       const metrics = await (await fetch(`${server.url}/metrics`)).text()
-      expect(metrics).toMatch(/collet_limit_refusals_total\{limit="(total_concurrency|body_bytes)"\} \d+/)
+      expect(metrics).toMatch(
+        /collet_limit_refusals_total\{limit="(total_concurrency|body_bytes|principal_bodies)"\} \d+/,
+      )
     },
     LIMIT_MS,
   )

@@ -111,7 +111,7 @@ describe('the packed package, installed elsewhere', () => {
     }
   })
 
-  it('carries no sources, tests or data', () => {
+  it('carries no sources and no tests, and of the documentation what code and clients refer to', () => {
     expect(readdirSync(join(project, 'node_modules/collet')).sort()).toEqual([
       'CHANGELOG.md',
       'LICENSE',
@@ -124,7 +124,9 @@ describe('the packed package, installed elsewhere', () => {
       'package.json',
       'vectors',
     ])
-    expect(readdirSync(join(project, 'node_modules/collet/docs'))).toEqual(['errors.md'])
+    expect(readdirSync(join(project, 'node_modules/collet/docs')).sort()).toEqual(['errors.md', 'specs'])
+    const data = readdirSync(join(project, 'node_modules/collet/docs/specs/data'))
+    expect(data.filter((name) => !/\.(?:json|md)$/.test(name))).toEqual([])
   })
 
   it('brings the versions that were tested, all of them with a digest and none with an address', () => {

@@ -2,6 +2,7 @@ import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { journalLine } from '#cli/journal-line'
 import { STORE_OPTIONS, withStore } from '#cli/operator-store'
+import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import type { Store } from '#core/ports/store'
 
@@ -54,11 +55,16 @@ async function printGroup(
   { output, json }: CommandContext,
 ): Promise<void> {
   for (const event of events) {
-    const shown =
-      event.type === 'call.claimed' ? { ...event, ...(await traceOf(store, event.record)) } : event
+    const shown = isOfCall(event) ? { ...event, ...(await traceOf(store, event.record)) } : event
     if (json) output.json({ writer, group, ...shown })
     else output.data(journalLine(shown))
   }
+}
+
+type CallEvent = Extract<JournalEvent, { readonly record: string; readonly attempt: number }>
+
+function isOfCall(event: JournalEvent): event is CallEvent {
+  return event.type.startsWith('call.')
 }
 
 /** Callers choose their trace ids, so the journal itself has none: it is read from what is sealed beside it (rule 15). */

@@ -24,7 +24,10 @@ export function resolveTool(
     return tool
   }
   if (tool?.definitionHash === seen.definitionHash) return tool
-  throw tool !== undefined && seen.state === 'parked' ? changedSinceAsked(seen.tool) : gone(seen.tool)
+  if (tool === undefined) throw gone(seen.tool)
+  // A workflow that is put away is parked too, but its steps are not asked about in its name.
+  const isAsked = seen.state === 'parked' && seen.waitsFor === undefined
+  throw isAsked ? changedSinceAsked(seen.tool) : changedSinceBegun(seen)
 }
 
 /** A yes is for the definition that was asked about, and that one will not be served again (rule 21). */
@@ -32,6 +35,16 @@ function changedSinceAsked(id: string): ToolError {
   return fault(
     'approval_rejected',
     `The definition of ${id} changed since this call was asked about, so no approval is for it any more. Nothing was run. Make a new call, with a new call id.`,
+  )
+}
+
+/** What began with another definition goes on with that one or not at all (rule 5); an operator may serve it again. */
+function changedSinceBegun({ tool, resumable }: CallRecord): ToolError {
+  const kept = resumable ? ' Its finished steps are kept.' : ''
+  return fault(
+    'not_ready',
+    `The definition of ${tool} changed since this call began, and a call goes on only with the one it began with.${kept} Repeat it once that definition is served again, or make a new call, with a new call id, which begins anew.`,
+    { retryAfterMs: 5_000 },
   )
 }
 

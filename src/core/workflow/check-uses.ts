@@ -1,7 +1,7 @@
 import { isDefinedTool } from '#core/define-tool'
 import { describeValue } from '#core/describe-value'
 import type { Report } from '#core/finding'
-import { parseToolRef } from '#core/tool-id'
+import { parseToolName } from '#core/tool-id'
 
 /** References to the tools a workflow may call, each once. */
 export function readUses(written: unknown, report: Report): readonly string[] {
@@ -12,7 +12,7 @@ export function readUses(written: unknown, report: Report): readonly string[] {
   }
   const refs = written.map((used: unknown) => (isDefinedTool(used) ? used.id : used))
   const known = refs.filter(
-    (ref): ref is string => typeof ref === 'string' && parseToolRef(ref) !== undefined,
+    (ref): ref is string => typeof ref === 'string' && parseToolName(ref) !== undefined,
   )
   for (const ref of refs) {
     if (known.some((id) => id === ref)) continue

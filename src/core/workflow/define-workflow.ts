@@ -78,7 +78,7 @@ export interface WorkflowDefinition<
   readonly version?: string
   readonly input: I
   readonly output: O
-  /** Every tool it may call: what `tool()` gave, `Toolkit.Name@x.y.z`, or `Toolkit.Name` for the newest one. */
+  /** Every tool it may call: what `tool()` gave, or any name of it; without a version the newest one. */
   readonly uses: readonly (string | DefinedTool)[]
   /** Tier and egress are the worst of `uses`, and scopes are added to theirs. */
   readonly policy?: Omit<PolicyDefinition, 'safetyTier' | 'egress'>

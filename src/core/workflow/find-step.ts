@@ -1,6 +1,6 @@
 import { ToolError } from '#core/errors'
 import type { Tool, WorkflowStep } from '#core/tool'
-import { compareVersions, LATEST, parseToolId, parseToolRef, plainVersion, type ToolId } from '#core/tool-id'
+import { compareVersions, LATEST, parseToolId, parseToolName, plainVersion, type ToolId } from '#core/tool-id'
 
 /** A tool that a workflow may call, with its names. */
 export type FoundStep = WorkflowStep & ToolId
@@ -11,9 +11,9 @@ export function findStep({ id, workflow }: Tool, used: unknown): FoundStep {
     const parts = parseToolId(step.id)
     return parts === undefined ? [] : [{ ...step, ...parts }]
   })
-  const ref = typeof used === 'string' ? parseToolRef(used) : undefined
+  const ref = typeof used === 'string' ? parseToolName(used) : undefined
   const versions = known
-    .filter(({ base }) => base === ref?.base)
+    .filter(({ names }) => ref !== undefined && names.includes(ref.base))
     .filter(({ version }) => ref?.version === LATEST || plainVersion(version) === ref?.version)
     .sort((left, right) => compareVersions(left.version, right.version))
   const found = versions.at(-1)

@@ -76,6 +76,9 @@ describe('what a workflow is', () => {
       }
     }
     const one = noting('A.One@1.0.0', effects)
+    expect(problems(one, flowOf('F.Flow@1.0.0', ['A_On']))).toContain(
+      'No tool is called "A_On". Did you mean "A_One"?',
+    )
     expect(problems(one, flowOf('F.Flow@1.0.0', ['A.On']))).toContain(
       'No tool is called "A.On". Did you mean',
     )

@@ -3,7 +3,7 @@ import { definitionHash } from '#core/definition-hash'
 import type { Finding, Report } from '#core/finding'
 import { didYouMean } from '#core/nearest-name'
 import { needsCredential, type Tool, type ToolPolicy, toldApproval, type WorkflowStep } from '#core/tool'
-import { compareVersions, LATEST, parseToolRef, plainVersion } from '#core/tool-id'
+import { compareVersions, LATEST, parseToolName, plainVersion } from '#core/tool-id'
 import { worstEgress, worstTier } from './worst-policy.ts'
 
 /** Workflows inside workflows; deeper ones are refused. */
@@ -35,18 +35,24 @@ export function resolveWorkflows(tools: readonly Tool[]): ResolvedWorkflows {
 class Resolver {
   readonly findings: Finding[] = []
   readonly waiting = new Map<string, readonly string[]>()
-  readonly #byBase: ReadonlyMap<string, readonly Tool[]>
+  /** Versions of each tool, oldest first, by all its names. */
+  readonly #byName: ReadonlyMap<string, readonly Tool[]>
   readonly #done = new Map<Tool, Tool | undefined>()
   readonly #trail: Tool[] = []
 
   constructor(tools: readonly Tool[]) {
     const byVersion = (left: Tool, right: Tool) => compareVersions(left.parts.version, right.parts.version)
-    this.#byBase = new Map(
-      [...Map.groupBy(tools, ({ parts }) => parts.base)].map(([base, all]) => [
-        base,
-        all.toSorted(byVersion),
-      ]),
-    )
+    const byName = new Map<string, readonly Tool[]>()
+    for (const [base, all] of Map.groupBy(tools, ({ parts }) => parts.base)) {
+      byName.set(base, all.toSorted(byVersion))
+    }
+    for (const key of ['name', 'catalogId'] as const) {
+      for (const tool of tools) {
+        const versions = byName.get(tool.parts.base)
+        if (versions !== undefined && !byName.has(tool[key])) byName.set(tool[key], versions)
+      }
+    }
+    this.#byName = byName
   }
 
   /** `undefined` when it cannot be served. */
@@ -91,8 +97,8 @@ class Resolver {
   }
 
   #find(ref: string): Tool | undefined {
-    const { base, version } = parseToolRef(ref) ?? { base: ref, version: LATEST }
-    const versions = this.#byBase.get(base) ?? []
+    const { base, version } = parseToolName(ref) ?? { base: ref, version: LATEST }
+    const versions = this.#byName.get(base) ?? []
     if (version === LATEST) return versions.at(-1)
     return versions.find(({ parts }) => plainVersion(parts.version) === version)
   }
@@ -118,11 +124,12 @@ export function missingUse(
   missing: readonly string[],
   tools: readonly Tool[],
 ): readonly Finding[] {
-  const known = tools.flatMap(({ id: full, parts }) => [full, parts.base])
+  const ids = tools.flatMap(({ id: full, parts }) => [full, parts.base])
+  const others = tools.flatMap(({ name, catalogId }) => [name, catalogId])
   return missing.map((ref) => ({
     toolId: id,
     where: 'uses',
-    problem: `No tool is called "${ref}".${didYouMean(ref, known)}`,
+    problem: `No tool is called "${ref}".${didYouMean(ref, parseToolName(ref)?.isOtherName ? others : ids)}`,
     fix: 'Add that tool to `tools`, or name one that is served.',
   }))
 }
@@ -163,6 +170,7 @@ function withSteps(
 function stepOf(step: Tool): WorkflowStep {
   return {
     id: step.id,
+    names: [step.parts.base, step.name, step.catalogId],
     definitionHash: step.definitionHash,
     asks: toldApproval(step) !== 'never',
     needsCredential: needsCredential(step),

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
 import { noting, workflowStage as stage, TEXT } from '#testing/noting-tool'
-import { ALICE, callRequest, errorOf, gist } from '#testing/test-desk'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
 import { workflow } from './define-workflow.ts'
 
 describe('a workflow', () => {
@@ -48,6 +48,37 @@ describe('a workflow', () => {
       ['Note.One@1.0.0', false],
       ['Note.Two@1.0.0', false],
     ])
+  })
+
+  it('names its steps by any of their names, which are one step in the record', async () => {
+    const effects: string[] = []
+    const one = noting('Note.One@1.0.0', effects)
+    const two = noting('Note.Two@1.0.0', effects)
+    const newer = noting('Note.Two@2.0.0', effects)
+    const both = workflow({
+      id: 'Flow.Both@1.0.0',
+      description: 'Both.',
+      input: TEXT,
+      output: { type: 'string' },
+      uses: ['Note_One', 'openwop:Note.Two@1', 'Note.One@1.0.0'],
+      run: async ({ text }, { call }) => {
+        const first = await call('openwop:Note.One', { text })
+        return String(await call('Note_Two', { text: String(first) }))
+      },
+    })
+    const { call, desk } = stage([one, two, newer, both])
+    const reply = await call('Flow.Both')
+    expect(gist(reply)).toBe('ok "a!!"')
+    const run = await desk.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
+    expect(run?.events.flatMap((event) => ('call' in event ? [event.call.callId] : []))).toEqual([
+      'k',
+      'k/Note.One',
+      'k/Note.One',
+      'k/Note.Two',
+      'k/Note.Two',
+      'k',
+    ])
+    expect(effects).toEqual(['Note.One a', 'Note.Two a!'])
   })
 
   it('rule 6: no caller can name the call of a step', async () => {
@@ -104,6 +135,31 @@ describe('a workflow', () => {
     expect(gist(await call('Flow.Ask'))).toBe('ok ["a!","last!"]')
     expect(effects).toEqual(['Note.One a', 'Note.Asked a', 'Note.One last'])
     expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded', attempt: 1 })
+  })
+
+  it('rule 5: put away under another definition it says so, speaks of no approval of its own, and goes on under the old one', async () => {
+    const effects: string[] = []
+    const one = noting('Note.One@1.0.0', effects)
+    const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
+    const flow = (description: string) =>
+      workflow({
+        id: 'Flow.Ask@1.0.0',
+        description,
+        input: TEXT,
+        output: {},
+        uses: [one, asked],
+        run: async (input, { call }) => [await call(one, input), await call(asked, input)],
+      })
+    const { call, approve, store } = stage([one, asked, flow('As it was.')])
+    await call('Flow.Ask')
+    await approve()
+    const other = openTestDesk([one, asked, flow('Another one.')], { store })
+    const told = errorOf(await other.call(ALICE, callRequest('Flow.Ask', { key: 'k', input: { text: 'a' } })))
+    expect(told).toMatchObject({ code: 'not_ready', retryAfterMs: 5_000 })
+    expect(told.message).toContain('Flow.Ask@1.0.0 changed since this call began')
+    expect(told.message).toContain('finished steps are kept')
+    expect(gist(await call('Flow.Ask'))).toBe('ok ["a!","a!"]')
+    expect(effects).toEqual(['Note.One a', 'Note.Asked a'])
   })
 
   it('waits for the yes to a step as long as its caller wants to', async () => {

@@ -71,7 +71,7 @@ function begin(setting: CheckSetting, connection: Connection): Look {
 async function read(setting: CheckSetting, connection: Connection): Promise<Discovery> {
   try {
     const deadline = AbortSignal.timeout(setting.options.discoverTimeoutMs)
-    return readListing(setting, connection, await listTools(connection, deadline))
+    return await readListing(setting, connection, await listTools(connection, deadline))
   } catch (error) {
     const developerMessage = `The program does not tell what it offers: ${reasonOf(error)}`
     throw unreachable({ developerMessage, cause: error })

@@ -1,3 +1,4 @@
+import { Breather } from '#core/breather'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
@@ -50,7 +51,7 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
     connection.hasListed = true
     upstream.listed()
     listen(setting, connection)
-    return readListing(setting, connection, listing)
+    return await readListing(setting, connection, listing)
   } catch (error) {
     if (!isStale(error, connection)) throw error
     // Pain 7: an upstream that was restarted knows nothing of the session before.
@@ -61,26 +62,29 @@ async function list(setting: DiscoverSetting, deadline: AbortSignal): Promise<Di
   }
 }
 
-export function readListing(
+/** In pieces: what a list makes of it is for the upstream to say. */
+export async function readListing(
   setting: Pick<DiscoverSetting, 'options' | 'endpoint'>,
   connection: Connection,
   listing: ToolListing,
-): Discovery {
+): Promise<Discovery> {
   const warnings = [...listing.warnings]
-  const tools = readAll(listing.tools, setting, warnings)
+  const tools = await readAll(listing.tools, setting, warnings)
   const leftOut = listing.tools.flatMap(({ name }) =>
     typeof name === 'string' && !isWanted(name, setting.options) ? [name] : [],
   )
   return { identity: identityOf(setting.endpoint, connection), tools, warnings, leftOut }
 }
 
-function readAll(
+async function readAll(
   written: readonly JsonObject[],
   { options, endpoint }: Pick<DiscoverSetting, 'options' | 'endpoint'>,
   warnings: string[],
-): readonly OfferedTool[] {
+): Promise<readonly OfferedTool[]> {
   const tools = new Map<string, OfferedTool>()
+  const breather = new Breather()
   for (const definition of written) {
+    if (breather.isDue) await breather.breathe()
     if (typeof definition.name === 'string' && !isWanted(definition.name, options)) continue
     const read = readTool(definition, options, endpoint)
     if (!read.ok) warnings.push(read.problem)

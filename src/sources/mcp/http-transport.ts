@@ -5,10 +5,9 @@ import {
   type Transport,
   type TransportSendOptions,
 } from '@modelcontextprotocol/client'
-import { fault } from '#core/errors'
 import type { Secret } from '#core/secret'
+import { boundedAnswer, CALL_BOUNDS, PAGE_BOUNDS } from './answer-bounds.ts'
 import { CALL_SCOPE } from './call-scope.ts'
-import { LARGEST_PAGE_BYTES } from './list-tools.ts'
 import { NoticeGate } from './notice-gate.ts'
 
 /** Code of the error that a request gets whose stream ended without an answer. */
@@ -45,9 +44,8 @@ export class HttpTransport extends StreamableHTTPClientTransport {
           init = { ...init, headers: all }
         }
         const response = await send(resource, init)
-        if (scope === undefined && isJson(response)) return await withinPage(response)
         if (scope !== undefined && !response.ok) scope.retryAfterMs = retryAfterMs(response)
-        return response
+        return boundedAnswer(response, scope === undefined ? PAGE_BOUNDS : CALL_BOUNDS)
       },
     })
     this.#hear()
@@ -91,28 +89,6 @@ export class HttpTransport extends StreamableHTTPClientTransport {
     const error = { code: STREAM_ENDED, message: 'the stream ended without an answer' }
     this.onmessage?.({ jsonrpc: '2.0', id, error })
   }
-}
-
-function isJson({ headers }: Response): boolean {
-  return headers.get('content-type')?.startsWith('application/json') === true
-}
-
-/** What is read outside of calls is lists and handshakes: no part of a list is larger than a page may be. */
-async function withinPage(response: Response): Promise<Response> {
-  const { status, statusText, headers, body } = response
-  const parts: Uint8Array[] = []
-  let bytes = 0
-  for await (const part of body ?? []) {
-    bytes += part.length
-    // Leaving the loop lets the rest of the body go.
-    if (bytes > LARGEST_PAGE_BYTES)
-      throw fault('upstream_failed', 'The MCP server told more at once than is read of a list.', {
-        developerMessage: `An answer outside of calls is larger than ${LARGEST_PAGE_BYTES} bytes.`,
-      })
-    parts.push(part)
-  }
-  const isEmpty = status === 204 || status === 205 || status === 304
-  return new Response(isEmpty ? null : Buffer.concat(parts), { status, statusText, headers })
 }
 
 const LONGEST_WAIT_MS = 3_600_000

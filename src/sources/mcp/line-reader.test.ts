@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { JSON_BOUNDS } from '#core/json-bounds'
 import { LineReader } from './line-reader.ts'
 
 describe('LineReader', () => {
@@ -8,7 +9,7 @@ describe('LineReader', () => {
     fc.assert(
       fc.property(text, fc.array(fc.nat(50)), (lines, cuts) => {
         const bytes = Buffer.from(lines.map((line) => `${line}\n`).join(''))
-        const reader = new LineReader(100_000)
+        const reader = new LineReader(() => ({ mostBytes: 100_000, json: JSON_BOUNDS }))
         const read: string[] = []
         let from = 0
         for (const cut of cuts) {
@@ -22,7 +23,7 @@ describe('LineReader', () => {
   })
 
   it('refuses a line that is too long, also one without an end', () => {
-    const reader = new LineReader(10)
+    const reader = new LineReader(() => ({ mostBytes: 10, json: JSON_BOUNDS }))
     expect(reader.read(Buffer.from('0123456789\n'))).toEqual(['0123456789'])
     expect(() => reader.read(Buffer.from('0123456789x'))).toThrow(RangeError)
   })

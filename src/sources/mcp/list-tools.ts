@@ -1,3 +1,4 @@
+import { Breather } from '#core/breather'
 import type { JsonObject } from '#core/json'
 import type { Connection } from './connection.ts'
 import { isWireArray, isWireObject, textOf } from './wire.ts'
@@ -5,8 +6,7 @@ import { isWireArray, isWireObject, textOf } from './wire.ts'
 const MOST_PAGES = 1000
 const MOST_TOOLS = 10_000
 const MIB = 1_048_576
-/** One page is one step of the event loop to read; together they are held until all are here. */
-export const LARGEST_PAGE_BYTES = 4 * MIB
+/** They are held until all are here. */
 const LARGEST_LISTING_BYTES = 16 * MIB
 
 export interface ToolListing {
@@ -22,13 +22,22 @@ export async function listTools(connection: Connection, signal: AbortSignal): Pr
   const seen = new Set<string>()
   let cursor: string | undefined
   let bytes = 0
+  const breather = new Breather()
   for (let page = 0; page < MOST_PAGES; page += 1) {
     const result = await connection.request('tools/list', cursor === undefined ? {} : { cursor }, signal)
     if (!isWireArray(result.tools)) throw new TypeError('tools/list gave no list of tools')
-    bytes += Buffer.byteLength(JSON.stringify(result))
-    if (bytes > LARGEST_LISTING_BYTES)
-      return { tools, warnings: [`only the first ${LARGEST_LISTING_BYTES / MIB} MiB of tools/list are read`] }
-    for (const tool of result.tools) if (isWireObject(tool)) tools.push(tool)
+    // Reading the page was a long step already.
+    await breather.breathe()
+    for (const tool of result.tools) {
+      bytes += Buffer.byteLength(JSON.stringify(tool))
+      if (bytes > LARGEST_LISTING_BYTES)
+        return {
+          tools,
+          warnings: [`only the first ${LARGEST_LISTING_BYTES / MIB} MiB of tools/list are read`],
+        }
+      if (isWireObject(tool)) tools.push(tool)
+      if (breather.isDue) await breather.breathe()
+    }
     if (tools.length > MOST_TOOLS)
       return { tools: tools.slice(0, MOST_TOOLS), warnings: [`only the first ${MOST_TOOLS} tools are read`] }
     cursor = textOf(result.nextCursor)

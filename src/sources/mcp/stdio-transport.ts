@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client'
 import { SdkError, SdkErrorCode } from '@modelcontextprotocol/client'
 import type { Logger } from '#core/ports/logger'
+import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, PAGE_BOUNDS } from './answer-bounds.ts'
 import { type ChildCommand, signalGroup, startGroup } from './child-group.ts'
 import { LineReader } from './line-reader.ts'
 import { NoticeGate } from './notice-gate.ts'
@@ -11,7 +12,6 @@ import { isWireArray, isWireObject } from './wire.ts'
 const GRACE_MS = 1000
 const MOST_STDERR_LINE = 2000
 const KEPT_STDERR = 600
-const MOST_IN_A_LINE = 1000
 
 export interface StdioTransportOptions extends ChildCommand {
   readonly maxMessageBytes: number
@@ -36,6 +36,8 @@ export class StdioTransport implements Transport {
   #isOver = false
   #garbage = 0
   readonly #gate = new NoticeGate()
+  /** Requests outside of calls that wait for their answers. */
+  readonly #asked = new Set<string | number>()
   /** Messages of one chunk at most: while some wait, nothing more is read. */
   readonly #arrived: JSONRPCMessage[] = []
   #isHolding = false
@@ -45,7 +47,7 @@ export class StdioTransport implements Transport {
 
   constructor(options: StdioTransportOptions) {
     this.#options = options
-    this.#lines = new LineReader(options.maxMessageBytes)
+    this.#lines = new LineReader(() => this.#boundsNow())
   }
 
   get pid(): number | null {
@@ -89,6 +91,7 @@ export class StdioTransport implements Transport {
     const stdin = this.#child?.stdin
     if (stdin === undefined || stdin === null || this.#isOver || !stdin.writable)
       throw new SdkError(SdkErrorCode.NotConnected, 'the program is not running')
+    this.#note(message)
     if (stdin.write(`${JSON.stringify(message)}\n`)) return
     await new Promise<void>((resolve) => {
       const go = (): void => {
@@ -141,11 +144,24 @@ export class StdioTransport implements Transport {
     this.onclose?.()
   }
 
+  /** What is asked for outside of calls is lists and handshakes. */
+  #note(message: JSONRPCMessage): void {
+    if (!('method' in message)) return
+    if ('id' in message && message.method !== 'tools/call') this.#asked.add(message.id)
+    const { requestId } = message.params ?? {}
+    if (message.method === 'notifications/cancelled' && isId(requestId)) this.#asked.delete(requestId)
+  }
+
+  #boundsNow(): MessageBounds {
+    const { json, mostBytes } = this.#asked.size > 0 ? PAGE_BOUNDS : CALL_BOUNDS
+    return { json, mostBytes: Math.min(mostBytes, this.#options.maxMessageBytes) }
+  }
+
   #read(chunk: Buffer): void {
     try {
       for (const line of this.#lines.read(chunk)) this.#take(line)
     } catch (error) {
-      this.#ending = `it sent a message longer than ${this.#options.maxMessageBytes} bytes`
+      this.#ending = `it sent ${error instanceof Error ? error.message : 'something unreadable'}`
       this.onerror?.(error instanceof Error ? error : new Error(String(error)))
       void this.close()
     }
@@ -160,7 +176,10 @@ export class StdioTransport implements Transport {
       if (this.#garbage === 1)
         this.#options.log.warn('The MCP server writes other things than messages to its standard output.')
     }
-    for (const message of messages) if (this.#gate.lets(message)) this.#arrived.push(message)
+    for (const message of messages) {
+      if (!('method' in message) && message.id !== undefined) this.#asked.delete(message.id)
+      if (this.#gate.lets(message)) this.#arrived.push(message)
+    }
     if (!this.#isHolding) this.#deliver()
   }
 
@@ -198,7 +217,11 @@ function messagesIn(line: string): readonly JSONRPCMessage[] {
     return []
   }
   const all = isWireArray(value) ? value : [value]
-  return all.length > MOST_IN_A_LINE ? [] : all.filter(isMessage)
+  return all.length > MOST_IN_A_BATCH ? [] : all.filter(isMessage)
+}
+
+function isId(value: unknown): value is string | number {
+  return typeof value === 'string' || typeof value === 'number'
 }
 
 function isMessage(value: unknown): value is JSONRPCMessage {

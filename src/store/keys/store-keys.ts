@@ -10,6 +10,8 @@ export interface StoreKeys {
   readonly sources: Buffer
   /** Seals what was answered to requests with keys. */
   readonly requests: Buffer
+  /** Seals what approvers gave as their reasons. */
+  readonly reasons: Buffer
   /** Links the journal (rule 15). */
   readonly chain: KeyObject
   /** Prefix of keyed digests. */
@@ -28,6 +30,7 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
     vault: derive(masterKey, 'collet/vault-wrap/v1'),
     sources: derive(masterKey, 'collet/sources/v1'),
     requests: derive(masterKey, 'collet/requests/v1'),
+    reasons: derive(masterKey, 'collet/approval-reasons/v1'),
     chain: createSecretKey(derive(masterKey, 'collet/journal-chain/v1')),
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
     approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),

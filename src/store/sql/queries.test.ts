@@ -5,6 +5,7 @@ import { MIGRATIONS } from './schema.ts'
 
 /** Statements that may look at every row, each with its reason. */
 const SCANS: Readonly<Record<string, string>> = {
+  callNumbers: 'both ends of a primary key',
   openWriters: 'one row per process that ever wrote, and an index of running calls only',
   allWriters: 'one row per process that ever wrote',
   newHeads: 'one row per process that ever wrote',

@@ -13,6 +13,7 @@ CREATE TABLE caller_sessions (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX caller_sessions_touched ON caller_sessions (touched_at);
+CREATE INDEX caller_sessions_owner ON caller_sessions (tenant, principal, touched_at);
 
 CREATE TABLE caller_requests (
   tenant TEXT NOT NULL,

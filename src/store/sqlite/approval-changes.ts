@@ -8,6 +8,7 @@ import { labelOf } from '#core/runs/run-facts'
 import { approvalFromRow, subjectToText } from '#store/sql/approval-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { integer, optionalText, type Row, text } from '#store/sql/row'
+import type { ApprovalReasons } from './approval-reasons.ts'
 import { type CallChanges, type Parked, type RUN_ENDED, TAKEN } from './call-changes.ts'
 import type { Database } from './database.ts'
 import type { ParkedEnds } from './parked-ends.ts'
@@ -30,6 +31,7 @@ export class ApprovalChanges {
   readonly #calls: CallChanges
   readonly #runs: RunChanges
   readonly #ends: ParkedEnds
+  readonly #reasons: ApprovalReasons
   readonly #writerNo: () => number
 
   constructor(parts: {
@@ -37,12 +39,14 @@ export class ApprovalChanges {
     readonly calls: CallChanges
     readonly runs: RunChanges
     readonly ends: ParkedEnds
+    readonly reasons: ApprovalReasons
     readonly writerNo: () => number
   }) {
     this.#database = parts.database
     this.#calls = parts.calls
     this.#runs = parts.runs
     this.#ends = parts.ends
+    this.#reasons = parts.reasons
     this.#writerNo = parts.writerNo
   }
 
@@ -98,17 +102,18 @@ export class ApprovalChanges {
       return 'closed'
     }
     if (judged.kind === 'repeated') return 'repeated'
-    this.#database.run('saveDecision', id, by, action, reason ?? null, atMs, decisions.length)
+    const sealed = reason === undefined ? undefined : this.#reasons.seal(id, reason)
+    this.#database.run('saveDecision', id, by, action, sealed ?? null, atMs, decisions.length)
     this.#database.sealDecision(id, by)
     const { granted } = judged
-    this.#tell(row, decidedFact(approval, { action, opaque, reason, granted }), atMs)
-    group.append(approvalEvent(approval, { ...journaled(action, reason), at: atMs, by }))
+    this.#tell(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
+    group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
     if (judged.kind === 'counted') return 'counted'
     const told = action === 'reject' ? ('reject' as const) : ('accept' as const)
-    const why = reason === undefined ? {} : { reason }
+    const why = sealed === undefined ? {} : { reason: sealed }
     this.#tell(row, resolvedFact(approval, { action: told, by: opaque, ...why }), atMs)
     if (judged.state === 'rejected') {
-      this.#ends.end(group, row, { why: 'rejected', atMs, by, ...why })
+      this.#ends.end(group, row, { why: 'rejected', atMs, by, reason })
     } else {
       this.#database.run('changeApproval', 'granted', atMs, judged.expiresAtMs, id, 'pending')
       this.#database.sealApproval(id)

@@ -1,5 +1,7 @@
+import type { JournalEvent } from '#core/journal/journal-event'
 import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
 import { integer, type Row, text } from '#store/sql/row'
+import type { ApprovalReasons } from './approval-reasons.ts'
 import type { Database } from './database.ts'
 
 /**
@@ -8,20 +10,22 @@ import type { Database } from './database.ts'
  */
 export function readJournal(
   database: Database,
+  reasons: ApprovalReasons,
   after: readonly JournalHead[],
   limit: number,
 ): readonly JournalGroup[] {
   const places = after.map(({ writer, group }) => database.get('groupPlace', writer, group))
   const last = places.reduce((most, row) => Math.max(most, row === undefined ? 0 : integer(row, 'id')), 0)
-  return database.all('groupsAfter', last, limit).map(groupFromRow)
+  return database.all('groupsAfter', last, limit).map((row) => groupFromRow(row, reasons))
 }
 
-function groupFromRow(row: Row): JournalGroup {
+function groupFromRow(row: Row, reasons: ApprovalReasons): JournalGroup {
+  const events: readonly JournalEvent[] = JSON.parse(text(row, 'events'))
   return {
     writer: text(row, 'writer'),
     group: integer(row, 'n'),
     link: text(row, 'link'),
     atMs: integer(row, 'at'),
-    events: JSON.parse(text(row, 'events')),
+    events: events.map((event) => reasons.openIn(event)),
   }
 }

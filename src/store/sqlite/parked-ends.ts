@@ -28,7 +28,8 @@ export interface PlannedEnd {
   readonly why: ParkedEnd
   readonly atMs: number
   readonly by?: string
-  readonly reason?: string
+  /** In the clear: it goes into the outcome, which is sealed. */
+  readonly reason?: string | undefined
 }
 
 /** Ends parked calls that will never run, each inside a commit group that the caller opened. */

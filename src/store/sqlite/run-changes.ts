@@ -7,6 +7,7 @@ import { type SealedText, withToolId } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { integer, text } from '#store/sql/row'
 import { factToText, runEventFromRow, runFromRow } from '#store/sql/run-row'
+import type { ApprovalReasons } from './approval-reasons.ts'
 import type { Database } from './database.ts'
 
 /** A fact and when it became one; `caller` is where the caller text of its call lies. */
@@ -22,10 +23,12 @@ const NO_SLICE = { group: null, at: null, length: null } as const
 export class RunChanges {
   readonly #database: Database
   readonly #sealed: SealedText
+  readonly #reasons: ApprovalReasons
 
-  constructor(database: Database, sealed: SealedText) {
+  constructor(database: Database, sealed: SealedText, reasons: ApprovalReasons) {
     this.#database = database
     this.#sealed = sealed
+    this.#reasons = reasons
   }
 
   find({ tenant, run }: RunAddress): RunRecord | undefined {
@@ -39,7 +42,7 @@ export class RunChanges {
     if (row === undefined || runFromRow(row).tenant !== address.tenant) return []
     return this.#database
       .all('runEventsAfter', integer(row, 'no'), after, limit)
-      .map((event) => this.#withToolId(runEventFromRow(event, this.#sealed)))
+      .map((event) => this.#withToolId(this.#reasons.openIn(runEventFromRow(event, this.#sealed))))
   }
 
   /** Makes the run if it is new; `false` when it takes nothing any more. */

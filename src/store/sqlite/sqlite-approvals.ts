@@ -20,6 +20,7 @@ import type { SealedText } from '#store/sql/call-row'
 import type { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
 import type { ApprovalChanges, Parkings } from './approval-changes.ts'
+import type { ApprovalReasons } from './approval-reasons.ts'
 import { type CallChanges, TAKEN } from './call-changes.ts'
 import type { Database } from './database.ts'
 import type { ParkedEnds } from './parked-ends.ts'
@@ -35,6 +36,7 @@ export interface SqliteApprovalParts {
   readonly calls: CallChanges
   readonly changes: ApprovalChanges
   readonly ends: ParkedEnds
+  readonly reasons: ApprovalReasons
   readonly key: KeyObject
 }
 
@@ -173,8 +175,9 @@ export class SqliteApprovals implements ApprovalStore {
 
   #show(row: Row | undefined): ApprovalRecord | undefined {
     if (row === undefined) return undefined
-    const { database, sealed } = this.#parts
-    return approvalFromRow(row, database.all('decisionsOf', text(row, 'id')), subjectOf(row, sealed))
+    const { database, sealed, reasons } = this.#parts
+    const decisions = database.all('decisionsOf', text(row, 'id'))
+    return reasons.openDecisions(approvalFromRow(row, decisions, subjectOf(row, sealed)))
   }
 
   #read<T>(read: () => T): T {

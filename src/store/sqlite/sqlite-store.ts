@@ -31,6 +31,7 @@ import { GroupQueue } from '#store/sql/group-queue'
 import { integer, text } from '#store/sql/row'
 import { showCall } from '#store/sql/show-call'
 import { ApprovalChanges } from './approval-changes.ts'
+import { ApprovalReasons } from './approval-reasons.ts'
 import { SqliteAudit } from './audit-changes.ts'
 import { SqliteBudgets } from './budget-changes.ts'
 import { CallChanges, RUN_ENDED, TAKEN } from './call-changes.ts'
@@ -97,6 +98,7 @@ export class SqliteStore implements Store {
   readonly #keys: StoreKeys
   readonly #database: Database
   readonly #contents: GroupContents
+  readonly #reasons: ApprovalReasons
   readonly #checkpointer: Checkpointer
   readonly #writer: Writer
   readonly #queue: GroupQueue
@@ -119,6 +121,7 @@ export class SqliteStore implements Store {
     this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
     this.#contents = new GroupContents(this.#database, this.#keys.wrap)
+    this.#reasons = new ApprovalReasons(this.#keys.reasons)
     this.#checkpointer = new Checkpointer(this.#database)
     this.#writer = new Writer({
       database: this.#database,
@@ -133,10 +136,10 @@ export class SqliteStore implements Store {
       },
     })
     this.#queue = new GroupQueue(this.#writer)
-    const [database, sealed] = [this.#database, this.#contents]
+    const [database, sealed, reasons] = [this.#database, this.#contents, this.#reasons]
     this.budgets = new SqliteBudgets(database, this.#queue)
     const writerNo = () => this.#writer.no
-    const runs = new RunChanges(database, sealed)
+    const runs = new RunChanges(database, sealed, reasons)
     const sessions = new SessionChanges({ database, runs, writerNo })
     const runEvents = new CallRunEvents({ database, runs, sessions })
     this.#runs = runs
@@ -144,11 +147,11 @@ export class SqliteStore implements Store {
     this.#runEvents = runEvents
     const calls = new CallChanges({ database, sealed, runs, runEvents, writerNo })
     const ends = new ParkedEnds({ database, runs, runEvents })
-    const changes = new ApprovalChanges({ database, calls, runs, ends, writerNo })
+    const changes = new ApprovalChanges({ database, calls, runs, ends, reasons, writerNo })
     this.#changes = calls
     this.#parkedEnds = ends
     this.approvals = new SqliteApprovals({
-      ...{ database, sealed, calls, changes, ends },
+      ...{ database, sealed, calls, changes, ends, reasons },
       ...{ queue: this.#queue, key: this.#keys.approvals },
     })
     this.workflows = new SqliteWorkflows({ database, calls, runEvents, queue: this.#queue, writerNo })
@@ -321,7 +324,7 @@ export class SqliteStore implements Store {
   }
 
   readJournal(after: readonly JournalHead[], limit: number): readonly JournalGroup[] {
-    return this.#snapshot(() => readJournal(this.#database, after, limit))
+    return this.#snapshot(() => readJournal(this.#database, this.#reasons, after, limit))
   }
 
   /** Checks the whole journal against the key; `head` is one kept elsewhere. */

@@ -1,0 +1,160 @@
+import type { Transformer } from 'node:stream/web'
+import { setImmediate } from 'node:timers/promises'
+import { fault } from '#core/errors'
+import { JSON_BOUNDS, type JsonBounds, JsonScan } from '#core/json-bounds'
+
+const MIB = 1_048_576
+
+/** How much one message of an upstream may hold. */
+export interface MessageBounds {
+  readonly mostBytes: number
+  readonly json: JsonBounds
+}
+
+/** Room for what is around a value in a message. */
+const AROUND = { deepest: 16, values: 100 }
+
+/** An answer of a call: as much as a value of anybody's tool. Its bytes are counted where they come from. */
+export const CALL_BOUNDS: MessageBounds = {
+  mostBytes: Number.POSITIVE_INFINITY,
+  json: {
+    deepest: JSON_BOUNDS.deepest + AROUND.deepest,
+    mostValues: JSON_BOUNDS.mostValues + AROUND.values,
+  },
+}
+
+/** A page of a list, or a handshake: parsed in one step, which must be short for everybody else. */
+export const PAGE_BOUNDS: MessageBounds = {
+  mostBytes: 4 * MIB,
+  json: { deepest: JSON_BOUNDS.deepest + AROUND.deepest, mostValues: 50_000 },
+}
+
+/** The client looks at each message of a batch, and at each event, for some ten microseconds. */
+export const MOST_IN_A_BATCH = 1_000
+const EVENTS_A_TURN = 100
+/** What a refusal says for itself; the rest is nobody's reading. */
+const MOST_REFUSAL_BYTES = 65_536
+const LEAST_RETRY_MS = 1_000
+
+/** The same answer, which ends with a fault where a message in it is too much to parse. */
+export function boundedAnswer(response: Response, bounds: MessageBounds): Response {
+  const { status, statusText, headers, body, ok } = response
+  if (body === null || (status >= 300 && status < 400)) return response
+  const isStream = headers.get('content-type')?.trim().toLowerCase().startsWith('text/event-stream') === true
+  const transformer = ok
+    ? isStream
+      ? eventsWithin(bounds)
+      : messageWithin(bounds)
+    : cutAt(MOST_REFUSAL_BYTES)
+  return new Response(body.pipeThrough(new TransformStream(transformer)), { status, statusText, headers })
+}
+
+type BytesTransformer = Transformer<Uint8Array, Uint8Array>
+
+/** One JSON text, or a few of them in a list. */
+function messageWithin({ mostBytes, json }: MessageBounds): BytesTransformer {
+  const scan = new JsonScan({ ...json, mostOutermost: MOST_IN_A_BATCH })
+  let bytes = 0
+  return {
+    transform(chunk, controller) {
+      bytes += chunk.length
+      scan.take(chunk)
+      if (bytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
+      if (scan.problem !== undefined) throw tooMuch(scan.problem)
+      controller.enqueue(chunk)
+    },
+  }
+}
+
+const [NEWLINE, RETURN] = [0x0a, 0x0d]
+const BYTE_ORDER_MARK = Buffer.from('\uFEFF')
+
+/**
+ * Events, line by line. All ends of lines become the same one, so that whoever parses them sees the lines that were looked at
+ * here; many events come in many turns; and none asks to be opened again at once, for ever.
+ */
+function eventsWithin({ mostBytes, json }: MessageBounds): BytesTransformer {
+  const scan = new JsonScan(json)
+  let parts: Buffer[] = []
+  let partBytes = 0
+  let eventBytes = 0
+  let events = 0
+  let isFirst = true
+  let endedInReturn = false
+
+  const keep = (part: Buffer): void => {
+    if (part.length === 0) return
+    parts.push(part)
+    partBytes += part.length
+    if (eventBytes + partBytes > mostBytes) throw tooMuch(`is larger than ${mostBytes} bytes`)
+  }
+  /** What goes on of a line that is here whole. */
+  const endLine = (): Buffer => {
+    const whole = Buffer.concat(parts)
+    const line =
+      isFirst && whole.indexOf(BYTE_ORDER_MARK) === 0 ? whole.subarray(BYTE_ORDER_MARK.length) : whole
+    isFirst = false
+    eventBytes += partBytes
+    parts = []
+    partBytes = 0
+    if (line.length === 0) {
+      events += 1
+      eventBytes = 0
+      scan.startAnew()
+    } else if (line.indexOf('data') === 0) {
+      scan.take(line)
+      scan.endLine()
+      if (scan.problem !== undefined) throw tooMuch(scan.problem)
+    } else if (isHaste(line)) return Buffer.alloc(0)
+    return Buffer.concat([line, Buffer.of(NEWLINE)])
+  }
+
+  return {
+    async transform(chunk, controller) {
+      const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
+      // The other half of an end that was taken already.
+      let from = endedInReturn && bytes[0] === NEWLINE ? 1 : 0
+      endedInReturn = bytes.length === 0 ? endedInReturn : bytes.at(-1) === RETURN
+      for (let at = from; at < bytes.length; at += 1) {
+        const byte = bytes[at]
+        if (byte !== NEWLINE && byte !== RETURN) continue
+        keep(bytes.subarray(from, at))
+        if (byte === RETURN && bytes[at + 1] === NEWLINE) at += 1
+        from = at + 1
+        controller.enqueue(endLine())
+        if (events < EVENTS_A_TURN) continue
+        events = 0
+        await setImmediate()
+      }
+      keep(bytes.subarray(from))
+    },
+    flush(controller) {
+      controller.enqueue(Buffer.concat(parts))
+    },
+  }
+}
+
+/** Whether a line asks to be asked again sooner than anybody needs to. */
+function isHaste(line: Buffer): boolean {
+  if (line.indexOf('retry') !== 0) return false
+  const [, milliseconds = ''] = line.toString('utf8').split(':')
+  return !(Number(milliseconds) >= LEAST_RETRY_MS)
+}
+
+/** The beginning of it. */
+function cutAt(most: number): BytesTransformer {
+  let left = most
+  return {
+    transform(chunk, controller) {
+      controller.enqueue(chunk.subarray(0, left))
+      left -= chunk.length
+      if (left <= 0) controller.terminate()
+    },
+  }
+}
+
+function tooMuch(problem: string): Error {
+  return fault('upstream_failed', 'The MCP server sent more at once than is read of it.', {
+    developerMessage: `A message of the MCP server ${problem}.`,
+  })
+}
