@@ -13,6 +13,8 @@ const ROW = z.object({
   call_id: z.string(),
   run_id: z.string(),
   user_id: z.string().nullable(),
+  /** A server of an earlier version does not say, so it is not. */
+  user_proven: z.boolean().default(false),
   attempt: z.number(),
   tool: z.string(),
   safety_tier: z.string(),
@@ -71,13 +73,22 @@ function hiddenNote({ hidden_values: hidden, hides_something: hides }: ApprovalR
   return `, ${what}: approving it takes --accept-hidden`
 }
 
+/** The mark stands before the id: callers choose ids, and how long they are. */
+function userLines({
+  user_id: id,
+  user_proven: isProven,
+}: ApprovalRow): readonly (readonly [string, string])[] {
+  return id === null ? [] : [['for user', isProven ? id : `(claimed, not proven) ${id}`]]
+}
+
 /** Everything about one, line by line, for a person who decides. */
 export function approvalLines(row: ApprovalRow): readonly string[] {
   const lines: readonly (readonly [string, string])[] = [
     ['approval', row.id],
     ['state', row.stale ? `stale: ${STALE}` : row.state],
     ['tool', `${row.tool} (${row.safety_tier})`],
-    ['called by', row.user_id === null ? row.principal : `${row.principal} for ${row.user_id}`],
+    ['called by', row.principal],
+    ...userLines(row),
     ['tenant', row.tenant],
     ['call', `${row.call_id} (record ${row.record}, attempt ${row.attempt})`],
     ['run', row.run_id],

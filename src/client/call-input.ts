@@ -1,5 +1,5 @@
 import { checkCallKey } from '#core/call/call-key'
-import type { JsonObject, JsonValue } from '#core/json'
+import type { JsonValue } from '#core/json'
 import { configFailure } from './call-failure.ts'
 
 export function checkCallId(callId: string): string {
@@ -12,11 +12,11 @@ export function checkCallId(callId: string): string {
 }
 
 /** Taken once, so that a change made while we wait cannot turn a retry into another request. */
-export function copyInput(input: JsonObject): JsonValue {
+export function copyJson(value: JsonValue, name = 'The input'): JsonValue {
   try {
-    return JSON.parse(JSON.stringify(input))
+    return JSON.parse(JSON.stringify(value))
   } catch (cause) {
-    const message = 'The input cannot be written as JSON: it must not hold cycles, functions or BigInts.'
+    const message = `${name} cannot be written as JSON: it must not hold cycles, functions or BigInts.`
     throw configFailure(message, { cause })
   }
 }

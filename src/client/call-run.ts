@@ -16,6 +16,8 @@ export interface CallOptions {
   readonly sessionId?: string | undefined
   /** Whom the call is for. */
   readonly userId?: string | undefined
+  /** What the tool may want to know of that user (`context.user_info`). OTC only: OpenTool has no place for it. */
+  readonly userInfo?: JsonValue | undefined
   /** Stops waiting. The server may still finish the call. */
   readonly signal?: AbortSignal | undefined
   /** Limit of one HTTP exchange of this call. */

@@ -1,3 +1,4 @@
+import { LATEST, parseToolId, parseToolName } from '#core/tool-id'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import {
   type ApiKeyHeader,
@@ -7,6 +8,7 @@ import {
   versionHeaders,
 } from '#protocols/otc/codec-client-wire'
 import { configFailure } from './call-failure.ts'
+import type { CallOptions } from './call-run.ts'
 import type { ClientSettings } from './client-options.ts'
 import type { ToolDirectory } from './tool-directory.ts'
 
@@ -31,7 +33,7 @@ export interface CallTarget {
 export async function findTarget(
   session: CallSession,
   tool: string | RemoteTool,
-  signal: AbortSignal | undefined,
+  { callId, signal }: Pick<CallOptions, 'callId' | 'signal'>,
 ): Promise<CallTarget> {
   const { dialect } = session.settings
   const asked = typeof tool === 'string' ? tool : tool.id
@@ -42,7 +44,17 @@ export async function findTarget(
   }
   const found = given ?? (await session.directory.find(asked, signal))
   const { wire, keyHeader } = await session.directory.current(signal)
-  return targetOf(session, found?.id ?? asked, found, wire, keyHeader)
+  const isRepeatable = callId !== undefined && found?.facts !== undefined
+  const toolId = isRepeatable ? anyVersionOf(found.id, asked) : (found?.id ?? asked)
+  return targetOf(session, toolId, found, wire, keyHeader)
+}
+
+/**
+ * A call under its caller's own id may be recorded already, of an older version than the newest one listed. Servers of
+ * this package find it if no version is named (rule 5); to all others full ids are sent (C-15).
+ */
+function anyVersionOf(id: string, asked: string): string {
+  return parseToolName(asked)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id
 }
 
 function targetOf(

@@ -3,7 +3,7 @@ import type { RemoteAuthorization, RemoteTool } from '#protocols/otc/codec-clien
 import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client-wire'
 import { configFailure } from './call-failure.ts'
 import { type Credentials, type JwtOption, readCredentials } from './credentials.ts'
-import type { Fetch } from './http-exchange.ts'
+import type { Fetch, HttpLimits } from './http-exchange.ts'
 import { parseServerUrl, type ServerUrl } from './server-url.ts'
 import { type Sleep, sleep } from './wait.ts'
 
@@ -74,6 +74,7 @@ export interface ClientSettings {
   readonly maxResponseBytes: number
   readonly signal: AbortSignal | undefined
   readonly fetch: Fetch
+  readonly readJson?: HttpLimits['readJson']
   readonly sleep: Sleep
   readonly randomId: () => string
   readonly now: () => number

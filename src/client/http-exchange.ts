@@ -1,4 +1,5 @@
 import type { JsonValue } from '#core/json'
+import { TooMuchJson } from '#core/json-bounds'
 import { CallFailure } from './call-failure.ts'
 import { readText } from './read-text.ts'
 import { untilAborted } from './wait.ts'
@@ -21,6 +22,8 @@ export interface HttpLimits {
   readonly timeoutMs: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal | undefined
+  /** Instead of `JSON.parse`, for whoever must not be held up by what a server sends; `undefined` for what is no JSON. */
+  readonly readJson?: ((text: string) => Promise<JsonValue | undefined>) | undefined
 }
 
 export interface HttpAnswer {
@@ -30,7 +33,7 @@ export interface HttpAnswer {
   readonly body: JsonValue | undefined
 }
 
-export type NoAnswerReason = 'network' | 'timeout' | 'aborted' | 'too_large' | 'redirect'
+export type NoAnswerReason = 'network' | 'timeout' | 'aborted' | 'too_large' | 'too_much' | 'redirect'
 
 /** One exchange that brought no answer. Stays inside the client: callers see a `CallFailure`. */
 export class NoAnswer extends Error {
@@ -89,7 +92,14 @@ async function sendAndRead(
   if (text === undefined) {
     throw new NoAnswer('too_large', `answered with more than ${maxResponseBytes} bytes`)
   }
-  return { status: response.status, headers: response.headers, body: parseJson(text) }
+  const body =
+    limits.readJson === undefined ? parseJson(text) : await limits.readJson(text).catch(tellTooMuch)
+  return { status: response.status, headers: response.headers, body }
+}
+
+function tellTooMuch(error: unknown): never {
+  if (!(error instanceof TooMuchJson)) throw error
+  throw new NoAnswer('too_much', `answered with JSON that ${error.message}`)
 }
 
 /** Only the origin: the rest of a redirect's address may hold secrets. */

@@ -48,6 +48,7 @@ const EXCEPTION_OF = {
   timeout: () => NO_ACCESS,
   aborted: undefined,
   too_large: callException,
+  too_much: callException,
   redirect: callException,
 } satisfies Record<NoAnswerReason, ((message: string) => ReadException) | undefined>
 

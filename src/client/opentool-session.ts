@@ -6,7 +6,7 @@ import { FACTS_EXTENSION, type OpenToolFunction } from '#protocols/opentool/code
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import type { WireContext } from '#protocols/otc/codec-client-request'
 import { CallFailure, configFailure } from './call-failure.ts'
-import { checkCallId, copyInput } from './call-input.ts'
+import { checkCallId, copyJson } from './call-input.ts'
 import type { CallOptions } from './call-run.ts'
 import { type ClientSettings, readTimeoutMs } from './client-options.ts'
 import { OpenToolClient } from './opentool-client.ts'
@@ -48,7 +48,7 @@ export class OpenToolSession {
     if (typeof asked !== 'string' || asked === '') throw configFailure('Name the function to call.')
     const callId = checkCallId(options.callId ?? this.#settings.randomId())
     if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
-    const given = copyInput(input)
+    const given = copyJson(input)
     if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
     const functions = await this.#load(options.signal)
     const name = nameIn(functions, asked)
@@ -62,7 +62,7 @@ export class OpenToolSession {
     )
     const called = await postCall(
       this.#settings,
-      { id: callId, name, arguments: given },
+      { id: callId, name: methodFor(asked, name), arguments: given },
       { ...options, ...headersOf(brought), idempotencyKey: callId },
     )
     return {
@@ -120,6 +120,12 @@ function nameIn(functions: Functions, asked: string): string {
     if (isNamed && (ref.version === LATEST || ref.version === id?.version)) return name
   }
   return asked
+}
+
+/** A version that was asked for is sent: the newest one may be another by now, and so may the one of a recorded call. */
+function methodFor(asked: string, name: string): string {
+  const namesVersion = (parseToolName(asked)?.version ?? LATEST) !== LATEST
+  return name !== asked && namesVersion ? asked : name
 }
 
 function headersOf(

@@ -1,3 +1,4 @@
+import type { JsonValue } from '#core/json'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import type { WireContext } from '#protocols/otc/codec-client-request'
 import { CallFailure } from './call-failure.ts'
@@ -9,6 +10,7 @@ export interface ContextNeeds {
   readonly tool: RemoteTool | undefined
   readonly toolId: string
   readonly userId: string | undefined
+  readonly userInfo?: JsonValue | undefined
   readonly signal: AbortSignal | undefined
 }
 
@@ -28,8 +30,14 @@ export async function resolveContext(
       { toolId: needs.toolId },
     )
   }
-  if (!carriesCredentials && userId === undefined) return undefined
-  return { authorization, secrets, ...(userId === undefined ? {} : { userId }) }
+  const { userInfo } = needs
+  if (!carriesCredentials && userId === undefined && userInfo === undefined) return undefined
+  return {
+    authorization,
+    secrets,
+    ...(userId === undefined ? {} : { userId }),
+    ...(userInfo === undefined ? {} : { userInfo }),
+  }
 }
 
 async function resolveUserId(needs: ContextNeeds, settings: ClientSettings): Promise<string | undefined> {

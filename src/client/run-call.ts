@@ -2,7 +2,7 @@ import type { JsonObject } from '#core/json'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import { awaitChallenges } from './await-challenges.ts'
 import { CallFailure } from './call-failure.ts'
-import { checkCallId, copyInput } from './call-input.ts'
+import { checkCallId, copyJson } from './call-input.ts'
 import { type CallOptions, type CallRun, factsOf } from './call-run.ts'
 import { type CallSession, findTarget } from './call-target.ts'
 import { readTimeoutMs } from './client-options.ts'
@@ -38,10 +38,12 @@ async function prepare(
   const { settings } = session
   const callId = checkCallId(options.callId ?? settings.randomId())
   if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
-  const copy = copyInput(input)
+  const copy = copyJson(input)
   const signal = joinSignals(settings.signal, options.signal)
-  const target = await findTarget(session, tool, signal)
-  const context = await resolveContext({ ...target, userId: options.userId, signal }, settings)
+  const target = await findTarget(session, tool, { callId: options.callId, signal })
+  const { userId } = options
+  const userInfo = options.userInfo === undefined ? undefined : copyJson(options.userInfo, 'userInfo')
+  const context = await resolveContext({ ...target, userId, userInfo, signal }, settings)
   if (signal?.aborted) {
     const message = 'The call was aborted by its caller before it was sent.'
     throw new CallFailure('transport', message, { toolId: target.toolId, cause: signal.reason })
@@ -91,7 +93,10 @@ async function isSettledByUser(failure: CallFailure, run: CallRun): Promise<bool
   if (!settings.pollChallenges) return false
   const rules = { settings, signal, ownHeaders: target.headers }
   if (!(await awaitChallenges(failure.challenges, rules))) return false
-  run.context = await resolveContext({ ...target, userId: run.context?.userId, signal }, settings)
+  run.context = await resolveContext(
+    { ...target, userId: run.context?.userId, userInfo: run.context?.userInfo, signal },
+    settings,
+  )
   return true
 }
 

@@ -66,6 +66,7 @@ const NEXT_STEP = {
   timeout: '',
   aborted: '',
   too_large: 'Raise maxResponseBytes if it is right.',
+  too_much: '',
   redirect: 'Redirects are not followed: connect to the address it points to.',
 } satisfies Record<NoAnswer['reason'], string>
 

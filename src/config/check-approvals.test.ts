@@ -59,9 +59,29 @@ describe('approvals.perTool', () => {
     expect([config, wrong, all].map((one) => one.approvals !== undefined)).toEqual([true, true, true])
   })
 
+  it('refuses two entries for one tool by two of its names; one for a version and one for all are no such two', () => {
+    const twice = (...names: readonly string[]) =>
+      problemOf({ approvals: { perTool: Object.fromEntries(names.map((name) => [name, { quorum: 2 }])) } })
+    expect(twice('Bank.Pay', 'Bank_Pay')).toContain(
+      'approvals.perTool.Bank_Pay: is the tool of approvals.perTool.Bank.Pay by another name. Write it once.',
+    )
+    expect(twice('Bank.Pay@1.0.0', 'openwop:Bank.Pay@1')).toContain('by another name')
+    expect(twice('Bank.Pay', 'Bank_Pay@1.0.0', 'Files.Delete')).toBe('')
+  })
+
   it('refuses a tool that is not there, and a predicate that nobody would ask', () => {
     const when = () => true
     expect(problemOf({ approvals: { perTool: { 'Bank.Pay': { when } } } })).toBe('')
+    for (const name of [
+      'Bank_Pay',
+      'openwop:Bank.Pay',
+      'Bank.Pay@1',
+      'Bank_Pay@1.0.0',
+      'openwop:Bank.Pay@1',
+    ]) {
+      expect(problemOf({ approvals: { perTool: { [name]: { when } } } })).toBe('')
+    }
+    expect(problemOf({ approvals: { perTool: { 'Bank_Pay@2': { when } } } })).toContain('no such tool')
     expect(problemOf({ approvals: { perTool: { 'Bank.Pya': { when } } } })).toContain(
       'Did you mean "Bank.Pay"?',
     )

@@ -32,5 +32,28 @@ export function checkApprovals(
       return { severity: 'error', file, where: 'approvals.perTool', message }
     }),
   )
+  problems.push(...checkTwice(Object.keys(approvals.perTool), tools, file))
   if (problems.length > 0) throw new ConfigError(problems)
+}
+
+/** Two entries for one tool by two of its names would leave one of them without a say, and nobody would see which. */
+function checkTwice(
+  written: readonly string[],
+  tools: readonly Tool[],
+  file: string,
+): readonly ConfigProblem[] {
+  const twice = new Map<string, string>()
+  for (const tool of tools) {
+    const names = namesFor(tool)
+    for (const isVersioned of [true, false]) {
+      const [first, ...others] = written.filter(
+        (name) => name.includes('@') === isVersioned && names.includes(name),
+      )
+      for (const other of others) twice.set(other, first ?? '')
+    }
+  }
+  return [...twice].map(([name, first]) => {
+    const message = `is the tool of approvals.perTool.${first} by another name. Write it once.`
+    return { severity: 'error', file, where: `approvals.perTool.${name}`, message }
+  })
 }

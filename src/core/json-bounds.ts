@@ -87,3 +87,8 @@ export function tooMuchJson(bytes: Uint8Array, bounds: JsonBounds = JSON_BOUNDS)
   scan.take(bytes)
   return scan.problem
 }
+
+/** Why somebody's JSON was not parsed: what it has too much of. */
+export class TooMuchJson extends Error {
+  override readonly name = 'TooMuchJson'
+}

@@ -87,7 +87,9 @@ function page(status: number, title: string, content: string): HttpReply {
 function describe({ approval, link }: LinkView): string {
   const { tool, tier, principal, subject, expiresAtMs } = approval
   const row = (label: string, text: string) => `<dt>${label}</dt><dd>${escapeHtml(cleanText(text))}</dd>`
-  const user = subject.userId === undefined ? '' : row('For user', subject.userId)
+  // The mark stands before the id: callers choose ids, and how long they are.
+  const label = subject.isUserProven ? 'For user' : 'For user (claimed, not proven)'
+  const user = subject.userId === undefined ? '' : row(label, subject.userId)
   return `<p>${STATE_TEXT.pending}</p>
 <dl>${row('Tool', `${tool} (${tier})`)}${row('Called by', principal)}${user}
 ${row('Open until', new Date(expiresAtMs).toISOString())}${row('You are', link.approver)}</dl>

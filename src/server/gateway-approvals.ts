@@ -19,6 +19,8 @@ export interface GatewayApproval {
   readonly callId: string
   readonly runId: string
   readonly userId: string | undefined
+  /** Whether the caller's credential proves that user; otherwise the id is the caller's word. */
+  readonly isUserProven: boolean
   /** `Toolkit.Name@x.y.z`. */
   readonly tool: string
   readonly safetyTier: SafetyTier
@@ -102,7 +104,7 @@ export function gatewayApprovals(desk: ApprovalDesk, clock: Clock): GatewayAppro
 
 function viewOf(approval: ApprovalRecord, desk: ApprovalDesk, clock: Clock): GatewayApproval {
   const { id, tenant, principal, tool, tier, subject, quorum, requiredScope } = approval
-  const { callId, runId, userId, inputJson, hidden } = subject
+  const { callId, runId, userId, isUserProven, inputJson, hidden } = subject
   const input: JsonValue = JSON.parse(inputJson)
   return {
     id,
@@ -112,6 +114,7 @@ function viewOf(approval: ApprovalRecord, desk: ApprovalDesk, clock: Clock): Gat
     callId,
     runId,
     userId,
+    isUserProven,
     tool,
     safetyTier: tier,
     input,

@@ -7,6 +7,7 @@ import { LiveRegistry } from '#core/live-registry'
 import type { Clock } from '#core/ports/clock'
 import type { Logger } from '#core/ports/logger'
 import type { RecoveryReport } from '#core/ports/store'
+import { DEFAULT_TENANT } from '#core/principal'
 import { startRetention } from '#core/retention'
 import type { Listener } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
@@ -23,6 +24,8 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const CHALLENGE_ID_BYTES = 24
 const SESSION_ID_BYTES = 24
+/** Whoever wrote into the database past the server: nobody knows who, and all tenants are in it. */
+const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
 export interface OpenGatewayOptions {
   readonly clock: Clock
@@ -68,8 +71,11 @@ export async function openGateway(settings: Settings, options: OpenGatewayOption
     masterKey: settings.masterKey,
     mode: 'server',
     onCommit: options.onCommit,
-    onForeign: (row) =>
-      log.error({ row }, 'a stored row was changed by somebody without the key, and is refused'),
+    onForeign: (row, table) => {
+      log.error({ row }, 'a stored row was changed by somebody without the key, and is refused')
+      // What the row says is somebody else's text, its tenant too; which one it is stands in the log.
+      denials.note(UNKNOWN_WRITER, { action: 'store.read', resource: table, reason: 'changed_row' })
+    },
   })
   const catalogChanges = options.catalogChanges ?? new CatalogChanges()
   const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges)

@@ -16,7 +16,7 @@ export interface OpenStoreOptions {
   readonly mode: 'server' | 'operator'
   readonly onCommit?: (changes: number, durationMs: number) => void
   /** Told of rows that decide and were changed by somebody without the key. */
-  readonly onForeign?: (row: string) => void
+  readonly onForeign?: (row: string, table: string) => void
 }
 
 /** The store behind a URL: `memory:` or `sqlite:PATH`. */

@@ -28,6 +28,7 @@ export function renderInList(approval: ApprovalRecord, { nowMs, isStale }: Appro
     call_id: subject.callId,
     run_id: subject.runId,
     user_id: subject.userId ?? null,
+    user_proven: subject.isUserProven,
     attempt,
     tool,
     tool_id: toolId,

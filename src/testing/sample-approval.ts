@@ -10,6 +10,7 @@ export function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval 
       runId: 'run_record-1',
       argsHash: '0'.repeat(64),
       userId: undefined,
+      isUserProven: false,
       summaryJson: '{"doorbell_id":"doorbell42"}',
       inputJson: '{"doorbell_id":"doorbell42"}',
       hidden: 0,

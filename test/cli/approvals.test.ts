@@ -41,8 +41,20 @@ describe('collet approvals on a real store', () => {
     const shown = await run('show', 'approval-1')
     expect(shown.out).toContain('key:alice')
     expect(shown.out).toContain('doorbell42')
+    expect(shown.out).not.toContain('for user')
     expect(JSON.parse((await run('show', 'approval-1', '--json')).out)).toMatchObject({ state: 'pending' })
     expect((await run('show', 'nobody')).code).toBe(2)
+  })
+
+  it.each([
+    ['claimed', false, 'for user    (claimed, not proven) president\n'],
+    ['proven', true, 'for user    president\n'],
+  ])('T-27: says of the user that it is %s', async (_what, isUserProven, line) => {
+    const { subject } = sampleParking().approval
+    const named = { ...subject, userId: 'president', isUserProven }
+    const parking = sampleParking({ id: 'approval-3', expiresAtMs: Date.UTC(2027, 0, 1), subject: named })
+    await store.approvals.park(sampleCall({ record: 'record-3' }), parking)
+    expect((await run('show', 'approval-3')).out).toContain(line)
   })
 
   it('OWP-72: says yes as the person at the machine, once', async () => {
@@ -53,6 +65,10 @@ describe('collet approvals on a real store', () => {
       state: 'granted',
       decisions: [{ by: 'cli:tester', action: 'grant', reason: 'asked the customer' }],
     })
+    expect((await run('show', 'approval-1')).out).toMatch(/^grant +cli:tester at .*: asked the customer$/m)
+    const io = new FakeIo(REAL_SERVICES, { workingFolder: folder, environment })
+    await io.run('journal', '--store', 'sqlite:collet.db')
+    expect(io.stdout).toMatch(/approval\.granted .*by=cli:tester reason="asked the customer"/)
     const again = await run('approve', 'approval-1')
     expect([again.code, again.err]).toEqual([2, expect.stringContaining('decided this before')])
     expect((await run('list')).err).toContain('no such approvals')

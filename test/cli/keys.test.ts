@@ -80,6 +80,14 @@ describe('collet keys on a store', () => {
     ).toBe(true)
   })
 
+  it('takes a tool by any of its names', async () => {
+    const names = ['Mail.Send', 'Mail.Send@1.0.0', 'Mail_Send', 'openwop:Mail.Send']
+    const made = await json('keys', 'create', 'agent', ...names.flatMap((name) => ['--tool', name]))
+    expect(await json('keys', 'list')).toMatchObject([
+      { key_id: made.keyId, principal: 'agent', tools: names },
+    ])
+  })
+
   it.each([
     [['keys', 'create', 'a', '--tool', 'Mail Send'], /expected a name of a tool/],
     [['keys', 'create'], /PRINCIPAL|which principal/i],

@@ -10,7 +10,10 @@ const pay = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'al
 const fail = sampleTool('Bank.Fail@1.0.0', () => {
   throw new ToolError('The bank is closed.', { canRetry: true, retryAfterMs: 90_000 })
 })
-const settings = testSettings({ tools: [pay, fail] })
+const who = sampleTool('Who.Asks@1.0.0', (_input, { claimedUserId, userInfo }) => [claimedUserId, userInfo])
+const old = sampleTool('Clock.Read@1.0.0', () => 'old')
+const newer = sampleTool('Clock.Read@1.1.0', () => 'new')
+const settings = testSettings({ tools: [pay, fail, who, old, newer] })
 let server: RunningServer
 
 beforeAll(async () => {
@@ -46,6 +49,34 @@ describe('the client against our own server', () => {
       expect(tried).toMatchObject({
         ok: false,
         error: { class: 'tool', code: 'tool_failed', runId: 'monday', retryAfterMs: 90_000, canRetry: true },
+      })
+    },
+  )
+
+  it('tells the tool what the caller says about the user', async () => {
+    const client = connect(server.url)
+    const userInfo = { plan: 'gold', since: 2019 }
+    const { value } = await client.call('Who_Asks', {}, { userId: 'u-7', userInfo })
+    expect(value).toEqual(['u-7', userInfo])
+    const cycle: Record<string, never> = {}
+    Object.assign(cycle, { cycle })
+    expect(await client.tryCall('Who_Asks', {}, { userInfo: cycle })).toMatchObject({
+      error: { class: 'config', message: expect.stringContaining('userInfo cannot be written as JSON') },
+    })
+  })
+
+  it.each(['otc', 'opentool'] as const)(
+    'finds a call by its own id whatever version it had, if none is named, over %s',
+    async (protocol) => {
+      const callId = `clock of ${protocol}`
+      await connect(server.url).call('Clock.Read@1.0.0', {}, { callId })
+      const client = connect(server.url, { protocol })
+      for (const name of ['Clock.Read', 'Clock_Read', 'openwop:Clock.Read']) {
+        expect((await client.call(name, {}, { callId })).value).toBe('old')
+        expect((await client.call(name)).value).toBe('new')
+      }
+      expect(await client.tryCall('Clock.Read@1.1.0', {}, { callId })).toMatchObject({
+        error: { code: 'key_conflict' },
       })
     },
   )

@@ -1,10 +1,16 @@
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Secret } from '#core/secret'
 import { openwopOpenApi } from '#protocols/openwop/openapi'
 import { openwopSettings } from '#protocols/openwop/options'
 import { DocumentCheck } from '../conformance/openapi-check.ts'
 import { sqliteSettings } from '../test-settings.ts'
-import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
+import { type ApprovalServer, AUTH, KEYS, startApprovalServer } from './approval-stage.ts'
 
+const VOUCHING = randomBytes(32).toString('hex')
 const ACCEPT = { resumeValue: { action: 'accept' } }
 const openApi = new DocumentCheck(openwopOpenApi(openwopSettings({ serverVersion: '0.0.0-test' })))
 
@@ -239,4 +245,80 @@ describe.each([
 
 function plain({ status, headers, text }: { status: number; headers: Headers; text: string }) {
   return { status, headers: Object.fromEntries(headers), text }
+}
+
+describe('whom a call is for', () => {
+  it('T-27: approvers read whether the user is proven or only the caller’s word, and a yes is for one of them', async () => {
+    // A second key of the same principal, which may say for whom it acts.
+    const vouching = { id: 'alice', key: new Secret(VOUCHING), tenant: 'acme', scopes: ['users:assert'] }
+    const auth = { ...AUTH, apiKeys: [...AUTH.apiKeys, vouching] }
+    const server = await startApprovalServer({ auth })
+    try {
+      const pay = (callId: string, key: string) =>
+        server.ask('/tools/call', {
+          headers: { authorization: `Bearer ${key}` },
+          body: {
+            request: {
+              ...{ tool_id: 'Bank.Pay@1.0.0', call_id: callId, input: { amount: 5 } },
+              context: { user_id: 'president' },
+            },
+          },
+        })
+      const parked = async (callId: string, key: string): Promise<string> =>
+        (await pay(callId, key)).json.missing_requirements.approval.id
+      const claimed = await parked('claimed', KEYS.alice)
+      const asserted = await parked('asserted', VOUCHING)
+      const show = async (id: string) =>
+        (await server.ask(`/admin/approvals/${id}`, { as: 'bob' })).json.approval
+      expect(await show(claimed)).toMatchObject({ user_id: 'president', user_proven: false })
+      expect(await show(asserted)).toMatchObject({ user_id: 'president', user_proven: true })
+      const pageOf = async (id: string) => {
+        const asked = { as: 'bob', body: { approver: 'carol' } } as const
+        const { json } = await server.ask(`/admin/approvals/${id}/link`, asked)
+        return (await server.ask(json.url)).text
+      }
+      expect(await pageOf(claimed)).toContain('<dt>For user (claimed, not proven)</dt><dd>president</dd>')
+      expect(await pageOf(asserted)).toContain('<dt>For user</dt><dd>president</dd>')
+      // A yes to the caller's word is none to a proven user.
+      await server.ask(`/admin/approvals/${claimed}/approve`, { as: 'bob', body: {} })
+      expect((await pay('claimed', VOUCHING)).headers.get('collet-error-code')).toBe('key_conflict')
+      expect((await pay('claimed', KEYS.alice)).json.result).toMatchObject({ success: true })
+    } finally {
+      await server.close()
+    }
+  })
+})
+
+describe('a question that somebody wrote into the database', () => {
+  it('is refused, and told to the operator in the audit stream without what the row says', async () => {
+    const server = await startApprovalServer({}, sqliteSettings)
+    try {
+      const { id } = await server.park('forged')
+      const database = new DatabaseSync(join(server.settings.dataFolder, 'collet.db'))
+      database.exec("UPDATE approvals SET state = 'granted'")
+      database.close()
+      expect((await server.pay('forged')).json.result?.success).not.toBe(true)
+      expect(server.ran).toEqual([])
+      const asOperator = { authorization: `Bearer ${startTokenOf(server)}` }
+      await expect
+        .poll(async () => (await server.ask('/admin/audit', { headers: asOperator })).json.events)
+        .toMatchObject([
+          {
+            type: 'authorization.decided',
+            action: 'store.read',
+            resource: 'approvals',
+            reason: 'changed_row',
+          },
+        ])
+      const { text } = await server.ask('/admin/audit', { headers: asOperator })
+      expect(text).not.toContain(id)
+      expect((await server.ask('/admin/audit', { as: 'auditor' })).json.events).toEqual([])
+    } finally {
+      await server.close()
+    }
+  })
+})
+
+function startTokenOf({ url, settings }: ApprovalServer): string {
+  return readFileSync(join(settings.dataFolder, `start-token-${new URL(url).port}`), 'utf8').trim()
 }

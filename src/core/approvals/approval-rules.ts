@@ -79,10 +79,14 @@ export const DEFAULT_APPROVAL_RULES: ApprovalRules = {
 /** A tool as rules may name it. */
 export type NamedTool = Pick<Tool, 'parts' | 'name' | 'catalogId'>
 
-/** Every name that rules may use for a tool: those of its version first, then those for all of them; its id first. */
+const FIRST_OF_MAJOR = /^([0-9]+)\.0+\.0+$/
+
+/** Every name that rules may use for a tool: those of its version first (`@1` is `@1.0.0`), then those for all; its id first. */
 export function namesFor({ parts, name, catalogId }: NamedTool): readonly string[] {
   const names = [parts.base, name, catalogId]
-  return [...names.map((text) => `${text}@${parts.version}`), ...names]
+  const [, major] = FIRST_OF_MAJOR.exec(parts.version) ?? []
+  const versions = major === undefined ? [parts.version] : [parts.version, major]
+  return [...versions.flatMap((version) => names.map((text) => `${text}@${version}`)), ...names]
 }
 
 /** What is written for one tool by its names. */

@@ -24,6 +24,8 @@ export function bindCall(approvals: ApprovalStore, { call, tool, input, credenti
     [...credentials].sort(),
     // Calls without it keep the form they had before it reached tools.
     ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
+    // An approver was told whether the user is proven; an array, so that it is no text of anybody.
+    ...(call.isUserProven === true ? [['proven user']] : []),
   ]
   return approvals.sign('grant', JSON.stringify(parts))
 }

@@ -122,6 +122,7 @@ function newApproval(
       runId: runIdOf(call, place),
       argsHash: argsHash(call),
       userId: call.request.userId,
+      isUserProven: call.isUserProven === true,
       ...shown,
     },
     binding,

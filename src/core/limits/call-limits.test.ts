@@ -113,19 +113,22 @@ describe('rates', () => {
     await inAll.desk.drain(0)
   })
 
-  it('entries of their own count instead of the general ones', async () => {
-    const { desk } = open({
-      perPrincipal: ONE_A_SECOND,
-      byPrincipal: new Map([[BOB.id, UNLIMITED]]),
-      byTool: new Map([['Echo.Other', { ...ONE_A_SECOND, perPrincipal: UNLIMITED }]]),
-    })
-    const gists: string[] = []
-    for (const tool of ['Echo.Say', 'Echo.Say', 'Echo.Other', 'Echo.Other']) {
-      gists.push(gist(await desk.call(BOB, callRequest(tool))))
-    }
-    expect(gists).toEqual(['ok {}', 'ok {}', 'ok {}', 'rate_limited'])
-    await desk.drain(0)
-  })
+  it.each(['Echo.Other', 'Echo_Other', 'openwop:Echo.Other'])(
+    'entries of their own count instead of the general ones, by any name: %s',
+    async (name) => {
+      const { desk } = open({
+        perPrincipal: ONE_A_SECOND,
+        byPrincipal: new Map([[BOB.id, UNLIMITED]]),
+        byTool: new Map([[name, { ...ONE_A_SECOND, perPrincipal: UNLIMITED }]]),
+      })
+      const gists: string[] = []
+      for (const tool of ['Echo.Say', 'Echo.Say', 'Echo.Other', 'Echo.Other']) {
+        gists.push(gist(await desk.call(BOB, callRequest(tool))))
+      }
+      expect(gists).toEqual(['ok {}', 'ok {}', 'ok {}', 'rate_limited'])
+      await desk.drain(0)
+    },
+  )
 
   it('rule 1: a replay is never refused and takes nothing; a wrong replay is a request like any other', async () => {
     const { desk, clock } = open({

@@ -1,7 +1,17 @@
 import type { MaybePromise } from './maybe-promise.ts'
 
-/** Why somebody was refused; the last two are refusals of approvers. */
-export const DENIAL_REASONS = ['scope', 'allowlist', 'tenant', 'self_approval', 'second_vote'] as const
+/**
+ * Why somebody was refused. `self_approval` and `second_vote` are refusals of approvers; `changed_row` is one of whoever
+ * wrote into the database without the key.
+ */
+export const DENIAL_REASONS = [
+  'scope',
+  'allowlist',
+  'tenant',
+  'self_approval',
+  'second_vote',
+  'changed_row',
+] as const
 
 export type DenialReason = (typeof DENIAL_REASONS)[number]
 
@@ -13,7 +23,7 @@ export interface Denial {
   readonly principal: string
   /** What was wanted: `tool.call`, `admin:keys` … */
   readonly action: string
-  /** A catalog id or a scope, never a caller's text. */
+  /** A catalog id, a scope or a table of the store, never a caller's text. */
   readonly resource: string
   readonly reason: DenialReason
   /** How often within the window that this stands for. */

@@ -14,6 +14,7 @@ export interface WireContext {
   readonly authorization?: readonly { readonly id: string; readonly token: string }[]
   readonly secrets?: readonly { readonly id: string; readonly value: string }[]
   readonly userId?: string
+  readonly userInfo?: JsonValue
 }
 
 /** The body of a call: only members the closed request schema knows (OTC-57, C-05, C-06). */
@@ -33,12 +34,13 @@ export function buildCallBody(wire: ServerWire, path: CallPath, call: WireCall):
 
 /** Arrays of `{id, token}` and `{id, value}`, never the older objects (C-26). */
 function contextMembers(context: WireContext): JsonObject {
-  const { authorization = [], secrets = [], userId } = context
+  const { authorization = [], secrets = [], userId, userInfo } = context
   return {
     ...(authorization.length === 0
       ? {}
       : { authorization: authorization.map(({ id, token }) => ({ id, token })) }),
     ...(secrets.length === 0 ? {} : { secrets: secrets.map(({ id, value }) => ({ id, value })) }),
     ...(userId === undefined ? {} : { user_id: userId }),
+    ...(userInfo === undefined ? {} : { user_info: userInfo }),
   }
 }

@@ -1,5 +1,6 @@
 import { fault } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
+import { tooMuchJson } from '#core/json-bounds'
 import type { Binding } from './binding.ts'
 import { essenceOf, isJson, isTextual } from './media-type.ts'
 import { nextPage } from './next-page.ts'
@@ -57,6 +58,9 @@ function readBody(bytes: Buffer, mediaType: string, { binding, operation }: Answ
 }
 
 function parseJson(bytes: Buffer, operation: string): JsonValue {
+  const problem = tooMuchJson(bytes)
+  if (problem !== undefined)
+    throw fault('result_too_large', `${operation} answered JSON that ${problem}. Ask for less.`)
   try {
     const value: JsonValue = JSON.parse(bytes.toString('utf8'))
     return value

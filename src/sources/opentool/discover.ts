@@ -4,16 +4,20 @@ import { CallFailure } from '#client/call-failure'
 import type { ClientSettings } from '#client/client-options'
 import { OpenToolClient } from '#client/opentool-client'
 import { endpointsOf } from '#client/opentool-exchange'
+import { readText } from '#client/read-text'
+import { Breather } from '#core/breather'
 import { fault } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import { tooMuchJson } from '#core/json-bounds'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
 import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import type { OpenToolDocument, OpenToolFunction } from '#protocols/opentool/codec-document'
 import { dereference } from '#protocols/opentool/codec-document-dereference'
 import { OpenToolDocumentError } from '#protocols/opentool/codec-document-finding'
-import { DOCUMENT_LIMITS } from '#protocols/opentool/codec-document-limits'
 import { load } from '#protocols/opentool/codec-document-load'
 import { serverBaseUrl } from '#protocols/opentool/codec-document-server'
+import { readWithin } from '#sources/common/answered-json'
 import { isWanted, remotePolicyOf } from '#sources/common/policy-options'
 import type { OpenToolBinding } from './binding.ts'
 import type { OpenToolSourceOptions } from './options.ts'
@@ -23,6 +27,17 @@ export interface Discovering {
   /** How a server is asked for its document; the same for every look, so that an unchanged one is not sent again. */
   readonly listingFor: (url: string) => ClientSettings
   readonly signal: AbortSignal
+}
+
+/** A document is read in one step, which must be short for everybody else: about a thousand functions. */
+export const LARGEST_DOCUMENT_BYTES = 4 * 1_048_576
+const DOCUMENT_BOUNDS = { deepest: 256, mostValues: 30_000 }
+
+export async function readDocument(text: string): Promise<JsonValue | undefined> {
+  const value = readWithin(text, DOCUMENT_BOUNDS)
+  // What is made of it is a step of its own.
+  await new Breather().breathe()
+  return value
 }
 
 /** The functions that the other server describes (OTS-63), or that a document describes for it. */
@@ -37,9 +52,16 @@ export async function discoverOpenTool(
   const settings = discovering.listingFor(options.url ?? serverOf(document))
   const url = endpointsOf(settings)
   const wanted = document.functions.filter(({ name }) => isWanted(name, options))
+  const breather = new Breather()
+  await breather.breathe()
+  const tools: OfferedTool[] = []
+  for (const described of wanted) {
+    if (breather.isDue) await breather.breathe()
+    tools.push(offer(described, url, options))
+  }
   return {
     identity: { origin: settings.server.origin, url },
-    tools: wanted.map((described) => offer(described, url, options)),
+    tools,
     leftOut: document.functions.map(({ name }) => name).filter((name) => !isWanted(name, options)),
     warnings: wanted
       .filter(({ stream }) => stream !== undefined)
@@ -70,7 +92,9 @@ async function readNamed(named: string, { services, signal }: Discovering): Prom
   try {
     const text = isAddress
       ? await fetchText(url, services, signal)
-      : await readText(resolve(services.folder, named), signal)
+      : await readFileText(resolve(services.folder, named), signal)
+    const problem = tooMuchJson(Buffer.from(text), DOCUMENT_BOUNDS)
+    if (problem !== undefined) throw fault('upstream_failed', `${named} ${problem}.`)
     return dereference(load(text, { mode: 'lenient' }))
   } catch (error) {
     signal.throwIfAborted()
@@ -82,10 +106,10 @@ async function readNamed(named: string, { services, signal }: Discovering): Prom
   }
 }
 
-async function readText(file: string, signal: AbortSignal): Promise<string> {
+async function readFileText(file: string, signal: AbortSignal): Promise<string> {
   const { size } = await stat(file)
-  if (size > DOCUMENT_LIMITS.characters)
-    throw fault('upstream_failed', `${file} has more than ${DOCUMENT_LIMITS.characters} bytes.`)
+  if (size > LARGEST_DOCUMENT_BYTES)
+    throw fault('upstream_failed', `${file} has more than ${LARGEST_DOCUMENT_BYTES} bytes.`)
   return await readFile(file, { encoding: 'utf8', signal })
 }
 
@@ -94,7 +118,10 @@ async function fetchText(url: URL, services: SourceServices, signal: AbortSignal
     headers: { accept: 'application/json' },
     signal,
   })
-  if (response.ok) return await response.text()
+  const text = response.ok ? await readText(response, LARGEST_DOCUMENT_BYTES, signal) : undefined
+  if (text !== undefined) return text
+  if (response.ok)
+    throw fault('upstream_failed', `${url.href} has more than ${LARGEST_DOCUMENT_BYTES} bytes.`)
   await response.body?.cancel()
   throw fault('upstream_failed', `${url.origin} answers ${response.status} instead of the document.`)
 }

@@ -3,8 +3,9 @@ import { isOutage } from '#client/forwarded-call'
 import { unchangedFetch } from '#client/unchanged-fetch'
 import type { Source } from '#core/ports/source'
 import type { SourceServices } from '#core/ports/source-services'
+import { readAnswer } from '#sources/common/answered-json'
 import { remoteSource } from '#sources/common/remote-source'
-import { discoverOpenTool } from './discover.ts'
+import { discoverOpenTool, LARGEST_DOCUMENT_BYTES, readDocument } from './discover.ts'
 import { invokeOpenTool } from './invoke.ts'
 import type { OpenToolSourceOptions } from './options.ts'
 
@@ -18,8 +19,8 @@ export function createOpenToolSource(
   services: SourceServices,
 ): Source {
   const closing = new AbortController()
-  const settingsFor = (url: string): ClientSettings =>
-    readOptions(url, {
+  const settingsFor = (url: string): ClientSettings => ({
+    ...readOptions(url, {
       apiKey: options.apiKey?.reveal(),
       jwt: options.token?.reveal(),
       protocol: 'opentool',
@@ -27,11 +28,18 @@ export function createOpenToolSource(
       now: () => services.clock.nowMs(),
       timeoutMs: NO_LIMIT_MS,
       signal: closing.signal,
-    })
+    }),
+    readJson: readAnswer,
+  })
   const unchanged = unchangedFetch((address, init) =>
     (services.fetchDescription ?? services.fetch)(address, init),
   )
-  const listingFor = (url: string): ClientSettings => ({ ...settingsFor(url), fetch: unchanged })
+  const listingFor = (url: string): ClientSettings => ({
+    ...settingsFor(url),
+    readJson: readDocument,
+    maxResponseBytes: LARGEST_DOCUMENT_BYTES,
+    fetch: unchanged,
+  })
   return remoteSource({ key, type: 'opentool' }, options, {
     discover: (signal) => discoverOpenTool(options, { services, listingFor, signal }),
     invoke: (invocation) => invokeOpenTool(invocation, settingsFor, options.url),

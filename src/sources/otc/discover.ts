@@ -2,6 +2,7 @@ import { CallFailure } from '#client/call-failure'
 import type { ClientSettings } from '#client/client-options'
 import { type Listing, ToolDirectory } from '#client/tool-directory'
 import { joinSignals } from '#client/wait'
+import { Breather } from '#core/breather'
 import { fault } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
@@ -21,15 +22,18 @@ export async function discoverOtc(
   const listing = await readListing(settings, signal)
   const { server } = settings
   const warnings: string[] = []
+  const breather = new Breather()
+  // Reading the list was a long step already.
+  await breather.breathe()
   const newest = newestOfEach(listing.tools)
   const leftOut = newest.map(({ name }) => name).filter((name) => !isWanted(name, options))
-  const offered = newest
-    .filter(({ name }) => isWanted(name, options))
-    .flatMap(({ name, tool }) => {
-      if (isObjectSchema(tool.input)) return [offer(name, tool, { settings, options, listing })]
-      warnings.push(`${tool.id} is left out: its input is no object.`)
-      return []
-    })
+  const offered: OfferedTool[] = []
+  for (const { name, tool } of newest) {
+    if (breather.isDue) await breather.breathe()
+    if (!isWanted(name, options)) continue
+    if (isObjectSchema(tool.input)) offered.push(offer(name, tool, { settings, options, listing }))
+    else warnings.push(`${tool.id} is left out: its input is no object.`)
+  }
   return { identity: { origin: server.origin, url: server.base }, tools: offered, warnings, leftOut }
 }
 

@@ -1,5 +1,5 @@
 import { CallFailure } from '#client/call-failure'
-import { checkCallId, copyInput } from '#client/call-input'
+import { checkCallId, copyJson } from '#client/call-input'
 import type { CallRun } from '#client/call-run'
 import type { CallSession } from '#client/call-target'
 import type { ClientSettings } from '#client/client-options'
@@ -70,7 +70,7 @@ function runOf({ input, context }: Invocation, binding: OtcBinding, world: OtcWo
         ...(await settings.credentials.headers(wire.dialect, binding.keyHeader ?? undefined)),
       }),
     },
-    input: copyInput(input),
+    input: copyJson(input),
     options: {},
     signal: joinSignals(settings.signal, context.signal),
     progress: { resent: 0 },

@@ -20,8 +20,10 @@ export interface StoreKeys {
   readonly approvals: KeyObject
   /** Authenticates rows that decide. */
   readonly rows: KeyObject
-  /** Kept in the store: a process with another key refuses to start. */
+  /** Kept in the store: a process with another key refuses to start. Only a store whose rows have MACs holds this one. */
   readonly check: string
+  /** What stores held before that; whoever has no key cannot make it, to have changed rows taken for old ones. */
+  readonly checkBeforeMacs: string
 }
 
 export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
@@ -35,14 +37,17 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
     digest: derive(masterKey, 'collet/digest/v1').toString('base64url'),
     approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),
     rows: createSecretKey(derive(masterKey, 'collet/rows/v1')),
-    check: createHmac('sha256', derive(masterKey, 'collet/key-check/v1'))
-      .update('collet')
-      .digest('base64url'),
+    check: checkOf(masterKey, 'collet/key-check/v2'),
+    checkBeforeMacs: checkOf(masterKey, 'collet/key-check/v1'),
   }
 }
 
 export function isSameCheck(left: string, right: string): boolean {
   return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right))
+}
+
+function checkOf(masterKey: Uint8Array, purpose: string): string {
+  return createHmac('sha256', derive(masterKey, purpose)).update('collet').digest('base64url')
 }
 
 function derive(masterKey: Uint8Array, purpose: string): Buffer {

@@ -25,6 +25,7 @@ const NO_SUBJECT: ApprovalSubject = {
   runId: '',
   argsHash: '',
   userId: undefined,
+  isUserProven: false,
   summaryJson: '{}',
   inputJson: '{}',
   hidden: 0,
@@ -67,15 +68,15 @@ function decisionFromRow(row: Row): ApproverDecision {
   }
 }
 
-/** What is sealed of a subject; earlier versions kept a summary only. */
-type Kept = readonly [string, string, string, string | null, string, string?, number?]
+/** What is sealed of a subject; earlier versions kept a summary only, and no proof of the user. */
+type Kept = readonly [string, string, string, string | null, string, string?, number?, boolean?]
 
 /** A subject as it is sealed: it holds caller text (rule 15). */
 export function subjectToText(record: string, subject: ApprovalSubject): string {
-  const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden } = subject
+  const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
   return boundText(
     record,
-    JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson, inputJson, hidden]),
+    JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson, inputJson, hidden, isUserProven]),
   )
 }
 
@@ -88,8 +89,8 @@ export function subjectOf(row: Row, sealed: SealedText): ApprovalSubject {
   try {
     const bound = sealed.read('callers', slice)
     const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
-    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden = 0] = parts
-    const named = { callId, runId, argsHash, userId: userId ?? undefined, summaryJson }
+    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden = 0, isUserProven = false] = parts
+    const named = { callId, runId, argsHash, userId: userId ?? undefined, isUserProven, summaryJson }
     return inputJson === undefined
       ? { ...named, inputJson: summaryJson, hidden, isPartial: true }
       : { ...named, inputJson, hidden }

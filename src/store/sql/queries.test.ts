@@ -5,7 +5,6 @@ import { MIGRATIONS } from './schema.ts'
 
 /** Statements that may look at every row, each with its reason. */
 const SCANS: Readonly<Record<string, string>> = {
-  callNumbers: 'both ends of a primary key',
   openWriters: 'one row per process that ever wrote, and an index of running calls only',
   allWriters: 'one row per process that ever wrote',
   newHeads: 'one row per process that ever wrote',
@@ -23,6 +22,7 @@ const SCANS: Readonly<Record<string, string>> = {
   allOwners: 'a check of the whole store',
   allKeys: 'a check of the whole store',
   allPins: 'a check of the whole store',
+  triggers: 'some ten rows that describe the tables',
   listSources: 'one row per source, and all of them are wanted',
 }
 
@@ -35,7 +35,7 @@ describe('the queries', () => {
       .filter(([, sql]) => {
         const values = Array.from(sql.matchAll(/\?/g), () => null)
         const plan = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(...values)
-        return plan.some(({ detail }) => String(detail).startsWith('SCAN'))
+        return plan.some(({ detail }) => /^SCAN (?!CONSTANT ROW)/.test(String(detail)))
       })
       .map(([name]) => name)
     expect(scanning.filter((name) => !(name in SCANS))).toEqual([])

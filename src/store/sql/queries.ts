@@ -93,6 +93,7 @@ export const QUERIES = {
   /** By number, which is there already: an index over principals would cost every call. */
   listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
+  /** Two look-ups: SQLite walks the whole table for a minimum and a maximum in one. */
   callNumbers: `SELECT coalesce((SELECT min(no) FROM calls), 0) AS first,
     coalesce((SELECT max(no) FROM calls), 0) AS last`,
   listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer

@@ -78,6 +78,7 @@ export const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
 }
 
 export const MAC_QUERIES = {
+  triggers: "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
   ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   keyRow: 'SELECT * FROM api_keys WHERE id = ?',
   approvalRow: 'SELECT * FROM approvals WHERE id = ?',

@@ -26,13 +26,13 @@ export class Database {
 
   readonly #rowKey: KeyObject
   readonly #told = new Set<string>()
-  readonly #onForeign: (row: string) => void
+  readonly #onForeign: (row: string, table: DecidingTable) => void
 
   constructor(
     path: string,
     connection: DatabaseSync,
     rowKey: KeyObject,
-    onForeign: (row: string) => void = () => undefined,
+    onForeign: (row: string, table: DecidingTable) => void = () => undefined,
   ) {
     this.#onForeign = onForeign
     this.path = path
@@ -70,7 +70,7 @@ export class Database {
     const name = nameOfRow(table, row)
     if (!this.#told.has(name)) {
       this.#told.add(name)
-      this.#onForeign(name)
+      this.#onForeign(name, table)
     }
     return false
   }
@@ -96,7 +96,26 @@ export class Database {
     this.#seal('key_owners', 'ownerRow', 'sealOwner', tenant, name)
   }
 
+  /** What changes rows behind our back and is not as we wrote it. */
+  foreignTriggers(): readonly string[] {
+    return this.#statement('triggers')
+      .all()
+      .filter((row) => !MIGRATIONS.some((step) => step.includes(text(row, 'sql'))))
+      .map((row) => text(row, 'name'))
+  }
+
+  /** Asked while nobody else can write: what is signed is what we wrote. */
+  refuseForeignTriggers(): void {
+    const [name] = this.foreignTriggers()
+    if (name === undefined) return
+    throw new StoreError(
+      'unreadable',
+      `somebody put a trigger into the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
+    )
+  }
+
   #seal(table: DecidingTable, read: QueryName, write: QueryName, ...key: string[]): void {
+    this.refuseForeignTriggers()
     const row = this.#statement(read).get(...key)
     if (row !== undefined) this.run(write, this.macOf(table, row), ...key)
   }
@@ -157,14 +176,17 @@ export class Database {
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(path: string, keys: StoreKeys, onForeign?: (row: string) => void): Database {
+export function openDatabase(
+  path: string,
+  keys: StoreKeys,
+  onForeign?: (row: string, table: DecidingTable) => void,
+): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
     database = connect(path, keys, onForeign)
     migrate(database, keys)
-    checkKey(database, keys)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
     return database
@@ -174,7 +196,11 @@ export function openDatabase(path: string, keys: StoreKeys, onForeign?: (row: st
   }
 }
 
-function connect(path: string, { rows }: StoreKeys, onForeign?: (row: string) => void): Database {
+function connect(
+  path: string,
+  { rows }: StoreKeys,
+  onForeign?: (row: string, table: DecidingTable) => void,
+): Database {
   const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
   connection.exec(`
     PRAGMA journal_mode = WAL;
@@ -205,6 +231,7 @@ function sealAll(database: Database): void {
 function migrate(database: Database, keys: StoreKeys): void {
   database.begin()
   try {
+    database.refuseForeignTriggers()
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
     if (version > SCHEMA_VERSION) {
       throw new StoreError(
@@ -212,10 +239,18 @@ function migrate(database: Database, keys: StoreKeys): void {
         `it was written by a newer Collet (schema ${version}); this one knows ${SCHEMA_VERSION}`,
       )
     }
+    // Before anything is sealed: with another key that would make every row somebody else's.
+    const held = version === 0 ? undefined : checkKey(database, keys)
+    if (held === keys.check && version < FIRST_WITH_MACS) {
+      throw new StoreError(
+        'unreadable',
+        'it was set back to before its rows were authenticated, which Collet does not do. Restore a backup',
+      )
+    }
     for (const step of MIGRATIONS.slice(version)) database.exec(step)
     if (version > 0 && version < FIRST_WITH_MACS) sealAll(database)
     if (version < SCHEMA_VERSION) database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
-    if (version === 0) database.run('writeMeta', 'key_check', keys.check)
+    if (held !== keys.check) database.run('writeMeta', 'key_check', keys.check)
     database.commit()
   } catch (error) {
     database.rollback()
@@ -223,9 +258,12 @@ function migrate(database: Database, keys: StoreKeys): void {
   }
 }
 
-function checkKey(database: Database, keys: StoreKeys): void {
+/** Which of the two checks of this key the file holds. */
+function checkKey(database: Database, { check, checkBeforeMacs }: StoreKeys): string {
   const row = database.get('readMeta', 'key_check')
-  if (row !== undefined && isSameCheck(text(row, 'value'), keys.check)) return
+  const held = row === undefined ? '' : text(row, 'value')
+  if (isSameCheck(held, check)) return check
+  if (isSameCheck(held, checkBeforeMacs)) return checkBeforeMacs
   throw new StoreError(
     'unreadable',
     'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',

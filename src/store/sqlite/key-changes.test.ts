@@ -76,7 +76,7 @@ describe('SqliteKeys', () => {
     for (const step of MIGRATIONS.slice(0, 2)) database.exec(step)
     database
       .prepare('INSERT INTO meta (name, value) VALUES (?, ?)')
-      .run('key_check', deriveStoreKeys(masterKey).check)
+      .run('key_check', deriveStoreKeys(masterKey).checkBeforeMacs)
     database.exec('PRAGMA user_version = 2')
     database.close()
     const store = open()

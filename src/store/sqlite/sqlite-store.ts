@@ -79,7 +79,7 @@ export interface SqliteStoreOptions {
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
   /** Told once of each row that decides and was changed by somebody without the key. */
-  readonly onForeign?: (row: string) => void
+  readonly onForeign?: (row: string, table: string) => void
 }
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */

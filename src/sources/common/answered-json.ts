@@ -1,0 +1,181 @@
+import { Breather, inPieces } from '#core/breather'
+import type { JsonValue } from '#core/json'
+import { JSON_BOUNDS, type JsonBounds, JsonScan, TooMuchJson, tooMuchJson } from '#core/json-bounds'
+
+/** Room for what is around a value in an answer. */
+const ANSWER_BOUNDS: JsonBounds = {
+  deepest: JSON_BOUNDS.deepest + 16,
+  mostValues: JSON_BOUNDS.mostValues + 100,
+}
+
+/** What another server answers to a call: as much as a value of anybody's tool, looked at before it is parsed. */
+export async function readAnswer(text: string): Promise<JsonValue | undefined> {
+  return readWithin(text, ANSWER_BOUNDS)
+}
+
+/** `undefined` for what is no JSON. */
+export function readWithin(text: string, bounds: JsonBounds): JsonValue | undefined {
+  const problem = tooMuchJson(Buffer.from(text), bounds)
+  if (problem !== undefined) throw new TooMuchJson(problem)
+  return parsed(text)
+}
+
+const LIST_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest + 16, mostValues: 1_000_000 }
+const LOOKED_AT_ONCE = 262_144
+/** Of what is taken apart: tools, or their members. */
+const MOST_PARTS = 100_000
+/** Of one tool of it, which is parsed in one step. */
+const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, mostValues: 20_000 }
+const LARGEST_PART = 1_048_576
+
+/**
+ * A list of tools, however long: the outermost value and what lies in it are taken apart here, and each part is parsed
+ * alone, with pauses in which others go on. `undefined` for what is no JSON.
+ */
+export async function readList(text: string): Promise<JsonValue | undefined> {
+  try {
+    // Putting the text together was a long step already.
+    await new Breather().breathe()
+    await inPieces(lookAt(Buffer.from(text)))
+    const value = await inPieces(new ListReader(text).read())
+    await new Breather().breathe()
+    return value
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined
+    throw error
+  }
+}
+
+function* lookAt(bytes: Buffer): Generator<undefined, void> {
+  const scan = new JsonScan(LIST_BOUNDS)
+  for (let at = 0; at < bytes.length; at += LOOKED_AT_ONCE) {
+    scan.take(bytes.subarray(at, at + LOOKED_AT_ONCE))
+    if (scan.problem !== undefined) throw new TooMuchJson(scan.problem)
+    yield
+  }
+}
+
+const SPACE = /[\t\n\r ]*/y
+/** Inside a text, to where it ends or something is escaped. */
+const INSIDE = /[^"\\]*/y
+/** Up to what may end a number or a word. */
+const SCALAR = /[^\t\n\r ,\]}]+/y
+/** To the next character that opens, closes or begins a text. */
+const PLAIN = /[^"[\]{}]*/y
+
+class ListReader {
+  readonly #text: string
+  #at = 0
+  #parts = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  *read(): Generator<undefined, JsonValue> {
+    const value = yield* this.#value(2)
+    this.#skip(SPACE)
+    if (this.#at < this.#text.length) throw new SyntaxError('something follows')
+    return value
+  }
+
+  *#value(levels: number): Generator<undefined, JsonValue> {
+    this.#skip(SPACE)
+    const first = this.#text[this.#at]
+    if (levels > 0 && first === '[') return yield* this.#list(levels - 1)
+    if (levels > 0 && first === '{') return yield* this.#object(levels - 1)
+    const from = this.#at
+    if (first === '[' || first === '{') this.#passContainer()
+    else if (first === '"') this.#passText()
+    else this.#skip(SCALAR)
+    this.#parts += 1
+    if (this.#parts > MOST_PARTS) throw new TooMuchJson(`has more than ${MOST_PARTS} parts`)
+    const part = this.#text.slice(from, this.#at)
+    if (part.length > LARGEST_PART)
+      throw new TooMuchJson(`has a part of more than ${LARGEST_PART} characters`)
+    const problem = tooMuchJson(Buffer.from(part), PART_BOUNDS)
+    if (problem !== undefined) throw new TooMuchJson(`has a part that ${problem}`)
+    yield
+    return JSON.parse(part)
+  }
+
+  *#list(levels: number): Generator<undefined, JsonValue> {
+    const items: JsonValue[] = []
+    this.#at += 1
+    if (this.#takes(']')) return items
+    do {
+      items.push(yield* this.#value(levels))
+    } while (this.#takes(','))
+    if (!this.#takes(']')) throw new SyntaxError('a list without its end')
+    return items
+  }
+
+  *#object(levels: number): Generator<undefined, JsonValue> {
+    const members: [string, JsonValue][] = []
+    this.#at += 1
+    if (this.#takes('}')) return {}
+    do {
+      this.#skip(SPACE)
+      const from = this.#at
+      this.#passText()
+      const name: string = JSON.parse(this.#text.slice(from, this.#at))
+      if (!this.#takes(':')) throw new SyntaxError('a member without a value')
+      members.push([name, yield* this.#value(levels)])
+    } while (this.#takes(','))
+    if (!this.#takes('}')) throw new SyntaxError('an object without its end')
+    // Like `JSON.parse`: the last of equal names counts, and `__proto__` is a name like others.
+    return Object.fromEntries(members)
+  }
+
+  /** To the end of a list or an object, whatever is in it. */
+  #passContainer(): void {
+    const from = this.#at
+    let depth = 0
+    do {
+      const character = this.#text[this.#at]
+      if (character === '"') this.#passText()
+      else if (character === undefined) throw new SyntaxError('it breaks off')
+      else {
+        if (character === '[' || character === '{') depth += 1
+        else depth -= 1
+        this.#at += 1
+      }
+      if (this.#at - from > LARGEST_PART)
+        throw new TooMuchJson(`has a part of more than ${LARGEST_PART} characters`)
+      if (depth > 0) this.#skip(PLAIN)
+    } while (depth > 0)
+  }
+
+  #passText(): void {
+    if (this.#text[this.#at] !== '"') throw new SyntaxError('a text without its beginning')
+    this.#at += 1
+    this.#skip(INSIDE)
+    while (this.#text[this.#at] === '\\') {
+      this.#at += 2
+      this.#skip(INSIDE)
+    }
+    if (this.#text[this.#at] !== '"') throw new SyntaxError('a text without its end')
+    this.#at += 1
+  }
+
+  /** Past what stands here; nothing, where it is not that. */
+  #skip(what: RegExp): void {
+    what.lastIndex = this.#at
+    if (what.test(this.#text)) this.#at = what.lastIndex
+  }
+
+  #takes(character: string): boolean {
+    this.#skip(SPACE)
+    if (this.#text[this.#at] !== character) return false
+    this.#at += 1
+    return true
+  }
+}
+
+function parsed(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
