@@ -38,8 +38,8 @@ export class OpenToolSession {
 
   async get(name: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
     const functions = await this.#load(signal)
-    const described = functions.get(nameIn(functions, name))
-    return described === undefined ? undefined : toRemoteTool(described)
+    const named = findNamed(functions, name)
+    return named === undefined || named.isOther ? undefined : toRemoteTool(named.described)
   }
 
   /** `callId` travels as the idempotency key; the call itself is sent once (OTS-66). */
@@ -51,8 +51,9 @@ export class OpenToolSession {
     const given = copyJson(input)
     if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
     const functions = await this.#load(options.signal)
-    const name = nameIn(functions, asked)
-    const described = functions.get(name)
+    // What another version of it needs and gives is told by the newest one, or by nobody.
+    const { described } = findNamed(functions, asked) ?? {}
+    const name = methodFor(asked, described?.name ?? asked)
     const brought = await resolveContext(
       {
         tool: described === undefined ? undefined : toRemoteTool(described),
@@ -62,7 +63,7 @@ export class OpenToolSession {
     )
     const called = await postCall(
       this.#settings,
-      { id: callId, name: methodFor(asked, name), arguments: given },
+      { id: callId, name, arguments: given },
       { ...options, ...headersOf(brought), idempotencyKey: callId },
     )
     return {
@@ -107,25 +108,31 @@ export class OpenToolSession {
   }
 }
 
+interface Named {
+  readonly described: OpenToolFunction
+  /** Another version was asked for than the newest one, which is all that is described. */
+  readonly isOther: boolean
+}
+
 /** The function that has this name elsewhere: servers of this package tell; any other name is for the server to judge. */
-function nameIn(functions: Functions, asked: string): string {
-  if (functions.has(asked)) return asked
+function findNamed(functions: Functions, asked: string): Named | undefined {
+  const exact = functions.get(asked)
+  if (exact !== undefined) return { described: exact, isOther: false }
   const ref = parseToolName(asked)
-  if (ref === undefined) return asked
-  for (const [name, { [FACTS_EXTENSION]: told }] of functions) {
+  if (ref === undefined) return undefined
+  for (const described of functions.values()) {
+    const { name, [FACTS_EXTENSION]: told } = described
     if (!isJsonObject(told) || typeof told.id !== 'string') continue
     const id = parseToolId(told.id)
-    const isNamed = ref.base === id?.base || ref.base === name || ref.base === told.catalogId
-    // Functions are the newest versions.
-    if (isNamed && (ref.version === LATEST || ref.version === id?.version)) return name
+    if (ref.base !== id?.base && ref.base !== name && ref.base !== told.catalogId) continue
+    return { described, isOther: ref.version !== LATEST && ref.version !== id?.version }
   }
-  return asked
+  return undefined
 }
 
 /** A version that was asked for is sent: the newest one may be another by now, and so may the one of a recorded call. */
 function methodFor(asked: string, name: string): string {
-  const namesVersion = (parseToolName(asked)?.version ?? LATEST) !== LATEST
-  return name !== asked && namesVersion ? asked : name
+  return (parseToolName(asked)?.version ?? LATEST) === LATEST ? name : asked
 }
 
 function headersOf(

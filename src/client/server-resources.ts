@@ -1,3 +1,5 @@
+// Projects that name no newer library, such as browsers', still know what `await using` needs.
+/// <reference lib="esnext.disposable" preserve="true" />
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceKind } from '#core/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'

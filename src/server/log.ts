@@ -1,4 +1,4 @@
-import { type DestinationStream, destination, pino } from 'pino'
+import { destination, pino } from 'pino'
 import type { Settings } from '#config/settings'
 import type { Logger } from '#core/ports/logger'
 import { redactFields } from './redact-fields.ts'
@@ -7,10 +7,15 @@ export interface ServerLog extends Logger {
   isLevelEnabled(level: string): boolean
 }
 
+/** Where lines go. Not the library's own type: the types of this package need no types of Node. */
+interface LogStream {
+  write(line: string): void
+}
+
 const STDERR = 2
 
 /** JSON lines on stderr. Credentials are blanked by the name of their field, at any depth. */
-export function createLog(level: Settings['logLevel'], stream?: DestinationStream): ServerLog {
+export function createLog(level: Settings['logLevel'], stream?: LogStream): ServerLog {
   return pino(
     {
       level,

@@ -74,7 +74,9 @@ describe('the client against our own server', () => {
       for (const name of ['Clock.Read', 'Clock_Read', 'openwop:Clock.Read']) {
         expect((await client.call(name, {}, { callId })).value).toBe('old')
         expect((await client.call(name)).value).toBe('new')
+        expect((await client.call(`${name}@1.0.0`)).value).toBe('old')
       }
+      expect(await client.get('Clock.Read@3.0.0')).toBeUndefined()
       expect(await client.tryCall('Clock.Read@1.1.0', {}, { callId })).toMatchObject({
         error: { code: 'key_conflict' },
       })

@@ -44,6 +44,21 @@ async function sourceOf({ url }: RunningServer, { dataFolder }: Settings) {
   return JSON.parse(io.stdout)[0]
 }
 
+/** What the doctor says about a source that is configured like this, on the store of a server. */
+async function examine({ dataFolder, masterKey }: Settings, source: object) {
+  const said = { type: 'command', isolation: 'none', commands: COMMANDS }
+  const key = masterKey === undefined ? undefined : Buffer.from(masterKey).toString('base64')
+  const store = `sqlite:${join(dataFolder, 'collet.db')}`
+  writeFileSync(
+    join(dataFolder, 'collet.config.json'),
+    JSON.stringify({ store, server: { port: 0 }, sources: { Fs: { ...said, ...source } } }),
+  )
+  const environment = readEnvironment(key === undefined ? {} : { COLLET_KEY: key })
+  const io = new FakeIo(REAL_SERVICES, { workingFolder: dataFolder, environment })
+  await io.run('doctor', '--json')
+  return JSON.parse(io.stdout).filter(({ subject }: { subject: string }) => subject === 'source')
+}
+
 describe('what an operator says about a tool that is not there', () => {
   it.each([
     [
@@ -67,7 +82,19 @@ describe('what an operator says about a tool that is not there', () => {
   })
 
   it.each([
-    ['include', { include: ['read*', 'wirte*'] }, ['Fs.read_file'], '`include` names "wirte*"'],
+    [
+      'include',
+      { include: ['read*', 'wirte*'] },
+      ['Fs.read_file'],
+      '`include` names "wirte*", and no tool of it is called so. Did you mean "write*"?',
+    ],
+    ['include, all of it', { include: ['*-fiel'] }, [], 'Did you mean "*-file"?'],
+    [
+      'exclude by pattern',
+      { exclude: ['*delte*', '*write*'] },
+      ['Fs.read_file', 'Fs.delete_file'],
+      'Did you mean "*delet*"?',
+    ],
     [
       'exclude',
       { exclude: ['delte-file'] },
@@ -119,27 +146,22 @@ describe('what an operator says about a tool that is not there', () => {
     expect(await toolsOf(right.server)).toHaveLength(3)
   })
 
+  it('is a question to the doctor where nothing is pinned', async () => {
+    const { server, settings } = await start({ include: ['reed*'] })
+    await server.close()
+    expect(await examine(settings, { include: ['reed*'] })).toMatchObject([
+      { level: 'warn', message: 'Fs: none of its tools is known, so nobody can tell what `include` is for.' },
+    ])
+    expect(await examine(settings, {})).toEqual([])
+  })
+
   it('is seen by the doctor, by what is pinned', async () => {
     const { server, settings } = await start({})
     await server.close()
-    const said = { type: 'command', isolation: 'none', commands: COMMANDS }
-    const masterKey =
-      settings.masterKey === undefined ? undefined : Buffer.from(settings.masterKey).toString('base64')
-    const examine = async (source: object) => {
-      const store = `sqlite:${join(settings.dataFolder, 'collet.db')}`
-      writeFileSync(
-        join(settings.dataFolder, 'collet.config.json'),
-        JSON.stringify({ store, server: { port: 0 }, sources: { Fs: { ...said, ...source } } }),
-      )
-      const environment = readEnvironment(masterKey === undefined ? {} : { COLLET_KEY: masterKey })
-      const io = new FakeIo(REAL_SERVICES, { workingFolder: settings.dataFolder, environment })
-      await io.run('doctor', '--json')
-      return JSON.parse(io.stdout).filter(({ subject }: { subject: string }) => subject === 'source')
-    }
-    expect(await examine({ tools: { 'wirte-file': { approval: 'always' } } })).toMatchObject([
+    expect(await examine(settings, { tools: { 'wirte-file': { approval: 'always' } } })).toMatchObject([
       { level: 'fail', message: expect.stringContaining('Did you mean "write-file"?') },
     ])
-    expect(await examine({ include: ['reed*'] })).toMatchObject([{ level: 'warn' }])
-    expect(await examine({ tools: { 'write-file': { approval: 'always' } } })).toEqual([])
+    expect(await examine(settings, { include: ['reed*'] })).toMatchObject([{ level: 'warn' }])
+    expect(await examine(settings, { tools: { 'write-file': { approval: 'always' } } })).toEqual([])
   })
 })

@@ -56,6 +56,14 @@ async function checkSource(
     tools: own,
     sourceKeys: Object.keys(sources),
   }).filter(({ of, name }) => of !== 'tools' || !/[:]|^x-host-/.test(name))
+  if (overrides.length > 0 && native.size === 0)
+    return [
+      warn(
+        'source',
+        `${key}: none of its tools is known, so nobody can tell what ${overrides.map(({ where }) => `\`${where}\``).join(', ')} is for.`,
+        'See collet sources while the server runs.',
+      ),
+    ]
   return idleOverrides(overrides, { native, tools, isRead: false }).map(({ text, guards }) =>
     guards
       ? fail('source', `${key}: ${text}`, 'The server keeps its tools back until this is put right.')

@@ -47,7 +47,8 @@ export function idleOverrides(
     const matches = isExact ? known.native.has(name) : hasMatch(name, known.native)
     if (matches) return []
     if (!known.isRead && isLeftOut(override, overrides)) return []
-    const meant = didYouMean(name, known.native)
+    const isGlob = !isExact && name.includes('*')
+    const meant = didYouMean(name, isGlob ? patternsLike(name, known.native) : known.native)
     return [{ guards, text: `\`${where}\` names "${name}", and no tool of it is called so.${meant}` }]
   })
 }
@@ -77,6 +78,27 @@ function idleTerms(
       guards,
       text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': nobody asks it. Set the tool's approval to 'conditional'.`,
     }))
+}
+
+/** Enough to find a slip, and little enough that a large source is not held up by one. */
+const MOST_LIKE = 2_000
+
+/** The pattern with its longest piece as names have it in that place: `read*`, `writ*` for `reed*`. */
+function patternsLike(pattern: string, names: Iterable<string>): ReadonlySet<string> {
+  const pieces = pattern.split('*')
+  const length = Math.max(...pieces.map((piece) => piece.length))
+  const longest = pieces.findIndex((piece) => piece.length === length)
+  const like = new Set<string>()
+  for (const name of names) {
+    const last = name.length - length
+    const from = longest === pieces.length - 1 ? last : 0
+    const to = longest === 0 ? 0 : last
+    for (let at = Math.max(0, from); at <= to && like.size < MOST_LIKE; at += 1) {
+      const meant = pieces.with(longest, name.slice(at, at + length)).join('*')
+      if (matchesGlob(name, meant)) like.add(meant)
+    }
+  }
+  return like
 }
 
 function hasMatch(pattern: string, names: ReadonlySet<string>): boolean {
