@@ -1,4 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -137,6 +138,70 @@ describe('reading a source never holds the server', () => {
     expect(answers).toBeGreaterThan(5)
     expect(stallMs).toBeLessThan(MOST_MS)
     expect((await listed(server)).tools).toBe(10_000)
+  })
+})
+
+/** An MCP server that lists so many definitions of this shape, others at each look. */
+async function mcpListing(inputSchema: (look: number, at: number) => object): Promise<string> {
+  let look = 0
+  const upstream = createServer(async (request, response) => {
+    let body = ''
+    for await (const part of request) body += part
+    const { id, method } = JSON.parse(body === '' ? '{}' : body)
+    if (id === undefined) return response.writeHead(request.method === 'POST' ? 202 : 405).end()
+    const serverInfo = { name: 'large', version: '1' }
+    const page = pages[look % 2] ?? ''
+    if (method === 'tools/list') look += 1
+    const result =
+      method === 'initialize'
+        ? JSON.stringify({ protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo })
+        : page
+    response.writeHead(200, { 'content-type': 'application/json' })
+    return response.end(`{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${result}}`)
+  })
+  const pages = [0, 1].map((each) =>
+    JSON.stringify({
+      tools: Array.from({ length: 8 }, (_unused, at) => ({
+        name: `t${at}`,
+        description: `Version ${each}.`,
+        inputSchema: inputSchema(each, at),
+      })),
+    }),
+  )
+  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
+  closing.push(() => {
+    upstream.closeAllConnections()
+    upstream.close()
+  })
+  const address = upstream.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/mcp`
+}
+
+function members(count: number, make: (at: number) => object) {
+  const properties = Object.fromEntries(Array.from({ length: count }, (_unused, at) => [`m${at}`, make(at)]))
+  return { type: 'object', properties }
+}
+
+describe('the largest definitions of an MCP server', () => {
+  it.each([
+    ['members', (look: number, at: number) => members(2_400, () => ({ title: `${look}${at}` }))],
+    [
+      'patterns',
+      (look: number, at: number) =>
+        members(2_400, (n) => ({ pattern: `^[a-z]{1,${n % 50}}(x|y)*${look}${at}$` })),
+    ],
+  ])('are read, compared and pinned in pieces: %s', async (_what, inputSchema) => {
+    const options = SOURCE_OPTIONS.parse({
+      type: 'mcp',
+      url: await mcpListing(inputSchema),
+      revision: 'legacy',
+    })
+    const server = await start(new Map([['Up', options]]), tmpdir())
+    for (let look = 0; look < 3; look += 1) {
+      const { stallMs } = await readWhileAsked(server, 'Up')
+      expect(stallMs).toBeLessThan(MOST_MS)
+    }
+    expect((await listed(server)).tools).toBe(8)
   })
 })
 

@@ -25,7 +25,7 @@ const LOOKED_AT_ONCE = 262_144
 /** Of what is taken apart: tools, or their members. */
 const MOST_PARTS = 100_000
 /** Of one tool of it, which is parsed in one step. */
-const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, mostValues: 20_000 }
+const PART_BOUNDS: JsonBounds = { deepest: JSON_BOUNDS.deepest, mostValues: 5_000 }
 const LARGEST_PART = 1_048_576
 
 /**

@@ -1,5 +1,6 @@
 import { CONTENT_BLOCKS_SCHEMA } from '#core/content-blocks'
 import type { JsonObject } from '#core/json'
+import { JSON_BOUNDS, tooMuchJson } from '#core/json-bounds'
 import type { OfferedTool } from '#core/ports/source'
 import type { ToolRequirements } from '#core/tool'
 import type { PolicyDefinition } from '#core/tool-definition'
@@ -12,6 +13,8 @@ import { isWireObject, textOf } from './wire.ts'
 
 const LONGEST_NAME = 256
 const LARGEST_DEFINITION = 1_048_576
+/** Comparing, checking and pinning one is a step each, which must be short for everybody else. */
+const DEFINITION_BOUNDS = { ...JSON_BOUNDS, mostValues: 5_000 }
 
 export type ReadTool =
   | { readonly ok: true; readonly tool: OfferedTool }
@@ -23,7 +26,10 @@ export function readTool(written: JsonObject, options: McpOptions, endpoint: End
   if (name === undefined || name === '' || name.length > LONGEST_NAME)
     return { ok: false, problem: 'a tool without a usable name is left out' }
   const skip = (why: string): ReadTool => ({ ok: false, problem: `"${name}" is left out: ${why}` })
-  if (JSON.stringify(written).length > LARGEST_DEFINITION) return skip('its definition is larger than 1 MiB')
+  const text = JSON.stringify(written)
+  if (text.length > LARGEST_DEFINITION) return skip('its definition is larger than 1 MiB')
+  const problem = tooMuchJson(Buffer.from(text), DEFINITION_BOUNDS)
+  if (problem !== undefined) return skip(`its definition ${problem}`)
   const { inputSchema, outputSchema, execution } = written
   if (!isWireObject(inputSchema) || inputSchema.type !== 'object')
     return skip('its inputSchema does not describe an object')
