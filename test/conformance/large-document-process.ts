@@ -31,6 +31,8 @@ const server = createServer((request, response) => {
     response.end(isCall ? '{"jsonrpc":"2.0","result":{"sum":7},"error":null,"id":"c1"}' : text),
   )
 })
+// Client and server share this thread: a connection is not idle because the other end is busy reading.
+server.keepAliveTimeout = 600_000
 await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
 const address = server.address()
 const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`

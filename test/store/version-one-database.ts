@@ -28,7 +28,7 @@ export function writeVersionOne(path: string, masterKey: Uint8Array, calls: read
   const sealer = new Sealer(dataKey)
   const database = new DatabaseSync(path)
   database.exec(`${MIGRATIONS[0]} PRAGMA user_version = 1;`)
-  database.prepare("INSERT INTO meta (name, value) VALUES ('key_check', ?)").run(keys.check)
+  database.prepare("INSERT INTO meta (name, value) VALUES ('key_check', ?)").run(keys.checkBeforeMacs)
   database
     .prepare('INSERT INTO writers (no, id, started_at, ended_at, data_key) VALUES (1, ?, 1, 2, ?)')
     .run(WRITER, wrapDataKey(keys.wrap, dataKey, WRITER))
