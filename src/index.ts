@@ -1,31 +1,43 @@
 export type { ColletConfig } from '#config/collet-config'
 export { defineConfig } from '#config/collet-config'
-export type { ApprovalFacts } from '#core/approvals/approval-rules'
-export type { DefinedTool } from '#core/define-tool'
-export { tool } from '#core/define-tool'
+export type { ApprovalFacts } from '#core/approvals/approvals'
+export type { CallError, Failure, Outcome, Success } from '#core/call'
 export type { ErrorCode, ToolErrorOptions } from '#core/errors'
-export { ToolError } from '#core/errors'
-export { DefinitionError } from '#core/finding'
+export { DefinitionError, ToolError } from '#core/errors'
 export type { JsonObject, JsonValue } from '#core/json'
-export type { CallError, Failure, Outcome, Success } from '#core/outcome'
 export type { ApprovalState, ApproverDecision } from '#core/ports/approval-store'
-export type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
-export type { SourceServices } from '#core/ports/source-services'
+export type {
+  Discovery,
+  Invocation,
+  OfferedTool,
+  Source,
+  SourceHealth,
+  SourceServices,
+} from '#core/ports/source'
 export type { Principal } from '#core/principal'
-export type { RunEvent } from '#core/runs/run-event'
-export type { RunPage } from '#core/runs/run-view'
+export type { RunEvent } from '#core/runs/events'
+export type { RunPage } from '#core/runs/runs'
+export type { OpenedSession } from '#core/runs/sessions'
 export { Secret } from '#core/secret'
-export type { SessionContext } from '#core/sessions/session-context'
-export type { OpenedSession } from '#core/sessions/session-request'
-export type { StatefulContext, Tool, ToolContext, ToolPolicy, ToolRequirements } from '#core/tool'
-export type { PolicyDefinition, SessionDefinition, ToolDefinition } from '#core/tool-definition'
+export type {
+  SessionContext,
+  StatefulContext,
+  Tool,
+  ToolContext,
+  ToolPolicy,
+  ToolRequirements,
+} from '#core/tool'
 export type {
   CallStep,
+  DefinedTool,
+  PolicyDefinition,
+  SessionDefinition,
   StepOptions,
+  ToolDefinition,
   WorkflowContext,
   WorkflowDefinition,
-} from '#core/workflow/define-workflow'
-export { workflow } from '#core/workflow/define-workflow'
+} from '#core/tools/define'
+export { tool, workflow } from '#core/tools/define'
 export type {
   GatewayCallOptions,
   GatewayOptions,

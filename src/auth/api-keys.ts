@@ -1,8 +1,7 @@
 import type { ApiKeySettings } from '#config/settings'
-import { principalIdOf } from '#core/journal/key-events'
-import type { Clock } from '#core/ports/clock'
-import type { Principal } from '#core/principal'
-import { grantedScopes, makePrincipal, NO_ROLES, type RoleTable } from '#core/roles'
+import { principalIdOf } from '#core/journal/append'
+import { grantedScopes, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
+import type { Clock } from '#core/runtime'
 import { digestOfKey, isSame } from './key-text.ts'
 
 interface KnownKey {

@@ -1,7 +1,7 @@
 import { SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
 import { ANONYMOUS } from '#core/principal'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { createAuthenticator } from './authenticator.ts'
 

@@ -1,7 +1,6 @@
 import type { IssuerAlgorithm } from '#config/settings'
 import { fault, type ToolError } from '#core/errors'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
+import type { Clock, Logger } from '#core/runtime'
 import { fetchJson } from './fetch-json.ts'
 import { type IssuerKey, readKeySet } from './issuer-keys.ts'
 

@@ -1,7 +1,7 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import { errors, type JWTPayload, jwtVerify } from 'jose'
 import type { JwtSettings } from '#config/settings'
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 import { refusedToken, SKEW_SECONDS } from './refused-token.ts'
 import { principalOfToken, type VerifiedToken, wordsOf } from './token-claims.ts'
 

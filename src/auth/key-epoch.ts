@@ -1,7 +1,7 @@
 import { fault, type ToolError } from '#core/errors'
-import type { Clock } from '#core/ports/clock'
 import type { KeyStore } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
 
 /** Rule 26: how long what was verified counts after the last good read of the epoch. */
 const LONGEST_TRUST_MS = 1_000

@@ -6,10 +6,8 @@ import {
   type ProtectedHeaderParameters,
 } from 'jose'
 import { ISSUER_ALGORITHMS, type IssuerAlgorithm, type IssuerSettings } from '#config/settings'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
-import { DEFAULT_TENANT } from '#core/principal'
-import { grantedScopes, type RoleTable } from '#core/roles'
+import { DEFAULT_TENANT, grantedScopes, type RoleTable } from '#core/principal'
+import type { Clock, Logger } from '#core/runtime'
 import { IssuerKeySet } from './issuer-key-set.ts'
 import type { IssuerKey } from './issuer-keys.ts'
 import { refusedToken, SKEW_SECONDS } from './refused-token.ts'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { SILENT_LOGGER } from '#core/ports/logger'
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
+import { SILENT_LOGGER } from '#core/runtime'
 import { MemoryStore } from '#store/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { type MadeKey, makeKey } from './key-text.ts'

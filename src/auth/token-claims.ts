@@ -1,7 +1,6 @@
 import type { JWTPayload } from 'jose'
-import { hasControlCharacter } from '#core/control-characters'
-import { ANONYMOUS, type Principal } from '#core/principal'
-import { makePrincipal } from '#core/roles'
+import { hasControlCharacter } from '#core/json'
+import { ANONYMOUS, makePrincipal, type Principal } from '#core/principal'
 import { refusedToken } from './refused-token.ts'
 
 const LONGEST_SUBJECT = 512

@@ -1,7 +1,7 @@
 import { decodeJwt } from 'jose'
-import type { Clock } from '#core/ports/clock'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import type { Clock } from '#core/runtime'
 import { BoundedMap } from './bounded-map.ts'
 import type { JwtVerifier } from './jwt.ts'
 import type { OidcIssuer } from './oidc-issuer.ts'

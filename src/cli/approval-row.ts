@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { cleanJson, cleanText } from '#core/clean-text'
-import type { JsonObject } from '#core/json'
+import { cleanJson, cleanText, type JsonObject } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import { type ApprovalView, renderApproval } from '#server/render-approval'
 

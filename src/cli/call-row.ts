@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { ownRunId } from '#core/ids'
 import type { JsonObject } from '#core/json'
 import type { CallRecord } from '#core/ports/store'
-import { ownRunId } from '#core/runs/run-id'
 
 /** A call as operators see it: what happened, without input and output. */
 export interface CallRow {

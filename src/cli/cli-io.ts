@@ -1,5 +1,5 @@
 import type { Environment } from '#config/environment'
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 import type { TextStream } from './output.ts'
 import type { Services } from './services.ts'
 

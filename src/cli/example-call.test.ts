@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { tool } from '#core/define-tool'
 import type { JsonObject } from '#core/json'
-import { prepareTools } from '#core/prepare-tools'
 import { Secret } from '#core/secret'
+import { tool } from '#core/tools/define'
+import { prepareTools } from '#core/tools/prepare-tools'
 import { exampleCurl } from './example-call.ts'
 import { exampleInput } from './example-input.ts'
 

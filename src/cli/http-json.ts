@@ -1,5 +1,4 @@
-import { cleanText } from '#core/clean-text'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { ACTING_AS } from '#server/operator-access'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'

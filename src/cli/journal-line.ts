@@ -1,6 +1,5 @@
-import { cleanText } from '#core/clean-text'
-import type { JournalEvent } from '#core/journal/journal-event'
-import type { JournalHead } from '#core/journal/journal-group'
+import type { JournalEvent, JournalHead } from '#core/journal/events'
+import { cleanText } from '#core/json'
 
 /** An event as one line: time, type, then its members as `name=value`. */
 export function journalLine({ at, type, ...members }: JournalEvent): string {

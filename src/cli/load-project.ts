@@ -3,7 +3,7 @@ import { ConfigError, type ConfigProblem } from '#config/config-error'
 import { findConfig } from '#config/find-config'
 import { type LoadedConfig, loadConfig } from '#config/load-config'
 import { loadTools } from '#config/load-tools'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 import type { Tool } from '#core/tool'
 import type { CommandContext } from './command.ts'
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { userInfo } from 'node:os'
 import { readEnvironment } from '#config/environment'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import type { CliIo, ServerProcess } from './cli-io.ts'
 import { EXIT } from './exit-codes.ts'
 import type { TextStream } from './output.ts'

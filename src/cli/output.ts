@@ -1,5 +1,5 @@
 import { styleText } from 'node:util'
-import { cleanJson } from '#core/clean-text'
+import { cleanJson } from '#core/json'
 
 /** The part of a stream that output needs. */
 export interface TextStream {

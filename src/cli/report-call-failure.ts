@@ -1,5 +1,5 @@
 import type { CallFailure, FailureClass } from '#client/index'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 import { EXIT, type ExitCode } from './exit-codes.ts'
 import type { Output } from './output.ts'
 

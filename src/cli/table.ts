@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from 'node:util'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 
 const GAP = '  '
 const LEAST_LAST_WIDTH = 20

@@ -1,4 +1,4 @@
-import { checkCallKey } from '#core/call/call-key'
+import { checkCallKey } from '#core/ids'
 import type { JsonValue } from '#core/json'
 import { configFailure } from './call-failure.ts'
 

@@ -1,4 +1,4 @@
-import { LATEST, parseToolId, parseToolName } from '#core/tool-id'
+import { LATEST, parseToolId, parseToolName } from '#core/ids'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import {
   type ApiKeyHeader,

@@ -1,7 +1,7 @@
 import * as opentool from './opentool.ts'
 
 export type { JsonArray, JsonObject, JsonValue } from '#core/json'
-export type { ToolFacts } from '#core/tool-facts'
+export type { ToolFacts } from '#core/tools/facts'
 export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-failure'
 export type { RemoteAuthorization, RemoteRequirements, RemoteTool } from '#protocols/otc/codec-client-list'
 export type { ClientDialect } from '#protocols/otc/codec-client-wire'
@@ -24,5 +24,6 @@ export type {
   ToolSession,
 } from './server-resources.ts'
 export type { Sleep } from './wait.ts'
+
 /** OpenTool servers in the words of their protocol. */
 export { opentool }

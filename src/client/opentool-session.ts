@@ -1,6 +1,6 @@
+import { LATEST, parseToolId, parseToolName } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { readFacts, readNeeds } from '#core/tool-facts'
-import { LATEST, parseToolId, parseToolName } from '#core/tool-id'
+import { readFacts, readNeeds } from '#core/tools/facts'
 import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
 import { FACTS_EXTENSION, type OpenToolFunction } from '#protocols/opentool/codec-document'
 import type { RemoteTool } from '#protocols/otc/codec-client-list'

@@ -1,5 +1,3 @@
-// Projects that name no newer library, such as browsers', still know what `await using` needs.
-/// <reference lib="esnext.disposable" preserve="true" />
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceKind } from '#core/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
@@ -15,6 +13,9 @@ import { readText } from './read-text.ts'
 import { backoffMs } from './retry-policy.ts'
 import { noAnswerFailure, pause, sendWithRetries } from './send-with-retries.ts'
 import { joinSignals } from './wait.ts'
+
+// Projects that name no newer library, such as browsers', still know what `await using` needs.
+/// <reference lib="esnext.disposable" preserve="true" />
 
 /** A tool as the openwop catalog describes it: everything but how to call it. */
 export type CatalogEntry = WireToolDescriptor

@@ -1,4 +1,4 @@
-import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#core/tool-id'
+import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#core/ids'
 import { readRefusal } from '#protocols/otc/codec-client-failure'
 import { type RemoteTool, readToolList } from '#protocols/otc/codec-client-list'
 import {

@@ -1,11 +1,7 @@
 import { z } from 'zod'
-import {
-  type ApprovalPredicate,
-  type ApprovalRules,
-  DEFAULT_APPROVAL_RULES,
-} from '#core/approvals/approval-rules'
+import { type ApprovalPredicate, type ApprovalRules, DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { shortHash } from '#core/hash'
 import { Secret } from '#core/secret'
-import { shortHash } from '#core/short-hash'
 
 /** The longest a question may stay open: 30 days. */
 const LONGEST_MS = 30 * 24 * 3_600_000

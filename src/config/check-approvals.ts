@@ -1,4 +1,4 @@
-import { namesFor } from '#core/approvals/approval-rules'
+import { namesFor } from '#core/approvals/approvals'
 import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'

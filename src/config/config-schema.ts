@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { didYouMean } from '#core/nearest-name'
-import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
+import type { Hooks } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { parseAllowEntry } from '#egress/allow-entry'
 import { EGRESS_LIMITS } from '#egress/egress-policy'

@@ -1,5 +1,5 @@
-import { toolkitOf } from '#core/sources/import-names'
-import { parseToolName } from '#core/tool-id'
+import { parseToolName } from '#core/ids'
+import { toolkitOf } from '#core/imports/project'
 
 const KEYSPACE = /^[a-z]+:/
 

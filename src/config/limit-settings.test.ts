@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { NO_LIMIT } from '#core/limits/spending'
+import { NO_LIMIT } from '#core/limits/budgets'
 import type { Tool } from '#core/tool'
 import { sampleTool } from '#testing/sample-tool'
 import { ConfigError } from './config-error.ts'

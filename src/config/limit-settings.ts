@@ -1,4 +1,4 @@
-import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#core/limits/limit-settings'
+import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#core/limits/settings'
 import { didYouMean } from '#core/nearest-name'
 import type { Tool } from '#core/tool'
 import { ConfigError, type ConfigProblem } from './config-error.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { NO_LIMIT } from '#core/limits/spending'
+import { NO_LIMIT } from '#core/limits/budgets'
 import { closed } from './closed-object.ts'
 
 const MINUTE_MS = 60_000

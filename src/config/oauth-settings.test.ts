@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { ConfigError } from '#config/config-error'
-import { tool } from '#core/define-tool'
-import { requireTools } from '#core/require-tools'
+import { tool } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
+import { ConfigError } from './config-error.ts'
 import { toOAuthSettings } from './oauth-settings.ts'
 import { parseConfig } from './parse-config.ts'
 

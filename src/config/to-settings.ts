@@ -1,6 +1,6 @@
 import { didYouMean } from '#core/nearest-name'
-import type { Hooks } from '#core/ports/hooks'
 import { DEFAULT_TENANT } from '#core/principal'
+import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { toApprovalRules } from './approvals-schema.ts'
 import { checkApprovals } from './check-approvals.ts'

@@ -1,4 +1,63 @@
-import type { ShownContent } from './content-blocks.ts'
+import type { ShownContent } from './tool.ts'
+
+/** One thing wrong with a definition: where, what, and what to write instead. */
+export interface Finding {
+  /** The id as written, or a placeholder when there is none. */
+  readonly toolId: string
+  readonly file?: string
+  /** Member of the definition, with a JSON Pointer where it goes deeper: `input/properties/a`. */
+  readonly where: string
+  readonly problem: string
+  readonly fix: string
+}
+
+/** How a check says what it found; checks go on after a finding, so that all of them are seen at once. */
+export type Report = (where: string, problem: string, fix: string) => void
+
+/** Thrown at load: lists every finding of every tool. */
+export class DefinitionError extends Error {
+  override readonly name = 'DefinitionError'
+  readonly findings: readonly Finding[]
+
+  constructor(findings: readonly Finding[]) {
+    super(describeFindings(findings))
+    this.findings = findings
+  }
+}
+
+/** Findings as text for a person, grouped by file and tool. */
+function describeFindings(findings: readonly Finding[]): string {
+  const groups = new Map<string, string[]>()
+  for (const { file, toolId, where, problem, fix } of findings) {
+    const heading = file === undefined ? toolId : `${file}: ${toolId}`
+    const lines = groups.get(heading) ?? []
+    lines.push(`  ${where}: ${problem}`, `    → ${fix}`)
+    groups.set(heading, lines)
+  }
+  const count = findings.length === 1 ? '1 problem' : `${findings.length} problems`
+  const blocks = [...groups].map(([heading, lines]) => [heading, ...lines].join('\n'))
+  return [`${count} in the tool definitions:`, ...blocks].join('\n\n')
+}
+
+export type StoreErrorCode =
+  /** The write did not happen. */
+  | 'not_written'
+  /** The write may or may not have happened. */
+  | 'unknown'
+  /** Something exists but cannot be read: for the operator, never "not found" (rule 14). */
+  | 'unreadable'
+  | 'full'
+
+/** A store that cannot do what it was asked. Stays inside the server; callers see `not_ready` or `outcome_unknown`. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError'
+  readonly code: StoreErrorCode
+
+  constructor(code: StoreErrorCode, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options)
+    this.code = code
+  }
+}
 
 /**
  * Every way a call can end other than with a value. Each protocol has a total table over this union, so a

@@ -1,3 +1,190 @@
+/** Control characters, everything that reorders text or is not seen in it (tags, fillers, selectors), and line separators. */
+const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu
+
+/**
+ * Text that others chose (tool texts, call ids, server messages), made safe to show: a terminal would obey
+ * escape sequences in it, and a page would turn it around or hide a part.
+ */
+export function cleanText(text: string): string {
+  return text.replace(UNPRINTABLE, (character) =>
+    character === '\n' || character === '\t' ? ' ' : escaped(character),
+  )
+}
+
+/** JSON with the same characters escaped: still the same value to a JSON parser. */
+export function cleanJson(value: unknown, indent?: number): string {
+  const text = JSON.stringify(value, undefined, indent) ?? 'null'
+  return text.replace(UNPRINTABLE, (character) => (character === '\n' ? character : escaped(character)))
+}
+
+function escaped(character: string): string {
+  return character
+    .split('')
+    .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+    .join('')
+}
+
+const LONGEST = 80
+
+/** A value that somebody wrote, short enough to repeat to them. */
+export function describeValue(value: unknown): string {
+  if (typeof value === 'string') return shorten(JSON.stringify(value))
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (value === undefined) return 'missing'
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
+function shorten(text: string): string {
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text
+}
+
+/** C0, DEL and C1: what no id of ours may hold. */
+export function hasControlCharacter(text: string): boolean {
+  for (let index = 0; index < text.length; index += 1) {
+    const unit = text.charCodeAt(index)
+    if (unit < 0x20 || (unit >= 0x7f && unit <= 0x9f)) return true
+  }
+  return false
+}
+
+/** A plain copy, or the first place that JSON cannot carry. */
+export type CopiedJson =
+  | { readonly ok: true; readonly value: JsonValue }
+  | {
+      readonly ok: false
+      readonly pointer: string
+      readonly problem: string
+      /** It may be JSON, but is too much of it. */
+      readonly tooLarge: boolean
+    }
+
+/** Also ends cycles. */
+const DEEPEST = 256
+/** Objects shared many times over could otherwise unfold without end. */
+const MOST_VALUES = 100_000
+
+export interface CopyLimits {
+  readonly mostValues?: number
+}
+
+/** Copies what an author wrote as a JavaScript value; members that are `undefined` are left out. */
+export function copyJson(value: unknown, { mostValues = MOST_VALUES }: CopyLimits = {}): CopiedJson {
+  const budget = { left: mostValues, of: mostValues }
+  try {
+    return { ok: true, value: copy(value, '', 0, budget) }
+  } catch (error) {
+    if (error instanceof NotJson) {
+      return { ok: false, pointer: error.pointer, problem: error.message, tooLarge: error.tooLarge }
+    }
+    throw error
+  }
+}
+
+interface Budget {
+  left: number
+  readonly of: number
+}
+
+class NotJson extends Error {
+  readonly pointer: string
+  readonly tooLarge: boolean
+
+  constructor(pointer: string, problem: string, tooLarge = false) {
+    super(problem)
+    this.pointer = pointer
+    this.tooLarge = tooLarge
+  }
+}
+
+function copy(value: unknown, pointer: string, depth: number, budget: Budget): JsonValue {
+  budget.left -= 1
+  if (budget.left < 0) throw new NotJson(pointer, `Holds more than ${budget.of} values.`, true)
+  if (value === null || typeof value === 'boolean') return value
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) throw new NotJson(pointer, 'Is a text with half of a surrogate pair.')
+    return value
+  }
+  if (typeof value === 'number') {
+    if (!Number.isFinite(value)) throw new NotJson(pointer, `Is ${value}, which JSON cannot carry.`)
+    return value
+  }
+  if (typeof value !== 'object') throw new NotJson(pointer, `Is a ${typeof value}, which JSON cannot carry.`)
+  if (depth >= DEEPEST) {
+    throw new NotJson(pointer, `Is nested deeper than ${DEEPEST} levels, or contains itself.`, true)
+  }
+  return Array.isArray(value)
+    ? copyArray(value, pointer, depth + 1, budget)
+    : copyObject(value, pointer, depth + 1, budget)
+}
+
+function copyArray(values: readonly unknown[], pointer: string, depth: number, budget: Budget): JsonArray {
+  const copied: JsonValue[] = []
+  for (const [index, value] of values.entries()) {
+    copied.push(copy(value, childPointer(pointer, index), depth, budget))
+  }
+  return copied
+}
+
+function copyObject(value: object, pointer: string, depth: number, budget: Budget): JsonObject {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
+    throw new NotJson(pointer, 'Is an instance of a class, which JSON cannot carry.')
+  }
+  const copied: Record<string, JsonValue> = {}
+  for (const [name, member] of Object.entries(value)) {
+    if (member !== undefined)
+      setMember(copied, name, copy(member, childPointer(pointer, name), depth, budget))
+  }
+  return copied
+}
+
+/** Sets a member under any name: an assignment to `__proto__` would change the prototype instead. */
+export function setMember<Value>(target: Record<string, Value>, name: string, value: Value): void {
+  if (name === '__proto__') {
+    Object.defineProperty(target, name, { value, enumerable: true, configurable: true, writable: true })
+  } else {
+    target[name] = value
+  }
+}
+
+/** One step further down a JSON Pointer (RFC 6901). */
+export function childPointer(pointer: string, step: string | number): string {
+  return `${pointer}/${typeof step === 'number' ? step : escapeStep(step)}`
+}
+
+/** The steps of a JSON Pointer; none for the empty one. */
+export function pointerSteps(pointer: string): string[] {
+  return pointer === '' ? [] : pointer.slice(1).split('/').map(unescapeStep)
+}
+
+function escapeStep(step: string): string {
+  return step.includes('~') || step.includes('/') ? step.replaceAll('~', '~0').replaceAll('/', '~1') : step
+}
+
+function unescapeStep(step: string): string {
+  return step.includes('~') ? step.replaceAll('~1', '/').replaceAll('~0', '~') : step
+}
+
+/**
+ * One text per value: members sorted by UTF-16 code unit, no spaces, numbers and strings as ECMAScript
+ * writes them (RFC 8785). Two requests are the same request when these texts are equal (rule 5).
+ */
+export function canonicalJson(value: JsonValue): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  let text = ''
+  if (!isJsonObject(value)) {
+    for (const member of value) text += `${text === '' ? '' : ','}${canonicalJson(member)}`
+    return `[${text}]`
+  }
+  for (const name of Object.keys(value).sort()) {
+    const member = value[name]
+    if (member === undefined) continue
+    text += `${text === '' ? '' : ','}${JSON.stringify(name)}:${canonicalJson(member)}`
+  }
+  return `{${text}}`
+}
+
 /** Any value JSON can carry. What arrives from a wire is one of these once the body reader has checked it. */
 export type JsonValue = null | boolean | number | string | JsonArray | JsonObject
 export type JsonArray = readonly JsonValue[]

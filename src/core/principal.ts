@@ -1,3 +1,60 @@
+import type { Store } from '#core/ports/store'
+
+/** A subject may be a mail address; readers of runs and audits get a name that only tells principals apart. */
+export function opaquePrincipal(
+  store: Pick<Store, 'digest'>,
+  { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
+): string {
+  return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`
+}
+
+/** Scopes by role name. A role that is not here grants nothing (OWP-60). */
+export type RoleTable = ReadonlyMap<string, readonly string[]>
+
+export const NO_ROLES: RoleTable = new Map()
+
+/** What scopes and roles come to, each scope once; unknown roles add nothing (OWP-60, OWP-61). */
+export function grantedScopes(
+  roles: RoleTable,
+  held: { readonly scopes: readonly string[]; readonly roles: readonly string[] },
+): readonly string[] {
+  const granted = new Set(held.scopes)
+  for (const role of held.roles) for (const scope of roles.get(role) ?? []) granted.add(scope)
+  return Object.freeze([...granted])
+}
+
+/** Frozen, because it is kept and shared by every request of the same credential. */
+export function makePrincipal(facts: {
+  readonly id: string
+  readonly tenant: string
+  readonly scopes: readonly string[]
+  readonly tools?: readonly string[] | undefined
+}): Principal {
+  const { id, tenant, scopes, tools } = facts
+  return Object.freeze({
+    id,
+    tenant,
+    scopes: Object.freeze([...scopes]),
+    ...(tools === undefined ? {} : { tools: Object.freeze([...tools]) }),
+  })
+}
+
+/**
+ * Whether one of the granted scopes covers the needed one. Scopes are segments joined by `:`; a `*` segment
+ * matches exactly one, a trailing `*` one or more.
+ */
+export function coversScope(granted: readonly string[], needed: string): boolean {
+  return granted.some((pattern) => pattern === needed || (pattern.includes('*') && matches(pattern, needed)))
+}
+
+function matches(pattern: string, needed: string): boolean {
+  const wanted = pattern.split(':')
+  const given = needed.split(':')
+  const openEnd = wanted.at(-1) === '*'
+  if (openEnd ? given.length < wanted.length : given.length !== wanted.length) return false
+  return wanted.every((segment, place) => segment === '*' || segment === given[place])
+}
+
 /** Who calls. The tenant comes only from the credential, never from the request (rule 3). */
 export interface Principal {
   /** `key:<principal>`, `jwt:<issuer>#<sub>` or `anonymous`; never reused after deletion. */

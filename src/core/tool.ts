@@ -1,12 +1,85 @@
+import type { Transport } from '#core/runs/events'
+import type { Shown } from './call.ts'
 import type { InputIssue } from './errors.ts'
-import type { JsonObject, JsonValue } from './json.ts'
-import type { Elicitation, ElicitationAnswer } from './ports/elicitation.ts'
-import type { Logger } from './ports/logger.ts'
+import type { ToolId } from './ids.ts'
+import type { JsonArray, JsonObject, JsonValue } from './json.ts'
 import type { Principal } from './principal.ts'
-import type { Transport } from './runs/run-event.ts'
+import type { Elicitation, ElicitationAnswer, Logger } from './runtime.ts'
 import type { Secret } from './secret.ts'
-import type { SessionHooks } from './sessions/session-context.ts'
-import type { ToolId } from './tool-id.ts'
+
+/**
+ * Output of a tool that describes none but gives content as MCP does: `{ content: [{ type: 'text', text: '…' }, …] }`.
+ * Blocks are passed on as they came, so that a protocol which knows them can show pictures as pictures.
+ */
+export const CONTENT_BLOCKS_SCHEMA: JsonObject = {
+  type: 'object',
+  description: 'What the tool says, as content blocks of MCP: text, image, audio, resource_link or resource.',
+  properties: {
+    content: {
+      type: 'array',
+      items: { type: 'object', properties: { type: { type: 'string' } }, required: ['type'] },
+    },
+    structuredContent: { description: 'The same as plain JSON, when the tool gave it.' },
+  },
+  required: ['content'],
+}
+
+const WRITTEN = JSON.stringify(CONTENT_BLOCKS_SCHEMA)
+
+/** Whether values of this schema are content blocks. */
+export function isContentBlocksSchema(schema: JsonValue): boolean {
+  return schema === CONTENT_BLOCKS_SCHEMA || JSON.stringify(schema) === WRITTEN
+}
+
+/** What another MCP server answered besides the value that programs read; a caller on MCP gets it back as it came. */
+export interface ShownContent {
+  /** Absent where the value itself holds the blocks. */
+  readonly content?: JsonArray
+  /** Of a failure, which has no value. */
+  readonly structuredContent?: JsonValue
+  readonly meta?: JsonObject
+}
+
+/** A value of a tool together with how its server showed it. */
+export class ShownValue {
+  readonly value: JsonValue
+  readonly shown: ShownContent
+
+  constructor(value: JsonValue, shown: ShownContent) {
+    this.value = value
+    this.shown = shown
+  }
+}
+
+/** What programs read of an output. */
+export function plainValue(output: JsonValue | ShownValue | undefined): JsonValue | undefined {
+  return output instanceof ShownValue ? output.value : output
+}
+
+/** As it is recorded and sent. */
+export function writeShown({ content, structuredContent, meta }: ShownContent): Shown {
+  return {
+    ...(content === undefined ? {} : { contentJson: JSON.stringify(content) }),
+    ...(structuredContent === undefined ? {} : { structuredJson: JSON.stringify(structuredContent) }),
+    ...(meta === undefined ? {} : { metaJson: JSON.stringify(meta) }),
+  }
+}
+
+export function shownBytes(shown: Shown | undefined): number {
+  if (shown === undefined) return 0
+  const { contentJson = '', structuredJson = '', metaJson = '' } = shown
+  return Buffer.byteLength(contentJson) + Buffer.byteLength(structuredJson) + Buffer.byteLength(metaJson)
+}
+
+const OWN_CODE = 'openwop:'
+
+/**
+ * Whether what a tool gives was written by somebody else, by its catalog id: everything but code of this server's own
+ * operator, and so workflows too, which pass on what their steps gave (OWP-58). Models must not take it for instructions.
+ */
+export function hasUntrustedOutput(catalogId: string): boolean {
+  return !catalogId.startsWith(OWN_CODE)
+}
 
 export type SafetyTier = 'pure' | 'read' | 'write' | 'exec'
 export type ReplayPolicy = 'deterministic' | 'idempotent' | 'non-deterministic'
@@ -211,4 +284,26 @@ export function isForTenant({ tenants }: Pick<ToolPolicy, 'tenants'>, tenant: st
 /** Whether a run may change the world: such calls are claimed before they start (rule 7). */
 export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {
   return policy.safetyTier === 'write' || policy.safetyTier === 'exec'
+}
+
+/** What opening and closing a session's state get. */
+export interface SessionContext {
+  readonly sessionId: string
+  readonly principal: Principal
+  /** Proven, as in a call (T-27). */
+  readonly userId: string | undefined
+  /** Whom the caller says it acts for, proven or not. */
+  readonly claimedUserId: string | undefined
+  readonly log: Logger
+}
+
+/** How a stateful tool makes and ends what its calls share. State lives in the process that made it. */
+export interface SessionHooks<State = unknown> {
+  open(context: SessionContext): State | Promise<State>
+  /** Called once, when every call has ended; one that was cut short may still hold the state. */
+  close(state: State, context: SessionContext): void | Promise<void>
+  /** How long a session without calls stays open. */
+  readonly idleMs: number
+  /** Whether calls outside of a session run without state. */
+  readonly isOptional?: boolean
 }

@@ -1,6 +1,6 @@
 import type { OAuthSettings } from '#config/settings'
-import type { Logger } from '#core/ports/logger'
 import type { Store } from '#core/ports/store'
+import type { Logger } from '#core/runtime'
 import type { HttpReply } from '#protocols/http-exchange'
 import { signedInName, signedInPrincipal } from './is-consenter.ts'
 import type { OAuthBroker } from './oauth-broker.ts'

@@ -11,7 +11,7 @@ import {
   processDiscoveryResponse,
 } from 'oauth4webapi'
 import type { OAuthClientSettings } from '#config/settings'
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 
 const METADATA_LIFETIME_MS = 3_600_000
 const SKEW_SECONDS = 60

@@ -1,12 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { OAuthSettings } from '#config/settings'
-import { packToken } from '#core/credentials/token-value'
-import type { Clock } from '#core/ports/clock'
-import type { ConsentEnd } from '#core/ports/consent-store'
-import type { Logger } from '#core/ports/logger'
+import { packToken } from '#core/credentials/credentials'
 import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
-import type { TokenSet } from '#core/ports/token-broker'
-import type { VaultEntry } from '#core/ports/vault-store'
+import type { ConsentEnd, VaultEntry } from '#core/ports/vault-store'
+import type { Clock, Logger, TokenSet } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import {
   askingPage,

@@ -1,5 +1,5 @@
 import type { SignInSettings } from '#config/settings'
-import { userDigest } from '#core/credentials/vault-owner'
+import { userDigest } from '#core/credentials/credentials'
 import type { ChallengeRecord, Store } from '#core/ports/store'
 
 /**

@@ -1,7 +1,5 @@
 import type { OAuthProviderSettings, OAuthSettings } from '#config/settings'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
-import type { TokenBroker } from '#core/ports/token-broker'
+import type { Clock, Logger, TokenBroker } from '#core/runtime'
 import { boundedFetch } from './bounded-fetch.ts'
 import { OAuthClient } from './oauth-client.ts'
 

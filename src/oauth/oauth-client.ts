@@ -15,8 +15,7 @@ import {
   validateAuthResponse,
 } from 'oauth4webapi'
 import type { OAuthClientSettings } from '#config/settings'
-import type { Clock } from '#core/ports/clock'
-import type { RefreshAnswer, TokenSet } from '#core/ports/token-broker'
+import type { Clock, RefreshAnswer, TokenSet } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { type OAuthPeer, PeerFinder } from './authorization-server.ts'
 

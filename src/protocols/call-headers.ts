@@ -1,7 +1,6 @@
-import { checkCallKey } from '#core/call/call-key'
-import type { CallReply, CallRequest } from '#core/call/call-request'
+import type { CallReply, CallRequest } from '#core/call'
 import { type ErrorCode, ToolError } from '#core/errors'
-import { checkRunId } from '#core/runs/run-id'
+import { checkCallKey, checkRunId } from '#core/ids'
 import { headerText } from './header-text.ts'
 
 /** Header names that mean the same on every protocol, in lower case as requests are read. */

@@ -1,4 +1,4 @@
-import { NO_SECRETS } from '#core/call/call-request'
+import { NO_SECRETS } from '#core/call'
 import { fault } from '#core/errors'
 import { Secret } from '#core/secret'
 

@@ -1,6 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { Catalog } from '#core/catalog'
-import { ToolIndex } from '#core/tool-index'
+import { Catalog, ToolIndex } from '#core/tools/catalog'
 import { PreparedViews } from './prepared-views.ts'
 
 const MOST = 8

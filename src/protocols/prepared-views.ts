@@ -1,4 +1,4 @@
-import type { Catalog } from '#core/catalog'
+import type { Catalog } from '#core/tools/catalog'
 import { PreparedBytes } from './prepared-bytes.ts'
 
 /**

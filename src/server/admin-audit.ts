@@ -1,4 +1,4 @@
-import type { AuditStore } from '#core/ports/audit-store'
+import type { AuditStore } from '#core/ports/key-store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault } from './http-fault.ts'
 import { jsonReply } from './message-reply.ts'

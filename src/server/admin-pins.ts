@@ -1,6 +1,6 @@
 import { fault } from '#core/errors'
+import type { PinDecided, PinDesk } from '#core/imports/pins'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { PinDecided, PinDesk } from '#core/pins/pin-desk'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault } from './http-fault.ts'
 import { jsonReply } from './message-reply.ts'

@@ -1,6 +1,6 @@
-import type { Clock } from '#core/ports/clock'
+import { ownRunId } from '#core/ids'
 import type { CallRecord, SettleResult, Store } from '#core/ports/store'
-import { ownRunId } from '#core/runs/run-id'
+import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault } from './http-fault.ts'
 import { jsonReply } from './message-reply.ts'

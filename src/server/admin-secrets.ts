@@ -1,6 +1,5 @@
-import type { Clock } from '#core/ports/clock'
 import type { Store } from '#core/ports/store'
-import type { TokenBroker } from '#core/ports/token-broker'
+import type { Clock, TokenBroker } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault } from './http-fault.ts'
 import { jsonReply } from './message-reply.ts'

@@ -1,6 +1,5 @@
-import { type DecisionResult, hidesSomething, type LinkView } from '#core/approvals/approval-desk'
-import { cleanJson, cleanText } from '#core/clean-text'
-import type { JsonValue } from '#core/json'
+import { type DecisionResult, hidesSomething, type LinkView } from '#core/approvals/approvals'
+import { cleanJson, cleanText, type JsonValue } from '#core/json'
 import { escapeHtml, FORM_PAGE_HEADERS, PAGE_HEADERS, renderPage } from '#protocols/html-page'
 import type { HttpReply } from '#protocols/http-exchange'
 import { howToDecide, STATE_TEXT } from '#protocols/otc/approval-page'

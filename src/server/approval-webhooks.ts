@@ -1,10 +1,8 @@
 import { createHmac } from 'node:crypto'
-import { isMoreThanALink, namedBy } from '#core/approvals/approval-desk'
-import { mintLink } from '#core/approvals/approval-link'
-import type { ApprovalRules, ApprovalWebhook } from '#core/approvals/approval-rules'
+import { type ApprovalRules, type ApprovalWebhook, isMoreThanALink, namedBy } from '#core/approvals/approvals'
+import { mintLink } from '#core/approvals/decisions'
 import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
+import type { Clock, Logger } from '#core/runtime'
 import { renderApproval, renderInList } from './render-approval.ts'
 
 const LOOK_EVERY_MS = 1_000

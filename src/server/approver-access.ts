@@ -1,4 +1,4 @@
-import type { Approver } from '#core/approvals/approval-desk'
+import type { Approver } from '#core/approvals/approvals'
 import type { Principal } from '#core/principal'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { isOperator, type OperatorAccess } from './operator-access.ts'

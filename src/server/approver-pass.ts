@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { isSame } from '#core/approvals/approval-link'
+import { isSame } from '#core/approvals/decisions'
 import type { ApprovalStore } from '#core/ports/approval-store'
 
 const NONCE_BYTES = 18

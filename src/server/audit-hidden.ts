@@ -1,6 +1,6 @@
+import type { Gateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
-import type { Gateway } from '#core/gateway'
-import type { DenialReason } from '#core/ports/audit-store'
+import type { DenialReason } from '#core/ports/key-store'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
 import { isForTenant, type Tool } from '#core/tool'
 import type { NoteDenial } from './denial-log.ts'

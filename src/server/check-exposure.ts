@@ -2,7 +2,7 @@ import { type Credentials, findWeakCredentials } from '#auth/key-strength'
 import { isImported } from '#config/is-imported'
 import type { Settings } from '#config/settings'
 import { didYouMean } from '#core/nearest-name'
-import { Registry } from '#core/registry'
+import { Registry } from '#core/tools/catalog'
 import { isLoopback } from './loopback.ts'
 import { StartRefused } from './start-refused.ts'
 

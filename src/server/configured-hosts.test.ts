@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { Secret } from '#core/secret'
 import { configuredHosts } from './configured-hosts.ts'
 

@@ -1,6 +1,5 @@
 import type { Settings } from '#config/settings'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
+import type { Clock, Logger } from '#core/runtime'
 import { OAuthBroker } from '#oauth/oauth-broker'
 import { isLoopback } from './loopback.ts'
 

@@ -1,6 +1,5 @@
 import type { SourceOptions } from '#config/sources-schema'
-import type { Source } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { Source, SourceServices } from '#core/ports/source'
 import type { SourceKind } from '#core/tool'
 import { createCommandSource } from '#sources/command/index'
 import { createMcpSource } from '#sources/mcp/index'

@@ -1,9 +1,7 @@
-import { opaquePrincipal } from '#core/opaque-principal'
-import type { Denial, DenialFacts } from '#core/ports/audit-store'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
+import type { Denial, DenialFacts } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
-import type { Principal } from '#core/principal'
+import { opaquePrincipal, type Principal } from '#core/principal'
+import type { Clock, Logger } from '#core/runtime'
 
 /** Equal denials within this time are one line with a count, after the first. */
 const WINDOW_MS = 60_000

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Authenticator, RequestHeaders } from '#auth/authenticator'
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 import type { HttpReply } from '#protocols/http-exchange'
 import { corsHeaders } from './cors.ts'
 import type { FrontDoor } from './front-door.ts'

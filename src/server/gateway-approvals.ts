@@ -1,9 +1,9 @@
-import { type ApprovalDesk, hidesSomething, stateOf } from '#core/approvals/approval-desk'
+import { type ApprovalDesk, hidesSomething, stateOf } from '#core/approvals/approvals'
 import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { ApprovalRecord, ApprovalState, ApproverDecision } from '#core/ports/approval-store'
-import type { Clock } from '#core/ports/clock'
 import type { Principal } from '#core/principal'
+import type { Clock } from '#core/runtime'
 import type { SafetyTier } from '#core/tool'
 import { checkApprover, checkFilter, decided, readDecision } from './admin-approvals.ts'
 

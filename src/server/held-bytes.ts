@@ -1,6 +1,6 @@
 import type { ToolError } from '#core/errors'
-import { type LimitName, limitRefusal } from '#core/limits/limit-refusal'
-import { subjectKey } from '#core/limits/subject-key'
+import { subjectKey } from '#core/limits/counters'
+import { type LimitName, limitRefusal } from '#core/limits/settings'
 import type { Principal } from '#core/principal'
 import { httpFault } from './http-fault.ts'
 

@@ -1,6 +1,6 @@
 import type { SourceOptions } from '#config/sources-schema'
-import { isSecretName } from '#core/approvals/summarize-input'
-import { cleanerFor } from '#core/call/redact-secrets'
+import { isSecretName } from '#core/approvals/binding'
+import { cleanerFor } from '#core/calls/redact'
 import type { Source } from '#core/ports/source'
 import { Secret } from '#core/secret'
 

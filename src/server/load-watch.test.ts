@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import { FakeClock } from '#testing/fake-clock'
 import { startLoadWatch } from './load-watch.ts'
 

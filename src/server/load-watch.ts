@@ -1,4 +1,4 @@
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 
 const LOOK_EVERY_MS = 100
 /** One late look is a garbage collection or a tool that computes; so many in a row are overload. */

@@ -1,6 +1,6 @@
 import { destination, pino } from 'pino'
 import type { Settings } from '#config/settings'
-import type { Logger } from '#core/ports/logger'
+import type { Logger } from '#core/runtime'
 import { redactFields } from './redact-fields.ts'
 
 export interface ServerLog extends Logger {

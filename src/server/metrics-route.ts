@@ -1,6 +1,6 @@
 import type { Authenticator } from '#auth/authenticator'
 import { fault } from '#core/errors'
-import { coversScope } from '#core/scopes'
+import { coversScope } from '#core/principal'
 import type { HttpReply } from '#protocols/http-exchange'
 import type { NoteDenial } from './denial-log.ts'
 import type { Metrics } from './metrics.ts'

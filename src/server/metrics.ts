@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { LimitName } from '#core/limits/limit-refusal'
-import type { SourceView } from '#core/sources/source-desk'
+import type { SourceView } from '#core/imports/sources'
+import type { LimitName } from '#core/limits/settings'
 import { CallTallies } from './call-tallies.ts'
 import { DurationHistogram } from './duration-histogram.ts'
 import { RequestTallies } from './request-tallies.ts'

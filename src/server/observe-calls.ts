@@ -1,7 +1,7 @@
-import type { CallReply, CallRequest } from '#core/call/call-request'
-import type { Gateway } from '#core/gateway'
-import type { Clock } from '#core/ports/clock'
+import type { CallReply, CallRequest } from '#core/call'
+import type { Gateway } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
+import type { Clock } from '#core/runtime'
 import type { Metrics } from './metrics.ts'
 import { requestScope } from './request-scope.ts'
 

@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
-import type { Catalog } from '#core/catalog'
-import type { Gateway } from '#core/gateway'
+import type { Gateway } from '#core/calls/gateway'
+import type { Catalog } from '#core/tools/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { documentOf, type OpenToolInfo, serialize } from '#protocols/opentool/index'
 import type { OpenToolOptions } from '#protocols/opentool/options'

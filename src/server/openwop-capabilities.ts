@@ -1,7 +1,7 @@
 import type { Settings } from '#config/settings'
 import type { JsonObject } from '#core/json'
-import { hasToolRates } from '#core/limits/limit-settings'
-import { NO_ROLES } from '#core/roles'
+import { hasToolRates } from '#core/limits/settings'
+import { NO_ROLES } from '#core/principal'
 import type { OpenwopCapabilities } from '#protocols/openwop/options'
 
 /** What the discovery document says of this server: nothing that is not on (OWP-05). */

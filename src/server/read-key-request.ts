@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { NAME, SCOPE } from '#config/config-schema'
+import { parseToolName } from '#core/ids'
 import type { JsonValue } from '#core/json'
 import type { KeyGrant } from '#core/ports/key-store'
 import { DEFAULT_TENANT } from '#core/principal'
-import { parseToolName } from '#core/tool-id'
 import { httpFault } from './http-fault.ts'
 
 const MOST_ENTRIES = 1_000

@@ -1,6 +1,6 @@
+import type { CallError } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
-import type { CallError } from '#core/outcome'
 import type { Settlement } from '#core/ports/store'
 
 const LONGEST_WHY = 1_000

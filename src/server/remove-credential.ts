@@ -1,9 +1,9 @@
-import { unpackToken } from '#core/credentials/token-value'
+import { unpackToken } from '#core/credentials/credentials'
+import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import type { TokenBroker } from '#core/ports/token-broker'
 import type { VaultFacts } from '#core/ports/vault-store'
+import type { TokenBroker } from '#core/runtime'
 import type { Secret } from '#core/secret'
-import { StoreError } from '#core/store-error'
 
 /**
  * Forgets one credential, then tells its provider; `undefined` when there is none. First here: a provider that does not

@@ -1,4 +1,4 @@
-import { hidesSomething, stateOf } from '#core/approvals/approval-desk'
+import { hidesSomething, stateOf } from '#core/approvals/approvals'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 

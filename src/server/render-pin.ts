@@ -1,5 +1,5 @@
-import type { PinDiff, PinView } from '#core/pins/pin-view'
-import type { Difference } from '#core/pins/schema-diff'
+import type { PinDiff, PinView } from '#core/imports/pin-view'
+import type { Difference } from '#core/imports/schema-diff'
 
 /** A pinned tool on the wire of operators. */
 export function renderPin(view: PinView) {

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-
 import type { TraceContext } from './trace-context.ts'
 
 /** What a request's log line and span say about the call inside it. Ids, and nothing of the content. */

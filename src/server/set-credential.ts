@@ -1,5 +1,4 @@
-import { packToken } from '#core/credentials/token-value'
-import { userDigest } from '#core/credentials/vault-owner'
+import { packToken, userDigest } from '#core/credentials/credentials'
 import type { Store } from '#core/ports/store'
 import { newCredentialRef } from '#oauth/consent-desk'
 import type { SecretToSet } from './read-secret.ts'

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client'
-import type { SourceView } from '#core/sources/source-desk'
+import type { SourceView } from '#core/imports/sources'
 
 /** How sources are, asked at each scrape. */
 export function addSourceMetrics(registry: Registry, read: () => readonly SourceView[]): void {

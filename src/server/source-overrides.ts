@@ -1,7 +1,7 @@
 import { isImported } from '#config/is-imported'
 import type { SourceOptions } from '#config/sources-schema'
-import { type ApprovalRules, namesFor } from '#core/approvals/approval-rules'
-import type { SourceOverride } from '#core/sources/idle-overrides'
+import { type ApprovalRules, namesFor } from '#core/approvals/approvals'
+import type { SourceOverride } from '#core/imports/overrides'
 import type { Tool } from '#core/tool'
 
 /** What of a configuration may speak of single tools. */

@@ -1,4 +1,4 @@
-import type { Logger } from '#core/ports/logger'
+import type { Logger } from '#core/runtime'
 import { type Span, toOtlp } from './otlp.ts'
 
 export interface SpanExporter {

@@ -1,9 +1,16 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { decidedFact, requestedFacts, resolvedFact } from '#core/approvals/approval-facts'
-import { isOpen, isUsable, judgeDecision } from '#core/approvals/judge-decision'
-import { type ParkedEnd, refusedOutcome } from '#core/approvals/refused-outcome'
-import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#core/journal/call-events'
-import type { JournalEvent } from '#core/journal/journal-event'
+import {
+  decidedFact,
+  isOpen,
+  isUsable,
+  judgeDecision,
+  type ParkedEnd,
+  refusedOutcome,
+  requestedFacts,
+  resolvedFact,
+} from '#core/approvals/decisions'
+import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#core/journal/append'
+import type { JournalEvent } from '#core/journal/events'
 import type {
   ApprovalAddress,
   ApprovalFilter,
@@ -26,8 +33,7 @@ import type {
   NewCall,
   NextAttempt,
 } from '#core/ports/store'
-import type { SessionOutcome } from '#core/runs/run-event'
-import { labelOf, ownSessionOutcome } from '#core/runs/run-facts'
+import { labelOf, ownSessionOutcome, type SessionOutcome } from '#core/runs/events'
 import type { MemoryRow } from './memory-row.ts'
 import type { MemoryRunEvents } from './memory-run-events.ts'
 import type { MemoryRuns } from './memory-runs.ts'

@@ -1,6 +1,6 @@
-import type { JournalEvent } from '#core/journal/journal-event'
-import { denialEvent } from '#core/journal/key-events'
-import type { AuditStore, Denial, DenialFilter, RecordedDenial } from '#core/ports/audit-store'
+import { denialEvent } from '#core/journal/append'
+import type { JournalEvent } from '#core/journal/events'
+import type { AuditStore, Denial, DenialFilter, RecordedDenial } from '#core/ports/key-store'
 
 /** The memory store's audit stream. */
 export class MemoryAudit implements AuditStore {

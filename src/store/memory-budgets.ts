@@ -1,5 +1,5 @@
-import { grantOf, NOTHING, perUnit } from '#core/limits/spending'
-import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/budget-store'
+import { grantOf, NOTHING, perUnit } from '#core/limits/budgets'
+import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
 import { BUDGETS_KEPT_MS } from '#store/sql/budget-window'
 
 interface Handed {

@@ -9,7 +9,7 @@ import {
   type OpenQuestion,
   type QuestionAddress,
   type SessionRoom,
-} from '#core/ports/caller-store'
+} from '#core/ports/protocol-store'
 
 interface Asked extends NewQuestion {
   answer: JsonObject | undefined

@@ -1,4 +1,4 @@
-import type { ChallengeChanged } from '#core/journal/journal-event'
+import type { ChallengeChanged } from '#core/journal/events'
 import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#core/ports/store'
 import { challengeKey } from './challenge-key.ts'
 

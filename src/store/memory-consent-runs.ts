@@ -1,9 +1,8 @@
-import type { ChallengeChanged } from '#core/journal/journal-event'
-import type { AskedConsent, ConsentEnd, ConsentRunStore } from '#core/ports/consent-store'
+import type { ChallengeChanged } from '#core/journal/events'
 import type { ChallengeNeed } from '#core/ports/store'
-import { askedConsentFacts, endedConsentFacts, type WaitingConsent } from '#core/runs/consent-facts'
-import { labelOf } from '#core/runs/run-facts'
-import { isRunEnded } from '#core/runs/run-over'
+import type { AskedConsent, ConsentEnd, ConsentRunStore } from '#core/ports/vault-store'
+import { askedConsentFacts, endedConsentFacts, labelOf, type WaitingConsent } from '#core/runs/events'
+import { isRunEnded } from '#core/runs/runs'
 import { challengeKey } from './challenge-key.ts'
 import type { MemoryRuns } from './memory-runs.ts'
 

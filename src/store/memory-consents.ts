@@ -1,4 +1,4 @@
-import type { Consent, ConsentStore } from '#core/ports/consent-store'
+import type { Consent, ConsentStore } from '#core/ports/vault-store'
 import { MemoryConsentRuns, type MemoryConsentRunsParts } from './memory-consent-runs.ts'
 
 /** The memory store's consents under way. */

@@ -1,5 +1,4 @@
-import type { JournalEvent } from '#core/journal/journal-event'
-import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
+import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 
 /** The journal of the memory store: a group an event, without links. */
 export class MemoryJournal {

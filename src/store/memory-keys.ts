@@ -1,5 +1,5 @@
-import type { JournalEvent } from '#core/journal/journal-event'
-import { keyEvent, principalEndedEvent } from '#core/journal/key-events'
+import { keyEvent, principalEndedEvent } from '#core/journal/append'
+import type { JournalEvent } from '#core/journal/events'
 import type {
   KeyChange,
   KeyFilter,

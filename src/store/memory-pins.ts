@@ -1,11 +1,11 @@
-import type { JournalEvent } from '#core/journal/journal-event'
+import type { JournalEvent } from '#core/journal/events'
 import {
   nextRevision,
   type PinnedSource,
   type PinRecord,
   type PinStore,
   type PinWrite,
-} from '#core/ports/pin-store'
+} from '#core/ports/import-store'
 
 interface KeptSource {
   revision: number

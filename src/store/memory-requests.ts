@@ -4,7 +4,7 @@ import type {
   NewRequest,
   RequestAddress,
   RequestStore,
-} from '#core/ports/request-store'
+} from '#core/ports/protocol-store'
 
 interface Begun {
   readonly asked: string

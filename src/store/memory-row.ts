@@ -1,5 +1,5 @@
-import { correctedEvent } from '#core/journal/call-events'
-import type { CallCorrected } from '#core/journal/journal-event'
+import { correctedEvent } from '#core/journal/append'
+import type { CallCorrected } from '#core/journal/events'
 import type {
   CallFilter,
   CallRecord,
@@ -9,7 +9,7 @@ import type {
   OwnCallsQuery,
   RetentionPolicy,
 } from '#core/ports/store'
-import { labelOf } from '#core/runs/run-facts'
+import { labelOf } from '#core/runs/events'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 

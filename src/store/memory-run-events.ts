@@ -1,10 +1,8 @@
-import type { RunPosition } from '#core/journal/run-position'
-import type { Outcome } from '#core/outcome'
-import type { RefusedCall } from '#core/ports/run-store'
-import type { NewSession } from '#core/ports/session-store'
-import type { CallRecord, CallSession } from '#core/ports/store'
-import { calledFact, labelOf, ownRunEvents, refusedFacts, returnedFact } from '#core/runs/run-facts'
-import { isRunEnded } from '#core/runs/run-over'
+import type { Outcome } from '#core/call'
+import type { RunPosition } from '#core/journal/events'
+import type { CallRecord, CallSession, NewSession, RefusedCall } from '#core/ports/store'
+import { calledFact, labelOf, ownRunEvents, refusedFacts, returnedFact } from '#core/runs/events'
+import { isRunEnded } from '#core/runs/runs'
 import type { MemoryRuns } from './memory-runs.ts'
 
 /** What the memory store's calls leave in runs: a pair of events per attempt. */

@@ -1,8 +1,7 @@
-import type { RunPosition } from '#core/journal/run-position'
-import type { RunAddress, RunRecord } from '#core/ports/run-store'
-import type { RunEvent, RunFact } from '#core/runs/run-event'
-import { opens } from '#core/runs/run-facts'
-import { isRunEnded } from '#core/runs/run-over'
+import type { RunPosition } from '#core/journal/events'
+import type { RunAddress, RunRecord } from '#core/ports/store'
+import { opens, type RunEvent, type RunFact } from '#core/runs/events'
+import { isRunEnded } from '#core/runs/runs'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 

@@ -1,6 +1,6 @@
-import type { SessionChanged } from '#core/journal/journal-event'
-import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
-import type { SessionOutcome } from '#core/runs/run-event'
+import type { SessionChanged } from '#core/journal/events'
+import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/store'
+import type { SessionOutcome } from '#core/runs/events'
 import type { MemoryRuns } from './memory-runs.ts'
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }

@@ -1,5 +1,5 @@
-import { shownBytes } from '#core/content-blocks'
-import type { Outcome } from '#core/outcome'
+import type { Outcome } from '#core/call'
+import { shownBytes } from '#core/tool'
 
 /** Rough heap cost of one call with its events, without its result. */
 export const BYTES_PER_CALL = 2_048

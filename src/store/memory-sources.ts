@@ -1,6 +1,6 @@
-import type { JournalEvent } from '#core/journal/journal-event'
-import { sourcePutEvent, sourceRemovedEvent } from '#core/journal/source-events'
-import type { NewSource, SourceRemoval, SourceStore, StoredSource } from '#core/ports/source-store'
+import { sourcePutEvent, sourceRemovedEvent } from '#core/journal/append'
+import type { JournalEvent } from '#core/journal/events'
+import type { NewSource, SourceRemoval, SourceStore, StoredSource } from '#core/ports/import-store'
 
 /** The memory store's sources: nothing is written anywhere, so nothing is sealed. */
 export class MemorySources implements SourceStore {

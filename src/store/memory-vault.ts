@@ -1,4 +1,4 @@
-import type { JournalEvent, VaultChanged } from '#core/journal/journal-event'
+import type { JournalEvent, VaultChanged } from '#core/journal/events'
 import type {
   NewCredential,
   RenewedCredential,

@@ -1,9 +1,16 @@
-import { endedEvent, resumedEvent, suspendedEvent } from '#core/journal/call-events'
-import type { JournalEvent } from '#core/journal/journal-event'
+import { endedEvent, resumedEvent, suspendedEvent } from '#core/journal/append'
+import type { JournalEvent } from '#core/journal/events'
 import type { EndedParked } from '#core/ports/approval-store'
-import type { Attempt, CallAddress, CallRecord, ClaimResult, FinishResult } from '#core/ports/store'
-import type { Suspending, WorkflowStore } from '#core/ports/workflow-store'
-import { putAwayEnd } from '#core/workflow/put-away-end'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  FinishResult,
+  Suspending,
+  WorkflowStore,
+} from '#core/ports/store'
+import { putAwayEnd } from '#core/workflow/suspend'
 import type { MemoryRow } from './memory-row.ts'
 import type { MemoryRunEvents } from './memory-run-events.ts'
 

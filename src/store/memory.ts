@@ -1,5 +1,7 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
+import type { Outcome } from '#core/call'
+import { StoreError } from '#core/errors'
 import {
   cancelRequestedEvent,
   claimedEvent,
@@ -7,11 +9,8 @@ import {
   endedEvent,
   refusedEvent,
   settledEvent,
-} from '#core/journal/call-events'
-import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
-import type { Outcome } from '#core/outcome'
-import type { RefusedCall, RunAddress, RunRecord } from '#core/ports/run-store'
-import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
+} from '#core/journal/append'
+import type { JournalGroup, JournalHead } from '#core/journal/events'
 import type {
   Attempt,
   CallAddress,
@@ -23,16 +22,20 @@ import type {
   FinishResult,
   NewCall,
   NewChallenge,
+  NewSession,
   NextAttempt,
   RecoveryReport,
+  RefusedCall,
   RetentionPolicy,
+  RunAddress,
+  RunRecord,
+  SessionAddress,
+  SessionRecord,
   Settlement,
   SettleResult,
   Store,
 } from '#core/ports/store'
-import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
-import { ownSessionOutcome } from '#core/runs/run-facts'
-import { StoreError } from '#core/store-error'
+import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#core/runs/events'
 import { hasEffects } from '#core/tool'
 import { Acknowledger } from './acknowledger.ts'
 import { MemoryApprovals } from './memory-approvals.ts'

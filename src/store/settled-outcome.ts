@@ -1,4 +1,4 @@
-import type { Outcome } from '#core/outcome'
+import type { Outcome } from '#core/call'
 import type { Settlement } from '#core/ports/store'
 
 /** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */

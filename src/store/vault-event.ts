@@ -1,4 +1,4 @@
-import type { VaultChanged } from '#core/journal/journal-event'
+import type { VaultChanged } from '#core/journal/events'
 import type { NewCredential, VaultAddress, VaultFacts } from '#core/ports/vault-store'
 
 /** What a change of the vault writes to the journal: the reference, never the value, and not the user (rule 15). */

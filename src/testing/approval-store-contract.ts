@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { LEAST_USE_MS } from '#core/approvals/judge-decision'
+import { LEAST_USE_MS } from '#core/approvals/decisions'
 import type { NewDecision, Resumption } from '#core/ports/approval-store'
 import type { CallRecord, Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'

@@ -4,7 +4,7 @@ import {
   type CallerRequest,
   type CallerSession,
   type NewQuestion,
-} from '#core/ports/caller-store'
+} from '#core/ports/protocol-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
 import { purgeAll } from './contract-steps.ts'

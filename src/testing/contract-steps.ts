@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict'
-import type { RunPlace } from '#core/ports/run-store'
-import type { NewSession } from '#core/ports/session-store'
-import type { CallRecord, ClaimResult, NewCall, Store } from '#core/ports/store'
-import type { RunEvent } from '#core/runs/run-event'
+import type { CallRecord, ClaimResult, NewCall, NewSession, RunPlace, Store } from '#core/ports/store'
+import type { RunEvent } from '#core/runs/events'
 import { attemptAt, success } from './sample-call.ts'
 
 export const DAY_MS = 86_400_000

@@ -1,4 +1,4 @@
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 
 /** A clock that stands still until it is moved. */
 export class FakeClock implements Clock {

@@ -1,5 +1,5 @@
+import { StoreError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import { StoreError } from '#core/store-error'
 
 export type StoreMethod = 'claim' | 'reclaim' | 'finish' | 'insertFinished' | 'recordLate' | 'probe' | 'find'
 

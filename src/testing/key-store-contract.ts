@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
-import type { Denial } from '#core/ports/audit-store'
-import type { KeyRotation, NewKey } from '#core/ports/key-store'
+import type { Denial, KeyRotation, NewKey } from '#core/ports/key-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
 import { POLICY, purgeAll } from './contract-steps.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { NO_LIMIT } from '#core/limits/spending'
-import type { BudgetWindow, Spending } from '#core/ports/budget-store'
+import { NO_LIMIT } from '#core/limits/budgets'
+import type { BudgetWindow, Spending } from '#core/ports/protocol-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
 import { DAY_MS, eventsOf, placeAt, purgeAll, runThrough } from './contract-steps.ts'

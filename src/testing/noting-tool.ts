@@ -1,6 +1,5 @@
-import type { Approver } from '#core/approvals/approval-desk'
-import { type DefinedTool, tool } from '#core/define-tool'
-import type { PolicyDefinition } from '#core/tool-definition'
+import type { Approver } from '#core/approvals/approvals'
+import { type DefinedTool, type PolicyDefinition, tool } from '#core/tools/define'
 import { MemoryStore } from '#store/memory'
 import { ALICE, callRequest, openTestDesk } from './test-desk.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import type { PinChanged } from '#core/journal/journal-event'
-import type { PinRecord, PinWrite } from '#core/ports/pin-store'
+import type { PinChanged } from '#core/journal/events'
+import type { PinRecord, PinWrite } from '#core/ports/import-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
 import { sampleOffer } from './sample-source.ts'

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { KeptReply, NewRequest } from '#core/ports/request-store'
+import type { KeptReply, NewRequest } from '#core/ports/protocol-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
 import { purgeAll } from './contract-steps.ts'

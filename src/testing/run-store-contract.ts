@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Store } from '#core/ports/store'
-import { ownRunEvents } from '#core/runs/run-facts'
-import { RUN_IDLE_MS } from '#core/runs/run-over'
+import { ownRunEvents } from '#core/runs/events'
+import { RUN_IDLE_MS } from '#core/runs/runs'
 import type { ContractCase } from './contract.ts'
 import {
   eventsOf,

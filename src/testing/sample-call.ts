@@ -1,6 +1,5 @@
-import type { Outcome } from '#core/outcome'
-import type { RefusedCall } from '#core/ports/run-store'
-import type { Attempt, NewCall } from '#core/ports/store'
+import type { Outcome } from '#core/call'
+import type { Attempt, NewCall, RefusedCall } from '#core/ports/store'
 
 /** A call as the pipeline would write it, for store tests. */
 export function sampleCall(changes: Partial<NewCall> = {}): NewCall {

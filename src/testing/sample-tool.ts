@@ -1,5 +1,5 @@
+import { parseToolId } from '#core/ids'
 import type { Tool, ToolPolicy } from '#core/tool'
-import { parseToolId } from '#core/tool-id'
 
 const POLICY: ToolPolicy = {
   safetyTier: 'write',

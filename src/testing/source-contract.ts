@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { plainValue } from '#core/content-blocks'
 import { isToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
-import { SILENT_LOGGER } from '#core/ports/logger'
 import type { Discovery, OfferedTool, Source } from '#core/ports/source'
-import { checkSchema } from '#core/schema-check'
+import { SILENT_LOGGER } from '#core/runtime'
+import { checkSchema } from '#core/schema/check'
 import { Secret } from '#core/secret'
-import type { StatefulContext } from '#core/tool'
+import { plainValue, type StatefulContext } from '#core/tool'
 import type { ContractCase } from './contract.ts'
 
 /** A source with a real counterpart behind it, and what the suite needs to know of that. */

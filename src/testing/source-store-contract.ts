@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import type { NewSource } from '#core/ports/source-store'
+import type { NewSource } from '#core/ports/import-store'
 import type { Store } from '#core/ports/store'
 import type { ContractCase } from './contract.ts'
 

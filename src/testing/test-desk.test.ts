@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { tool } from '#core/define-tool'
+import { tool } from '#core/tools/define'
 import { sampleTool } from './sample-tool.ts'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from './test-desk.ts'
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
-import { CONSENT_STAGES, type Consent } from '#core/ports/consent-store'
 import type { Store } from '#core/ports/store'
-import type { NewCredential, VaultEntry } from '#core/ports/vault-store'
+import { CONSENT_STAGES, type Consent, type NewCredential, type VaultEntry } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import type { ContractCase } from './contract.ts'
 import { POLICY } from './contract-steps.ts'

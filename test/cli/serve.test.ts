@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Services } from '#cli/services'
 import type { Settings } from '#config/settings'
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 import { StartRefused } from '#server/start-refused'
 import { FakeIo } from './fake-io.ts'
 

@@ -1,7 +1,6 @@
-import { checkCallKey } from '#core/call/call-key'
 import { ToolError } from '#core/errors'
+import { checkCallKey, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'
-import { parseToolName, type ToolRef } from '#core/tool-id'
 import { type Batch, type CallPlan, visibleTool, withoutNulls } from './differential-calls.ts'
 import type { Observation } from './differential-observation.ts'
 

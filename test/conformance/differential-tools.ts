@@ -1,8 +1,8 @@
 import fc from 'fast-check'
-import { type DefinedTool, tool } from '#core/define-tool'
 import type { JsonObject } from '#core/json'
-import { requireTools } from '#core/require-tools'
 import type { SafetyTier, Tool, ToolRequirements } from '#core/tool'
+import { type DefinedTool, tool } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
 import { type Act, act, type Context, PROVIDERS, SECRETS } from './differential-acts.ts'
 import { type ParametersPart, parametersPart } from './differential-schemas.ts'
 

@@ -1,8 +1,8 @@
-import { type DefinedTool, tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
+import type { Elicitation, ElicitationAnswer } from '#core/runtime'
 import type { ToolContext } from '#core/tool'
+import { type DefinedTool, tool } from '#core/tools/define'
 
 type Ask = (question: Elicitation) => Promise<ElicitationAnswer & { readonly action: 'accept' }>
 

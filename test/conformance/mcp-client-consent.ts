@@ -9,7 +9,7 @@ import {
   registerClient,
 } from '@modelcontextprotocol/client'
 import type { OAuthClientSettings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { OAuthClient } from '#oauth/oauth-client'
 

@@ -1,6 +1,6 @@
-import type { DefinedTool } from '#core/define-tool'
-import { tool } from '#core/define-tool'
 import type { SafetyTier } from '#core/tool'
+import type { DefinedTool } from '#core/tools/define'
+import { tool } from '#core/tools/define'
 
 /** A tool that waits until the test lets it go, and tells when it began and how it ended. */
 export class Gate {

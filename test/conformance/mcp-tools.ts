@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { CatalogChanges } from '#core/catalog-changes'
-import { type DefinedTool, tool } from '#core/define-tool'
 import { ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
+import type { CatalogChanges } from '#core/tools/catalog'
+import { type DefinedTool, tool } from '#core/tools/define'
 import { askingTools } from './mcp-asking-tools.ts'
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { requireTools } from '#core/require-tools'
+import { requireTools } from '#core/tools/prepare-tools'
 import { sampleTool } from '#testing/sample-tool'
 import { key, type PrincipalsServer, startPrincipalsServer } from '../server/principals-server.ts'
 import { CALL_WAYS } from './call-ways.ts'

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#core/json'
-import type { ToolDefinition } from '#core/tool-definition'
+import type { ToolDefinition } from '#core/tools/define'
 import { invalidArguments } from '#protocols/opentool/tool-errors'
 
 export type FixtureFunction = ToolDefinition<JsonObject, JsonObject | null>

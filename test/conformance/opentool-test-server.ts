@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import type { Settings } from '#config/settings'
-import { requireTools } from '#core/require-tools'
 import { Secret } from '#core/secret'
+import { requireTools } from '#core/tools/prepare-tools'
 import type { OpenToolServing } from '#server/opentool-routes'
 import { startServer } from '#server/start-server'
 import { testSettings } from '../test-settings.ts'

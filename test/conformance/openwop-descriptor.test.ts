@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { prepareTool } from '#core/prepare-tool'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind, ToolPolicy } from '#core/tool'
+import { prepareTool } from '#core/tools/prepare-tool'
 import { toCompactDescriptor } from '#protocols/openwop/codec-compact'
 import { toDescriptor } from '#protocols/openwop/codec-descriptor'
 import type { WireToolDescriptor } from '#protocols/openwop/wire'

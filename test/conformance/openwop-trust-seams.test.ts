@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { canonicalJson } from '#core/canonical-json'
 import type { JsonObject } from '#core/json'
+import { canonicalJson } from '#core/json'
 import { Secret } from '#core/secret'
 import { KEYS, TWO_TENANTS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'

@@ -1,7 +1,7 @@
 import { ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { ToolContext } from '#core/tool'
-import type { ToolDefinition } from '#core/tool-definition'
+import type { ToolDefinition } from '#core/tools/define'
 
 /** A fixture tool as an author would write it, with plain JSON Schema. */
 export type FixtureTool = ToolDefinition<JsonObject, JsonObject | null>

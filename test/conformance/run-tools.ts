@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { ToolError } from '#core/errors'
-import { requireTools } from '#core/require-tools'
 import type { Tool } from '#core/tool'
+import { requireTools } from '#core/tools/prepare-tools'
 
 /** In the inputs, outputs, errors and credentials of calls, and in no event (OWP-43, OWP-52). */
 export const RUN_CANARY = 'canary-0b6e41'

@@ -1,4 +1,4 @@
-import { packToken, unpackToken } from '#core/credentials/token-value'
+import { packToken, unpackToken } from '#core/credentials/credentials'
 import { Secret } from '#core/secret'
 import { openStore } from '#server/open-store'
 import type { Stage } from './oauth-stage.ts'

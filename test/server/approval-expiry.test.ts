@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { startServer } from '#server/start-server'
 import { sampleTool } from '#testing/sample-tool'
 import { testSettings } from '../test-settings.ts'

@@ -1,7 +1,7 @@
 import { SignJWT } from 'jose'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
-import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approval-rules'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { Secret } from '#core/secret'
 import { makePass, readPass } from '#server/approver-pass'
 import {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { tool } from '#core/define-tool'
-import { requireTools } from '#core/require-tools'
+import { jwtMinter } from '#client/mint-jwt'
 import { Secret } from '#core/secret'
-import { jwtMinter } from '../../src/client/mint-jwt.ts'
+import { tool } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 const SECRET = 'a secret that server and caller share'

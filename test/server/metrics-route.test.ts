@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { createMetrics } from '#server/metrics'
 import { createMetricsRoute } from '#server/metrics-route'

@@ -1,6 +1,6 @@
 import { createAuthenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http-app'

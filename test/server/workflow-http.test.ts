@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { tool } from '#core/define-tool'
-import { requireTools } from '#core/require-tools'
-import { workflow } from '#core/workflow/define-workflow'
+import { tool, workflow } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
 import { sqliteSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 

@@ -1,4 +1,4 @@
-import { SILENT_LOGGER } from '#core/ports/logger'
+import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { StatefulContext } from '#core/tool'
 

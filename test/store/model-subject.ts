@@ -1,7 +1,6 @@
-import type { JournalEvent } from '#core/journal/journal-event'
-import type { JournalHead } from '#core/journal/journal-group'
-import type { BudgetWindow, Spending } from '#core/ports/budget-store'
-import type { RunPlace } from '#core/ports/run-store'
+import { StoreError } from '#core/errors'
+import type { JournalEvent, JournalHead } from '#core/journal/events'
+import type { BudgetWindow, Spending } from '#core/ports/protocol-store'
 import type {
   Attempt,
   CallRecord,
@@ -9,9 +8,9 @@ import type {
   ClaimResult,
   NewCall,
   NewChallenge,
+  RunPlace,
   Store,
 } from '#core/ports/store'
-import { StoreError } from '#core/store-error'
 import { DAY_MS, POLICY, placeAt, sampleSession } from '#testing/contract-steps'
 import { attemptAt, failure, sampleCall, sampleRefusal } from '#testing/sample-call'
 import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'

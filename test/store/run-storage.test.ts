@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ownRunEvents } from '#core/runs/run-facts'
+import { ownRunEvents } from '#core/runs/events'
 import {
   DAY_MS,
   eventsOf,

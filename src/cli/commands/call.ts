@@ -6,8 +6,7 @@ import { exitOfFailure, reportFailure } from '#cli/report-call-failure'
 import { readServerAddress, SERVER_OPTIONS } from '#cli/server-address'
 import { UsageError } from '#cli/usage-error'
 import { CallFailure, type CallOptions, type ColletClient, type TriedCall } from '#client/index'
-import { cleanJson } from '#core/clean-text'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { cleanJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 
 export const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'user'>({
   name: 'call',

@@ -2,7 +2,7 @@ import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { requestJson } from '#cli/http-json'
 import { readServerAddress, SERVER_OPTIONS } from '#cli/server-address'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 
 export const callsCancel = defineCommand<'url' | 'key'>({
   name: 'calls cancel',

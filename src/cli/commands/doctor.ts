@@ -15,7 +15,7 @@ import { decodeMasterKey } from '#config/environment'
 import { loadTools } from '#config/load-tools'
 import type { StoreLocation } from '#config/locate-store'
 import { checkAgainstTools, chooseStore } from '#config/to-settings'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 import type { Tool } from '#core/tool'
 
 export const doctor = defineCommand<'config' | 'store'>({

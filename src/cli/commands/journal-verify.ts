@@ -4,8 +4,8 @@ import { parseHead } from '#cli/journal-line'
 import { STORE_OPTIONS, storeAccess } from '#cli/operator-store'
 import type { JournalVerification } from '#cli/services'
 import { UsageError } from '#cli/usage-error'
-import { cleanText } from '#core/clean-text'
-import type { JournalHead } from '#core/journal/journal-group'
+import type { JournalHead } from '#core/journal/events'
+import { cleanText } from '#core/json'
 
 export const journalVerify = defineCommand<'head' | 'store' | 'config'>({
   name: 'journal verify',

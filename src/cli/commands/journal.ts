@@ -2,8 +2,7 @@ import { type CommandContext, defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { journalLine } from '#cli/journal-line'
 import { STORE_OPTIONS, withStore } from '#cli/operator-store'
-import type { JournalEvent } from '#core/journal/journal-event'
-import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
+import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import type { Store } from '#core/ports/store'
 
 const PAGE = 500

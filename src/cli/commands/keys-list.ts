@@ -5,7 +5,7 @@ import { EXIT } from '#cli/exit-codes'
 import { askServer, KEY_OPTIONS, type KeyOption, onStore } from '#cli/key-commands'
 import { asksServer, nameAtStore } from '#cli/operator-credential'
 import { renderTable } from '#cli/table'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 import { renderKey } from '#server/admin-keys'
 
 const MOST_LISTED = 1_000

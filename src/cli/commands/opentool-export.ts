@@ -1,7 +1,7 @@
 import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { loadProject } from '#cli/load-project'
-import { cleanJson, cleanText } from '#core/clean-text'
+import { cleanJson, cleanText } from '#core/json'
 import { VERSION } from '#server/version'
 
 const INDENT = 2

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { defineCommand } from '#cli/command'
 import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 
 export const opentoolValidate = defineCommand<'lenient'>({
   name: 'opentool validate',

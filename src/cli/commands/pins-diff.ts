@@ -3,7 +3,7 @@ import { CommandFailure } from '#cli/command-failure'
 import { EXIT } from '#cli/exit-codes'
 import { asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_DIFF, PIN_OPTIONS, type PinDiffRow, withPins } from '#cli/pin-access'
-import { cleanJson, cleanText } from '#core/clean-text'
+import { cleanJson, cleanText } from '#core/json'
 import { unknownPin } from '#server/admin-pins'
 import { renderPinDiff } from '#server/render-pin'
 

@@ -3,7 +3,7 @@ import { EXIT } from '#cli/exit-codes'
 import { asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_LIST, PIN_OPTIONS, type PinRow, withPins } from '#cli/pin-access'
 import { renderTable } from '#cli/table'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 import { renderPin } from '#server/render-pin'
 
 const HEADINGS = ['TOOL', 'STATE', 'VERSION', 'WAITING', 'CLASS', 'WHY'] as const

@@ -7,8 +7,7 @@ import { actAtStore, askAsOperator, asksServer } from '#cli/operator-credential'
 import { withStore } from '#cli/operator-store'
 import { SECRETS_OPTIONS, type SecretsOption } from '#cli/secrets-options'
 import { toOAuthSettings } from '#config/oauth-settings'
-import { SILENT_LOGGER } from '#core/ports/logger'
-import { NO_BROKER, type TokenBroker } from '#core/ports/token-broker'
+import { NO_BROKER, SILENT_LOGGER, type TokenBroker } from '#core/runtime'
 
 export const secretsRemove = defineCommand<SecretsOption>({
   name: 'secrets rm',

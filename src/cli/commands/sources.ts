@@ -10,7 +10,7 @@ import {
   type SourceRow,
 } from '#cli/source-access'
 import { renderTable } from '#cli/table'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MOST_WARNINGS = 5

@@ -5,9 +5,9 @@ import { reportFailure } from '#cli/report-call-failure'
 import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/server-address'
 import { renderTable } from '#cli/table'
 import { CallFailure } from '#client/index'
-import { cleanText } from '#core/clean-text'
+import { cleanText } from '#core/json'
 import type { Tool } from '#core/tool'
-import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tool-facts'
+import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tools/facts'
 
 export const tools = defineCommand<'config' | 'url' | 'key'>({
   name: 'tools',

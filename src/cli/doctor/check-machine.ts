@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 import { type Check, fail, ok, warn } from './check.ts'
 
 const LEAST_NODE = 24

@@ -1,14 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import type { CallDeskOptions } from '#core/call/call-desk'
+import type { CallDeskOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
 import { MemoryStore } from '#store/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { faultyStore } from '#testing/faulty-store'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
-import type { BudgetRule } from './budget-rule.ts'
-import { Budgets } from './budgets.ts'
-import { NO_LIMIT } from './spending.ts'
+import type { BudgetRule } from './budgets.ts'
+import { Budgets, NO_LIMIT } from './budgets.ts'
 
 const HOUR_MS = 3_600_000
 const BOB: Principal = { id: 'key:bob', tenant: 'default', scopes: [] }

@@ -1,13 +1,202 @@
-import type { BudgetStore, Spending } from '#core/ports/budget-store'
-import type { Clock } from '#core/ports/clock'
-import type { MaybePromise } from '#core/ports/maybe-promise'
+import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
+import type { Clock, MaybePromise } from '#core/runtime'
 import type { Tool } from '#core/tool'
-import { BudgetAccount } from './budget-account.ts'
-import { type Budget, type BudgetRule, budgetsFor } from './budget-rule.ts'
-import { type LimitName, limitRefusal } from './limit-refusal.ts'
-import { NOTHING } from './spending.ts'
-import { subjectKey } from './subject-key.ts'
+import { subjectKey } from './counters.ts'
+import { type LimitName, limitRefusal } from './settings.ts'
+
+/** More than any window can use, and exact in a double and in SQLite. */
+export const NO_LIMIT = Number.MAX_SAFE_INTEGER
+
+export const UNITS = ['calls', 'milliseconds', 'cost'] as const satisfies readonly (keyof Spending)[]
+
+export type Unit = (typeof UNITS)[number]
+
+export const NOTHING: Spending = { calls: 0, milliseconds: 0, cost: 0 }
+
+/** Each unit by itself. */
+export function perUnit(amount: (unit: Unit) => number): Spending {
+  return { calls: amount('calls'), milliseconds: amount('milliseconds'), cost: amount('cost') }
+}
+
+export function isNothing({ calls, milliseconds, cost }: Spending): boolean {
+  return calls === 0 && milliseconds === 0 && cost === 0
+}
+
+/** What a window grants of a wish, when so much of it is handed out already. */
+export function grantOf(wanted: Spending, limit: Spending, used: Spending): Spending {
+  return perUnit((unit) => Math.max(0, Math.min(wanted[unit], limit[unit] - used[unit])))
+}
+
+/** What everybody it is for may spend in each window. */
+export interface BudgetRule {
+  readonly for: 'principal' | 'tenant'
+  /** Ids of principals or names of tenants; `undefined` = each. */
+  readonly of: ReadonlySet<string> | undefined
+  readonly windowMs: number
+  /** `NO_LIMIT` in units that do not count. */
+  readonly limit: Spending
+}
+
+/** A budget that counts for one principal's calls. */
+export interface Budget {
+  readonly for: BudgetRule['for']
+  readonly windowMs: number
+  readonly limit: Spending
+}
+
+/** Rules with the same window are one budget: the tighter limit counts, and what is spent is counted once. */
+export function budgetsFor({ tenant, id }: Principal, rules: readonly BudgetRule[]): readonly Budget[] {
+  const found = new Map<string, Budget>()
+  for (const rule of rules) {
+    const isMeant = rule.of === undefined || rule.of.has(rule.for === 'principal' ? id : tenant)
+    if (!isMeant) continue
+    const key = `${rule.for} ${rule.windowMs}`
+    const other = found.get(key)
+    const limit =
+      other === undefined ? rule.limit : perUnit((unit) => Math.min(rule.limit[unit], other.limit[unit]))
+    found.set(key, { for: rule.for, windowMs: rule.windowMs, limit })
+  }
+  return [...found.values()]
+}
+
+/** The part of a budget that is fetched at a time: a fiftieth, so that few calls wait for the store. */
+const CHUNKS = 50
+/** A store that had nothing left is not asked again for this long, or refused calls would cost more than others. */
+const ASK_AGAIN_MS = 1_000
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** What this process has in its hand of one window of one budget. */
+export class BudgetAccount {
+  readonly window: BudgetWindow
+  readonly budget: Budget
+  readonly #store: BudgetStore
+  /** Those the budget limits. */
+  readonly #units: readonly Unit[]
+  /** Leased, and neither spent nor set aside; endless in units the budget does not limit. */
+  readonly #free: Mutable<Spending>
+  /** Set aside for calls that run. */
+  readonly #held: Mutable<Spending> = { ...NOTHING }
+  readonly #emptyUntilMs: Mutable<Spending> = { ...NOTHING }
+  /** What those who wait for the next lease need. */
+  readonly #asked: Mutable<Spending> = { ...NOTHING }
+  #leasing: Promise<void> | undefined
+  #isSent = false
+  #isUsed = true
+  #isClosed = false
+
+  constructor(store: BudgetStore, budget: Budget, window: BudgetWindow) {
+    this.#store = store
+    this.budget = budget
+    this.window = window
+    this.#units = UNITS.filter((unit) => budget.limit[unit] < NO_LIMIT)
+    this.#free = perUnit((unit) => (this.#units.includes(unit) ? 0 : Number.POSITIVE_INFINITY))
+  }
+
+  get endsAtMs(): number {
+    return this.window.startMs + this.window.lengthMs
+  }
+
+  /** Whether calls at this time are of its window, and it is not given up. */
+  isFor(nowMs: number): boolean {
+    const { startMs, lengthMs } = this.window
+    return !this.#isClosed && nowMs >= startMs && nowMs < startMs + lengthMs
+  }
+
+  covers(need: Spending): boolean {
+    const free = this.#free
+    return free.calls >= need.calls && free.milliseconds >= need.milliseconds && free.cost >= need.cost
+  }
+
+  /** Only what `covers`. */
+  take(need: Spending): void {
+    this.#isUsed = true
+    this.#hold(need, 1)
+    this.#release(need, -1)
+  }
+
+  /** Its call ended so much earlier than it might have. */
+  settle(need: Spending, unspentMs: number): void {
+    this.#hold(need, -1)
+    this.#free.milliseconds += unspentMs
+  }
+
+  /** Its call did not run. */
+  cancel(need: Spending): void {
+    this.#hold(need, -1)
+    this.#release(need, 1)
+  }
+
+  /** The unit that the store has no more of, as far as we know. */
+  exhausted(need: Spending, monotonicMs: number): Unit | undefined {
+    return this.#units.find((unit) => this.#free[unit] < need[unit] && monotonicMs < this.#emptyUntilMs[unit])
+  }
+
+  /** Whether calls that run may still give back what is lacking. */
+  mayRecover(unit: Unit): boolean {
+    return unit === 'milliseconds' && this.#held[unit] > 0
+  }
+
+  /** Fetches another part; those who come meanwhile wait for the same one, and then look again. */
+  lease(need: Spending, monotonicMs: () => number): Promise<void> {
+    if (!this.#isSent) {
+      for (const unit of this.#units) if (this.#free[unit] < need[unit]) this.#asked[unit] += need[unit]
+    }
+    this.#leasing ??= this.#lease(monotonicMs).finally(() => {
+      this.#isSent = false
+      this.#leasing = undefined
+    })
+    return this.#leasing
+  }
+
+  /** Whether nobody has used it since this was last asked, nor uses it now. */
+  rest(): boolean {
+    const isIdle = !this.#isUsed && this.#leasing === undefined && isNothing(this.#held)
+    this.#isUsed = false
+    return isIdle
+  }
+
+  /**
+   * Gives back what nothing is set aside for, once: what the store does not get is lost until the window ends, and
+   * never spent twice.
+   */
+  async close(): Promise<void> {
+    const unspent = perUnit((unit) => (this.#units.includes(unit) ? this.#free[unit] : 0))
+    this.#isClosed = true
+    for (const unit of this.#units) this.#free[unit] = 0
+    if (!isNothing(unspent)) await this.#store.giveBack(this.window, unspent)
+  }
+
+  #hold({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
+    this.#held.calls += sign * calls
+    this.#held.milliseconds += sign * milliseconds
+    this.#held.cost += sign * cost
+  }
+
+  #release({ calls, milliseconds, cost }: Spending, sign: 1 | -1): void {
+    this.#free.calls += sign * calls
+    this.#free.milliseconds += sign * milliseconds
+    this.#free.cost += sign * cost
+  }
+
+  async #lease(monotonicMs: () => number): Promise<void> {
+    // Whoever asks in the same turn is in the same lease.
+    await Promise.resolve()
+    const { limit } = this.budget
+    const wanted = perUnit((unit) =>
+      this.#asked[unit] === 0 ? 0 : Math.max(this.#asked[unit], Math.floor(limit[unit] / CHUNKS)),
+    )
+    Object.assign(this.#asked, NOTHING)
+    this.#isSent = true
+    const granted = await this.#store.lease(this.window, wanted, limit)
+    this.#isUsed = true
+    for (const unit of this.#units) {
+      this.#free[unit] += granted[unit]
+      if (granted[unit] < wanted[unit]) this.#emptyUntilMs[unit] = monotonicMs() + ASK_AGAIN_MS
+    }
+  }
+}
 
 /** When a call that others' reservations keep out may look again. */
 const RESERVED_RETRY_MS = 1_000

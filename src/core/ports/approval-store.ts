@@ -1,5 +1,5 @@
+import type { MaybePromise } from '#core/runtime'
 import type { SafetyTier } from '#core/tool'
-import type { MaybePromise } from './maybe-promise.ts'
 import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from './store.ts'
 
 /**

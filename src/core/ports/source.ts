@@ -1,7 +1,24 @@
-import type { ShownValue } from '#core/content-blocks'
 import type { JsonObject, JsonValue } from '#core/json'
-import type { SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
-import type { PolicyDefinition, SessionDefinition } from '#core/tool-definition'
+import type { Clock, Logger } from '#core/runtime'
+import type { ShownValue, SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
+import type { PolicyDefinition, SessionDefinition } from '#core/tools/define'
+
+/** What a source gets when it is opened. */
+export interface SourceServices {
+  /** Guarded; may also reach the hosts that the source's options name, because the operator wrote them (rule 33). */
+  readonly fetch: typeof fetch
+  /**
+   * The same way out for what describes tools, which may be larger than what a call may bring back (64 MiB unless
+   * `egress.maxResponseBytes` says more); absent = `fetch`.
+   */
+  readonly fetchDescription?: typeof fetch
+  readonly clock: Clock
+  readonly log: Logger
+  /** Relative paths in the options start here: the folder of the configuration. */
+  readonly folder: string
+  /** Variables of our own process. A source hands on a few harmless ones and those its options name, nothing else. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
+}
 
 /** One tool as its source offers it right now; not believed, checked and pinned before any agent sees it. */
 export interface OfferedTool {

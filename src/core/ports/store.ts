@@ -1,24 +1,16 @@
-import type { CallProtocol } from '#core/call/call-request'
-import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
-import type { CallError, Outcome } from '#core/outcome'
-import type { CallLabel } from '#core/runs/run-event'
+import type { CallError, CallProtocol, Outcome } from '#core/call'
+import type { ErrorCode } from '#core/errors'
+import type { JournalGroup, JournalHead } from '#core/journal/events'
+import type { CallLabel, RunEvent, SessionOutcome } from '#core/runs/events'
+import type { MaybePromise } from '#core/runtime'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
-import type { ApprovalStore } from './approval-store.ts'
-import type { AuditStore } from './audit-store.ts'
-import type { BudgetStore } from './budget-store.ts'
-import type { CallerStore } from './caller-store.ts'
-import type { ConsentStore } from './consent-store.ts'
-import type { KeyStore } from './key-store.ts'
-import type { MaybePromise } from './maybe-promise.ts'
-import type { PinStore } from './pin-store.ts'
-import type { RequestStore } from './request-store.ts'
-import type { RunPlace, RunStore } from './run-store.ts'
-import type { SessionStore } from './session-store.ts'
-import type { SourceStore } from './source-store.ts'
-import type { VaultStore } from './vault-store.ts'
-import type { WorkflowStore } from './workflow-store.ts'
+import type { ApprovalStore, EndedParked } from './approval-store.ts'
+import type { PinStore, SourceStore } from './import-store.ts'
+import type { AuditStore, KeyStore } from './key-store.ts'
+import type { BudgetStore, CallerStore, RequestStore } from './protocol-store.ts'
+import type { ConsentStore, VaultStore } from './vault-store.ts'
 
-export type { MaybePromise } from './maybe-promise.ts'
+export type { MaybePromise } from '#core/runtime'
 
 /**
  * `parked`: waits for a yes. `running`: claimed by a writer. `released`: failed with the author's word that
@@ -294,4 +286,120 @@ export interface Store extends RunStore, SessionStore {
   /** Rejects while writes do not work. */
   probe(): MaybePromise<void>
   close(): MaybePromise<void>
+}
+
+/** Why a workflow is put away. */
+export interface Suspending {
+  /** The step it waits for, when that one is recorded; else `''`. */
+  readonly waitsFor: string
+  readonly atMs: number
+}
+
+/**
+ * Calls of workflows that are put away while a step waits (rule 31): `parked`, with `waitsFor`, and the same attempt when
+ * they go on. Steps are calls too, with the workflow's call as their `parent`.
+ */
+export interface WorkflowStore {
+  /** `running → parked` of our own attempt; conditional like `finish`. */
+  suspend(run: Attempt, suspending: Suspending): MaybePromise<FinishResult>
+  /** `parked → running`, of one that was put away. */
+  resume(
+    seen: CallRecord,
+    next: { readonly atMs: number; readonly rerunUntilMs: number },
+  ): MaybePromise<ClaimResult>
+  /** Ends one that was put away, because its caller wants it; empty when there is no such call. */
+  cancel(address: CallAddress, by: string, atMs: number): MaybePromise<readonly EndedParked[]>
+  /** One small step of ending what nobody went on with in time. */
+  expire(nowMs: number): MaybePromise<readonly EndedParked[]>
+  /** Steps of a workflow's call that run or wait. */
+  openSteps(parent: CallAddress): MaybePromise<readonly CallAddress[]>
+}
+
+/** `open`: takes calls. `closing`: takes none, and its close is on its way. */
+export type SessionState = 'open' | 'closing' | 'closed'
+
+export interface SessionAddress {
+  readonly tenant: string
+  /** Unguessable, made by us. */
+  readonly sessionId: string
+}
+
+export interface NewSession extends SessionAddress {
+  readonly principal: string
+  /** Full id of the version whose state it holds. */
+  readonly tool: string
+  /** Catalog id. */
+  readonly toolId: string
+  readonly place: RunPlace
+  /** Its run was made for it, and ends with it. */
+  readonly endsRun?: boolean
+  readonly atMs: number
+}
+
+export interface SessionRecord extends SessionAddress {
+  readonly principal: string
+  readonly tool: string
+  readonly toolId: string
+  readonly run: string
+  readonly state: SessionState
+  /** Who holds its state. */
+  readonly writer: string
+  readonly outcome: SessionOutcome | undefined
+}
+
+/** Sessions of stateful tools: their brackets in the run they belong to (rule 30). The state itself is never stored. */
+export interface SessionStore {
+  findSession(address: SessionAddress): MaybePromise<SessionRecord | undefined>
+  openSession(session: NewSession): MaybePromise<'opened' | 'run_ended'>
+  /** `open → closing`; `false` when somebody else closes or closed it. */
+  beginSessionClose(address: SessionAddress, atMs: number): MaybePromise<boolean>
+  /** `closing → closed` with its event, and the end of a run made for it, in one transaction; `false` when it is closed already. */
+  closeSession(address: SessionAddress, outcome: SessionOutcome, atMs: number): MaybePromise<boolean>
+}
+
+/** Where a run lives. `run` is the record of its only call, or the keyed digest of tenant, principal and run id. */
+export interface RunAddress {
+  readonly tenant: string
+  readonly run: string
+}
+
+/** A run that calls and sessions name; made by the first that does. */
+export interface RunPlace extends RunAddress {
+  readonly principal: string
+  /** What callers call it. */
+  readonly runId: string
+}
+
+export interface RunRecord extends RunAddress {
+  readonly principal: string
+  /** Calls and sessions that began here and have not ended. */
+  readonly open: number
+  /** When something last happened in it. */
+  readonly touchedAtMs: number
+  readonly endedAtMs: number | undefined
+}
+
+/** A call that a limit kept from running: nothing of it is stored but what its run tells (C10). */
+export interface RefusedCall extends CallLabel {
+  readonly tenant: string
+  readonly record: string
+  readonly principal: string
+  readonly place: RunPlace
+  readonly sessionId: string | undefined
+  readonly userId: string | undefined
+  /** Full id of the resolved version. */
+  readonly tool: string
+  readonly code: ErrorCode
+  readonly atMs: number
+}
+
+/** Runs that have events of their own. The run of a single undisturbed call needs none: its record says it all. */
+export interface RunStore {
+  findRun(address: RunAddress): MaybePromise<RunRecord | undefined>
+  /** Events after a sequence, in order. */
+  readRun(address: RunAddress, after: number, limit: number): MaybePromise<readonly RunEvent[]>
+  /** Lets nothing new begin in it; `false` when there is no such run or it has ended. */
+  endRun(address: RunAddress, atMs: number): MaybePromise<boolean>
+  /** Appends that the call was made and refused; `false`, and nothing, when there is no such run or it has ended. */
+  noteRefusal(refused: RefusedCall): MaybePromise<boolean>
 }

@@ -1,4 +1,4 @@
-import type { Elicit, ElicitationAnswer, ElicitationMode } from '#core/ports/elicitation'
+import type { Elicit, ElicitationAnswer, ElicitationMode } from '#core/runtime'
 import { type KeyedQuestion, mayAsk } from './codec-question.ts'
 import type { ClientCapabilities } from './wire.ts'
 

@@ -1,5 +1,5 @@
-import type { CatalogChanges } from '#core/catalog-changes'
 import type { Principal } from '#core/principal'
+import type { CatalogChanges } from '#core/tools/catalog'
 import type { ReplyStream } from '#protocols/http-exchange'
 import { encodeEvent, encodeNotification } from './codec-answer.ts'
 import { FrameQueue } from './frame-queue.ts'

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { ElicitationMode } from '#core/ports/elicitation'
+import type { ElicitationMode } from '#core/runtime'
 import { type ClientCapabilities, NEW_REVISION, type Revision } from './wire.ts'
 
 export const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }

@@ -1,6 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { SUBSCHEMAS } from '#core/schema-keywords'
-import { setMember } from '#core/set-member'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
+import { SUBSCHEMAS } from '#core/schema/keywords'
 
 /** A copy in which every schema, the inner ones first, went through `change`; data inside schemas stays as it is. */
 export function mapSchema(schema: JsonObject, change: (schema: JsonObject) => JsonObject): JsonObject {

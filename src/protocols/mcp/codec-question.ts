@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
+import type { Elicitation, ElicitationAnswer } from '#core/runtime'
 import { type ClientCapabilities, META, type Revision } from './wire.ts'
 
 /** A question as the method and params of a revision (MCP-71, MCP-76, MCP-77). */

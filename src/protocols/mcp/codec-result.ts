@@ -1,5 +1,5 @@
+import type { Shown, Success } from '#core/call'
 import type { JsonObject, JsonValue } from '#core/json'
-import type { Shown, Success } from '#core/outcome'
 import type { Tool } from '#core/tool'
 import { readContentValue } from './codec-content.ts'
 import { outputOf } from './codec-tool.ts'

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { REFERENCES } from '#core/schema-keywords'
+import { REFERENCES } from '#core/schema/keywords'
 import { mapSchema } from './codec-map-schema.ts'
 import { NEW_REVISION, type Revision } from './wire.ts'
 

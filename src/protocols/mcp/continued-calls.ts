@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { CallReply } from '#core/call/call-request'
+import type { CallReply } from '#core/call'
 import type { JsonObject } from '#core/json'
 import { CALL_ID_HEADER, callIdToHeader, callReplyHeaders } from '#protocols/call-headers'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'

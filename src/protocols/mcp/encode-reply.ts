@@ -1,6 +1,5 @@
-import type { CallReply } from '#core/call/call-request'
+import type { CallError, CallReply, Success } from '#core/call'
 import type { ErrorCode } from '#core/errors'
-import type { CallError, Success } from '#core/outcome'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { callReplyHeaders } from '#protocols/call-headers'

@@ -1,4 +1,4 @@
-import type { Leaving } from '#core/call/call-request'
+import type { Leaving } from '#core/call'
 import type { Principal } from '#core/principal'
 import type { JsonRpcId } from '#protocols/json-rpc'
 import type { Channel } from './channel.ts'

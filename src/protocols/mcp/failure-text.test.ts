@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { callErrorOf } from '#core/call/call-error-of'
-import { validateInput } from '#core/call/validate-input'
+import { callErrorOf } from '#core/calls/errors'
+import { validateInput } from '#core/calls/resolve'
 import { isToolError } from '#core/errors'
-import { prepareTool } from '#core/prepare-tool'
+import { prepareTool } from '#core/tools/prepare-tool'
 import { describeFailure } from './failure-text.ts'
 
 async function failureOf(names: readonly string[]): Promise<string> {

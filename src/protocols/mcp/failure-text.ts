@@ -1,5 +1,5 @@
+import type { CallError } from '#core/call'
 import { type Challenge, issuePhrase, type MissingRequirements } from '#core/errors'
-import type { CallError } from '#core/outcome'
 
 const MOST_ISSUES = 20
 

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CallReply } from '#core/call/call-request'
+import type { CallReply } from '#core/call'
 import type { JsonObject } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { AskKeyed } from './capability-watch.ts'

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { fault } from '#core/errors'
-import type { CallerSession, CallerStore } from '#core/ports/caller-store'
-import type { Clock } from '#core/ports/clock'
+import type { CallerSession, CallerStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
+import type { Clock } from '#core/runtime'
 import { capabilitiesFromJson, capabilitiesToJson } from './codec-capabilities.ts'
 import { type ClientCapabilities, isOldRevision, type OldRevision } from './wire.ts'
 

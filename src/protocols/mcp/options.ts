@@ -1,7 +1,6 @@
-import type { Gateway } from '#core/gateway'
-import type { CallerStore } from '#core/ports/caller-store'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
+import type { Gateway } from '#core/calls/gateway'
+import type { CallerStore } from '#core/ports/protocol-store'
+import type { Clock, Logger } from '#core/runtime'
 
 /** What an operator may choose about this protocol. */
 export interface McpOptions {

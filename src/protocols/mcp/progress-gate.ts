@@ -1,4 +1,4 @@
-import type { Progress } from '#core/call/call-request'
+import type { Progress } from '#core/call'
 import type { JsonValue } from '#core/json'
 import type { Channel } from './channel.ts'
 import { encodeNotification } from './codec-answer.ts'

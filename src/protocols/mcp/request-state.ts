@@ -1,5 +1,4 @@
-import { canonicalJson } from '#core/canonical-json'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import { isSameSignature } from './same-signature.ts'
 

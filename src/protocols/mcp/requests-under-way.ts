@@ -1,6 +1,5 @@
-import type { CallerRequest, CallerStore } from '#core/ports/caller-store'
-import type { Clock } from '#core/ports/clock'
-import type { Logger } from '#core/ports/logger'
+import type { CallerRequest, CallerStore } from '#core/ports/protocol-store'
+import type { Clock, Logger } from '#core/runtime'
 
 /** How soon a cancellation that another process heard of is seen. */
 const POLL_MS = 500

@@ -1,5 +1,5 @@
-import { checkCallKey } from '#core/call/call-key'
 import { isToolError } from '#core/errors'
+import { checkCallKey } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { readKeyHeader } from '#protocols/call-headers'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import type { CallReply, CallRequest, Leaving } from '#core/call/call-request'
+import type { CallReply, CallRequest, Leaving } from '#core/call'
 import { type ErrorCode, isToolError } from '#core/errors'
+import { LATEST, parseToolName } from '#core/ids'
 import type { JsonValue } from '#core/json'
-import type { Elicit } from '#core/ports/elicitation'
-import { LATEST, parseToolName } from '#core/tool-id'
+import type { Elicit } from '#core/runtime'
 import {
   CALL_ID_HEADER,
   callIdToHeader,

@@ -1,5 +1,5 @@
-import type { Catalog } from '#core/catalog'
 import type { Principal } from '#core/principal'
+import type { Catalog } from '#core/tools/catalog'
 import { toWireTool } from './codec-tool.ts'
 import { isSameSignature } from './same-signature.ts'
 import type { ToolTables } from './tool-table.ts'

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Catalog } from '#core/catalog'
-import { ToolIndex } from '#core/tool-index'
+import { Catalog, ToolIndex } from '#core/tools/catalog'
 import { sampleTool } from '#testing/sample-tool'
 import { ToolTables } from './tool-table.ts'
 

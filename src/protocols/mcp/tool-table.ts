@@ -1,7 +1,7 @@
-import type { Catalog } from '#core/catalog'
-import { shortHash } from '#core/short-hash'
+import { shortHash } from '#core/hash'
+import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import type { Tool } from '#core/tool'
-import { LATEST, parseToolName, type ToolRef } from '#core/tool-id'
+import type { Catalog } from '#core/tools/catalog'
 import type { HeaderParameter } from './codec-param-headers.ts'
 import { headersAskedBy } from './codec-tool.ts'
 

@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
-import { childPointer } from '#core/json-pointer'
+import { childPointer, isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
 import type { ReadBelow } from './codec-convert-keywords.ts'
 import { createAnything, type Shape } from './codec-convert-shape.ts'
 import { inferType, joinShapes } from './codec-convert-union.ts'

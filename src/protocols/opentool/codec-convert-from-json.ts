@@ -1,5 +1,4 @@
-import { copyJson } from '#core/copy-json'
-import { isJsonObject, type JsonValue } from '#core/json'
+import { copyJson, isJsonObject, type JsonValue } from '#core/json'
 import {
   type ConversionMode,
   distinctLosses,

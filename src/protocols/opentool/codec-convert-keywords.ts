@@ -1,6 +1,4 @@
-import { canonicalJson } from '#core/canonical-json'
-import { isJsonObject, type JsonValue } from '#core/json'
-import { setMember } from '#core/set-member'
+import { canonicalJson, isJsonObject, type JsonValue, setMember } from '#core/json'
 import { distinctValues, type JsonType, labelOf, type Shape, typeOfValue } from './codec-convert-shape.ts'
 import { isOpenToolType, type OpenToolType } from './codec-document.ts'
 

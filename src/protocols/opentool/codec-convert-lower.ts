@@ -1,6 +1,4 @@
-import type { JsonArray } from '#core/json'
-import { childPointer } from '#core/json-pointer'
-import { setMember } from '#core/set-member'
+import { childPointer, type JsonArray, setMember } from '#core/json'
 import { wordsOf } from './codec-convert-keywords.ts'
 import type { LossSeverity, SchemaLoss } from './codec-convert-loss.ts'
 import {

@@ -1,4 +1,4 @@
-import { shortHash } from '#core/short-hash'
+import { shortHash } from '#core/hash'
 import { isFunctionName } from './codec-document.ts'
 
 /** A name somebody else gave; `key` tells two apart that want the same name. */

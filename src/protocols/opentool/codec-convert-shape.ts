@@ -1,6 +1,4 @@
-import { canonicalJson } from '#core/canonical-json'
-import type { JsonArray, JsonValue } from '#core/json'
-import { setMember } from '#core/set-member'
+import { canonicalJson, type JsonArray, type JsonValue, setMember } from '#core/json'
 import type { SchemaLoss } from './codec-convert-loss.ts'
 import type { OpenToolType } from './codec-document.ts'
 import { hasType } from './codec-document-schema.ts'

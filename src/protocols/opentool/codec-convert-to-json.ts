@@ -1,7 +1,11 @@
-import { describeValue } from '#core/describe-value'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { childPointer } from '#core/json-pointer'
-import { setMember } from '#core/set-member'
+import {
+  childPointer,
+  describeValue,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  setMember,
+} from '#core/json'
 import {
   isReference,
   type OpenToolFunction,

@@ -1,4 +1,4 @@
-import { setMember } from '#core/set-member'
+import { setMember } from '#core/json'
 import {
   isReference,
   type OpenToolDocument,

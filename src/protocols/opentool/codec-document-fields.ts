@@ -1,7 +1,4 @@
-import { describeValue } from '#core/describe-value'
-import type { JsonObject, JsonValue } from '#core/json'
-import { childPointer } from '#core/json-pointer'
-import { setMember } from '#core/set-member'
+import { childPointer, describeValue, type JsonObject, type JsonValue, setMember } from '#core/json'
 import type { OpenToolExtensions } from './codec-document.ts'
 import type { FindingList } from './codec-document-finding.ts'
 

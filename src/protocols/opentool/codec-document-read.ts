@@ -1,7 +1,4 @@
-import { copyJson } from '#core/copy-json'
-import { describeValue } from '#core/describe-value'
-import { isJsonObject, type JsonObject } from '#core/json'
-import { childPointer } from '#core/json-pointer'
+import { childPointer, copyJson, describeValue, isJsonObject, type JsonObject } from '#core/json'
 import type {
   OpenToolDocument,
   OpenToolFunction,

@@ -1,4 +1,4 @@
-import { childPointer } from '#core/json-pointer'
+import { childPointer } from '#core/json'
 import {
   isReference,
   type OpenToolDocument,

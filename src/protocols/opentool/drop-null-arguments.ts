@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { createSchemaValidator } from '#core/schema-validator'
+import { createSchemaValidator } from '#core/schema/validator'
 import type { Tool } from '#core/tool'
 
 const acceptance = new WeakMap<JsonObject, boolean>()

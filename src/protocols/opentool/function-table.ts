@@ -1,6 +1,6 @@
-import type { Catalog } from '#core/catalog'
+import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import type { Tool } from '#core/tool'
-import { LATEST, parseToolName, type ToolRef } from '#core/tool-id'
+import type { Catalog } from '#core/tools/catalog'
 import { openAnswer } from './codec-answer.ts'
 import { assignNames } from './codec-convert-names.ts'
 import { returnNameOf } from './codec-convert-tools.ts'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import type { Catalog } from '#core/catalog'
-import type { Gateway } from '#core/gateway'
+import type { Gateway } from '#core/calls/gateway'
+import type { Catalog } from '#core/tools/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
 import type { OpenToolOptions } from './options.ts'
 import { refusePlainly } from './refuse.ts'

@@ -1,5 +1,5 @@
-import type { Catalog } from '#core/catalog'
 import type { MaybePromise } from '#core/ports/store'
+import type { Catalog } from '#core/tools/catalog'
 
 /** What an operator may choose about this protocol. */
 export interface OpenToolOptions {

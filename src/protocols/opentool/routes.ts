@@ -1,4 +1,4 @@
-import type { Gateway } from '#core/gateway'
+import type { Gateway } from '#core/calls/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { callRoute } from './call-route.ts'
 import { FunctionTables } from './function-table.ts'

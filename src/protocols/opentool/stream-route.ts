@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { CallReply, Progress } from '#core/call/call-request'
+import type { CallReply, Progress } from '#core/call'
 import { CALL_ID_HEADER, callIdToHeader, RUN_HEADER } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { encodeEvent, encodeValue, openAnswer } from './codec-answer.ts'

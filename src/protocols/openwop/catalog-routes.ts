@@ -1,5 +1,5 @@
+import type { Gateway } from '#core/calls/gateway'
 import { fault, type ToolError } from '#core/errors'
-import type { Gateway } from '#core/gateway'
 import type { Tool } from '#core/tool'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
 import { PreparedBytes, replyPrepared } from '#protocols/prepared-bytes'

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { SUBSCHEMAS } from '#core/schema-keywords'
+import { SUBSCHEMAS } from '#core/schema/keywords'
 import { intersectSchemas, uniteSchemas } from './codec-schema-merge.ts'
 
 /** What RFC 0112 forbids at any depth. */

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#core/json'
-import type { RunEvent } from '#core/runs/run-event'
+import type { RunEvent } from '#core/runs/events'
 
 /** What a run tells of consents. */
 export type ConsentEvent = Extract<

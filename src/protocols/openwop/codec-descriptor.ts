@@ -1,5 +1,5 @@
 import type { Tool } from '#core/tool'
-import { factsOf } from '#core/tool-facts'
+import { factsOf } from '#core/tools/facts'
 import type { WireToolDescriptor } from './wire.ts'
 
 /**

@@ -1,7 +1,7 @@
-import type { Decision, DecisionResult } from '#core/approvals/approval-desk'
+import type { Decision, DecisionResult } from '#core/approvals/approvals'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
-import type { CallLabel, InterruptRequested } from '#core/runs/run-event'
+import type { CallLabel, InterruptRequested } from '#core/runs/events'
 
 /** Deterministic, so the same attempt never prompts twice (OWP-65). */
 export function interruptKey(runId: string, record: string, attempt: number): string {

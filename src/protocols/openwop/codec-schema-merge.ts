@@ -1,5 +1,4 @@
-import { canonicalJson } from '#core/canonical-json'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 
 /** Both functions take schemas without references and applicators other than those of objects and arrays. */
 

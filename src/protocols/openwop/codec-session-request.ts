@@ -1,8 +1,7 @@
-import { hasControlCharacter } from '#core/control-characters'
 import { fault, type ToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { checkRunId } from '#core/runs/run-id'
-import type { SessionRequest } from '#core/sessions/session-request'
+import { checkRunId } from '#core/ids'
+import { hasControlCharacter, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { SessionRequest } from '#core/runs/sessions'
 
 const LONGEST_USER_ID = 1_024
 const MEMBERS = ['toolId', 'runId', 'userId'] as const

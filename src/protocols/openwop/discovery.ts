@@ -1,6 +1,6 @@
-import type { Catalog } from '#core/catalog'
-import type { Gateway } from '#core/gateway'
+import type { Gateway } from '#core/calls/gateway'
 import { DEFAULT_TENANT, type Principal } from '#core/principal'
+import type { Catalog } from '#core/tools/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { replyPrepared } from '#protocols/prepared-bytes'
 import { PreparedViews } from '#protocols/prepared-views'

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#core/json'
-import { type Clock, SYSTEM_CLOCK } from '#core/ports/clock'
+import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { KeyedRequestParts } from './keyed-requests.ts'
 
 /** What is really served; the discovery document says this and nothing else (OWP-05). */

@@ -1,5 +1,5 @@
-import type { Gateway } from '#core/gateway'
-import { sessionEnded } from '#core/sessions/session-ended'
+import type { Gateway } from '#core/calls/gateway'
+import { sessionEnded } from '#core/runs/sessions'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { decodeSessionRequest } from './codec-session-request.ts'
 import { refuse } from './refuse.ts'

@@ -1,6 +1,6 @@
-import { stateOf } from '#core/approvals/approval-desk'
+import { stateOf } from '#core/approvals/approvals'
+import type { Gateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
-import type { Gateway } from '#core/gateway'
 import type { ApprovalState } from '#core/ports/approval-store'
 import { PAGE_HEADERS } from '#protocols/html-page'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'

@@ -1,6 +1,6 @@
-import type { CallReply, CallRequest } from '#core/call/call-request'
+import type { CallReply, CallRequest } from '#core/call'
+import type { Gateway } from '#core/calls/gateway'
 import { fault, ToolError } from '#core/errors'
-import type { Gateway } from '#core/gateway'
 import type { Principal } from '#core/principal'
 import { callIdToHeader, callReplyHeaders, RUN_HEADER, readWait } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'

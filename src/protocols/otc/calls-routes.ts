@@ -1,6 +1,6 @@
-import type { CallView } from '#core/call/call-view'
+import type { CallView } from '#core/call'
+import type { Gateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
-import type { Gateway } from '#core/gateway'
 import { trustHeader } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { unreadForm } from './codec-answer-form.ts'

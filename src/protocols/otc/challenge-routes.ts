@@ -1,5 +1,5 @@
+import type { Gateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
-import type { Gateway } from '#core/gateway'
 import type { ChallengeRecord } from '#core/ports/store'
 import { PAGE_HEADERS } from '#protocols/html-page'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { readFacts, type ToolFacts } from '#core/tool-facts'
+import { readFacts, type ToolFacts } from '#core/tools/facts'
 import { FACTS_MEMBER } from './wire.ts'
 
 /** A tool as a client sees it, whatever dialect its server speaks. */

@@ -1,4 +1,4 @@
-import { NO_SECRETS } from '#core/call/call-request'
+import { NO_SECRETS } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { Secret } from '#core/secret'

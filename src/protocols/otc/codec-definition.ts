@@ -1,11 +1,15 @@
-import { checkDescription, checkId, checkName, checkVersion } from '#core/check-identity'
-import { checkKeys } from '#core/check-keys'
-import { checkParameters } from '#core/check-parameters'
-import { checkRequirements } from '#core/check-requirements'
-import { copyJson } from '#core/copy-json'
-import type { Finding, Report } from '#core/finding'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { checkSchema } from '#core/schema-check'
+import type { Finding, Report } from '#core/errors'
+import { copyJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { checkSchema } from '#core/schema/check'
+import {
+  checkDescription,
+  checkId,
+  checkKeys,
+  checkName,
+  checkParameters,
+  checkRequirements,
+  checkVersion,
+} from '#core/tools/checks'
 
 const KEYS = ['id', 'name', 'description', 'version', 'input_schema', 'output_schema', 'requirements']
 

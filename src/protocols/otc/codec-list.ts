@@ -1,7 +1,7 @@
 import { fault } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
-import { factsOf, newsOf } from '#core/tool-facts'
+import { factsOf, newsOf } from '#core/tools/facts'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { decodeVersion } from './codec-version.ts'
 import {

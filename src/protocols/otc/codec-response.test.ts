@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CallReply } from '#core/call/call-request'
-import type { CallError } from '#core/outcome'
+import type { CallError, CallReply } from '#core/call'
 import { encodeRefusal, encodeToolError } from './codec-error.ts'
 import { encodeResult } from './codec-response.ts'
 import type { Dialect } from './wire.ts'

@@ -1,5 +1,4 @@
-import type { CallReply } from '#core/call/call-request'
-import type { Outcome } from '#core/outcome'
+import type { CallReply, Outcome } from '#core/call'
 import { type EncodeOptions, encodeToolError } from './codec-error.ts'
 import type { Dialect } from './wire.ts'
 

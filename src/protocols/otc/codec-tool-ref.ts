@@ -1,5 +1,5 @@
 import { fault } from '#core/errors'
-import { LATEST, parseToolName, type ToolRef } from '#core/tool-id'
+import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 
 const LATEST_SUFFIX = '@latest'
 const MOST_REMEMBERED = 4_096

@@ -1,4 +1,4 @@
-import type { Gateway } from '#core/gateway'
+import type { Gateway } from '#core/calls/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { openGet } from './open-get.ts'
 import type { OtcSettings } from './options.ts'

@@ -1,5 +1,5 @@
+import type { Gateway } from '#core/calls/gateway'
 import { ToolError } from '#core/errors'
-import type { Gateway } from '#core/gateway'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
 import { replyPrepared } from '#protocols/prepared-bytes'
 import { PreparedViews } from '#protocols/prepared-views'

@@ -1,5 +1,5 @@
-import { type Clock, SYSTEM_CLOCK } from '#core/ports/clock'
 import type { ChallengeRecord } from '#core/ports/store'
+import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { DEFAULT_SCHEMA_ID } from './wire.ts'
 

@@ -1,4 +1,4 @@
-import type { Gateway } from '#core/gateway'
+import type { Gateway } from '#core/calls/gateway'
 import type { HttpRoute } from '#protocols/http-exchange'
 import { approvalRoutes } from './approval-routes.ts'
 import { callRoute } from './call-route.ts'

@@ -1,8 +1,7 @@
 import { SOURCE_OPTIONS } from '#config/sources-schema'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import type { Discovery } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { Discovery, SourceServices } from '#core/ports/source'
 import { createSource } from '#server/create-source'
 
 export type Preview =

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { tool } from '#core/define-tool'
-import { requireTools } from '#core/require-tools'
 import type { Tool } from '#core/tool'
+import { tool } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
 import type { Lookup } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 

@@ -1,5 +1,4 @@
-import type { Principal } from '#core/principal'
-import { grantedScopes, makePrincipal, type RoleTable } from '#core/roles'
+import { grantedScopes, makePrincipal, type Principal, type RoleTable } from '#core/principal'
 
 const SYSTEM_ROLE = 'system'
 const ROLES: RoleTable = new Map([[SYSTEM_ROLE, ['*']]])

@@ -1,6 +1,6 @@
-import { tool } from '#core/define-tool'
-import { requireTools } from '#core/require-tools'
 import type { Tool } from '#core/tool'
+import { tool } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
 import { SEAM_SCOPE } from './safe-fetch-tool.ts'
 
 /** Makes the run that the other one is asked in. Everybody may call it. */

@@ -1,6 +1,5 @@
 import { fault } from '#core/errors'
-import type { Source, SourceHealth } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { Source, SourceHealth, SourceServices } from '#core/ports/source'
 import { DEFAULT_PATH } from '#sources/common/find-program'
 import { isWanted } from '#sources/common/policy-options'
 import { type Confinement, findConfinement } from '#sources/common/sandbox'

@@ -1,6 +1,6 @@
-import { Breather, inPieces } from '#core/breather'
 import type { JsonValue } from '#core/json'
 import { JSON_BOUNDS, type JsonBounds, JsonScan, TooMuchJson, tooMuchJson } from '#core/json-bounds'
+import { Breather, inPieces } from '#core/runtime'
 
 /** Room for what is around a value in an answer. */
 const ANSWER_BOUNDS: JsonBounds = {

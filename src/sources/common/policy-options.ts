@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { matchesGlob } from '#core/sources/idle-overrides'
-import type { PolicyDefinition } from '#core/tool-definition'
+import { matchesGlob } from '#core/imports/overrides'
+import type { PolicyDefinition } from '#core/tools/define'
 
 const LONGEST_RUN_MS = 24 * 3_600_000
 

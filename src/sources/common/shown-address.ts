@@ -1,4 +1,4 @@
-import { shortHash } from '#core/short-hash'
+import { shortHash } from '#core/hash'
 
 /**
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,

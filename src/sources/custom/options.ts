@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import type { Source } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { Source, SourceServices } from '#core/ports/source'
 import type { SourceKind } from '#core/tool'
 
 const KINDS = [

@@ -1,4 +1,4 @@
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 
 const FIRST_MS = 500
 const LONGEST_MS = 60_000

@@ -1,5 +1,5 @@
 import { fault } from '#core/errors'
-import { suspensionBy } from '#core/pins/suspension'
+import { suspensionBy } from '#core/imports/pin-view'
 import type { Discovery, Invocation, OfferedTool } from '#core/ports/source'
 import type { Connection } from './connection.ts'
 import { readListing } from './discover.ts'

@@ -1,7 +1,7 @@
-import type { ShownValue } from '#core/content-blocks'
 import { isToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Invocation } from '#core/ports/source'
+import type { ShownValue } from '#core/tool'
 import type { CallScope } from './call-scope.ts'
 import { callTool } from './call-tool.ts'
 import { checkProgram } from './check-program.ts'

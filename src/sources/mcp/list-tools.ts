@@ -1,5 +1,5 @@
-import { Breather } from '#core/breather'
 import type { JsonObject } from '#core/json'
+import { Breather } from '#core/runtime'
 import type { Connection } from './connection.ts'
 import { isWireArray, isWireObject, textOf } from './wire.ts'
 

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Logger } from '#core/ports/logger'
+import type { Logger } from '#core/runtime'
 import type { Connection } from './connection.ts'
 
 const FIRST_PAUSE_MS = 1000

@@ -6,7 +6,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
-import type { SourceServices } from '#core/ports/source-services'
+import type { SourceServices } from '#core/ports/source'
 import { Connection } from './connection.ts'
 import type { Endpoint } from './endpoint.ts'
 import { HttpTransport } from './http-transport.ts'

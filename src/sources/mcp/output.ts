@@ -1,6 +1,6 @@
-import { ShownValue } from '#core/content-blocks'
 import { fault } from '#core/errors'
 import type { JsonArray, JsonObject, JsonValue } from '#core/json'
+import { ShownValue } from '#core/tool'
 import { isWireArray, isWireObject, textOf } from './wire.ts'
 
 const LONGEST_ERROR = 8000

@@ -1,5 +1,5 @@
 import { fault } from '#core/errors'
-import type { Clock } from '#core/ports/clock'
+import type { Clock } from '#core/runtime'
 import type { Backoff } from './backoff.ts'
 import type { Connection } from './connection.ts'
 import type { PlaceHolder, ProcessPlaces } from './process-places.ts'

@@ -1,7 +1,6 @@
-import { cleanText } from '#core/clean-text'
-import type { JsonObject, JsonValue } from '#core/json'
-import { hiddenCharacter } from '#core/pins/hidden-characters'
-import type { Elicitation, ElicitationAnswer } from '#core/ports/elicitation'
+import { hiddenCharacter } from '#core/imports/suspicions'
+import { cleanText, type JsonObject, type JsonValue } from '#core/json'
+import type { Elicitation, ElicitationAnswer } from '#core/runtime'
 import type { ToolContext } from '#core/tool'
 import { isWireArray, isWireObject, textOf } from './wire.ts'
 

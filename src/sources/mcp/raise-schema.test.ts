@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { Finding } from '#core/finding'
+import type { Finding } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import { checkSchema } from '#core/schema-check'
+import { checkSchema } from '#core/schema/check'
 import { raiseSchema } from './raise-schema.ts'
 
 const DRAFT_7 = 'http://json-schema.org/draft-07/schema#'

@@ -1,5 +1,5 @@
 import type { JsonObject, JsonValue } from '#core/json'
-import { SUBSCHEMAS } from '#core/schema-keywords'
+import { SUBSCHEMAS } from '#core/schema/keywords'
 import { isWireArray, isWireObject } from './wire.ts'
 
 export type RaisedSchema =

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { CONTENT_BLOCKS_SCHEMA, plainValue } from '#core/content-blocks'
 import type { JsonObject } from '#core/json'
+import { CONTENT_BLOCKS_SCHEMA, plainValue } from '#core/tool'
 import { endpointOf } from './endpoint.ts'
 import { MCP_OPTIONS } from './options.ts'
 import { readOutput } from './output.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { SYSTEM_CLOCK } from '#core/ports/clock'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import { Backoff } from './backoff.ts'
 import { ProcessPlaces } from './process-places.ts'
 import { Turns } from './turns.ts'

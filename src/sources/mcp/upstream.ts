@@ -1,7 +1,6 @@
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isToolError, type ToolError } from '#core/errors'
-import type { SourceHealth } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { SourceHealth, SourceServices } from '#core/ports/source'
 import type { ToolContext } from '#core/tool'
 import { Backoff } from './backoff.ts'
 import { Completions } from './completions.ts'

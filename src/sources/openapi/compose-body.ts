@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { setMember } from '#core/set-member'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
 import type { BoundBody, BoundField } from './binding.ts'
 import type { Documents } from './documents.ts'
 import { entriesOf, itemsOf, type Located, memberOf } from './located.ts'

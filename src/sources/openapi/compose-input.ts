@@ -1,6 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { setMember } from '#core/set-member'
-import { shortHash } from '#core/short-hash'
+import { shortHash } from '#core/hash'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
 import type { BoundBody, BoundCredential, BoundIdempotency, BoundParameter } from './binding.ts'
 import { composeBody } from './compose-body.ts'
 import type { Documents } from './documents.ts'

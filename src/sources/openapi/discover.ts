@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import type { Discovery, OfferedTool } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { Discovery, OfferedTool, SourceServices } from '#core/ports/source'
 import { shownAddress } from '#sources/common/shown-address'
 import type { OpenapiOptions } from './options.ts'
 import { beginsAsJson } from './parse-text.ts'

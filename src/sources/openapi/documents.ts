@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonValue } from '#core/json'
-import { pointerSteps } from '#core/json-pointer'
+import { isJsonObject, type JsonValue, pointerSteps } from '#core/json'
 import type { Located } from './located.ts'
 
 /** A reference that leads to a reference, and so on: more than this is a circle. */

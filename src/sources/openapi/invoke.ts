@@ -1,7 +1,6 @@
 import { fault, isToolError, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
-import type { Invocation } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { Invocation, SourceServices } from '#core/ports/source'
 import { applyCredentials } from './apply-credentials.ts'
 import { type Binding, readBinding } from './binding.ts'
 import { buildRequest, type RequestParts } from './build-request.ts'

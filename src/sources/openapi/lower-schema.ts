@@ -1,6 +1,5 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { SUBSCHEMAS } from '#core/schema-keywords'
-import { setMember } from '#core/set-member'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
+import { SUBSCHEMAS } from '#core/schema/keywords'
 import { splitDiscriminator } from './discriminator.ts'
 import { hiddenNames, isHidden } from './hidden-members.ts'
 import type { Located } from './located.ts'

@@ -1,5 +1,4 @@
-import type { JsonObject, JsonValue } from '#core/json'
-import { setMember } from '#core/set-member'
+import { type JsonObject, type JsonValue, setMember } from '#core/json'
 import type { Binding } from './binding.ts'
 
 /**

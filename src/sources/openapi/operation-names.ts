@@ -1,5 +1,5 @@
-import { hasControlCharacter } from '#core/control-characters'
-import { shortHash } from '#core/short-hash'
+import { shortHash } from '#core/hash'
+import { hasControlCharacter } from '#core/json'
 import type { Operation } from './operation.ts'
 
 const LONGEST = 200

@@ -1,4 +1,4 @@
-import type { PolicyDefinition } from '#core/tool-definition'
+import type { PolicyDefinition } from '#core/tools/define'
 import { type CommonOptions, policyOf } from '#sources/common/policy-options'
 import type { Binding } from './binding.ts'
 import type { Method } from './operation.ts'

@@ -1,6 +1,6 @@
-import { Breather } from '#core/breather'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
+import { Breather } from '#core/runtime'
 import { isWanted } from '#sources/common/policy-options'
 import { dialectOf, listOperations, readPlace } from './list-operations.ts'
 import { type LoadWays, loadDocuments, type RootText } from './load-documents.ts'

@@ -1,10 +1,16 @@
 import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
-import type { Discovery, Invocation, OfferedTool, Source, SourceHealth } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
-import { untilAborted } from '#core/sources/until-aborted'
+import type {
+  Discovery,
+  Invocation,
+  OfferedTool,
+  Source,
+  SourceHealth,
+  SourceServices,
+} from '#core/ports/source'
+import { untilAborted } from '#core/runtime'
 import type { Egress } from '#core/tool'
-import type { PolicyDefinition } from '#core/tool-definition'
+import type { PolicyDefinition } from '#core/tools/define'
 import { DEFAULT_PATH } from '#sources/common/find-program'
 import { isWanted, policyOf } from '#sources/common/policy-options'
 import { endsWell, findConfinement } from '#sources/common/sandbox'

@@ -1,10 +1,9 @@
 import { pathToFileURL } from 'node:url'
-import { isDefinedTool } from '#core/define-tool'
 import { fault } from '#core/errors'
-import { inspectTool } from '#core/prepare-tool'
+import { compareVersions } from '#core/ids'
 import type { Tool } from '#core/tool'
-import { compareVersions } from '#core/tool-id'
-import { isWorkflow } from '#core/workflow/define-workflow'
+import { isDefinedTool, isWorkflow } from '#core/tools/define'
+import { inspectTool } from '#core/tools/prepare-tool'
 
 /** The tools of a pack by the names they have in it. */
 export interface LoadedPack {

@@ -1,8 +1,7 @@
-import type { ErrorCode, ToolError } from '#core/errors'
-import { fault, isToolError } from '#core/errors'
+import { type ErrorCode, fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
-import type { Elicitation } from '#core/ports/elicitation'
 import type { Principal } from '#core/principal'
+import type { Elicitation } from '#core/runtime'
 import type { DescribedTool } from './offer-tools.ts'
 
 /** One message of a pack's process, which is one line of JSON; longer ones are not taken. */

@@ -1,7 +1,7 @@
 import type { JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { Egress, Tool, ToolPolicy } from '#core/tool'
-import type { PolicyDefinition } from '#core/tool-definition'
+import type { PolicyDefinition } from '#core/tools/define'
 import { isWanted, policyOf } from '#sources/common/policy-options'
 import type { LocatedPack } from './locate-pack.ts'
 import type { PackOptions } from './options.ts'

@@ -1,7 +1,6 @@
 import { fault, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
-import type { Invocation, SourceHealth } from '#core/ports/source'
-import type { SourceServices } from '#core/ports/source-services'
+import type { Invocation, SourceHealth, SourceServices } from '#core/ports/source'
 import type { LocatedPack } from './locate-pack.ts'
 import type { PackOptions } from './options.ts'
 import { type Described, PackProcess } from './pack-process.ts'

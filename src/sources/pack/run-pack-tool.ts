@@ -1,6 +1,5 @@
-import { copyJson } from '#core/copy-json'
 import { describeIssue, ToolError } from '#core/errors'
-import type { JsonObject, JsonValue } from '#core/json'
+import { copyJson, type JsonObject, type JsonValue } from '#core/json'
 import type { StatefulContext, Tool } from '#core/tool'
 
 /** Runs one tool of a pack, in whichever process this is. */

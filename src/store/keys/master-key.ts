@@ -11,7 +11,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 
 const KEY_BYTES = 32
 

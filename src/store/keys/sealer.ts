@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createSecretKey, type KeyObject, randomBytes } from 'node:crypto'
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 
 const ALGORITHM = 'aes-256-gcm'
 const NONCE_BYTES = 12

@@ -1,3 +1,4 @@
+import { StoreError } from '#core/errors'
 import type {
   ApprovalRecord,
   ApprovalState,
@@ -5,7 +6,6 @@ import type {
   ApproverDecision,
   DecisionAction,
 } from '#core/ports/approval-store'
-import { StoreError } from '#core/store-error'
 import { boundText, ownText, type SealedText, TIERS } from './call-row.ts'
 import { integer, optionalInteger, optionalText, type Row, text, word } from './row.ts'
 

@@ -1,4 +1,4 @@
-import type { BudgetWindow } from '#core/ports/budget-store'
+import type { BudgetWindow } from '#core/ports/protocol-store'
 
 /** How long a window that is over is kept: clocks of several machines differ, by less than this. */
 export const BUDGETS_KEPT_MS = 86_400_000

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 import { GroupQueue, type PendingChange } from './group-queue.ts'
 import { OpenGroup } from './open-group.ts'
 

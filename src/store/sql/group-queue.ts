@@ -1,4 +1,4 @@
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 import { GroupPatience } from './group-patience.ts'
 import type { OpenGroup } from './open-group.ts'
 

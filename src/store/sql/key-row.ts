@@ -1,5 +1,5 @@
+import { StoreError } from '#core/errors'
 import type { KeyRecord, StoredKey } from '#core/ports/key-store'
-import { StoreError } from '#core/store-error'
 import { integer, optionalInteger, optionalText, type Row, text } from './row.ts'
 
 export function keyFromRow(row: Row): StoredKey {

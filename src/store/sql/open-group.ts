@@ -1,4 +1,4 @@
-import type { JournalEvent } from '#core/journal/journal-event'
+import type { JournalEvent } from '#core/journal/events'
 
 /** Where a text lies inside one group's sealed bytes. */
 export interface Slice {

@@ -1,5 +1,5 @@
-import type { Outcome } from '#core/outcome'
-import { StoreError } from '#core/store-error'
+import type { Outcome } from '#core/call'
+import { StoreError } from '#core/errors'
 
 /**
  * An outcome as it is stored. A value keeps the bytes it is answered with: `+<duration>\n<value>`, without a duration that nobody knows; one that was also

@@ -1,5 +1,5 @@
-import type { AcceptedDefinition, KeptDefinition, PinRecord, WaitingChange } from '#core/ports/pin-store'
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
+import type { AcceptedDefinition, KeptDefinition, PinRecord, WaitingChange } from '#core/ports/import-store'
 import { integer, optionalText, type Row, text } from './row.ts'
 
 export function pinFromRow(row: Row): PinRecord {

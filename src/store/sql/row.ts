@@ -1,4 +1,4 @@
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 
 /** A row as a driver gives it. */
 export type Row = Readonly<Record<string, unknown>>

@@ -1,7 +1,6 @@
-import type { RunRecord } from '#core/ports/run-store'
-import type { CallLabel, RunEvent, RunFact } from '#core/runs/run-event'
-import { labelOf } from '#core/runs/run-facts'
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
+import type { RunRecord } from '#core/ports/store'
+import { type CallLabel, labelOf, type RunEvent, type RunFact } from '#core/runs/events'
 import { readCaller, type SealedText } from './call-row.ts'
 import { integer, optionalInteger, type Row, text } from './row.ts'
 

@@ -1,4 +1,4 @@
-import type { SessionRecord } from '#core/ports/session-store'
+import type { SessionRecord } from '#core/ports/store'
 import { type Row, text, word } from './row.ts'
 
 const STATES = ['open', 'closing', 'closed'] as const

@@ -1,5 +1,5 @@
+import { StoreError } from '#core/errors'
 import type { CallRecord } from '#core/ports/store'
-import { StoreError } from '#core/store-error'
 import { callFromRow, unreadableText } from './call-row.ts'
 import type { Row } from './row.ts'
 

@@ -1,11 +1,11 @@
-import { denialEvent } from '#core/journal/key-events'
+import { denialEvent } from '#core/journal/append'
 import {
   type AuditStore,
   DENIAL_REASONS,
   type Denial,
   type DenialFilter,
   type RecordedDenial,
-} from '#core/ports/audit-store'
+} from '#core/ports/key-store'
 import { integer, type Row, text, word } from '#store/sql/row'
 import type { StoreWays } from './key-changes.ts'
 

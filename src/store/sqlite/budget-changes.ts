@@ -1,5 +1,5 @@
-import { grantOf, isNothing, NOTHING, perUnit } from '#core/limits/spending'
-import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/budget-store'
+import { grantOf, isNothing, NOTHING, perUnit } from '#core/limits/budgets'
+import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
 import { windowColumns } from '#store/sql/budget-window'
 import type { GroupQueue } from '#store/sql/group-queue'
 import { integer } from '#store/sql/row'

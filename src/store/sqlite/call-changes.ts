@@ -1,3 +1,5 @@
+import type { Outcome } from '#core/call'
+import { StoreError } from '#core/errors'
 import {
   cancelRequestedEvent,
   claimedEvent,
@@ -5,9 +7,8 @@ import {
   cutEvent,
   endedEvent,
   settledEvent,
-} from '#core/journal/call-events'
-import type { RunPosition } from '#core/journal/run-position'
-import type { Outcome } from '#core/outcome'
+} from '#core/journal/append'
+import type { RunPosition } from '#core/journal/events'
 import type {
   Attempt,
   CallAddress,
@@ -20,7 +21,6 @@ import type {
   Settlement,
   SettleResult,
 } from '#core/ports/store'
-import { StoreError } from '#core/store-error'
 import { settledOutcome } from '#store/settled-outcome'
 import {
   boundText,

@@ -1,19 +1,24 @@
-import { refusedEvent } from '#core/journal/call-events'
-import type { RunPosition } from '#core/journal/run-position'
-import type { Outcome } from '#core/outcome'
-import type { RefusedCall } from '#core/ports/run-store'
-import type { SessionAddress } from '#core/ports/session-store'
-import type { Attempt, CallRecord, CallSession, NewCall } from '#core/ports/store'
-import type { CallLabel } from '#core/runs/run-event'
+import type { Outcome } from '#core/call'
+import { refusedEvent } from '#core/journal/append'
+import type { RunPosition } from '#core/journal/events'
+import type {
+  Attempt,
+  CallRecord,
+  CallSession,
+  NewCall,
+  RefusedCall,
+  SessionAddress,
+} from '#core/ports/store'
 import {
+  type CallLabel,
   calledFact,
   ownRunEvents,
   ownSessionOutcome,
   refusedFacts,
   returnedFact,
   type ToldCall,
-} from '#core/runs/run-facts'
-import { isRunEnded } from '#core/runs/run-over'
+} from '#core/runs/events'
+import { isRunEnded } from '#core/runs/runs'
 import { boundText, callerSlice, callerToText, subjectFromRow } from '#store/sql/call-row'
 import type { OpenGroup, Slice } from '#store/sql/open-group'
 import { integer, optionalText, type Row, text } from '#store/sql/row'

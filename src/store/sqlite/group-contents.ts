@@ -1,4 +1,4 @@
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 import { unseal, unwrapDataKey } from '#store/keys/sealer'
 import type { Slice } from '#store/sql/open-group'
 import { bytes, integer, optionalBytes, text } from '#store/sql/row'

@@ -1,5 +1,4 @@
-import type { JournalEvent } from '#core/journal/journal-event'
-import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
+import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { integer, type Row, text } from '#store/sql/row'
 import type { ApprovalReasons } from './approval-reasons.ts'
 import type { Database } from './database.ts'

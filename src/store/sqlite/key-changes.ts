@@ -1,4 +1,4 @@
-import { keyEvent, principalEndedEvent } from '#core/journal/key-events'
+import { keyEvent, principalEndedEvent } from '#core/journal/append'
 import type {
   KeyChange,
   KeyFilter,

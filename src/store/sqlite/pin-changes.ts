@@ -1,12 +1,12 @@
-import { Breather } from '#core/breather'
+import { StoreError } from '#core/errors'
 import {
   nextRevision,
   type PinnedSource,
   type PinRecord,
   type PinStore,
   type PinWrite,
-} from '#core/ports/pin-store'
-import { StoreError } from '#core/store-error'
+} from '#core/ports/import-store'
+import { Breather } from '#core/runtime'
 import { pinFromRow } from '#store/sql/pin-row'
 import { integer, text } from '#store/sql/row'
 import type { StoreWays } from './key-changes.ts'

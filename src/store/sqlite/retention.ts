@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import { checkpointSignature } from '#core/journal/chain'
-import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/caller-store'
+import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
 import type { RetentionPolicy } from '#core/ports/store'
 import { BUDGETS_KEPT_MS } from '#store/sql/budget-window'
 import type { OpenGroup } from '#store/sql/open-group'

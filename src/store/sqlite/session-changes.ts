@@ -1,5 +1,5 @@
-import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
-import type { SessionOutcome } from '#core/runs/run-event'
+import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/store'
+import type { SessionOutcome } from '#core/runs/events'
 import type { OpenGroup } from '#store/sql/open-group'
 import { integer, text } from '#store/sql/row'
 import { sessionFromRow } from '#store/sql/session-row'

@@ -1,4 +1,5 @@
 import { createHmac, type KeyObject } from 'node:crypto'
+import { StoreError } from '#core/errors'
 import type {
   ApprovalAddress,
   ApprovalFilter,
@@ -14,7 +15,6 @@ import type {
   Resumption,
 } from '#core/ports/approval-store'
 import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
-import { StoreError } from '#core/store-error'
 import { approvalFromRow, subjectOf } from '#store/sql/approval-row'
 import type { SealedText } from '#store/sql/call-row'
 import type { GroupQueue } from '#store/sql/group-queue'

@@ -7,7 +7,7 @@ import type {
   OpenQuestion,
   QuestionAddress,
   SessionRoom,
-} from '#core/ports/caller-store'
+} from '#core/ports/protocol-store'
 import type { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text } from '#store/sql/row'
 import type { Database } from './database.ts'

@@ -1,4 +1,4 @@
-import { StoreError, type StoreErrorCode } from '#core/store-error'
+import { StoreError, type StoreErrorCode } from '#core/errors'
 
 const BUSY = 5
 const FULL = 13

@@ -1,3 +1,4 @@
+import { StoreError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type {
   BegunRequest,
@@ -5,8 +6,7 @@ import type {
   NewRequest,
   RequestAddress,
   RequestStore,
-} from '#core/ports/request-store'
-import { StoreError } from '#core/store-error'
+} from '#core/ports/protocol-store'
 import { sealOnce, unseal } from '#store/keys/sealer'
 import { bytes, text } from '#store/sql/row'
 import type { StoreWays } from './key-changes.ts'

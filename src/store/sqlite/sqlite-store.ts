@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto'
 import { realpathSync } from 'node:fs'
-import type { JournalGroup, JournalHead } from '#core/journal/journal-group'
-import type { Outcome } from '#core/outcome'
-import type { RefusedCall, RunAddress, RunRecord } from '#core/ports/run-store'
-import type { NewSession, SessionAddress, SessionRecord } from '#core/ports/session-store'
+import type { Outcome } from '#core/call'
+import { StoreError } from '#core/errors'
+import type { JournalGroup, JournalHead } from '#core/journal/events'
 import type {
   Attempt,
   CallAddress,
@@ -16,15 +15,20 @@ import type {
   FinishResult,
   NewCall,
   NewChallenge,
+  NewSession,
   NextAttempt,
   RecoveryReport,
+  RefusedCall,
   RetentionPolicy,
+  RunAddress,
+  RunRecord,
+  SessionAddress,
+  SessionRecord,
   Settlement,
   SettleResult,
   Store,
 } from '#core/ports/store'
-import type { RunEvent, SessionOutcome } from '#core/runs/run-event'
-import { StoreError } from '#core/store-error'
+import type { RunEvent, SessionOutcome } from '#core/runs/events'
 import { challengeKey } from '#store/challenge-key'
 import { deriveStoreKeys, type StoreKeys } from '#store/keys/store-keys'
 import { GroupQueue } from '#store/sql/group-queue'

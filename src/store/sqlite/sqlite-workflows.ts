@@ -1,9 +1,16 @@
-import { endedEvent, resumedEvent, suspendedEvent } from '#core/journal/call-events'
+import { StoreError } from '#core/errors'
+import { endedEvent, resumedEvent, suspendedEvent } from '#core/journal/append'
 import type { EndedParked } from '#core/ports/approval-store'
-import type { Attempt, CallAddress, CallRecord, ClaimResult, FinishResult } from '#core/ports/store'
-import type { Suspending, WorkflowStore } from '#core/ports/workflow-store'
-import { StoreError } from '#core/store-error'
-import { putAwayEnd } from '#core/workflow/put-away-end'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  FinishResult,
+  Suspending,
+  WorkflowStore,
+} from '#core/ports/store'
+import { putAwayEnd } from '#core/workflow/suspend'
 import { boundText, subjectFromRow } from '#store/sql/call-row'
 import type { GroupQueue } from '#store/sql/group-queue'
 import type { OpenGroup } from '#store/sql/open-group'

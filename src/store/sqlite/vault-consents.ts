@@ -1,4 +1,4 @@
-import { CONSENT_STAGES, type Consent, type ConsentStore } from '#core/ports/consent-store'
+import { CONSENT_STAGES, type Consent, type ConsentStore } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import type { GroupQueue } from '#store/sql/group-queue'
 import { integer, type Row, text, word } from '#store/sql/row'

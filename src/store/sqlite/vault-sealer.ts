@@ -1,4 +1,4 @@
-import { StoreError } from '#core/store-error'
+import { StoreError } from '#core/errors'
 import { newDataKey, sealOnce, unseal } from '#store/keys/sealer'
 import { bytes, integer, optionalBytes, type Row } from '#store/sql/row'
 import type { Database } from './database.ts'

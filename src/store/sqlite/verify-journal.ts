@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
-import type { JournalHead } from '#core/journal/journal-group'
+import type { JournalHead } from '#core/journal/events'
 import type { QueryName } from '#store/sql/queries'
 import { integer, optionalBytes, type Row, text } from '#store/sql/row'
 import { type DecidingTable, nameOfRow } from '#store/sql/row-mac'

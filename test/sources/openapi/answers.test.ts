@@ -2,7 +2,7 @@ import { createServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { isToolError, type ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import { createSchemaValidator } from '#core/schema-validator'
+import { createSchemaValidator } from '#core/schema/validator'
 import { type ImportedApi, importApi } from './imported-api.ts'
 import { type RecordingServer, type Reply, startRecordingServer } from './recording-server.ts'
 

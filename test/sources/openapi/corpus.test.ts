@@ -2,9 +2,9 @@ import { globSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Discovery, OfferedTool } from '#core/ports/source'
-import { prepareTool } from '#core/prepare-tool'
-import { checkSchema } from '#core/schema-check'
-import { createSchemaValidator } from '#core/schema-validator'
+import { checkSchema } from '#core/schema/check'
+import { createSchemaValidator } from '#core/schema/validator'
+import { prepareTool } from '#core/tools/prepare-tool'
 import { openSource, SIGNAL } from './imported-api.ts'
 
 const PACKAGES = resolve(import.meta.dirname, '../../../node_modules')

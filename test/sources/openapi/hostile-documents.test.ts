@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
-import { checkSchema } from '#core/schema-check'
+import { checkSchema } from '#core/schema/check'
 import { readBinding } from '#sources/openapi/binding'
 import { type ImportedApi, importApi } from './imported-api.ts'
 

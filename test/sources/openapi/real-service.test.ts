@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
-import { createSchemaValidator } from '#core/schema-validator'
+import { createSchemaValidator } from '#core/schema/validator'
 import { type ServerProcess, startCollet } from '../../e2e/server-process.ts'
 import { call, openSource, SIGNAL, toolOf } from './imported-api.ts'
 

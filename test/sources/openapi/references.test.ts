@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { JsonObject } from '#core/json'
 import type { Discovery } from '#core/ports/source'
-import { createSchemaValidator } from '#core/schema-validator'
+import { createSchemaValidator } from '#core/schema/validator'
 import { openSource, SIGNAL, toolOf } from './imported-api.ts'
 import { type RecordingServer, startRecordingServer } from './recording-server.ts'
 

@@ -1,0 +1,70 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { MemoryStore } from '#store/memory'
+import { boundValue } from './binding.ts'
+import { mintLink, readLink } from './decisions.ts'
+
+describe('boundValue', () => {
+  it('rule 21: is equal for equal values, whatever the order of members', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const turned = (found: unknown): unknown =>
+          typeof found !== 'object' || found === null
+            ? found
+            : Array.isArray(found)
+              ? found.map(turned)
+              : Object.fromEntries(
+                  Object.entries(found)
+                    .map(([name, member]) => [name, turned(member)])
+                    .reverse(),
+                )
+        expect(boundValue(turned(value))).toBe(boundValue(value))
+      }),
+    )
+  })
+
+  it('tells apart what JSON does not', () => {
+    class Money {
+      readonly amount = 1
+    }
+    const different = [
+      ...[1, '1', 1n, -0, 0, null, undefined, true, [], {}, [undefined], [null], { a: undefined }],
+      ...[new Date(1), new Date(2), new Map([[1, 2]]), new Set([1]), new Money(), { amount: 1 }],
+      ...[new Uint8Array([1]), new URL('http://a.b'), Number.NaN, '[1]', [1], { 1: 1 }],
+    ]
+    expect(new Set(different.map((value) => boundValue(value))).size).toBe(different.length)
+  })
+
+  it('refuses what has no text', () => {
+    expect(() => boundValue(() => 1)).toThrow()
+    const loop: { self?: unknown } = {}
+    loop.self = loop
+    expect(() => boundValue(loop)).toThrow()
+  })
+})
+
+describe('links', () => {
+  const { approvals } = new MemoryStore()
+  const approval = { tenant: 'acme', id: 'a', expiresAtMs: 5 }
+
+  it('OWP-67: read back as they were made, and only whole', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.constantFrom('decide' as const, 'inspect' as const), (approver, power) => {
+        const token = mintLink(approvals, approval, { approver: approver.toWellFormed(), power })
+        expect(readLink(approvals, token)).toEqual({ ...approval, approver: approver.toWellFormed(), power })
+      }),
+    )
+  })
+
+  it('are refused when one character is another, or another store made them', () => {
+    const token = mintLink(approvals, approval, { approver: 'bob', power: 'decide' })
+    for (let place = 0; place < token.length; place += 1) {
+      const other = token[place] === 'A' ? 'B' : 'A'
+      const changed = token.slice(0, place) + other + token.slice(place + 1)
+      expect(readLink(approvals, changed)).toBeUndefined()
+    }
+    expect(readLink(new MemoryStore().approvals, token)).toBeUndefined()
+    for (const odd of ['', '.', 'a.b.c', `${token}=`, `${token} `])
+      expect(readLink(approvals, odd)).toBeUndefined()
+  })
+})

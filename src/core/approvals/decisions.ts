@@ -1,0 +1,198 @@
+import { timingSafeEqual } from 'node:crypto'
+import type { Failure } from '#core/call'
+import { sessionLostError } from '#core/calls/errors'
+import { isJsonObject, type JsonValue } from '#core/json'
+import type {
+  ApprovalRecord,
+  ApprovalState,
+  ApprovalStore,
+  ApproverDecision,
+  DecisionAction,
+} from '#core/ports/approval-store'
+import type {
+  ApprovalDecided,
+  CallLabel,
+  InterruptRequested,
+  InterruptResolved,
+  NodeSuspended,
+} from '#core/runs/events'
+
+/** What a link lets its holder do: `inspect` shows only. */
+export type LinkPower = 'decide' | 'inspect'
+
+/** A link for one approver to one question (rule 23, OWP-67). */
+export interface ApprovalLink {
+  readonly tenant: string
+  readonly id: string
+  readonly approver: string
+  readonly power: LinkPower
+  readonly expiresAtMs: number
+}
+
+const PURPOSE = 'link'
+const LONGEST_TOKEN = 2_048
+
+/** `base64url(payload).hmac`. It is never valid for longer than its question is open. */
+export function mintLink(
+  approvals: Pick<ApprovalStore, 'sign'>,
+  { tenant, id, expiresAtMs }: Pick<ApprovalRecord, 'tenant' | 'id' | 'expiresAtMs'>,
+  { approver, power }: Pick<ApprovalLink, 'approver' | 'power'>,
+): string {
+  const payload = JSON.stringify({ t: tenant, i: id, a: approver, p: power, e: expiresAtMs })
+  const encoded = Buffer.from(payload).toString('base64url')
+  return `${encoded}.${approvals.sign(PURPOSE, encoded)}`
+}
+
+/** What a token says, when it is one of ours; whether its time is over is for the caller to ask. */
+export function readLink(approvals: Pick<ApprovalStore, 'sign'>, token: string): ApprovalLink | undefined {
+  if (token.length > LONGEST_TOKEN) return undefined
+  const [encoded = '', signature = '', ...rest] = token.split('.')
+  if (rest.length > 0 || !isSame(approvals.sign(PURPOSE, encoded), signature)) return undefined
+  return parse(Buffer.from(encoded, 'base64url').toString('utf8'))
+}
+
+/** Compares all of both, however early they differ. */
+export function isSame(expected: string, given: string): boolean {
+  const [left, right] = [Buffer.from(expected), Buffer.from(given)]
+  return left.length === right.length && timingSafeEqual(left, right)
+}
+
+function parse(json: string): ApprovalLink | undefined {
+  const payload: JsonValue = JSON.parse(json)
+  if (!isJsonObject(payload)) return undefined
+  const { t, i, a, p, e } = payload
+  if (typeof t !== 'string' || typeof i !== 'string' || typeof a !== 'string') return undefined
+  if ((p !== 'decide' && p !== 'inspect') || typeof e !== 'number') return undefined
+  return { tenant: t, id: i, approver: a, power: p, expiresAtMs: e }
+}
+
+type Asked = Pick<
+  ApprovalRecord,
+  'id' | 'record' | 'attempt' | 'requiredScope' | 'quorum' | 'tier' | 'createdAtMs' | 'expiresAtMs'
+>
+
+/** A question as its run tells it, in two facts (OWP-64). */
+export function requestedFacts(asked: Asked, call: CallLabel): readonly [InterruptRequested, NodeSuspended] {
+  const { id, record, attempt, requiredScope, quorum, tier, createdAtMs, expiresAtMs } = asked
+  const timeoutMs = expiresAtMs - createdAtMs
+  return [
+    {
+      type: 'interrupt.requested',
+      record,
+      attempt,
+      approval: id,
+      call,
+      requiredScope,
+      quorum,
+      tier,
+      timeoutMs,
+    },
+    { type: 'node.suspended', record, attempt, approval: id },
+  ]
+}
+
+const TYPES = {
+  grant: 'approval.granted',
+  reject: 'approval.rejected',
+  override: 'approval.overridden',
+} as const satisfies Record<DecisionAction, ApprovalDecided['type']>
+
+/** One approver's word (OWP-70). */
+export function decidedFact(
+  asked: Pick<ApprovalRecord, 'id' | 'record' | 'quorum'>,
+  decision: {
+    readonly action: DecisionAction
+    readonly opaque: string
+    readonly reason: string | undefined
+    readonly granted: number
+  },
+): ApprovalDecided {
+  const { id, record, quorum } = asked
+  const { action, opaque, reason, granted } = decision
+  return {
+    type: TYPES[action],
+    record,
+    approval: id,
+    by: opaque,
+    ...(reason === undefined ? {} : { reason }),
+    ...(action === 'grant' ? { granted, required: quorum } : {}),
+  }
+}
+
+/** The end of a question. Without an approver time or its own caller ended it (OWP-71). */
+export function resolvedFact(
+  asked: Pick<ApprovalRecord, 'id' | 'record' | 'attempt'>,
+  end: { readonly action: InterruptResolved['action']; readonly by?: string; readonly reason?: string },
+): InterruptResolved {
+  const { id, record, attempt } = asked
+  return { type: 'interrupt.resolved', record, attempt, approval: id, ...end }
+}
+
+/** Why a parked call will never run. */
+export type ParkedEnd = 'rejected' | 'expired' | 'unused' | 'cancelled' | 'session'
+
+/** How a parked call ends that nobody ran: final, and nothing took effect (OWP-73). */
+export function refusedOutcome(why: ParkedEnd, tool: string, reason?: string): Failure {
+  return { ok: false, error: errorOf(why, tool, reason), durationMs: 0, neverStarted: true }
+}
+
+function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Failure['error'] {
+  if (why === 'session') return sessionLostError(tool, false)
+  if (why === 'cancelled') {
+    const message = `The call of ${tool} was cancelled while it waited for an approval. Nothing was run.`
+    return { code: 'cancelled', message, canRetry: false }
+  }
+  const said = reason === undefined || reason === '' ? '.' : `: ${reason}.`
+  const message = {
+    rejected: `The call of ${tool} was not approved${said} Nothing was run.`,
+    expired: `Nobody approved the call of ${tool} in time, so it was refused. Nothing was run.`,
+    unused: `The approval of the call of ${tool} ran out before it was used. Nothing was run.`,
+  }[why]
+  return { code: 'approval_rejected', message, canRetry: false }
+}
+
+/** A yes leaves at least this long to use it, however late it came. */
+export const LEAST_USE_MS = 5 * 60_000
+
+/** What one more word does to a question; every store obeys this. */
+export type Judgement =
+  /** It stays as it was: decided, used up, or out of time. */
+  | { readonly kind: 'closed' }
+  /** The same approver said so before (OWP-72). */
+  | { readonly kind: 'repeated' }
+  | { readonly kind: 'counted'; readonly granted: number }
+  | {
+      readonly kind: 'decided'
+      readonly state: Extract<ApprovalState, 'granted' | 'rejected'>
+      readonly granted: number
+      readonly expiresAtMs: number
+    }
+
+/** Distinct approvers count; one no is enough; a late word changes nothing (OWP-68, OWP-71, OWP-72). */
+export function judgeDecision(approval: ApprovalRecord, decision: ApproverDecision): Judgement {
+  const { state, expiresAtMs, quorum, decisions, overrideBypassesQuorum } = approval
+  if (state !== 'pending' || expiresAtMs <= decision.atMs) return { kind: 'closed' }
+  const said = decisions.some(({ by }) => by === decision.by)
+  if (decision.action === 'reject') {
+    return { kind: 'decided', state: 'rejected', granted: decisions.length, expiresAtMs }
+  }
+  const bypasses = decision.action === 'override' && overrideBypassesQuorum
+  if (said && !bypasses) return { kind: 'repeated' }
+  const granted = decisions.length + (said ? 0 : 1)
+  if (granted < quorum && !bypasses) return { kind: 'counted', granted }
+  return {
+    kind: 'decided',
+    state: 'granted',
+    granted,
+    expiresAtMs: Math.max(expiresAtMs, decision.atMs + LEAST_USE_MS),
+  }
+}
+
+/** Whether an attempt may run on it now. */
+export function isUsable(approval: ApprovalRecord, binding: string, nowMs: number): boolean {
+  return approval.state === 'granted' && approval.expiresAtMs > nowMs && approval.binding === binding
+}
+
+export function isOpen({ state }: Pick<ApprovalRecord, 'state'>): boolean {
+  return state === 'pending' || state === 'granted'
+}

@@ -1,0 +1,308 @@
+import type { CallError, CallRequest, Outcome, Shown } from '#core/call'
+import { FAILURE_CODES, type FailureCode, fault, isToolError, type ToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import { closeState } from '#core/runs/sessions'
+import { hasEffects, hasUntrustedOutput, ShownValue, shownBytes, type Tool, writeShown } from '#core/tool'
+import { WorkflowRun } from '#core/workflow/run'
+import { heldUp, Suspension } from '#core/workflow/suspend'
+import { RunContext } from './context.ts'
+import { callErrorOf } from './errors.ts'
+import type { CallServices } from './gateway.ts'
+import { redactOutput, redactSecrets, redactShown, redactThrown } from './redact.ts'
+import type { Interruption, RunningCall } from './running.ts'
+
+const INTERRUPTED = Symbol('interrupted')
+const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
+
+/** How a run ended and, when it was cut short, what the tool will still say. */
+export type Ran = Ended | Suspended
+
+/** A workflow cannot go on now. */
+export interface Suspended {
+  readonly kind: 'suspended'
+  readonly suspension: Suspension
+}
+
+export interface Ended {
+  readonly kind: 'ended'
+  readonly outcome: Outcome
+  readonly late?: Promise<Outcome>
+}
+
+/** Runs the tool until it answers or somebody ends it. Never throws: from here on every end is a 200 (rule 11). */
+export async function execute(services: CallServices, running: RunningCall, input: unknown): Promise<Ran> {
+  const { tool, interruption } = running
+  if (interruption !== undefined) {
+    const error = notStartedError(tool, interruption)
+    return { kind: 'ended', outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
+  }
+  const context = new RunContext(services, running)
+  const startedMs = services.clock.monotonicMs()
+  const took = () => Math.max(0, Math.round((services.clock.monotonicMs() - startedMs) * 1_000) / 1_000)
+  const succeed = (value: unknown): Outcome => outcomeOf(services, running, { value, durationMs: took() })
+  const fail = (error: unknown): Outcome => ({
+    ok: false,
+    error: errorOfRun(services, running, error),
+    durationMs: took(),
+  })
+  try {
+    const started = runTool(services, running, { input, context })
+    if (!isThenable(started)) return { kind: 'ended', outcome: succeed(started) }
+    const answer = Promise.resolve(started)
+    const first = await firstOf(answer, running, context)
+    if (first !== INTERRUPTED) return { kind: 'ended', outcome: succeed(first) }
+    const why = running.interruption ?? 'cancel'
+    if (why === 'shutdown' && tool.workflow !== undefined) {
+      return { kind: 'suspended', suspension: new Suspension(heldUp(tool.name, 'the server shut down.')) }
+    }
+    const error = interruptedError(tool, why)
+    return {
+      kind: 'ended',
+      outcome: { ok: false, error, durationMs: took() },
+      late: answer.then(succeed).catch(fail),
+    }
+  } catch (error) {
+    if (error instanceof Suspension) return { kind: 'suspended', suspension: error }
+    return { kind: 'ended', outcome: fail(error) }
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
+
+/** The answer, or the interruption: whichever is first. The timer and the listener never outlive the race. */
+function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunContext): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const endTimer = startTimer(running)
+    running.onInterrupt((why: Interruption) => {
+      endTimer()
+      resolve(INTERRUPTED)
+      context.abort(why)
+    })
+    watchCaller(running)
+    answer.then(
+      (value) => {
+        endTimer()
+        resolve(value)
+      },
+      (error: unknown) => {
+        endTimer()
+        reject(error)
+      },
+    )
+  })
+}
+
+/** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once somebody joined. */
+function watchCaller(running: RunningCall): void {
+  const left = running.call.request.leaving?.left
+  if (left === undefined) return
+  const leave = (): void => {
+    if (!running.isJoined) running.interrupt('cancel')
+  }
+  if (left.aborted) leave()
+  else left.addEventListener('abort', leave, { once: true })
+}
+
+/** Interrupts a run that takes too long; the clock stands still while its caller is being asked. */
+function startTimer(running: RunningCall): () => void {
+  let leftMs = running.tool.policy.timeoutMs
+  let startedMs = performance.now()
+  const start = () => setTimeout(() => running.interrupt('timeout'), leftMs)
+  // A tool may have asked before anybody could listen.
+  let timer = running.isAsking ? undefined : start()
+  running.onAsking((isAsking) => {
+    clearTimeout(timer)
+    if (isAsking) leftMs = Math.max(1, leftMs - (performance.now() - startedMs))
+    else {
+      startedMs = performance.now()
+      timer = start()
+    }
+  })
+  return () => {
+    running.onAsking(() => undefined)
+    clearTimeout(timer)
+  }
+}
+
+function outcomeOf(
+  services: CallServices,
+  running: RunningCall,
+  ran: { readonly value: unknown; readonly durationMs: number },
+): Outcome {
+  const { tool, call } = running
+  const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(ran.value, call.request) : ran.value
+  const output = serializeOutput(tool, value, services.maxResultBytes)
+  if (output.ok) {
+    const { valueJson, shown } = output
+    if (shown === undefined) return { ok: true, valueJson, durationMs: ran.durationMs }
+    return { ok: true, valueJson, shown, durationMs: ran.durationMs }
+  }
+  const error: CallError = hasEffects(tool.policy) ? { ...output.error, effect: 'unknown' } : output.error
+  return { ok: false, error, durationMs: ran.durationMs }
+}
+
+/** T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log. */
+function errorOfRun(services: CallServices, running: RunningCall, error: unknown): CallError {
+  const { call, tool } = running
+  if (isToolError(error)) {
+    const { details: _ours, ...said } = redactSecrets(callErrorOf(error), call.request)
+    const shown = shownFailure(services, error, call.request)
+    return {
+      ...said,
+      code: isFailure(said.code) ? said.code : 'tool_failed',
+      ...(shown === undefined ? {} : { shown }),
+    }
+  }
+  services.log.error(
+    { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
+    'a tool threw',
+  )
+  return { code: 'tool_failed', message: `${tool.name} failed unexpectedly.`, canRetry: false }
+}
+
+/** Within the limit of results; beyond it the message has to do. */
+function shownFailure(services: CallServices, error: ToolError, request: CallRequest): Shown | undefined {
+  if (error.shown === undefined) return undefined
+  const shown = writeShown(redactShown(error.shown, request))
+  return shownBytes(shown) > services.maxResultBytes ? undefined : shown
+}
+
+function isFailure(code: string): code is FailureCode {
+  return FAILURES.has(code)
+}
+
+/** UTF-8 needs at most this many bytes per UTF-16 unit, so most results need no exact count. */
+const MOST_BYTES_PER_UNIT = 3
+
+export type SerializedOutput =
+  | { readonly ok: true; readonly valueJson: string; readonly shown?: Shown }
+  | { readonly ok: false; readonly error: CallError }
+
+/** OTC-90, T-14: what is checked is exactly what is sent. A tool without output has its value dropped. */
+export function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
+  if (tool.outputSchema === null) return { ok: true, valueJson: 'null' }
+  if (value instanceof ShownValue) return serializeShown(tool, value, maxBytes)
+  const serialized = toJson(value)
+  if (serialized === undefined) return invalid(tool, 'the value cannot be written as JSON')
+  const { valueJson, sent } = serialized
+  const problems = tool.checkOutput(sent)
+  if (problems.length > 0) return invalid(tool, problems.join('; '))
+  if (valueJson.length * MOST_BYTES_PER_UNIT > maxBytes && byteLength(valueJson) > maxBytes) {
+    return tooLarge(tool, byteLength(valueJson), maxBytes)
+  }
+  return { ok: true, valueJson }
+}
+
+/** Both halves together are within the limit. */
+function serializeShown(tool: Tool, { value, shown }: ShownValue, maxBytes: number): SerializedOutput {
+  const output = serializeOutput(tool, value, maxBytes)
+  if (!output.ok) return output
+  const written = writeShown(shown)
+  const bytes = byteLength(output.valueJson) + shownBytes(written)
+  return bytes > maxBytes ? tooLarge(tool, bytes, maxBytes) : { ...output, shown: written }
+}
+
+function toJson(value: unknown): { readonly valueJson: string; readonly sent: JsonValue } | undefined {
+  if (typeof value === 'number') {
+    return Number.isFinite(value)
+      ? { valueJson: String(Object.is(value, -0) ? 0 : value), sent: value }
+      : undefined
+  }
+  if (value === undefined || value === null) return { valueJson: 'null', sent: null }
+  try {
+    const valueJson: string | undefined = JSON.stringify(value)
+    if (valueJson === undefined) return undefined
+    const sent: JsonValue = typeof value === 'object' ? JSON.parse(valueJson) : value
+    return { valueJson, sent }
+  } catch {
+    return undefined
+  }
+}
+
+function byteLength(text: string): number {
+  return Buffer.byteLength(text)
+}
+
+function invalid(tool: Tool, why: string): SerializedOutput {
+  return {
+    ok: false,
+    error: {
+      code: 'output_invalid',
+      message: `${tool.name} ran, but gave a result that does not fit its output schema.`,
+      developerMessage: `Output of ${tool.id}: ${why}.`,
+      canRetry: false,
+    },
+  }
+}
+
+function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput {
+  return {
+    ok: false,
+    error: {
+      code: 'result_too_large',
+      message: `${tool.name} ran, but its result has ${bytes} bytes and at most ${maxBytes} are allowed. Ask for less.`,
+      developerMessage: 'Raise calls.maxResultBytes in the config, or let the tool give back less.',
+      canRetry: false,
+    },
+  }
+}
+
+/** Runs the tool on the state of its session, if it has any; a workflow with a way to call its steps. */
+export function runTool(
+  services: CallServices,
+  running: RunningCall,
+  { input, context }: { readonly input: unknown; readonly context: RunContext },
+): unknown {
+  const { tool, place } = running
+  if (tool.workflow !== undefined) return new WorkflowRun(services, running, context).run(input)
+  const isStateOwn = place.session?.isOwn === true && tool.session?.isOptional !== true
+  if (isStateOwn) return runInOwnSession(tool, input, context)
+  context.session = place.live?.state
+  return tool.run(input, context)
+}
+
+/** State for this attempt alone; it is let go however the run ends, also when nobody waits for it any more. */
+async function runInOwnSession(tool: Tool, input: unknown, context: RunContext): Promise<unknown> {
+  const state = await tool.session?.open(context)
+  context.session = state
+  try {
+    // Opening took too long: the caller was told that the call is over, so nothing may begin.
+    if (context.isAborted) throw fault('cancelled', `${tool.name} was not started.`)
+    return await tool.run(input, context)
+  } finally {
+    await closeState(tool, state, context)
+  }
+}
+
+const CODES = {
+  timeout: 'tool_timeout',
+  cancel: 'cancelled',
+  shutdown: 'cancelled',
+} as const satisfies Record<Interruption, string>
+
+/** Rule 10: a started write that was cut short has an unknown effect, is not retryable, and says to check first. */
+export function interruptedError(tool: Tool, why: Interruption): CallError {
+  const what = {
+    timeout: `${tool.name} did not finish within ${tool.policy.timeoutMs} ms.`,
+    cancel: `The call of ${tool.name} was cancelled.`,
+    shutdown: `The server shut down while ${tool.name} was running.`,
+  }[why]
+  if (!hasEffects(tool.policy)) return { code: CODES[why], message: what, canRetry: false }
+  return {
+    code: CODES[why],
+    message: `${what} It may have taken effect: check before repeating it.`,
+    canRetry: false,
+    effect: 'unknown',
+  }
+}
+
+/** Ended between its claim and its start: nothing took effect, so a call cut by shutdown may run again. */
+export function notStartedError(tool: Tool, why: Interruption): CallError {
+  return {
+    code: CODES[why],
+    message: `The call of ${tool.name} was ended before it started. Nothing was run.`,
+    canRetry: why === 'shutdown',
+  }
+}

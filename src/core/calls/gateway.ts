@@ -1,0 +1,278 @@
+import { ApprovalDesk, type ApprovalDeskOptions, type ApprovalRules } from '#core/approvals/approvals'
+import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#core/call'
+import { ConsentTeller } from '#core/credentials/consents'
+import { TokenRefresher } from '#core/credentials/credentials'
+import { type BudgetRule, Budgets } from '#core/limits/budgets'
+import { type LeavePlace, WaitingPlaces } from '#core/limits/counters'
+import { CallLimits } from '#core/limits/limits'
+import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
+import type { ChallengeRecord, Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#core/runs/feed'
+import { RefusalTeller } from '#core/runs/refusals'
+import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#core/runs/runs'
+import { type OpenedSession, type SessionRequest, Sessions } from '#core/runs/sessions'
+import { type Clock, type Hooks, type Logger, NO_BROKER, type TokenBroker } from '#core/runtime'
+import { type Catalog, CatalogChanges, type ToolSet } from '#core/tools/catalog'
+import { callTool } from './call-tool.ts'
+import type { StepOrigin } from './identity.ts'
+import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
+import { RunningCalls, StartingCalls } from './running.ts'
+import { checkReady, OutcomeKeeper, Readiness, StoreWatch } from './store-health.ts'
+
+const CANCEL_POLL_MS = 1_000
+const RECOVERY_POLL_MS = 5_000
+const EXPIRY_POLL_MS = 1_000
+const CANCEL_WAIT_MS = 5_000
+
+const BUDGET_TIDY_MS = 5_000
+
+type Made =
+  | 'running'
+  | 'starting'
+  | 'readiness'
+  | 'keeper'
+  | 'sessions'
+  | 'feed'
+  | 'limits'
+  | 'budgets'
+  | 'refusals'
+  | 'consents'
+  | 'broker'
+  | 'refresher'
+  | 'waits'
+  | 'places'
+  | 'callStep'
+
+export interface CallDeskOptions extends Omit<CallServices, Made> {
+  readonly broker?: TokenBroker
+  /** Where changes of tools are told; default one that nobody tells anything. */
+  readonly catalogChanges?: CatalogChanges
+  /** Default none. */
+  readonly limits?: LimitSettings
+  readonly budgets?: readonly BudgetRule[]
+  /** How late the event loop has been for some time, if somebody looks. */
+  readonly delayMs?: () => number
+  /** Told of every call that a limit refused. */
+  readonly onLimitRefused?: (name: LimitName) => void
+  /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
+  readonly canSignIn?: boolean
+  /** Told of approvers who were refused (rule 30a). */
+  readonly onApproverDenied?: ApprovalDeskOptions['onDenied']
+}
+
+/** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
+export interface CallDesk extends Gateway {
+  readonly store: Store
+  readonly running: RunningCalls
+  /** For whoever ends consents outside of calls. */
+  readonly consents: Pick<ConsentTeller, 'resolve'>
+  /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
+  drain(graceMs: number): Promise<void>
+}
+
+export function openCallDesk(options: CallDeskOptions): CallDesk {
+  const { store, clock, log, registry } = options
+  const running = new RunningCalls()
+  const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
+  const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
+  const readiness = new Readiness(() => watch.start())
+  const changes = new StoreChanges(() => store.changeMark())
+  const feed = new RunFeed(changes)
+  const onRefused = options.onLimitRefused ?? (() => undefined)
+  const limits = new CallLimits({
+    settings: options.limits ?? NO_LIMITS,
+    clock,
+    signs: {
+      runs: () => running.slots,
+      pendingWrites: () => store.pendingWrites,
+      delayMs: options.delayMs ?? (() => 0),
+    },
+    onRefused,
+  })
+  const places = new WaitingPlaces({ limit: (options.limits ?? NO_LIMITS).waiting, onRefused })
+  const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
+  const refusals = new RefusalTeller({ store, clock, log, feed })
+  const consents = new ConsentTeller({ store, clock, log, feed })
+  const { newSessionId, hooks } = options
+  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
+  const { broker = NO_BROKER } = options
+  const refresher = new TokenRefresher({ store, clock, log, broker })
+  const waits = new ApprovalWaits(changes)
+  const services: CallServices = {
+    ...options,
+    ...{
+      running,
+      starting: new StartingCalls(),
+      readiness,
+      keeper,
+      sessions,
+      feed,
+      limits,
+      budgets,
+      refusals,
+      consents,
+      broker,
+      refresher,
+      waits,
+      places,
+      callStep: (principal: Principal, request: CallRequest, step: StepOrigin) =>
+        callTool(services, principal, request, step),
+    },
+  }
+  const approvals = new ApprovalDesk({
+    store,
+    clock,
+    canSignIn: options.canSignIn ?? false,
+    definitionOf: (tool) => registry.tools.find(({ id }) => id === tool)?.definitionHash,
+    onChange: ({ record, run }) => noteEnded(services, [{ record, run }]),
+    onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
+  })
+  const timers = new Set<NodeJS.Timeout>()
+  let drained: Promise<void> | undefined
+
+  function every(ms: number, what: string, act: () => Promise<void>): void {
+    const timer = setInterval(() => {
+      act().catch((error: unknown) => log.error({ err: error }, `${what} failed`))
+    }, ms)
+    timers.add(timer.unref())
+  }
+
+  every(CANCEL_POLL_MS, 'looking for cancel requests', async () => {
+    if (running.size === 0) return
+    for (const { record } of await store.cancelRequests()) running.get(record)?.interrupt('cancel')
+  })
+  every(CANCEL_POLL_MS, 'looking for ended runs', () => sessions.closeEnded())
+  every(RECOVERY_POLL_MS, 'recovery', async () => {
+    const { ambiguous, deadWriters } = await store.recover(clock.nowMs())
+    if (deadWriters > 0) feed.notifyAll()
+    if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
+  })
+  every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
+  every(EXPIRY_POLL_MS, 'ending consents nobody gave', () => consents.expire())
+  every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
+    noteEnded(services, await store.approvals.expire(clock.nowMs()))
+    noteEnded(services, await store.workflows.expire(clock.nowMs()))
+  })
+
+  return {
+    store,
+    running,
+    consents,
+    approvals,
+    catalogChanges: options.catalogChanges ?? new CatalogChanges(),
+    toolkits: () => registry.toolkits,
+    catalogFor: (principal) => registry.catalogFor(principal),
+    call: (principal, request) => callTool(services, principal, request),
+    listCalls: (principal, query) => listOwnCalls(services, principal, query),
+    readCall: (principal, callId) => readOwnCall(services, principal, callId),
+    cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
+    readRun: (principal, query) =>
+      readOwnRun(services, principal, { ...query, waitMs: places.shorten(query.waitMs) }),
+    admit: (principal) => limits.checkCaller(principal),
+    enterWaiting: (principal) => places.enter(principal),
+    endRun: (principal, runId) => endOwnRun(services, principal, runId),
+    openSession: (principal, request) => {
+      checkReady(services)
+      limits.checkCaller(principal)
+      return sessions.open(principal, request)
+    },
+    closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
+    findChallenge: async (id) => await store.findChallenge(id),
+    isReady: () => readiness.isReady(),
+    drain(graceMs) {
+      drained ??= drain(graceMs)
+      return drained
+    },
+  }
+
+  async function drain(graceMs: number): Promise<void> {
+    readiness.drain()
+    // Whoever waits for a decision is told to come again.
+    waits.close()
+    if (!(await running.waitUntilIdle(graceMs))) {
+      running.interruptAll('shutdown')
+      await running.waitUntilIdle(CANCEL_WAIT_MS)
+    }
+    await sessions.closeAll()
+    feed.close()
+    watch.stop()
+    await keeper.flush()
+    await budgets
+      .close()
+      .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
+    for (const timer of timers) clearInterval(timer)
+  }
+}
+
+/** Everything the call pipeline needs from outside, handed in once. */
+export interface CallServices {
+  readonly registry: ToolSet
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  readonly fetch: typeof fetch
+  readonly hooks: Hooks
+  /** Who renews the tokens of the vault, and can ask people for more. */
+  readonly broker: TokenBroker
+  readonly refresher: TokenRefresher
+  readonly approvalRules: ApprovalRules
+  /** UUID v4 (T-24). */
+  newCallId(): string
+  /** Unguessable, URL-safe. */
+  newChallengeId(): string
+  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
+  newSessionId(): string
+  /** Base of the URLs we hand out, never taken from a request (T-16). */
+  publicUrl(): string
+  readonly running: RunningCalls
+  readonly starting: StartingCalls
+  readonly sessions: Sessions
+  readonly feed: RunFeed
+  readonly waits: ApprovalWaits
+  readonly places: WaitingPlaces
+  readonly readiness: Readiness
+  readonly keeper: OutcomeKeeper
+  readonly limits: CallLimits
+  readonly budgets: Budgets
+  readonly refusals: RefusalTeller
+  readonly consents: ConsentTeller
+  readonly maxResultBytes: number
+  /** Makes one step of a workflow: a call like any other, under a key that no caller can have. */
+  callStep(principal: Principal, request: CallRequest, step: StepOrigin): Promise<CallReply>
+}
+
+/** What every protocol, and in-process code, may ask of the one server behind it. */
+export interface Gateway {
+  /** The frozen snapshot this principal may see; the same object until tools or scopes change. */
+  catalogFor(principal: Principal): Catalog
+  /** Tells when tools came, changed or went. */
+  readonly catalogChanges: CatalogChanges
+  /** Toolkit descriptions by name, as of now. */
+  toolkits(): ReadonlyMap<string, string>
+  /** Runs, replays or joins one call. Never throws for a call's own failure: that is an outcome. */
+  call(principal: Principal, request: CallRequest): Promise<CallReply>
+  /** The principal's own call by its call id; `undefined` for any other. */
+  readCall(principal: Principal, callId: string): Promise<CallView | undefined>
+  /** The principal's own calls, newest first, without their outcomes; a wrong cursor is a `ToolError`. */
+  listCalls(principal: Principal, query: CallsQuery): Promise<CallsPage>
+  /** Asks for a stop; the view after the request, or `undefined` when there is no such call. */
+  cancelCall(principal: Principal, callId: string): Promise<CallView | undefined>
+  /** Events of one of the principal's own runs, waiting for the next if asked; `undefined` for any other run. */
+  readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
+  /** Counts something that is no call, but costs, towards the load and the caller's own rate; a `ToolError` when that is spent. */
+  admit(principal: Principal): void
+  /** A place for a request that is held open, or a `ToolError` when there is none; call what it gives to leave it. */
+  enterWaiting(principal: Principal): LeavePlace
+  /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */
+  endRun(principal: Principal, runId: string): Promise<boolean>
+  /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */
+  openSession(principal: Principal, request: SessionRequest): Promise<OpenedSession>
+  /** Ends what runs in it and closes it; `false` when the principal has no such session. */
+  closeSession(principal: Principal, sessionId: string): Promise<boolean>
+  /** Questions for a yes: look at them, and answer them. */
+  readonly approvals: ApprovalDesk
+  findChallenge(id: string): Promise<ChallengeRecord | undefined>
+  /** Whether new calls are taken: false while starting, draining, or after a store write error. */
+  isReady(): boolean
+}

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { tool } from '#core/tools/define'
+import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-desk'
+
+const forecast = tool({
+  id: 'Weather.Forecast@1.0.0',
+  description: 'Tells the weather.',
+  input: z.strictObject({
+    city: z.string().describe('Where.'),
+    day: z.iso.date().optional().describe('When.'),
+  }),
+  output: z.string(),
+  run: () => 'sunny',
+})
+
+async function messageFor(toolName: string, input: Record<string, string>): Promise<string> {
+  const desk = openTestDesk([forecast])
+  const { message } = errorOf(await desk.call(ALICE, callRequest(toolName, { input })))
+  await desk.drain(0)
+  return message
+}
+
+describe('what a caller reads', () => {
+  it('OTC-80: is one sentence with one full stop', async () => {
+    expect(await messageFor('Weather.Forecast', { city: 'Rome', dya: 'x' })).toBe(
+      'The input of Weather.Forecast@1.0.0 is invalid: dya: Is not known here (did you mean "day"?).',
+    )
+    expect(await messageFor('Weather.Forecast', { city: 'Rome', colour: 'x' })).toMatch(
+      /colour: Is not known here\.$/,
+    )
+  })
+
+  it('OTC-80: names a format instead of its pattern', async () => {
+    expect(await messageFor('Weather.Forecast', { city: 'Rome', day: 'tomorrow' })).toMatch(
+      /: day: Must be a date such as 2026-01-31\.$/,
+    )
+  })
+
+  it('says how to find a tool in words that hold with and without HTTP', async () => {
+    expect(await messageFor('Nothing.Alike', {})).toBe(
+      "Tool 'Nothing.Alike' was not found. List the tools to see what is served.",
+    )
+  })
+})

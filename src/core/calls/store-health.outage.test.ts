@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { ToolError } from '#core/errors'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { Secret } from '#core/secret'
+import { MemoryStore } from '#store/memory'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { FakeClock } from '#testing/fake-clock'
+import { sampleTool } from '#testing/sample-tool'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { OutcomeKeeper } from './store-health.ts'
+
+describe('an error no wire can carry', () => {
+  it('rule 11: a started call ends with what fits of it, and is recorded', async () => {
+    const circular: Record<string, unknown> = {}
+    circular.self = circular
+    const tool = sampleTool(
+      'Odd.Fail@1.0.0',
+      () => {
+        throw Object.assign(new ToolError('no'), {
+          developerMessage: circular,
+          retryAfterMs: Number.NaN,
+          canRetry: 'yes',
+        })
+      },
+      { requirements: { secrets: [{ id: 'K' }] } },
+    )
+    const desk = openTestDesk([tool])
+    const request = callRequest('Odd.Fail', { key: 'k', secrets: new Map([['K', new Secret('value')]]) })
+    expect(errorOf(await desk.call(ALICE, request))).toEqual({
+      code: 'tool_failed',
+      message: 'no',
+      canRetry: false,
+    })
+    expect((await desk.readCall(ALICE, 'k'))?.state).toBe('failed')
+    expect(desk.running.size).toBe(0)
+  })
+})
+
+describe('kept outcomes', () => {
+  function keeper(): OutcomeKeeper {
+    return new OutcomeKeeper({
+      store: new MemoryStore(),
+      clock: SYSTEM_CLOCK,
+      log: SILENT_LOGGER,
+      onKept: () => {},
+    })
+  }
+
+  it('rule 11: rounds that overlap write each outcome once', async () => {
+    const kept = keeper()
+    let writes = 0
+    kept.keep(async () => {
+      writes += 1
+      await new Promise(setImmediate)
+    })
+    expect(await Promise.all([kept.flush(), kept.flush(), kept.flush()])).toEqual([0, 0, 0])
+    expect(writes).toBe(1)
+  })
+
+  it('rule 11: one that cannot be written does not hold up the others', async () => {
+    const kept = keeper()
+    let written = false
+    kept.keep(() => Promise.reject(new Error('never')))
+    kept.keep(async () => {
+      written = true
+    })
+    expect(await kept.flush()).toBe(1)
+    expect(written).toBe(true)
+  })
+})
+
+describe('a released call', () => {
+  it('rule 13: whose result expired is told so and does not run again', async () => {
+    const clock = new FakeClock()
+    const store = new MemoryStore()
+    const state = { runs: 0 }
+    const tool = sampleTool('Odd.Busy@1.0.0', () => {
+      state.runs += 1
+      throw new ToolError('busy', { canRetry: true })
+    })
+    const desk = openTestDesk([tool], { store, clock })
+    await desk.call(ALICE, callRequest('Odd.Busy', { key: 'k' }))
+    clock.advance(2 * 86_400_000)
+    store.purge(clock.nowMs(), { resultsMs: 86_400_000, journalMs: 90 * 86_400_000 })
+    expect(gist(await desk.call(ALICE, callRequest('Odd.Busy', { key: 'k' })))).toBe('result_expired')
+    expect(state.runs).toBe(1)
+  })
+})
+
+describe('two processes on one store', () => {
+  it('T-02: everybody who joined the claim that lost gets the outcome of the one that won', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
+    const masterKey = randomBytes(32)
+    const state = { runs: 0 }
+    const tool = sampleTool('Odd.Once@1.0.0', async () => {
+      state.runs += 1
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      return state.runs
+    })
+    const stores = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
+    const desks = stores.map((store) => openTestDesk([tool], { store }))
+    for (let round = 0; round < 5; round += 1) {
+      state.runs = 0
+      const replies = await Promise.all(
+        Array.from({ length: 12 }, (_, index) =>
+          desks[index % 2]?.call(ALICE, callRequest('Odd.Once', { key: `k${round}` })),
+        ),
+      )
+      expect(new Set(replies.map((reply) => (reply === undefined ? '' : gist(reply))))).toEqual(
+        new Set(['ok 1']),
+      )
+      expect(state.runs).toBe(1)
+    }
+    for (const desk of desks) await desk.drain(100)
+    for (const store of stores) await store.close()
+    rmSync(folder, { recursive: true })
+  })
+})

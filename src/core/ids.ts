@@ -1,0 +1,138 @@
+import type { RunPlace } from '#core/ports/store'
+import { fault } from './errors.ts'
+import { hasControlCharacter } from './json.ts'
+import type { Principal } from './principal.ts'
+
+const LONGEST_RUN_ID = 128
+const OWN_RUN = /^run_([A-Za-z0-9_-]{24})$/
+
+/** The run of a call that arrived outside any: derived from its record, so a replay names it again. */
+export function ownRunId(record: string): string {
+  return `run_${record}`
+}
+
+/** Where the events of such a run go. */
+export function ownPlace({ tenant, id }: Principal, record: string): RunPlace {
+  return { tenant, principal: id, runId: ownRunId(record), run: record }
+}
+
+/** The record whose own run an id may name. */
+export function recordOfRunId(runId: string): string | undefined {
+  return OWN_RUN.exec(runId)?.[1]
+}
+
+/** Refuses ids that cannot travel in a header, a path and an event (OWP-99). */
+export function checkRunId(runId: string): string {
+  if (runId === '' || runId.length > LONGEST_RUN_ID) {
+    throw fault('request_invalid', `A run id must have 1 to ${LONGEST_RUN_ID} characters.`)
+  }
+  if (hasControlCharacter(runId) || !runId.isWellFormed()) {
+    throw fault('request_invalid', 'A run id must not contain control characters or lone surrogates.')
+  }
+  return runId
+}
+
+const LONGEST_KEY = 256
+
+/** Refuses keys that cannot be stored and compared exactly (rule 4, T-24). */
+export function checkCallKey(key: string): string {
+  const length = key.length <= LONGEST_KEY ? key.length : [...key.slice(0, 2 * LONGEST_KEY + 1)].length
+  if (length === 0 || length > LONGEST_KEY) {
+    throw fault('request_invalid', `A call id must have 1 to ${LONGEST_KEY} characters.`)
+  }
+  if (hasControlCharacter(key) || !key.isWellFormed()) {
+    throw fault('request_invalid', 'A call id must not contain control characters or lone surrogates.')
+  }
+  return key
+}
+
+/** `Toolkit.Name@x.y.z` taken apart. */
+export interface ToolId {
+  /** `Toolkit.Name`, shared by all versions. */
+  readonly base: string
+  readonly toolkit: string
+  readonly name: string
+  readonly version: string
+}
+
+/** What a caller asks for: a tool by one of its names, and an exact version or the latest one. */
+export interface ToolRef {
+  /** `Toolkit.Name`, or another name of the tool. */
+  readonly base: string
+  /** `x.y.z` without leading zeros, after `x` → `x.0.0` (OTC-60), or `latest` (OTC-61). */
+  readonly version: string
+  /** `base` is a function name or a catalog id: only a catalog knows whose. */
+  readonly isOtherName?: true
+}
+
+export const LATEST = 'latest'
+
+const DEFINED = /^([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)@([0-9]+\.[0-9]+\.[0-9]+)$/
+const REQUESTED = /^([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@(?:([0-9]+)|([0-9]+\.[0-9]+\.[0-9]+)))?$/
+const VERSION = /^[0-9]+\.[0-9]+\.[0-9]+$/
+
+/** A full id as a definition carries it (OTC-23); `undefined` for anything else. */
+export function parseToolId(text: string): ToolId | undefined {
+  const match = DEFINED.exec(text)
+  if (match === null) return undefined
+  const [, toolkit = '', name = '', version = ''] = match
+  return { base: `${toolkit}.${name}`, toolkit, name, version }
+}
+
+/** An id as a request carries it: no version, `@x` or `@x.y.z` (OTC-43). */
+export function parseToolRef(text: string): ToolRef | undefined {
+  const match = REQUESTED.exec(text)
+  if (match === null) return undefined
+  const [, base = '', major, exact] = match
+  return { base, version: readVersion(major, exact) }
+}
+
+/** A function name, or a catalog id: the first has neither `.` nor `:`, the second one `:` or this beginning. */
+const OTHER_NAME =
+  /^([A-Za-z0-9_-]{1,64}|[A-Za-z][A-Za-z0-9._-]*:(?:[A-Za-z0-9._/-]|%[0-9A-Fa-f]{2})+|x-host-[a-z0-9-]+)(?:@(?:([0-9]+)|([0-9]+\.[0-9]+\.[0-9]+)))?$/
+const LONGEST_NAME = 300
+
+/**
+ * A tool by any of its names (docs/names.md): `Calculator.Add`, `Calculator_Add`, `openwop:Calculator.Add`, `mcp:fs.read`,
+ * each with `@x` or `@x.y.z` behind it or not.
+ */
+export function parseToolName(text: string): ToolRef | undefined {
+  const id = parseToolRef(text)
+  if (id !== undefined || text.length > LONGEST_NAME) return id
+  const match = OTHER_NAME.exec(text)
+  if (match === null) return undefined
+  const [, base = '', major, exact] = match
+  return { base, version: readVersion(major, exact), isOtherName: true }
+}
+
+function readVersion(major: string | undefined, exact: string | undefined): string {
+  if (exact !== undefined) return plainVersion(exact)
+  return major === undefined ? LATEST : `${plainVersion(major)}.0.0`
+}
+
+/** As a caller would write it. */
+export function writeToolRef({ base, version }: ToolRef): string {
+  return version === LATEST ? base : `${base}@${version}`
+}
+
+const LEADING_ZEROS = /(^|\.)0+(?=[0-9])/g
+
+/** `01.0.0` and `1.0.0` are one version (T-10). */
+export function plainVersion(text: string): string {
+  return text.replace(LEADING_ZEROS, '$1')
+}
+
+export function isToolVersion(text: string): boolean {
+  return VERSION.test(text)
+}
+
+/** Numeric order of the three integers, of any size (T-10, T-11). */
+export function compareVersions(left: string, right: string): number {
+  const rights = right.split('.')
+  for (const [place, part] of left.split('.').entries()) {
+    const a = BigInt(part)
+    const b = BigInt(rights[place] ?? '0')
+    if (a !== b) return a < b ? -1 : 1
+  }
+  return 0
+}

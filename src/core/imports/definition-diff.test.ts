@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest'
+import { SILENT_LOGGER } from '#core/runtime'
+import type { ToolRequirements } from '#core/tool'
+import { MemoryStore } from '#store/memory'
+import { FakeClock } from '#testing/fake-clock'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+import { PinDesk } from './pins.ts'
+
+describe('what an upstream wants of callers (rule 32)', () => {
+  it.each<[string, ToolRequirements | undefined, ToolRequirements | undefined, string]>([
+    ['a secret', undefined, { secrets: [{ id: 'key' }] }, 'breaking'],
+    [
+      'another secret',
+      { secrets: [{ id: 'key' }] },
+      { secrets: [{ id: 'key' }, { id: 'more' }] },
+      'breaking',
+    ],
+    ['a token', undefined, { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] }, 'breaking'],
+    [
+      'one more scope',
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] },
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read', 'write'] } }] },
+      'breaking',
+    ],
+    ['the user', undefined, { userId: true }, 'breaking'],
+    ['a secret less', { secrets: [{ id: 'key' }] }, undefined, 'widening'],
+    [
+      'a scope less',
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read', 'write'] } }] },
+      { authorization: [{ id: 'hub', oauth2: { scopes: ['read'] } }] },
+      'widening',
+    ],
+    [
+      'the same in another order',
+      { secrets: [{ id: 'a' }, { id: 'b' }] },
+      { secrets: [{ id: 'b' }, { id: 'a' }] },
+      'wording',
+    ],
+  ])('%s: %s → %s is %s', async (_what, before, after, found) => {
+    const pins = new PinDesk({ store: new MemoryStore(), clock: new FakeClock(), log: SILENT_LOGGER })
+    const offer = (requirements: ToolRequirements | undefined) =>
+      sampleOffer('a', requirements === undefined ? {} : { requirements })
+    await pins.observe(sampleSource(), sampleDiscovery([offer(before)]))
+    await pins.observe(sampleSource(), sampleDiscovery([offer(after)]))
+    const [row] = await pins.list('files')
+    expect(row?.waiting?.class).toBe(found)
+    expect(row?.state).toBe(found === 'breaking' ? 'suspended' : 'served')
+  })
+})

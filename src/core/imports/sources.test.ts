@@ -1,0 +1,253 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { fault } from '#core/errors'
+import type { Discovery, OfferedTool, Source } from '#core/ports/source'
+import type { Principal } from '#core/principal'
+import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
+import { sampleTool } from '#testing/sample-tool'
+import type { DefinitionPins, PinnedTool } from './source-runner.ts'
+import { SourceDesk, type WantedSource } from './sources.ts'
+
+const ALICE: Principal = { id: 'key:alice', tenant: 'default', scopes: [] }
+
+function offered(nativeName: string): OfferedTool {
+  return { nativeName, description: nativeName, inputSchema: {}, outputSchema: {}, policy: {}, binding: {} }
+}
+
+/** Accepts whatever is seen first and nothing after that. */
+class FirstSight implements DefinitionPins {
+  readonly pinned = new Map<string, readonly PinnedTool[]>()
+
+  async accepted(key: string) {
+    return this.pinned.get(key) ?? []
+  }
+
+  async names(key: string) {
+    return (await this.accepted(key)).map(({ offered: { nativeName } }) => nativeName)
+  }
+
+  async observe({ key }: Source, { tools, identity }: Discovery) {
+    if (this.pinned.has(key)) return { changed: false, waiting: 0 }
+    this.pinned.set(
+      key,
+      tools.map((tool) => ({ offered: tool, identity, version: '1.0.0' })),
+    )
+    return { changed: true, waiting: 0 }
+  }
+}
+
+function sourceOf(
+  key: string,
+  discover: () => Promise<readonly string[]>,
+): Source & { readonly log: string[] } {
+  const log: string[] = []
+  return {
+    ...{ key, type: 'custom', kind: 'connector', log },
+    async discover() {
+      log.push('discover')
+      return { identity: { key }, tools: (await discover()).map(offered), warnings: [] }
+    },
+    invoke: async () => null,
+    health: () => ({ state: 'ready' }),
+    async close() {
+      log.push('close')
+    },
+  }
+}
+
+const closing: SourceDesk[] = []
+afterEach(async () => {
+  for (const desk of closing.splice(0)) await desk.close()
+  vi.useRealTimers()
+})
+
+function openDesk(wanted: () => readonly WantedSource[], pins: DefinitionPins = new FirstSight()) {
+  const own = [sampleTool('Calc.Add@1.0.0', () => 1)]
+  const changes = new CatalogChanges()
+  const registry = new LiveRegistry(own, new Map(), changes)
+  const state = { epoch: 0 }
+  const desk = new SourceDesk({
+    ...{ registry, pins, clock: SYSTEM_CLOCK, log: SILENT_LOGGER },
+    own: { tools: own, toolkits: new Map() },
+    wanted: async () => wanted(),
+    epoch: async () => state.epoch,
+    project: async ({ key, kind }, pinned) => ({
+      tools: pinned.map((pin) =>
+        sampleTool(`${key}.${pin.offered.nativeName}@1.0.0`, () => null, { source: kind }),
+      ),
+      findings: [],
+      warnings: [],
+    }),
+  })
+  closing.push(desk)
+  const listed = (): string[] => registry.catalogFor(ALICE).tools.map(({ id }) => id)
+  return { desk, registry, listed, state, changes }
+}
+
+function wantedOf(source: Source, revision = '1'): WantedSource {
+  return {
+    key: source.key,
+    type: source.type,
+    kind: source.kind,
+    revision,
+    description: 'Some.',
+    open: () => source,
+  }
+}
+
+describe('SourceDesk', () => {
+  it('serves what a source offers, beside the tools written as code', async () => {
+    const { desk, listed, registry } = openDesk(() => [wantedOf(sourceOf('Web', async () => ['Get', 'Put']))])
+    await desk.start()
+    expect(listed()).toEqual(['Calc.Add@1.0.0', 'Web.Get@1.0.0', 'Web.Put@1.0.0'])
+    expect(registry.toolkits.get('Web')).toBe('Some.')
+    expect(desk.status()).toMatchObject([{ key: 'Web', state: 'ready', tools: 2, offered: 2, waiting: 0 }])
+  })
+
+  it('serves the last good definitions of a source that is dead from the start', async () => {
+    const pins = new FirstSight()
+    pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
+    const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    const { desk, listed } = openDesk(() => [wantedOf(dead)], pins)
+    await desk.start()
+    expect(listed()).toContain('Web.Get@1.0.0')
+    await expect.poll(() => desk.status()[0]).toMatchObject({ state: 'down', reason: 'Nobody is there.' })
+  })
+
+  it('does not serve what the operator excludes, though it was accepted and the upstream is down', async () => {
+    const pins = new FirstSight()
+    pins.pinned.set(
+      'Web',
+      ['Get', 'Put'].map((name) => ({ offered: offered(name), identity: {}, version: '1.0.0' })),
+    )
+    const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    const source: Source = { ...dead, wants: ({ nativeName }) => nativeName !== 'Put' }
+    const { desk, listed } = openDesk(() => [wantedOf(source)], pins)
+    await desk.start()
+    expect(listed()).toEqual(['Calc.Add@1.0.0', 'Web.Get@1.0.0'])
+  })
+
+  it('takes away what a reading shows to be unwanted, though no pin changes', async () => {
+    const pins = new FirstSight()
+    pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
+    let isRead = false
+    const read = sourceOf('Web', async () => {
+      isRead = true
+      return []
+    })
+    const { desk, listed } = openDesk(() => [wantedOf({ ...read, wants: () => !isRead })], pins)
+    await desk.start()
+    await expect.poll(listed).toEqual(['Calc.Add@1.0.0'])
+  })
+
+  it('keeps tools back while a guard is for none of them, also when the upstream is down, and serves them once it is', async () => {
+    const pins = new FirstSight()
+    const pinned = (name: string) => ({ offered: offered(name), identity: {}, version: '1.0.0' })
+    pins.pinned.set('Web', [pinned('Get'), pinned('Put')])
+    const guard = (name: string) => [
+      { where: `tools.${name}`, name, of: 'native names' as const, guards: true },
+    ]
+    const dead = () => sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
+    let wanted: WantedSource = { ...wantedOf(dead()), overrides: guard('Putt') }
+    const { desk, listed, state } = openDesk(() => [wanted], pins)
+    await desk.start()
+    expect(listed()).toEqual(['Calc.Add@1.0.0'])
+    await expect.poll(() => desk.status()[0]?.state).toBe('down')
+    expect(desk.status()[0]?.warnings.join()).toContain('Did you mean "Put"?')
+    wanted = { ...wantedOf(dead(), '2'), overrides: guard('Put') }
+    state.epoch += 1
+    await expect.poll(listed).toContain('Web.Put@1.0.0')
+  })
+
+  it('lets a guard be for a tool that vanished since: whatever comes in its place has to be let in first', async () => {
+    const names = ['Get', 'Put']
+    const source = sourceOf('Web', async () => names)
+    const overrides = [{ where: 'tools.Put', name: 'Put', of: 'native names' as const, guards: true }]
+    const { desk, listed } = openDesk(() => [{ ...wantedOf(source), overrides }])
+    await desk.start()
+    names.pop()
+    await desk.refresh('Web')
+    expect([listed(), desk.status()[0]?.state]).toEqual([
+      ['Calc.Add@1.0.0', 'Web.Get@1.0.0', 'Web.Put@1.0.0'],
+      'ready',
+    ])
+  })
+
+  it('starts without a source that never answers', async () => {
+    vi.useFakeTimers()
+    const { desk, listed } = openDesk(() => [
+      wantedOf(sourceOf('Slow', () => new Promise(() => undefined))),
+      wantedOf(sourceOf('Quick', async () => ['Get'])),
+    ])
+    const started = desk.start()
+    await vi.advanceTimersByTimeAsync(3_000)
+    await started
+    expect(listed()).toEqual(['Calc.Add@1.0.0', 'Quick.Get@1.0.0'])
+    expect(desk.status()).toMatchObject([{ state: 'starting' }, { state: 'ready' }])
+  })
+
+  it('reads again with more and more patience after failures', async () => {
+    vi.useFakeTimers()
+    let answers = false
+    const source = sourceOf('Web', async () => {
+      if (!answers) throw new Error('down')
+      return ['Get']
+    })
+    const { desk, listed } = openDesk(() => [wantedOf(source)])
+    await desk.start()
+    await vi.advanceTimersByTimeAsync(10_000)
+    expect(source.log.length).toBe(4)
+    answers = true
+    await vi.advanceTimersByTimeAsync(10_000)
+    expect(listed()).toContain('Web.Get@1.0.0')
+    expect(desk.status()[0]?.state).toBe('ready')
+  })
+
+  it('is not kept from starting by a source that cannot be opened', async () => {
+    const broken: WantedSource = {
+      ...{ key: 'Broken', type: 'mcp', kind: 'mcp', revision: '1' },
+      open: () => {
+        throw new Error('no such file')
+      },
+    }
+    const { desk, listed } = openDesk(() => [broken, wantedOf(sourceOf('Web', async () => ['Get']))])
+    await desk.start()
+    expect(listed()).toContain('Web.Get@1.0.0')
+    expect(desk.status()[0]).toMatchObject({ key: 'Broken', state: 'down', reason: 'no such file' })
+  })
+
+  it('opens, reopens and closes sources when the store changes', async () => {
+    const first = sourceOf('Web', async () => ['Get'])
+    let wanted = [wantedOf(first)]
+    const { desk, listed, state } = openDesk(() => wanted)
+    await desk.start()
+    const second = sourceOf('Web', async () => ['Get'])
+    wanted = [wantedOf(second, '2'), wantedOf(sourceOf('More', async () => ['Do']))]
+    state.epoch += 1
+    await expect.poll(listed, { timeout: 1_500 }).toContain('More.Do@1.0.0')
+    expect(first.log.at(-1)).toBe('close')
+    wanted = []
+    state.epoch += 1
+    await expect.poll(listed, { timeout: 1_500 }).toEqual(['Calc.Add@1.0.0'])
+    expect(second.log.at(-1)).toBe('close')
+  })
+
+  it('never lets a source take the place of a tool that was there before', async () => {
+    const { desk, listed } = openDesk(() => [wantedOf(sourceOf('Calc', async () => ['Add', 'Sub']))])
+    await desk.start()
+    expect(listed()).toEqual(['Calc.Add@1.0.0', 'Calc.Sub@1.0.0'])
+    expect(desk.status()[0]?.findings).toMatchObject([{ toolId: 'Calc.Add@1.0.0' }])
+  })
+
+  it('keeps every catalog while nothing changes', async () => {
+    const { desk, registry, changes } = openDesk(() => [wantedOf(sourceOf('Web', async () => ['Get']))])
+    await desk.start()
+    const before = registry.catalogFor(ALICE)
+    const heard = vi.fn()
+    changes.listen(heard)
+    await desk.refresh('Web')
+    await desk.sync()
+    expect(registry.catalogFor(ALICE)).toBe(before)
+    expect(heard).not.toHaveBeenCalled()
+  })
+})

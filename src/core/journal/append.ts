@@ -1,0 +1,175 @@
+import type { Outcome } from '#core/call'
+import type { ApprovalRecord } from '#core/ports/approval-store'
+import type { NewSource, SourceRemoval } from '#core/ports/import-store'
+import type { Denial, KeyChange, KeyOwner } from '#core/ports/key-store'
+import type { CallRecord, NewCall, RefusedCall, Settlement } from '#core/ports/store'
+import type {
+  ApprovalChanged,
+  AuthorizationDecided,
+  CallCancelRequested,
+  CallClaimed,
+  CallCorrected,
+  CallCut,
+  CallEnded,
+  CallParked,
+  CallRefused,
+  CallSettled,
+  CallSuspended,
+  KeyChanged,
+  PrincipalEnded,
+  SourceChanged,
+} from './events.ts'
+
+export function sourcePutEvent(
+  { key, options, addedBy, addedMs }: NewSource,
+  result: 'added' | 'replaced',
+): SourceChanged {
+  const kind = options.type
+  return {
+    type: `source.${result}`,
+    at: addedMs,
+    source: key,
+    ...(typeof kind === 'string' ? { sourceType: kind } : {}),
+    by: addedBy,
+  }
+}
+
+export function sourceRemovedEvent({ key, by, atMs }: SourceRemoval): SourceChanged {
+  return { type: 'source.removed', at: atMs, source: key, by }
+}
+
+/** What one change of a key writes to the journal; every store appends exactly these. */
+export function keyEvent(
+  type: KeyChanged['type'],
+  key: KeyOwner & KeyChange & { readonly keyId: string },
+): KeyChanged {
+  const { tenant, name, keyId, by, atMs } = key
+  return { type, at: atMs, tenant, principal: principalIdOf(name), key: keyId, by }
+}
+
+export function principalEndedEvent({ tenant, name, by, atMs }: KeyOwner & KeyChange): PrincipalEnded {
+  return { type: 'principal.ended', at: atMs, tenant, principal: principalIdOf(name), by }
+}
+
+export function denialEvent({ atMs, ...denial }: Denial): AuthorizationDecided {
+  return { type: 'authorization.decided', at: atMs, ...denial, allowed: false }
+}
+
+/** The principal that a key's owner acts as (rule 3). */
+export function principalIdOf(name: string): string {
+  return `key:${name}`
+}
+
+type Subject = Pick<CallRecord, 'record' | 'tenant' | 'principal' | 'tool' | 'attempt'>
+
+/** What one change of one call writes to the journal; every store appends exactly these. */
+export function claimedEvent(
+  call: Omit<Subject, 'attempt'> & Pick<NewCall, 'tier'>,
+  attempt: number,
+  { atMs, parent }: { readonly atMs: number; readonly parent: string | undefined },
+): CallClaimed {
+  const step = parent === undefined ? {} : { parent }
+  return { type: 'call.claimed', ...subject(call, attempt, atMs), tier: call.tier, ...step }
+}
+
+export function correctedEvent(
+  seen: Pick<CallRecord, 'attempt' | 'fingerprint'>,
+  corrected: Omit<Subject, 'attempt'> & Pick<NewCall, 'fingerprint'>,
+  atMs: number,
+): CallCorrected {
+  const { attempt, fingerprint: before } = seen
+  return {
+    type: 'call.corrected',
+    ...subject(corrected, attempt + 1, atMs),
+    before,
+    after: corrected.fingerprint,
+  }
+}
+
+export function endedEvent(
+  call: Omit<Subject, 'attempt'>,
+  attempt: number,
+  ended: {
+    readonly state: 'succeeded' | 'failed' | 'released' | 'late'
+    readonly outcome: Outcome
+    readonly atMs: number
+  },
+): CallEnded {
+  const { state, outcome, atMs } = ended
+  const base = {
+    type: `call.${state}`,
+    ...subject(call, attempt, atMs),
+    ...(outcome.durationMs === undefined ? {} : { durationMs: outcome.durationMs }),
+  } as const
+  if (outcome.ok) return base
+  const { code, effect } = outcome.error
+  return effect === undefined ? { ...base, code } : { ...base, code, effect }
+}
+
+export function suspendedEvent(call: Subject, waitsFor: string, atMs: number): CallSuspended {
+  const base = { type: 'call.suspended', ...subject(call, call.attempt, atMs) } as const
+  return waitsFor === '' ? base : { ...base, waitsFor }
+}
+
+export function resumedEvent(call: Subject, atMs: number): CallSuspended {
+  return { type: 'call.resumed', ...subject(call, call.attempt, atMs) }
+}
+
+export function ambiguousEvent(call: Subject, deadWriter: string, atMs: number): CallCut {
+  return { type: 'call.ambiguous', ...subject(call, call.attempt, atMs), deadWriter }
+}
+
+export function cutEvent(call: Subject, deadWriter: string, atMs: number): CallCut {
+  return { type: 'call.cut', ...subject(call, call.attempt, atMs), deadWriter }
+}
+
+export function settledEvent(call: Subject, settlement: Settlement): CallSettled {
+  const { as, who, why, atMs } = settlement
+  return { type: 'call.settled', ...subject(call, call.attempt, atMs), as, who, why }
+}
+
+export function cancelRequestedEvent(call: Subject, by: string, atMs: number): CallCancelRequested {
+  return { type: 'call.cancel_requested', ...subject(call, call.attempt, atMs), by }
+}
+
+export function refusedEvent(refused: RefusedCall): CallRefused {
+  return { type: 'call.refused', ...subject(refused, 1, refused.atMs), code: refused.code }
+}
+
+export function parkedEvent(
+  call: Omit<Subject, 'attempt'>,
+  approval: Pick<ApprovalRecord, 'id' | 'attempt'>,
+  atMs: number,
+): CallParked {
+  return { type: 'call.parked', ...subject(call, approval.attempt, atMs), approval: approval.id }
+}
+
+export function approvalEvent(
+  approval: Pick<ApprovalRecord, 'id' | 'tenant' | 'record' | 'attempt' | 'tool'>,
+  changed: Pick<ApprovalChanged, 'type' | 'at' | 'by' | 'reason'>,
+): ApprovalChanged {
+  const { id, tenant, record, attempt, tool } = approval
+  const { type, at, by, reason } = changed
+  return {
+    type,
+    at,
+    approval: id,
+    tenant,
+    record,
+    attempt,
+    tool,
+    ...(by === undefined ? {} : { by }),
+    ...(reason === undefined ? {} : { reason }),
+  }
+}
+
+function subject(call: Omit<Subject, 'attempt'>, attempt: number, atMs: number) {
+  return {
+    at: atMs,
+    record: call.record,
+    tenant: call.tenant,
+    principal: call.principal,
+    tool: call.tool,
+    attempt,
+  }
+}

@@ -1,0 +1,57 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { SILENT_LOGGER } from '#core/runtime'
+import { MemoryStore } from '#store/memory'
+import { FakeClock } from '#testing/fake-clock'
+import { startRetention } from './chain.ts'
+
+const POLICY = { resultsMs: 1_000, journalMs: 2_000 }
+const MINUTE_MS = 60_000
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** What each step of a purge gives; the last one again and again. */
+function start(...answers: readonly (boolean | Error)[]) {
+  const store = new MemoryStore()
+  const asked: { readonly nowMs: number; readonly policy: unknown }[] = []
+  vi.spyOn(store, 'purge').mockImplementation((nowMs, policy) => {
+    const answer = answers[Math.min(asked.length, answers.length - 1)]
+    asked.push({ nowMs, policy })
+    if (answer instanceof Error) throw answer
+    return answer ?? false
+  })
+  const clock = new FakeClock()
+  const errors: string[] = []
+  const log = { ...SILENT_LOGGER, error: (_facts: object | string, text = '') => void errors.push(text) }
+  return { retention: startRetention(store, POLICY, { clock, log }), asked, errors, clock }
+}
+
+describe('forgetting in the background', () => {
+  it('rule 13: looks once a minute with the time of then, and goes on at once while there is more', async () => {
+    const { asked, clock } = start(true, true, false)
+    expect(asked).toEqual([])
+    clock.advance(MINUTE_MS)
+    await vi.advanceTimersByTimeAsync(MINUTE_MS)
+    await vi.advanceTimersByTimeAsync(100)
+    expect(asked).toEqual(Array(3).fill({ nowMs: clock.nowMs(), policy: POLICY }))
+    await vi.advanceTimersByTimeAsync(MINUTE_MS)
+    expect(asked).toHaveLength(4)
+  })
+
+  it('goes on after a failure, which it tells', async () => {
+    const { asked, errors } = start(new Error('disk'), false)
+    await vi.advanceTimersByTimeAsync(2 * MINUTE_MS + 10)
+    expect([asked.length, errors]).toEqual([2, ['retention failed; it goes on later']])
+  })
+
+  it('ends when it is stopped', async () => {
+    const { retention, asked } = start(true)
+    retention.stop()
+    await vi.advanceTimersByTimeAsync(10 * MINUTE_MS)
+    expect(asked).toEqual([])
+  })
+})

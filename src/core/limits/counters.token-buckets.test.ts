@@ -1,0 +1,80 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { FakeClock } from '#testing/fake-clock'
+import { TokenBuckets } from './counters.ts'
+
+const RATE = { perMs: 1 / 100, burst: 3 }
+
+/** Takes one if there is one. */
+function take(buckets: TokenBuckets, clock: FakeClock, key: string, rate = RATE): boolean {
+  const bucket = buckets.find(key, rate, clock.monotonicMs())
+  if (bucket.waitMs > 0) return false
+  bucket.take()
+  return true
+}
+
+describe('TokenBuckets', () => {
+  it('gives a burst, then one per interval, and says how long to wait', () => {
+    const clock = new FakeClock()
+    const buckets = new TokenBuckets()
+    expect([1, 2, 3, 4].map(() => take(buckets, clock, 'a'))).toEqual([true, true, true, false])
+    expect(buckets.find('a', RATE, clock.monotonicMs()).waitMs).toBe(100)
+    clock.advance(60)
+    expect(buckets.find('a', RATE, clock.monotonicMs()).waitMs).toBeCloseTo(40)
+    clock.advance(40)
+    expect([1, 2].map(() => take(buckets, clock, 'a'))).toEqual([true, false])
+    expect(take(buckets, clock, 'b')).toBe(true)
+  })
+
+  it('never gives more than the burst and what came back since, at any times', () => {
+    const waits = fc.array(fc.integer({ min: 0, max: 250 }), { maxLength: 80 })
+    fc.assert(
+      fc.property(
+        waits,
+        fc.integer({ min: 1, max: 5 }),
+        fc.integer({ min: 1, max: 50 }),
+        (times, burst, every) => {
+          const clock = new FakeClock()
+          const buckets = new TokenBuckets()
+          const rate = { perMs: 1 / every, burst }
+          let given = 0
+          let passedMs = 0
+          for (const ms of times) {
+            clock.advance(ms)
+            passedMs += ms
+            if (take(buckets, clock, 'a', rate)) given += 1
+            expect(given).toBeLessThanOrEqual(burst + passedMs / every + 1e-6)
+          }
+        },
+      ),
+    )
+  })
+
+  it('forgets only full ones: no number of other callers gives anybody tokens back', () => {
+    const clock = new FakeClock()
+    const buckets = new TokenBuckets(100)
+    while (take(buckets, clock, 'greedy'));
+    for (let other = 0; other < 5_000; other += 1) take(buckets, clock, `other ${other}`)
+    expect(buckets.size).toBeLessThanOrEqual(101)
+    expect(take(buckets, clock, 'greedy')).toBe(false)
+  })
+
+  it('lets newcomers share one bucket when there is no room, and takes them in when there is', () => {
+    const clock = new FakeClock()
+    const buckets = new TokenBuckets(10)
+    for (let place = 0; place < 10; place += 1) take(buckets, clock, `early ${place}`)
+    expect(['x', 'y', 'z', 'u'].map((key) => take(buckets, clock, key))).toEqual([true, true, true, false])
+    clock.advance(10_000)
+    expect(['x', 'y', 'z', 'u'].map((key) => take(buckets, clock, key))).toEqual([true, true, true, true])
+  })
+
+  it('stays small while callers come and go', () => {
+    const clock = new FakeClock()
+    const buckets = new TokenBuckets()
+    for (let caller = 0; caller < 20_000; caller += 1) {
+      clock.advance(1)
+      take(buckets, clock, `caller ${caller}`)
+    }
+    expect(buckets.size).toBeLessThan(1_000)
+  })
+})

@@ -1,0 +1,269 @@
+import type { CallServices } from '#core/calls/gateway'
+import { fault } from '#core/errors'
+import type { EndedParked } from '#core/ports/approval-store'
+import type { MaybePromise } from '#core/runtime'
+import type { RunPage, RunQuery } from './runs.ts'
+
+/** Tells whoever waits for parked calls, or reads their runs, that they are over. */
+export function noteEnded(
+  { feed, waits }: Pick<CallServices, 'feed' | 'waits'>,
+  ended: readonly EndedParked[],
+): void {
+  for (const { record, run } of ended) {
+    feed.notify(run)
+    waits.notify(record)
+  }
+}
+
+/** Requests that wait for a decision. Nothing is held between looks, and everybody goes home when it closes. */
+export class ApprovalWaits {
+  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #changes: StoreChanges
+  #isClosed = false
+
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
+  }
+
+  /** Somebody decided about this call, or it ended. */
+  notify(record: string): void {
+    for (const wake of this.#waiting.get(record) ?? []) wake()
+  }
+
+  /** Looks until `isOver` or time is up; tells which. */
+  async until(
+    record: string,
+    { waitMs, gone }: { readonly waitMs: number; readonly gone: AbortSignal | undefined },
+    isOver: () => Promise<boolean>,
+  ): Promise<boolean> {
+    const endsAtMs = performance.now() + waitMs
+    for (;;) {
+      if (await isOver()) return true
+      const leftMs = endsAtMs - performance.now()
+      if (leftMs <= 0 || this.#isClosed || gone?.aborted === true) return false
+      await this.#next(record, leftMs, gone)
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#look(true)
+  }
+
+  /** What another process decided is not known by name: everybody looks. */
+  readonly #look = (isChanged: boolean): void => {
+    if (isChanged) for (const record of [...this.#waiting.keys()]) this.notify(record)
+    if (this.#waiting.size === 0) this.#changes.ignore(this.#look)
+  }
+
+  #next(record: string, mostMs: number, gone: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(record) ?? new Set()
+      const wake = (): void => {
+        clearTimeout(timer)
+        gone?.removeEventListener('abort', wake)
+        waiting.delete(wake)
+        if (waiting.size === 0) this.#waiting.delete(record)
+        resolve()
+      }
+      const timer = setTimeout(wake, mostMs)
+      gone?.addEventListener('abort', wake, { once: true })
+      waiting.add(wake)
+      this.#waiting.set(record, waiting)
+      this.#changes.listen(this.#look)
+    })
+  }
+}
+
+type Page = Promise<RunPage | undefined>
+
+/** Reads one page of one run. */
+export type ReadPage = (after: number) => Page
+
+interface Watch {
+  readonly wake: Set<() => void>
+  readonly pages: Map<number, Page>
+  /** How many have asked and are not answered yet. */
+  readers: number
+}
+
+/**
+ * Lets any number of readers follow a run at the price of one: whoever is at the same place shares one page, and
+ * one look at the store's mark tells for all runs whether another process wrote. Nothing is held for a reader between
+ * its questions.
+ */
+export class RunFeed {
+  readonly #watched = new Map<string, Watch>()
+  readonly #changes: StoreChanges
+  #isClosed = false
+
+  constructor(changes: StoreChanges) {
+    this.#changes = changes
+  }
+
+  /** Something was committed in this run. */
+  notify(run: string): void {
+    const watch = this.#watched.get(run)
+    if (watch !== undefined) renew(watch)
+  }
+
+  /** Something was committed, and nobody knows where. */
+  notifyAll(): void {
+    for (const watch of this.#watched.values()) renew(watch)
+  }
+
+  /** The next page, as soon as it has something to say or the reader's patience is over. */
+  async read(run: string, query: Omit<RunQuery, 'runId'>, readPage: ReadPage): Promise<RunPage | undefined> {
+    const { after, waitMs } = query
+    const watch = waitMs > 0 && !this.#isClosed ? this.#watch(run) : this.#watched.get(run)
+    if (watch === undefined) return this.#unlessWaiting(await readPage(after), waitMs)
+    watch.readers += 1
+    try {
+      return await this.#follow(watch, query, readPage)
+    } finally {
+      watch.readers -= 1
+    }
+  }
+
+  /** Whoever waits is told to come back later; nobody waits from here on. */
+  close(): void {
+    this.#isClosed = true
+    this.notifyAll()
+    this.#watched.clear()
+    this.#changes.ignore(this.#look)
+  }
+
+  async #follow(
+    watch: Watch,
+    { after, waitMs, signal }: Omit<RunQuery, 'runId'>,
+    readPage: ReadPage,
+  ): Promise<RunPage | undefined> {
+    const endsAtMs = performance.now() + waitMs
+    for (;;) {
+      const shared = sharedPage(watch, after, readPage)
+      const page = await shared
+      if (page === undefined || page.events.length > 0 || page.isComplete) return page
+      const leftMs = endsAtMs - performance.now()
+      if (leftMs <= 0 || signal?.aborted === true) return page
+      this.#unlessWaiting(page, leftMs)
+      // A page that was renewed while it was read may lack what is there by now.
+      if (watch.pages.get(after) !== shared) continue
+      await nextChange(watch, leftMs, signal)
+      this.#unlessWaiting(page, leftMs)
+    }
+  }
+
+  /** A page with nothing in it is no answer for somebody who can wait, but not here any more. */
+  #unlessWaiting(page: RunPage | undefined, waitMs: number): RunPage | undefined {
+    const isNews = page === undefined || page.events.length > 0 || page.isComplete
+    if (isNews || waitMs <= 0 || !this.#isClosed) return page
+    throw fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+  }
+
+  #watch(run: string): Watch {
+    const known = this.#watched.get(run)
+    if (known !== undefined) return known
+    const watch: Watch = { wake: new Set(), pages: new Map(), readers: 0 }
+    this.#watched.set(run, watch)
+    this.#changes.listen(this.#look)
+    return watch
+  }
+
+  readonly #look = (isChanged: boolean): void => {
+    for (const [run, { readers }] of this.#watched) if (readers === 0) this.#watched.delete(run)
+    if (this.#watched.size === 0) this.#changes.ignore(this.#look)
+    else if (isChanged) this.notifyAll()
+  }
+}
+
+/** What was read is old now: whoever waits looks again. */
+function renew({ wake, pages }: Watch): void {
+  pages.clear()
+  const waiting = [...wake]
+  wake.clear()
+  for (const look of waiting) look()
+}
+
+/** Failures are shared by those who wait for them, and not kept. */
+function sharedPage({ pages }: Watch, after: number, readPage: ReadPage): Page {
+  const known = pages.get(after)
+  if (known !== undefined) return known
+  const page = readPage(after)
+  pages.set(after, page)
+  page.catch(() => {
+    if (pages.get(after) === page) pages.delete(after)
+  })
+  return page
+}
+
+function nextChange({ wake }: Watch, mostMs: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', done)
+      wake.delete(done)
+      resolve()
+    }
+    const timer = setTimeout(done, mostMs)
+    signal?.addEventListener('abort', done, { once: true })
+    wake.add(done)
+  })
+}
+
+/** How soon what another process wrote is seen. */
+const LOOK_MS = 500
+/** After so many looks without a change it counts as one all the same: some things end by the time alone. */
+const MOST_IDLE_LOOKS = 10
+
+/** Told of every look; `isChanged` when what was read may be old. */
+export type OnLook = (isChanged: boolean) => void
+
+/** One look at the store's mark for everybody in this process who waits for what others write. */
+export class StoreChanges {
+  readonly #changeMark: () => MaybePromise<number>
+  readonly #listeners = new Set<OnLook>()
+  #timer: NodeJS.Timeout | undefined
+  #mark: number | undefined
+  #idleLooks = 0
+  #isLooking = false
+
+  constructor(changeMark: () => MaybePromise<number>) {
+    this.#changeMark = changeMark
+  }
+
+  listen(onLook: OnLook): void {
+    this.#listeners.add(onLook)
+    this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref()
+  }
+
+  ignore(onLook: OnLook): void {
+    this.#listeners.delete(onLook)
+    if (this.#listeners.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
+    this.#mark = undefined
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isLooking) return
+    this.#isLooking = true
+    const isMoved = await this.#hasMoved()
+    this.#isLooking = false
+    this.#idleLooks = isMoved ? 0 : this.#idleLooks + 1
+    const isChanged = isMoved || this.#idleLooks >= MOST_IDLE_LOOKS
+    if (isChanged) this.#idleLooks = 0
+    for (const tell of [...this.#listeners]) tell(isChanged)
+  }
+
+  /** A store that cannot say is asked for the things themselves: whoever waits for them learns what is wrong. */
+  async #hasMoved(): Promise<boolean> {
+    try {
+      const mark = await this.#changeMark()
+      const isSame = mark === this.#mark
+      this.#mark = mark
+      return !isSame
+    } catch {
+      return true
+    }
+  }
+}

@@ -1,0 +1,374 @@
+import { proveUser } from '#core/calls/resolve'
+import type { RunningCall } from '#core/calls/running'
+import type { OutcomeKeeper } from '#core/calls/store-health'
+import { fault, isToolError, type ToolError } from '#core/errors'
+import type { CallLimits } from '#core/limits/limits'
+import type { RunPlace, Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { boundLogger, type Clock, type Hooks, type Logger, within } from '#core/runtime'
+import type { SessionContext, Tool } from '#core/tool'
+import type { ToolSet } from '#core/tools/catalog'
+import type { SessionOutcome } from './events.ts'
+import type { RunFeed } from './feed.ts'
+import { isRunEnded, namedPlace, placeOf, runEnded } from './runs.ts'
+
+/** Rule 30: no session is older than this, whatever happens in it. */
+const LONGEST_MS = 24 * 3_600_000
+const MOST_PER_PRINCIPAL = 100
+
+/** Why a session is closed. */
+type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened'
+
+export interface SessionsOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  readonly registry: ToolSet
+  readonly hooks: Hooks
+  readonly feed: RunFeed
+  readonly keeper: OutcomeKeeper
+  readonly limits: CallLimits
+  newSessionId(): string
+}
+
+/** The sessions this process holds. Each is opened once and closed once; what a crash leaves, recovery closes (rule 30). */
+export class Sessions {
+  readonly #options: SessionsOptions
+  readonly #live = new Map<string, LiveSession>()
+  #isClosed = false
+
+  constructor(options: SessionsOptions) {
+    this.#options = options
+  }
+
+  newId(): string {
+    return this.#options.newSessionId()
+  }
+
+  async open(principal: Principal, request: SessionRequest): Promise<OpenedSession> {
+    const tool = this.#toolFor(principal, request.toolId)
+    const { store, clock, feed, log, hooks, limits } = this.#options
+    limits.checkTool(principal, tool)
+    const isUserProven = await proveUser(hooks, principal, request.userId)
+    const sessionId = `ses_${this.newId()}`
+    const runId = request.runId ?? `run_${this.newId()}`
+    const place =
+      request.runId === undefined
+        ? placeOf(store, principal, runId)
+        : await namedPlace(store, principal, runId)
+    // From here to the entry nothing waits, so that nobody gets in between.
+    this.#checkRoom(principal)
+    const session = new LiveSession({
+      sessionId,
+      principal,
+      claimedUserId: request.userId,
+      userId: isUserProven ? request.userId : undefined,
+      tool,
+      place,
+      log: boundLogger(log, { tool: tool.id, session: sessionId }),
+      onOver: (why) => (why === 'idle' ? this.#idle(session) : this.#closeInBackground(session, why)),
+    })
+    this.#live.set(sessionId, session)
+    try {
+      const { tenant, id } = principal
+      const endsRun = request.runId === undefined
+      const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
+      if ((await store.openSession({ ...ids, place, atMs: clock.nowMs() })) === 'run_ended')
+        throw runEnded(runId)
+    } catch (error) {
+      this.#live.delete(sessionId)
+      throw error
+    }
+    feed.notify(place.run)
+    await this.#openState(session)
+    return { sessionId, runId }
+  }
+
+  /** A session that takes calls of this principal and user (rule 30). */
+  find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
+    const session = this.#ownedBy(principal, sessionId)
+    if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
+      return undefined
+    return session
+  }
+
+  /** `false` for any session that is not the principal's or is closed already. */
+  async close(principal: Principal, sessionId: string): Promise<boolean> {
+    const session = this.#ownedBy(principal, sessionId)
+    if (session === undefined) {
+      const { store } = this.#options
+      if (await isHeldElsewhere(store, principal, sessionId)) throw heldElsewhere()
+      return false
+    }
+    await this.#close(session, 'asked')
+    return true
+  }
+
+  /** Another process may have ended the run of a session that this one holds. */
+  async closeEnded(): Promise<void> {
+    const { store, clock } = this.#options
+    const places = new Map([...this.#live.values()].map(({ place }) => [place.run, place]))
+    for (const place of places.values()) {
+      const run = await store.findRun(place)
+      if (run !== undefined && isRunEnded(run, clock.nowMs())) await this.closeRun(place.run)
+    }
+  }
+
+  async closeRun(run: string): Promise<void> {
+    const sessions = [...this.#live.values()].filter(({ place }) => place.run === run)
+    await Promise.all(sessions.map((session) => this.#close(session, 'asked')))
+  }
+
+  /** State does not outlive its process, so neither do its sessions. */
+  async closeAll(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#live.values()].map((session) => this.#close(session, 'shutdown')))
+  }
+
+  #ownedBy({ tenant, id }: Principal, sessionId: string): LiveSession | undefined {
+    const session = this.#live.get(sessionId)
+    const owner = session?.principal
+    return owner?.tenant === tenant && owner.id === id ? session : undefined
+  }
+
+  #toolFor(principal: Principal, toolId: string): Tool {
+    const tool = this.#options.registry.catalogFor(principal).find(toolId)
+    if (tool === undefined) {
+      throw fault(
+        'tool_not_found',
+        'There is no such tool, or you may not see it; GET /v1/tools lists yours.',
+      )
+    }
+    if (tool.session !== undefined) return tool
+    throw fault(
+      'request_invalid',
+      `${tool.catalogId} keeps no state between calls. Call it without a session.`,
+    )
+  }
+
+  #checkRoom({ tenant, id }: Principal): void {
+    if (this.#isClosed) throw shuttingDown()
+    let held = 0
+    for (const { principal } of this.#live.values()) {
+      if (principal.tenant === tenant && principal.id === id) held += 1
+    }
+    if (held < MOST_PER_PRINCIPAL) return
+    throw fault('rate_limited', `You have ${held} open sessions. Close one before you open another.`, {
+      retryAfterMs: 1_000,
+      scope: 'key',
+    })
+  }
+
+  /** The bracket is open already: whatever goes wrong here closes it. */
+  async #openState(session: LiveSession): Promise<void> {
+    const { tool, log } = session
+    const opening = (async () => await tool.session?.open(session))()
+    const letGo = (state: unknown) => closeState(tool, state, session)
+    let state: unknown
+    try {
+      state = await within(tool.policy.timeoutMs, () => opening)
+    } catch (error) {
+      log.error({ err: error }, 'the state of a session could not be opened')
+      // What comes too late is not kept, and not forgotten either.
+      opening.then(letGo, () => undefined)
+      await this.#close(session, 'not opened')
+      throw isToolError(error) ? error : notOpened(tool)
+    }
+    if (session.closing !== undefined) {
+      await letGo(state)
+      await session.closing
+      throw this.#isClosed ? shuttingDown() : sessionEnded()
+    }
+    session.begin(state, LONGEST_MS)
+  }
+
+  /** Rule 30: a call that waits for a yes keeps its session, as long as any session may live. */
+  #idle(session: LiveSession): void {
+    const { store, log } = this.#options
+    const look = async (): Promise<void> => {
+      const { sessionId, principal } = session
+      if (await store.approvals.isParkedIn({ tenant: principal.tenant, sessionId })) session.rest()
+      else if (session.calls.size === 0) await this.#close(session, 'idle')
+    }
+    look().catch((error: unknown) => log.error({ err: error }, 'an idle session could not be closed'))
+  }
+
+  #closeInBackground(session: LiveSession, reason: Reason): void {
+    this.#close(session, reason).catch((error: unknown) =>
+      session.log.error({ err: error }, 'a session could not be closed'),
+    )
+  }
+
+  #close(session: LiveSession, reason: Reason): Promise<void> {
+    session.closing ??= this.#closeOnce(session, reason)
+    return session.closing
+  }
+
+  /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
+  async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
+    const { store, clock, feed, keeper } = this.#options
+    const { sessionId, principal, tool, place, log, calls } = session
+    const address = { tenant: principal.tenant, sessionId }
+    session.stopCounting()
+    const outcome = outcomeOf(reason, calls.size > 0)
+    try {
+      await store.beginSessionClose(address, clock.nowMs())
+    } catch (error) {
+      log.warn({ err: error }, 'a session closes although the store does not know yet')
+    }
+    const running = [...calls]
+    for (const call of running) call.interrupt(reason === 'shutdown' ? 'shutdown' : 'cancel')
+    await Promise.all(running.map(({ done }) => done))
+    if (session.isOpen) await closeState(tool, session.state, session)
+    const write = async (): Promise<void> => {
+      await store.closeSession(address, outcome, clock.nowMs())
+      feed.notify(place.run)
+    }
+    try {
+      // OWP-41: the ends of its calls that could not be stored yet come before its own.
+      if ((await keeper.flush()) > 0) keeper.keep(write)
+      else await write()
+    } catch (error) {
+      log.error({ err: error }, 'the end of a session could not be stored yet')
+      keeper.keep(write)
+    }
+    this.#live.delete(sessionId)
+  }
+}
+
+/** OWP-44 and C2: idle sessions have served; what is cut short or lost has failed. */
+function outcomeOf(reason: Reason, cutsCalls: boolean): SessionOutcome {
+  if (reason === 'idle') return 'completed'
+  if (reason === 'asked') return cutsCalls ? 'cancelled' : 'completed'
+  return 'failed'
+}
+
+function shuttingDown(): ToolError {
+  return fault('not_ready', 'The server is shutting down.', { retryAfterMs: 2_000 })
+}
+
+function notOpened(tool: Tool): ToolError {
+  return fault('tool_failed', `The state of ${tool.name} could not be opened.`)
+}
+
+/** Asks for state to be kept across calls of one tool. */
+export interface SessionRequest {
+  /** The tool by any of its names. */
+  readonly toolId: string
+  /** The run to belong to, already checked by `checkRunId`; absent = a new one. */
+  readonly runId?: string
+  /** Calls must come for the same user (rule 30). */
+  readonly userId?: string
+}
+
+export interface OpenedSession {
+  readonly sessionId: string
+  readonly runId: string
+}
+
+/** The same for others' sessions, closed ones and such as never were (rule 30). */
+export function sessionEnded(): ToolError {
+  return fault(
+    'session_not_found',
+    'There is no such session, or it has ended. Open another: POST /v1/sessions.',
+  )
+}
+
+/** A session whose state this process holds. */
+export class LiveSession implements SessionContext {
+  readonly sessionId: string
+  readonly principal: Principal
+  readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
+  readonly tool: Tool
+  readonly place: RunPlace
+  readonly log: Logger
+  readonly calls = new Set<RunningCall>()
+  /** What `open` gave. */
+  state: unknown
+  /** Whether `open` has given it. */
+  isOpen = false
+  /** Set when it takes no calls any more. */
+  closing: Promise<void> | undefined
+  readonly #onOver: (why: 'idle' | 'too old') => void
+  #idle: NodeJS.Timeout | undefined
+  #age: NodeJS.Timeout | undefined
+
+  constructor(parts: {
+    readonly sessionId: string
+    readonly principal: Principal
+    readonly userId: string | undefined
+    readonly claimedUserId: string | undefined
+    readonly tool: Tool
+    readonly place: RunPlace
+    readonly log: Logger
+    readonly onOver: (why: 'idle' | 'too old') => void
+  }) {
+    this.sessionId = parts.sessionId
+    this.principal = parts.principal
+    this.userId = parts.userId
+    this.claimedUserId = parts.claimedUserId
+    this.tool = parts.tool
+    this.place = parts.place
+    this.log = parts.log
+    this.#onOver = parts.onOver
+  }
+
+  /** From now on it takes calls, and its time counts. */
+  begin(state: unknown, longestMs: number): void {
+    this.state = state
+    this.isOpen = true
+    this.#age = setTimeout(() => this.#onOver('too old'), longestMs).unref()
+    this.rest()
+  }
+
+  enter(call: RunningCall): void {
+    this.calls.add(call)
+    clearTimeout(this.#idle)
+  }
+
+  leave(call: RunningCall): void {
+    this.calls.delete(call)
+    if (this.calls.size === 0) this.rest()
+  }
+
+  /** Starts counting idle time. */
+  rest(): void {
+    clearTimeout(this.#idle)
+    if (this.closing !== undefined) return
+    this.#idle = setTimeout(() => this.#onOver('idle'), this.tool.session?.idleMs ?? 0).unref()
+  }
+
+  stopCounting(): void {
+    clearTimeout(this.#idle)
+    clearTimeout(this.#age)
+  }
+}
+
+/** Whether a living process other than this one holds the state of the principal's session. */
+export async function isHeldElsewhere(
+  store: Store,
+  { tenant, id }: Principal,
+  sessionId: string,
+): Promise<boolean> {
+  const found = await store.findSession({ tenant, sessionId })
+  if (found?.state !== 'open' || found.principal !== id || found.writer === store.writer) return false
+  return await store.isWriterAlive(found.writer)
+}
+
+export function heldElsewhere(): ToolError {
+  return fault('not_ready', 'This session is held by another process of this server. Try again there.', {
+    retryAfterMs: 1_000,
+  })
+}
+
+const CLOSE_LIMIT_MS = 10_000
+
+/** Lets state go. What goes wrong is the author's to know: nothing that was done on the state is undone by it. */
+export async function closeState(tool: Tool, state: unknown, context: SessionContext): Promise<void> {
+  try {
+    await within(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
+  } catch (error) {
+    context.log.error({ err: error }, 'the state of a session could not be closed')
+  }
+}

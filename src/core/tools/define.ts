@@ -1,0 +1,261 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { JsonArray, JsonObject, JsonValue } from '#core/json'
+import type {
+  Approval,
+  Egress,
+  Hint,
+  ReplayPolicy,
+  SafetyTier,
+  SessionContext,
+  StatefulContext,
+  ToolContext,
+  ToolRequirements,
+} from '#core/tool'
+
+/** Registered, so that a workflow made by another copy of this package is still one. */
+const WORKFLOW: unique symbol = Symbol.for('collet.workflow')
+
+export interface StepOptions {
+  /** Names this use; needed where one tool is called several times at once. Default: the tool's own name. */
+  readonly step?: string
+}
+
+/** A tool as `tool()` gave it, with its types. */
+export type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = DefinedTool & {
+  readonly input: I
+  readonly output: O
+}
+
+/** What a step is given: what its schema takes from a caller. */
+export type StepInput<I> = I extends StandardSchemaV1
+  ? StandardSchemaV1.InferInput<I>
+  : I extends { readonly type: 'object'; readonly properties: unknown }
+    ? TypeOfSchema<I>
+    : JsonObject
+
+/** What a step gives: the value as it is stored. */
+export type StepResult<O> = O extends null
+  ? null
+  : O extends StandardSchemaV1
+    ? StandardSchemaV1.InferInput<O>
+    : TypeOfSchema<O>
+
+/**
+ * Calls one of the tools in `uses` as a durable call of its own. Gives its value, also when an earlier attempt of this
+ * workflow got it; throws a `ToolError` when it failed for good. While it waits for somebody the workflow is put away.
+ */
+export interface CallStep {
+  <const I extends SchemaLike, const O extends SchemaLike | null>(
+    used: TypedTool<I, O>,
+    input: StepInput<I>,
+    options?: StepOptions,
+  ): Promise<StepResult<O>>
+  (used: string, input: JsonObject, options?: StepOptions): Promise<JsonValue>
+}
+
+/** What a workflow's `run` gets: what changes the world goes through `call`, so there is no way out of its own. */
+export interface WorkflowContext
+  extends Pick<
+    ToolContext,
+    | 'callId'
+    | 'traceId'
+    | 'signal'
+    | 'principal'
+    | 'userId'
+    | 'claimedUserId'
+    | 'userInfo'
+    | 'log'
+    | 'progress'
+  > {
+  readonly call: CallStep
+}
+
+/** A tool made of other tools, as its author writes it. */
+export interface WorkflowDefinition<
+  I extends SchemaLike = SchemaLike,
+  O extends SchemaLike | null = SchemaLike | null,
+> {
+  /** `Toolkit.Name@x.y.z`. */
+  readonly id: string
+  readonly name?: string
+  readonly title?: string
+  /** openwop id; default `workflow:Toolkit.Name`. */
+  readonly catalogId?: string
+  readonly description: string
+  readonly version?: string
+  readonly input: I
+  readonly output: O
+  /** Every tool it may call: what `tool()` gave, or any name of it; without a version the newest one. */
+  readonly uses: readonly (string | DefinedTool)[]
+  /** Tier and egress are the worst of `uses`, and scopes are added to theirs. */
+  readonly policy?: Omit<PolicyDefinition, 'safetyTier' | 'egress'>
+  /**
+   * May run many times for one call, from the beginning: it must ask for the same steps with the same inputs each time.
+   * Effects outside `call` are not protected.
+   */
+  readonly run: (input: InputOf<I>, context: WorkflowContext) => ResultOf<O> | Promise<ResultOf<O>>
+}
+
+/** Defines a tool that is made of other tools (rule 31). Checked, like every tool, when the server loads it. */
+export function workflow<const I extends SchemaLike, const O extends SchemaLike | null>(
+  definition: WorkflowDefinition<I, O>,
+): WorkflowDefinition<I, O> & DefinedTool {
+  return markTool({ ...definition, [WORKFLOW]: true as const })
+}
+
+export function isWorkflow(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && WORKFLOW in value && value[WORKFLOW] === true
+}
+
+/** Registered, so that a tool made by another copy of this package is still found. */
+const BRAND: unique symbol = Symbol.for('collet.tool')
+
+/** Marks what `tool()` made; a loader takes every exported value that has it. */
+export interface DefinedTool<Id extends string = string> {
+  readonly id: Id
+  readonly [BRAND]: true
+}
+
+/**
+ * Defines a tool. Only gives types and a mark: everything is checked when the server loads it, so that all
+ * findings of all tools are seen at once.
+ */
+export function tool<
+  const I extends SchemaLike,
+  const O extends SchemaLike | null,
+  S = undefined,
+  const Id extends string = string,
+>(definition: ToolDefinition<I, O, S> & { readonly id: Id }): ToolDefinition<I, O, S> & DefinedTool<Id> {
+  return markTool(definition)
+}
+
+/** Makes a definition one that loaders find. */
+export function markTool<D extends { readonly id: string }>(definition: D): D & DefinedTool<D['id']> {
+  return Object.freeze({ ...definition, [BRAND]: true as const })
+}
+
+export function isDefinedTool(value: unknown): value is DefinedTool {
+  return typeof value === 'object' && value !== null && BRAND in value && value[BRAND] === true
+}
+
+/** A Standard Schema that can give JSON Schema, or plain JSON Schema 2020-12. */
+export type SchemaLike = StandardSchemaV1 | JsonObject
+
+/** What `run` receives: the schema library's output type, or the type a JSON Schema written in place describes. */
+export type InputOf<S> = S extends StandardSchemaV1
+  ? StandardSchemaV1.InferOutput<S>
+  : S extends { readonly type: 'object'; readonly properties: unknown }
+    ? TypeOfSchema<S>
+    : JsonObject
+
+/** What `run` must give: what goes on the wire for the output schema, nothing for `null`, any JSON for `{}`. */
+export type ResultOf<S> = S extends null
+  ? // biome-ignore lint/suspicious/noConfusingVoidType: a run that returns nothing has this type
+    void | null | undefined
+  : S extends StandardSchemaV1
+    ? StandardSchemaV1.InferInput<S>
+    : TypeOfSchema<S>
+
+export interface PolicyDefinition {
+  readonly safetyTier?: SafetyTier
+  readonly replay?: ReplayPolicy
+  readonly egress?: Egress
+  readonly approval?: Approval
+  readonly scopes?: readonly string[]
+  /** Whose tool it is: for callers of every other tenant there is no such tool. Default: everybody's. */
+  readonly tenants?: readonly string[]
+  readonly timeoutMs?: number
+  readonly rerunWindowMs?: number
+  readonly costHint?: Hint
+  readonly latencyHint?: Hint
+  /** What one run takes from budgets that count cost; default 1. */
+  readonly cost?: number
+}
+
+/** What a stateful tool says about its state; `close` may be left out when there is nothing to end. */
+export interface SessionDefinition<S = unknown> {
+  /** Makes the state that the calls of one session share; `run` gets it as `context.session`. */
+  readonly open: (context: SessionContext) => S | Promise<S>
+  readonly close?: (state: Awaited<S>, context: SessionContext) => void | Promise<void>
+  /** How long a session without calls stays open; 15 minutes unless told. */
+  readonly idleMs?: number
+  /**
+   * Whether calls outside of a session run without state. Unless told, each of them gets state of its own, which is let
+   * go after it.
+   */
+  readonly isOptional?: boolean
+}
+
+/** What `run` gets: the state too, when there is any. */
+export type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awaited<S>>
+
+/** A tool as its author writes it. */
+export interface ToolDefinition<
+  I extends SchemaLike = SchemaLike,
+  O extends SchemaLike | null = SchemaLike | null,
+  S = unknown,
+> {
+  /** `Toolkit.Name@x.y.z`. */
+  readonly id: string
+  /** Function name for models; default `Toolkit_Name`. */
+  readonly name?: string
+  readonly title?: string
+  /** openwop id; default `openwop:Toolkit.Name`. */
+  readonly catalogId?: string
+  readonly description: string
+  /** Optional repetition of the id's version; must agree with it. */
+  readonly version?: string
+  readonly input: I
+  /**
+   * Describes the JSON that `run` returns and that is sent as it is; the library does not run on it.
+   * `null` = no output, `{}` = any JSON value.
+   */
+  readonly output: O
+  readonly requirements?: ToolRequirements
+  readonly policy?: PolicyDefinition
+  /** For a tool that keeps state between calls. The state lives in one process and is lost with it. */
+  readonly session?: SessionDefinition<S>
+  readonly run: (input: InputOf<I>, context: ContextOf<S>) => ResultOf<O> | Promise<ResultOf<O>>
+}
+
+/**
+ * The type of the values a JSON Schema written in place accepts, for the keywords that map onto types:
+ * `const`, `enum`, `type`, `properties` with `required`, and `items`. Anything else is any JSON value.
+ */
+export type TypeOfSchema<S> = S extends { readonly const: infer C }
+  ? C
+  : S extends { readonly enum: readonly (infer E)[] }
+    ? E
+    : S extends { readonly type: infer T }
+      ? string extends T
+        ? JsonValue
+        : TypeNamed<T extends readonly (infer Each)[] ? Each : T, S>
+      : JsonValue
+
+type TypeNamed<T, S> = T extends 'string'
+  ? string
+  : T extends 'number' | 'integer'
+    ? number
+    : T extends 'boolean'
+      ? boolean
+      : T extends 'null'
+        ? null
+        : T extends 'array'
+          ? ArrayType<S>
+          : T extends 'object'
+            ? ObjectType<S>
+            : JsonValue
+
+type ArrayType<S> = S extends { readonly prefixItems: unknown }
+  ? JsonArray
+  : S extends { readonly items: infer I }
+    ? readonly TypeOfSchema<I>[]
+    : JsonArray
+
+type ObjectType<S> = S extends { readonly properties: infer P }
+  ? { readonly [K in keyof P & RequiredNames<S>]: TypeOfSchema<P[K]> } & {
+      readonly [K in Exclude<keyof P, RequiredNames<S>>]?: TypeOfSchema<P[K]>
+    }
+  : JsonObject
+
+type RequiredNames<S> = S extends { readonly required: readonly (infer N)[] } ? N : never

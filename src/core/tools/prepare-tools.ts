@@ -1,0 +1,159 @@
+import { DefinitionError, type Finding } from '#core/errors'
+import { compareVersions, parseToolName } from '#core/ids'
+import type { Tool } from '#core/tool'
+import { missingUse, type ResolvedWorkflows, resolveWorkflows } from '#core/workflow/resolve'
+import { checkLaxerVersions } from './checks.ts'
+import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
+
+/** Tools written in code, ready to serve; throws one error with every finding otherwise. */
+export function requireTools(
+  definitions: readonly unknown[],
+  options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
+): readonly Tool[] {
+  const prepared = prepareTools(
+    definitions.map((definition) => ({ definition })),
+    options,
+  )
+  if (prepared.ok) return prepared.tools
+  throw new DefinitionError(prepared.findings)
+}
+
+/** A definition and where it came from. */
+export interface LoadedDefinition {
+  readonly definition: unknown
+  readonly file?: string
+  readonly moduleHash?: string
+}
+
+export type PreparedTools =
+  | { readonly ok: true; readonly tools: readonly Tool[] }
+  | { readonly ok: false; readonly findings: readonly Finding[] }
+
+export interface LaxerOptions {
+  /** Older versions that may be laxer than a newer one (rule 21): any name of each, with its version. */
+  readonly acknowledgeLaxerVersions?: readonly string[]
+  /** Whether a name may be that of a tool which comes later, from a source: what workflows use of those is not missed here. */
+  readonly mayComeLater?: (name: string) => boolean
+}
+
+interface Placed {
+  readonly identity: ToolIdentity
+  readonly file?: string
+}
+
+/** All tools of a server in the order given, or every finding of every tool. */
+export function prepareTools(
+  definitions: readonly LoadedDefinition[],
+  options: Omit<PrepareOptions, 'file' | 'moduleHash'> & LaxerOptions = {},
+): PreparedTools {
+  const findings: Finding[] = []
+  const placed: Placed[] = []
+  const tools: Tool[] = []
+  for (const { definition, file, moduleHash } of definitions) {
+    const place = file === undefined ? {} : { file }
+    const module = moduleHash === undefined ? {} : { moduleHash }
+    const inspected = inspectTool(definition, { ...options, ...place, ...module })
+    findings.push(...inspected.findings)
+    if (inspected.identity !== undefined) placed.push({ identity: inspected.identity, ...place })
+    if (inspected.tool !== undefined) tools.push(inspected.tool)
+  }
+  const resolved = resolveWorkflows(tools)
+  findings.push(...checkWorkflows(resolved, tools, placed, options))
+  findings.push(...checkLaxerVersions(resolved.tools, options.acknowledgeLaxerVersions ?? []))
+  findings.push(...checkVersions(placed), ...checkShared(placed, 'name'), ...checkShared(placed, 'catalogId'))
+  findings.push(...checkCrossed(placed))
+  if (findings.length > 0) return { ok: false, findings }
+  const ready = new Map(resolved.tools.map((tool) => [tool.id, tool]))
+  // Workflows that wait for tools of sources stay as they are written until those are there.
+  return { ok: true, tools: tools.map((tool) => ready.get(tool.id) ?? tool) }
+}
+
+/** What is wrong with workflows once all tools are known; a tool that has findings of its own is not missed as well. */
+function checkWorkflows(
+  { findings, waiting }: ResolvedWorkflows,
+  tools: readonly Tool[],
+  placed: readonly Placed[],
+  { mayComeLater = () => false }: LaxerOptions,
+): Finding[] {
+  const files = new Map(placed.map(({ identity, file }) => [identity.id, file]))
+  const names = new Set(placed.flatMap(({ identity }) => namesOf(identity)))
+  const missed = [...waiting].flatMap(([id, missing]) => {
+    const lost = missing.filter((ref) => !mayComeLater(ref) && !isFaulty(ref, names, tools))
+    return missingUse({ id }, lost, tools)
+  })
+  return [...findings, ...missed].map((finding) => {
+    const file = files.get(finding.toolId)
+    return file === undefined ? finding : { ...finding, file }
+  })
+}
+
+function isFaulty(ref: string, names: ReadonlySet<string>, tools: readonly Tool[]): boolean {
+  const { base } = parseToolName(ref) ?? { base: ref }
+  return names.has(base) && !tools.some((tool) => namesOf(tool).includes(base))
+}
+
+function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
+  return [parts.base, name, catalogId]
+}
+
+/** Ids are unique, also when two spell one version differently (OTC-24, T-10). */
+function checkVersions(placed: readonly Placed[]): Finding[] {
+  const findings: Finding[] = []
+  for (const versions of Map.groupBy(placed, ({ identity }) => identity.parts.base).values()) {
+    const inOrder = versions.toSorted(byVersion)
+    for (const [index, later] of inOrder.entries()) {
+      const earlier = inOrder[index - 1]
+      if (earlier === undefined || byVersion(earlier, later) !== 0) continue
+      const where = earlier.file === undefined ? '' : ` in ${earlier.file}`
+      const problem = `This version is already defined${where}, as "${earlier.identity.id}".`
+      findings.push(found(later, 'id', problem, 'Raise the version, or remove one of the two.'))
+    }
+  }
+  return findings
+}
+
+function byVersion(left: Placed, right: Placed): number {
+  return compareVersions(left.identity.parts.version, right.identity.parts.version)
+}
+
+/** A `name` or `catalogId` belongs to one base and is shared by its versions. */
+function checkShared(placed: readonly Placed[], key: 'name' | 'catalogId'): Finding[] {
+  const findings: Finding[] = []
+  const firstOfBase = new Map<string, ToolIdentity>()
+  const firstWithValue = new Map<string, ToolIdentity>()
+  for (const place of placed) {
+    const { identity } = place
+    const value = identity[key]
+    const sibling = remember(firstOfBase, identity.parts.base, identity)
+    const owner = remember(firstWithValue, value, identity)
+    if (sibling[key] !== value) {
+      const problem = `Is "${value}", but "${sibling.id}" has "${sibling[key]}".`
+      findings.push(found(place, key, problem, 'Write the same in all versions of a tool.'))
+    } else if (owner.parts.base !== identity.parts.base) {
+      const problem = `"${value}" already belongs to "${owner.id}".`
+      findings.push(found(place, key, problem, `Give this tool another one: \`${key}: '…'\`.`))
+    }
+  }
+  return findings
+}
+
+/** One tool's name is not another one's catalog id: whoever writes it would not know which is meant. */
+function checkCrossed(placed: readonly Placed[]): Finding[] {
+  const owners = new Map(placed.map(({ identity }) => [identity.catalogId, identity]))
+  return placed.flatMap((place) => {
+    const owner = owners.get(place.identity.name)
+    if (owner === undefined || owner.parts.base === place.identity.parts.base) return []
+    const problem = `"${place.identity.name}" is the catalog id of "${owner.id}".`
+    return [found(place, 'name', problem, "Give this tool another one: `name: '…'`.")]
+  })
+}
+
+function remember<Value>(first: Map<string, Value>, key: string, value: Value): Value {
+  const known = first.get(key)
+  if (known === undefined) first.set(key, value)
+  return known ?? value
+}
+
+function found({ identity, file }: Placed, where: string, problem: string, fix: string): Finding {
+  return { toolId: identity.id, ...(file === undefined ? {} : { file }), where, problem, fix }
+}

@@ -1,0 +1,331 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { Approver } from '#core/approvals/approvals'
+import type { CallDeskOptions } from '#core/calls/gateway'
+import { ToolError } from '#core/errors'
+import { NO_LIMIT } from '#core/limits/budgets'
+import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
+import { LiveRegistry } from '#core/tools/catalog'
+import { type DefinedTool, tool, workflow } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
+import { MemoryStore } from '#store/memory'
+import { FakeClock } from '#testing/fake-clock'
+import { noting, TEXT } from '#testing/noting-tool'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+
+const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
+
+function open(tools: readonly DefinedTool[], store: MemoryStore, changes: Partial<CallDeskOptions> = {}) {
+  const desk = openTestDesk(tools, { store, ...changes })
+  const call = (id: string, key = 'k', input = { text: 'a' }) =>
+    desk.call(ALICE, callRequest(id, { key, input }))
+  return { desk, call }
+}
+
+/** A rate for `Note.One`. */
+function limitsOf(rate: NonNullable<CallLimit['rate']>): LimitSettings {
+  const ofTool = { rate, concurrent: undefined, perPrincipal: { rate: undefined, concurrent: undefined } }
+  return { ...NO_LIMITS, byTool: new Map([['Note.One', ofTool]]) }
+}
+
+describe('the life of a workflow', () => {
+  it('rule 31: a shutdown puts it away, and another process goes on after its last finished step', async () => {
+    const effects: string[] = []
+    const store = new MemoryStore()
+    const started = Promise.withResolvers<void>()
+    const one = noting('Note.One@1.0.0', effects)
+    const slow = tool({
+      id: 'Note.Slow@1.0.0',
+      description: 'S.',
+      input: TEXT,
+      output: {},
+      policy: { safetyTier: 'read' },
+      run: async () => {
+        started.resolve()
+        return await new Promise<never>(() => {})
+      },
+    })
+    const flow = workflow({
+      id: 'Flow.Stop@1.0.0',
+      description: 'S.',
+      input: TEXT,
+      output: {},
+      uses: [one, slow],
+      run: async (input, { call }) => {
+        const first = await call(one, input)
+        try {
+          return [first, await call(slow, input)]
+        } catch (error) {
+          return [first, error instanceof ToolError ? error.code : 'other']
+        }
+      },
+    })
+    const tools = [one, slow, flow]
+    const before = open(tools, store)
+    const cut = before.call('Flow.Stop')
+    await started.promise
+    await before.desk.drain(0)
+    expect(errorOf(await cut)).toMatchObject({ code: 'outcome_unknown', canRetry: false })
+    expect(await store.list({ state: 'parked', limit: 1 })).toMatchObject([{ tool: 'Flow.Stop@1.0.0' }])
+    const after = open(tools, store)
+    // What the step was cut by is its last word; the workflow goes on from there.
+    expect(gist(await after.call('Flow.Stop'))).toBe('ok ["a!","cancelled"]')
+    expect(effects).toEqual(['Note.One a'])
+  })
+
+  it('rule 11: a store that fails while it is put away is no end', async () => {
+    const effects: string[] = []
+    const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
+    const flow = workflow({
+      id: 'Flow.Ask@1.0.0',
+      description: 'A.',
+      input: TEXT,
+      output: {},
+      uses: [asked],
+      run: (input, { call }) => call(asked, input),
+    })
+    const store = new MemoryStore()
+    const { StoreError } = await import('#core/errors')
+    const suspend = store.workflows.suspend.bind(store.workflows)
+    let broken = true
+    store.workflows.suspend = (...given) => {
+      if (broken) throw new StoreError('not_written', 'the disk is full')
+      return suspend(...given)
+    }
+    const { call, desk } = open([asked, flow], store)
+    expect(gist(await call('Flow.Ask'))).toBe('outcome_unknown')
+    broken = false
+    await expect.poll(() => desk.isReady(), { timeout: 5_000 }).toBe(true)
+    expect(gist(await call('Flow.Ask'))).toBe('approval_required')
+  })
+
+  it('steps wait for the limits of their tools, and count for nobody else', async () => {
+    const effects: string[] = []
+    const one = noting('Note.One@1.0.0', effects)
+    const flow = workflow({
+      id: 'Flow.Fan@1.0.0',
+      description: 'F.',
+      input: TEXT,
+      output: {},
+      uses: [one],
+      run: (_, { call }) => Promise.all(['x', 'y', 'z'].map((text) => call(one, { text }, { step: text }))),
+    })
+    const limits = {
+      ...limitsOf({ perMs: 1 / 50, burst: 1 }),
+      perPrincipal: { rate: undefined, concurrent: 1 },
+    }
+    const { call } = open([one, flow], new MemoryStore(), { limits })
+    expect(gist(await call('Flow.Fan'))).toBe('ok ["x!","y!","z!"]')
+    expect(effects).toHaveLength(3)
+  })
+
+  it('is put away when a limit does not open in time, and says when to come again', async () => {
+    const effects: string[] = []
+    const one = noting('Note.One@1.0.0', effects)
+    const flow = workflow({
+      id: 'Flow.Two@1.0.0',
+      description: 'T.',
+      input: TEXT,
+      output: {},
+      uses: [one],
+      run: async (input, { call }) => [await call(one, input), await call(one, input)],
+    })
+    const limits = limitsOf({ perMs: 1 / 3_600_000, burst: 1 })
+    const { call, desk } = open([one, flow], new MemoryStore(), { limits })
+    const held = errorOf(await call('Flow.Two'))
+    expect(held).toMatchObject({ code: 'outcome_unknown', canRetry: false })
+    expect(held.retryAfterMs).toBeGreaterThan(1_000)
+    expect(held.message).toContain('repeat the call with the same call id')
+    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
+    expect(effects).toEqual(['Note.One a'])
+  })
+
+  it('is put away while a budget is spent, and goes on in the next window', async () => {
+    const effects: string[] = []
+    const clock = new FakeClock()
+    const one = noting('Note.One@1.0.0', effects)
+    const flow = workflow({
+      id: 'Flow.Two@1.0.0',
+      description: 'T.',
+      input: TEXT,
+      output: {},
+      uses: [one],
+      run: async (input, { call }) => [await call(one, input), await call(one, input, { step: 'again' })],
+    })
+    const limit = { calls: 1, milliseconds: NO_LIMIT, cost: NO_LIMIT }
+    const budgets = [{ for: 'principal', of: undefined, windowMs: 60_000, limit }] as const
+    const { call } = open([one, flow], new MemoryStore(), { budgets, clock })
+    expect(errorOf(await call('Flow.Two'))).toMatchObject({ code: 'outcome_unknown', canRetry: false })
+    expect(effects).toHaveLength(1)
+    clock.advance(60_000)
+    expect(gist(await call('Flow.Two'))).toBe('ok ["a!","a!"]')
+    expect(effects).toHaveLength(2)
+  })
+
+  it('rule 31: a step whose definition is not the pinned one does not run, and the workflow waits for the pinned one', async () => {
+    const effects: string[] = []
+    const first = noting('Note.First@1.0.0', effects)
+    const second = noting('Note.Second@1.0.0', effects)
+    const changed = noting('Note.Second@1.0.0', effects, { safetyTier: 'read' })
+    const flow = workflow({
+      id: 'Flow.Pinned@1.0.0',
+      description: 'P.',
+      input: TEXT,
+      output: {},
+      uses: [first, second],
+      run: async (input, { call }) => {
+        await call(first, input)
+        await registry.replace(requireTools([first, changed, flow]), new Map())
+        return await call(second, input)
+      },
+    })
+    const registry = new LiveRegistry(requireTools([first, second, flow]), new Map())
+    const { call, desk } = open([], new MemoryStore(), { registry })
+    expect(errorOf(await call('Flow.Pinned'))).toMatchObject({ code: 'outcome_unknown' })
+    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
+    expect(effects).toEqual(['Note.First a'])
+  })
+
+  it('ends after its time, with the steps that run', async () => {
+    const aborted = Promise.withResolvers<void>()
+    const slow = tool({
+      id: 'Note.Slow@1.0.0',
+      description: 'S.',
+      input: TEXT,
+      output: {},
+      run: async (_, { signal }) => {
+        signal.addEventListener('abort', () => aborted.resolve())
+        await aborted.promise
+        return null
+      },
+    })
+    const flow = workflow({
+      id: 'Flow.Slow@1.0.0',
+      description: 'S.',
+      input: TEXT,
+      output: {},
+      uses: [slow],
+      policy: { timeoutMs: 30 },
+      run: (input, { call }) => call(slow, input),
+    })
+    const { call } = open([slow, flow], new MemoryStore())
+    expect(errorOf(await call('Flow.Slow'))).toMatchObject({ code: 'tool_timeout', effect: 'unknown' })
+    await aborted.promise
+  })
+
+  it('OWP-89: the key a step sends upstream is one per effect, and the same in every attempt', async () => {
+    const keys: string[] = []
+    let fails = 1
+    const send = tool({
+      id: 'Note.Send@1.0.0',
+      description: 'S.',
+      input: TEXT,
+      output: {},
+      run: (_, context) => {
+        keys.push(context.effectKey(), context.effectKey(1))
+        if (fails-- > 0) throw new ToolError('Not now.', { canRetry: true, retryAfterMs: 1 })
+        return null
+      },
+    })
+    const flow = workflow({
+      id: 'Flow.Send@1.0.0',
+      description: 'S.',
+      input: TEXT,
+      output: {},
+      uses: [send],
+      run: async (input, { call }) => [await call(send, input), await call(send, input)],
+    })
+    const { call } = open([send, flow], new MemoryStore())
+    await call('Flow.Send')
+    const [first, second, again, secondAgain, ...other] = keys
+    expect([again, secondAgain]).toEqual([first, second])
+    expect(new Set([first, second, ...other]).size).toBe(4)
+  })
+
+  it('bounds the number of its steps', async () => {
+    const pure = tool({
+      id: 'Note.Pure@1.0.0',
+      description: 'P.',
+      input: {},
+      output: {},
+      policy: { safetyTier: 'pure' },
+      run: () => 1,
+    })
+    const flow = workflow({
+      id: 'Flow.Endless@1.0.0',
+      description: 'E.',
+      input: TEXT,
+      output: {},
+      uses: [pure],
+      run: async (_, { call }) => {
+        for (;;) await call(pure, {})
+      },
+    })
+    const { call } = open([pure, flow], new MemoryStore())
+    expect(errorOf(await call('Flow.Endless')).message).toContain('more than 1000 steps')
+  })
+
+  it('rule 31: whatever its steps wait for, every effect happens once and in order', async () => {
+    const kinds = fc.array(fc.constantFrom('plain', 'asked', 'flaky', 'fan'), { minLength: 1, maxLength: 6 })
+    await fc.assert(
+      fc.asyncProperty(kinds, async (plan) => {
+        const effects: string[] = []
+        const failed = new Set<string>()
+        const plain = noting('Do.Plain@1.0.0', effects)
+        const asked = noting('Do.Asked@1.0.0', effects, { approval: 'always' })
+        const flaky = tool({
+          id: 'Do.Flaky@1.0.0',
+          description: 'F.',
+          input: TEXT,
+          output: {},
+          run: ({ text }) => {
+            if (!failed.has(text)) {
+              failed.add(text)
+              throw new ToolError('Not now.', { canRetry: true, retryAfterMs: 1 })
+            }
+            effects.push(`Do.Flaky ${text}`)
+            return text
+          },
+        })
+        const flow = workflow({
+          id: 'Flow.Any@1.0.0',
+          description: 'A.',
+          input: TEXT,
+          output: {},
+          uses: [plain, asked, flaky],
+          run: async (_, { call }) => {
+            for (const [place, kind] of plan.entries()) {
+              const text = String(place)
+              if (kind === 'plain') await call(plain, { text })
+              else if (kind === 'asked') await call(asked, { text })
+              else if (kind === 'flaky') await call(flaky, { text })
+              else {
+                await Promise.all([
+                  call(asked, { text: `${text}l` }, { step: `l${place}` }),
+                  call(plain, { text: `${text}r` }, { step: `r${place}` }),
+                ])
+              }
+            }
+            return plan.length
+          },
+        })
+        const store = new MemoryStore()
+        const { call, desk } = open([plain, asked, flaky, flow], store)
+        let reply = await call('Flow.Any')
+        for (let round = 0; round < 20 && gist(reply) === 'approval_required'; round += 1) {
+          const [question] = await store.approvals.list({ state: 'pending', limit: 1 })
+          await desk.approvals.decide(BOB, question, { action: 'grant', reason: undefined })
+          reply = await call('Flow.Any')
+        }
+        expect(gist(reply)).toBe(`ok ${plan.length}`)
+        const expected = plan.flatMap((kind, place) => {
+          if (kind === 'fan') return [`Do.Plain ${place}r`, `Do.Asked ${place}l`]
+          return [`Do.${kind[0]?.toUpperCase()}${kind.slice(1)} ${place}`]
+        })
+        expect(effects).toEqual(expected)
+        await desk.drain(0)
+      }),
+      { numRuns: 40 },
+    )
+  })
+})

@@ -1,0 +1,85 @@
+import { approvalRequired } from '#core/approvals/approvals'
+import type { Failure } from '#core/call'
+import type { CallServices } from '#core/calls/gateway'
+import { fault, type ToolError } from '#core/errors'
+import type { CallRecord } from '#core/ports/store'
+
+/** How a workflow ends that was put away and will not go on: its finished steps stay what they are. */
+export function putAwayEnd(tool: string, why: 'cancelled' | 'expired'): Failure {
+  const what = {
+    cancelled: `The call of ${tool} was cancelled while one of its steps waited.`,
+    expired: `Nobody went on with the call of ${tool} in time, so it was ended.`,
+  }[why]
+  const message = `${what} Steps that had finished keep their effects: check before repeating it.`
+  return { ok: false, error: { code: 'cancelled', message, canRetry: false } }
+}
+
+/** What a workflow that was put away waits for, and what its caller is told. */
+export interface Waits {
+  readonly error: ToolError
+  /** The parked call whose decision would let it go on. */
+  readonly decides?: { readonly tenant: string; readonly record: string; readonly approvalId: string }
+}
+
+/** Looks at the step it waits for, so that asking again costs no attempt; nothing when it may go on. */
+export async function stillWaits(
+  services: CallServices,
+  seen: CallRecord,
+  workflow: string,
+): Promise<Waits | undefined> {
+  if (seen.waitsFor === undefined || seen.waitsFor === '') return undefined
+  const { store, clock } = services
+  const step = await store.find({ tenant: seen.tenant, record: seen.waitsFor })
+  if (step === undefined) return undefined
+  if (step.state === 'ambiguous') return { error: ambiguousStep(workflow, step) }
+  if (step.state !== 'parked') return undefined
+  if (step.waitsFor !== undefined) return await stillWaits(services, step, step.tool)
+  const approval = await store.approvals.findFor(step)
+  if (approval?.state !== 'pending' || approval.expiresAtMs <= clock.nowMs()) return undefined
+  const { tenant, record } = step
+  return {
+    error: approvalRequired(approval, services.publicUrl()),
+    decides: { tenant, record, approvalId: approval.id },
+  }
+}
+
+/** A workflow cannot go on now: it is put away, and its caller is told why. */
+export class Suspension {
+  /** What its caller is told; never a recorded outcome. */
+  readonly error: ToolError
+  /** The step it waits for, when that one is recorded; else `''`. */
+  readonly waitsFor: string
+
+  constructor(error: ToolError, waitsFor = '') {
+    this.error = error
+    this.waitsFor = waitsFor
+  }
+}
+
+/** Something is in the way for the moment. A reply that a run has begun is no refusal (rule 11). */
+export function heldUp(
+  workflow: string,
+  why: string,
+  options: { readonly retryAfterMs?: number | undefined; readonly developerMessage?: string } = {},
+): ToolError {
+  const { retryAfterMs = 1_000, developerMessage } = options
+  return fault(
+    'outcome_unknown',
+    `${workflow} is not finished: ${why} Its finished steps are kept; repeat the call with the same call id and it goes on.`,
+    { retryAfterMs, ...(developerMessage === undefined ? {} : { developerMessage }) },
+  )
+}
+
+/** Rule 31: a workflow waits while a step is ambiguous. */
+export function ambiguousStep(
+  workflow: string,
+  step: { readonly tool: string; readonly record: string },
+): ToolError {
+  return fault(
+    'ambiguous',
+    `The server stopped while ${workflow} was calling ${step.tool}, so that step may or may not have taken effect. The workflow waits until an operator settles the step; then repeat the call with the same call id and it goes on.`,
+    {
+      developerMessage: `Settle the step with: collet calls settle ${step.record} --as succeeded|failed|not-run --why TEXT`,
+    },
+  )
+}
