@@ -1,5 +1,5 @@
 import { isJsonObject } from '#core/json'
-import type { RemoteChallenge } from '#protocols/otc/codec-client-failure'
+import type { RemoteChallenge } from '#protocols/otc/codec-client-reply'
 import type { ClientSettings } from './client-options.ts'
 import { exchange, NoAnswer } from './http-exchange.ts'
 import { pause } from './send-with-retries.ts'

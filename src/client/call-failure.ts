@@ -3,7 +3,7 @@ import type {
   RemoteChallenge,
   RemoteMissing,
   WireFailure,
-} from '#protocols/otc/codec-client-failure'
+} from '#protocols/otc/codec-client-reply'
 
 export interface CallFailureOptions extends Partial<Omit<WireFailure, 'class' | 'message'>> {
   readonly toolId?: string

@@ -1,5 +1,5 @@
 import type { JsonValue } from '#core/json'
-import type { WireContext } from '#protocols/otc/codec-client-request'
+import type { WireContext } from '#protocols/otc/codec-client'
 import type { CallSession, CallTarget } from './call-target.ts'
 
 export interface CallOptions {

@@ -1,12 +1,12 @@
 import { LATEST, parseToolId, parseToolName } from '#core/ids'
-import type { RemoteTool } from '#protocols/otc/codec-client-list'
 import {
   type ApiKeyHeader,
   type CallPath,
   pinnedWire,
+  type RemoteTool,
   type ServerWire,
   versionHeaders,
-} from '#protocols/otc/codec-client-wire'
+} from '#protocols/otc/codec-client'
 import { configFailure } from './call-failure.ts'
 import type { CallOptions } from './call-run.ts'
 import type { ClientSettings } from './client-options.ts'

@@ -1,6 +1,10 @@
-import type { RemoteChallenge } from '#protocols/otc/codec-client-failure'
-import type { RemoteAuthorization, RemoteTool } from '#protocols/otc/codec-client-list'
-import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client-wire'
+import {
+  CLIENT_DIALECTS,
+  type ClientDialect,
+  type RemoteAuthorization,
+  type RemoteTool,
+} from '#protocols/otc/codec-client'
+import type { RemoteChallenge } from '#protocols/otc/codec-client-reply'
 import { configFailure } from './call-failure.ts'
 import { type Credentials, type JwtOption, readCredentials } from './credentials.ts'
 import type { Fetch, HttpLimits } from './http-exchange.ts'

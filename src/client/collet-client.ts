@@ -1,5 +1,5 @@
 import type { JsonObject } from '#core/json'
-import type { RemoteTool } from '#protocols/otc/codec-client-list'
+import type { RemoteTool } from '#protocols/otc/codec-client'
 import { CallFailure } from './call-failure.ts'
 import type { CallOptions } from './call-run.ts'
 import type { CallSession } from './call-target.ts'

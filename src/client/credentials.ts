@@ -1,4 +1,4 @@
-import { type ApiKeyHeader, apiKeyHeaderOf, type ClientDialect } from '#protocols/otc/codec-client-wire'
+import { type ApiKeyHeader, apiKeyHeaderOf, type ClientDialect } from '#protocols/otc/codec-client'
 import { CallFailure, configFailure } from './call-failure.ts'
 import { type JwtSigning, jwtMinter } from './mint-jwt.ts'
 import type { ServerUrl } from './server-url.ts'

@@ -1,5 +1,5 @@
 import { type ErrorCode, fault, isToolError, type ToolError } from '#core/errors'
-import type { FailureClass, RemoteMissing } from '#protocols/otc/codec-client-failure'
+import type { FailureClass, RemoteMissing } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './call-failure.ts'
 import type { Fetch } from './http-exchange.ts'
 

@@ -2,9 +2,13 @@ import * as opentool from './opentool.ts'
 
 export type { JsonArray, JsonObject, JsonValue } from '#core/json'
 export type { ToolFacts } from '#core/tools/facts'
-export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-failure'
-export type { RemoteAuthorization, RemoteRequirements, RemoteTool } from '#protocols/otc/codec-client-list'
-export type { ClientDialect } from '#protocols/otc/codec-client-wire'
+export type {
+  ClientDialect,
+  RemoteAuthorization,
+  RemoteRequirements,
+  RemoteTool,
+} from '#protocols/otc/codec-client'
+export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-reply'
 export { CallFailure } from './call-failure.ts'
 export type { CallOptions } from './call-run.ts'
 export type { ClientOptions, ClientProtocol, RequirementResolvers } from './client-options.ts'

@@ -1,9 +1,14 @@
 import type { JsonObject, JsonValue } from '#core/json'
-import { CALL_ID_HEADER, callPlaceHeaders, IDEMPOTENCY_KEY_HEADER, runOf } from '#protocols/call-headers'
-import { encodeRequirements } from '#protocols/call-requirements'
+import {
+  CALL_ID_HEADER,
+  callPlaceHeaders,
+  encodeRequirements,
+  IDEMPOTENCY_KEY_HEADER,
+  runOf,
+} from '#protocols/call-headers'
 import { readAnswer, readStatus } from '#protocols/opentool/codec-client-answer'
-import type { FunctionCall } from '#protocols/opentool/codec-convert-openai'
-import { serverBaseUrl } from '#protocols/opentool/codec-document-server'
+import type { FunctionCall } from '#protocols/opentool/codec-convert-to-json'
+import { serverBaseUrl } from '#protocols/opentool/codec-document'
 import { type CallFailureOptions, configFailure } from './call-failure.ts'
 import type { ClientSettings } from './client-options.ts'
 import { exchange, type HttpAnswer, type HttpSending, NoAnswer } from './http-exchange.ts'

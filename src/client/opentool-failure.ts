@@ -6,7 +6,7 @@ import {
   readRefusal,
   readToolError,
   type WireFailure,
-} from '#protocols/otc/codec-client-failure'
+} from '#protocols/otc/codec-client-reply'
 import { CallFailure, type CallFailureOptions } from './call-failure.ts'
 import type { NoAnswer, NoAnswerReason } from './http-exchange.ts'
 import { OpenToolException } from './opentool-exception.ts'

@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { FunctionCall } from '#protocols/opentool/codec-convert-openai'
+import type { FunctionCall } from '#protocols/opentool/codec-convert-to-json'
 import { configFailure } from './call-failure.ts'
 
 /** What a function gave, under the id of its call (OTS-67). */

@@ -6,7 +6,7 @@ import {
   readEnvelope,
   responseNull,
 } from '#protocols/opentool/codec-client-answer'
-import type { FunctionCall } from '#protocols/opentool/codec-convert-openai'
+import type { FunctionCall } from '#protocols/opentool/codec-convert-to-json'
 import type { ClientSettings } from './client-options.ts'
 import { EVENT_STREAM, PatientWait, readEvents } from './event-stream.ts'
 import { callSending, factsOf, type OpenToolCallOptions } from './opentool-exchange.ts'

@@ -4,7 +4,7 @@ export {
   type OpenAiTool,
   type OpenAiToolCall,
   toOpenAiTool,
-} from '#protocols/opentool/codec-convert-openai'
+} from '#protocols/opentool/codec-convert-to-json'
 export type {
   OpenToolDocument,
   OpenToolFunction,

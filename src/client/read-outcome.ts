@@ -1,7 +1,6 @@
 import type { JsonValue } from '#core/json'
 import { runOf } from '#protocols/call-headers'
-import type { WireFailure } from '#protocols/otc/codec-client-failure'
-import { readCallReply } from '#protocols/otc/codec-client-reply'
+import { readCallReply, type WireFailure } from '#protocols/otc/codec-client-reply'
 import { ERROR_CODE_HEADER } from '#protocols/otc/wire'
 import { CallFailure } from './call-failure.ts'
 import { type CallRun, doubtOf, factsOf } from './call-run.ts'

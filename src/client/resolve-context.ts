@@ -1,6 +1,5 @@
 import type { JsonValue } from '#core/json'
-import type { RemoteTool } from '#protocols/otc/codec-client-list'
-import type { WireContext } from '#protocols/otc/codec-client-request'
+import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
 import { CallFailure } from './call-failure.ts'
 import type { ClientSettings } from './client-options.ts'
 import { untilAborted } from './wait.ts'

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#core/json'
-import type { RemoteTool } from '#protocols/otc/codec-client-list'
+import type { RemoteTool } from '#protocols/otc/codec-client'
 import { awaitChallenges } from './await-challenges.ts'
 import { CallFailure } from './call-failure.ts'
 import { checkCallId, copyJson } from './call-input.ts'

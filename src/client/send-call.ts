@@ -1,7 +1,6 @@
 import { callPlaceHeaders } from '#protocols/call-headers'
+import { buildCallBody, type CallPath } from '#protocols/otc/codec-client'
 import { isRouteMiss } from '#protocols/otc/codec-client-reply'
-import { buildCallBody } from '#protocols/otc/codec-client-request'
-import type { CallPath } from '#protocols/otc/codec-client-wire'
 import { CallFailure } from './call-failure.ts'
 import { type CallRun, doubtOf, factsOf, isDeduplicated } from './call-run.ts'
 import { type HttpAnswer, NoAnswer } from './http-exchange.ts'

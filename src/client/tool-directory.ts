@@ -1,15 +1,16 @@
 import { compareVersions, isToolVersion, LATEST, parseToolName, plainVersion } from '#core/ids'
-import { readRefusal } from '#protocols/otc/codec-client-failure'
-import { type RemoteTool, readToolList } from '#protocols/otc/codec-client-list'
 import {
   API_KEY_HEADERS,
   type ApiKeyHeader,
   detectWire,
   pinnedWire,
+  type RemoteTool,
+  readToolList,
   type ServerWire,
   VERSION_HEADER,
   versionHeaders,
-} from '#protocols/otc/codec-client-wire'
+} from '#protocols/otc/codec-client'
+import { readRefusal } from '#protocols/otc/codec-client-reply'
 import { CallFailure } from './call-failure.ts'
 import type { ClientSettings } from './client-options.ts'
 import { type HttpAnswer, NoAnswer } from './http-exchange.ts'

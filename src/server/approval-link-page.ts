@@ -2,7 +2,7 @@ import { type DecisionResult, hidesSomething, type LinkView } from '#core/approv
 import { cleanJson, cleanText, type JsonValue } from '#core/json'
 import { escapeHtml, FORM_PAGE_HEADERS, PAGE_HEADERS, renderPage } from '#protocols/html-page'
 import type { HttpReply } from '#protocols/http-exchange'
-import { howToDecide, STATE_TEXT } from '#protocols/otc/approval-page'
+import { howToDecide, STATE_TEXT } from '#protocols/otc/pages'
 
 export const UNKNOWN_LINK = 'This link is not one of ours, or what it was for has been forgotten.'
 

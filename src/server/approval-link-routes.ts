@@ -4,7 +4,7 @@ import type { Clock, Logger } from '#core/runtime'
 import type { ApproverSignIn } from '#oauth/approver-sign-in'
 import type { Arrival } from '#oauth/round-trips'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { STALE_TEXT, STATE_TEXT } from '#protocols/otc/approval-page'
+import { STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'
 import {
   decidingPage,
   LINK_ANSWERS,

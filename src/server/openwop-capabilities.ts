@@ -2,7 +2,7 @@ import type { Settings } from '#config/settings'
 import type { JsonObject } from '#core/json'
 import { hasToolRates } from '#core/limits/settings'
 import { NO_ROLES } from '#core/principal'
-import type { OpenwopCapabilities } from '#protocols/openwop/options'
+import type { OpenwopCapabilities } from '#protocols/openwop/routes'
 
 /** What the discovery document says of this server: nothing that is not on (OWP-05). */
 export function openwopCapabilities(settings: Settings): OpenwopCapabilities {

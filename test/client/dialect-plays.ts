@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject } from '#core/json'
-import type { ClientDialect } from '#protocols/otc/codec-client-wire'
+import type { ClientDialect } from '#protocols/otc/codec-client'
 import { type Play, type SeenRequest, sendJson } from './fake-tool-server.ts'
 
 const ARCADE = 'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { connect } from '#client/index'
-import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client-wire'
+import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client'
 import { DIALECT_PLAYS } from './dialect-plays.ts'
 import { sendJson, startFakeToolServer } from './fake-tool-server.ts'
 

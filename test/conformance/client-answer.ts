@@ -1,7 +1,7 @@
 import type { CallFailure, TriedCall } from '#client/index'
 import type { JsonObject } from '#core/json'
-import type { FailureClass } from '#protocols/otc/codec-client-failure'
-import type { RemoteTool } from '#protocols/otc/codec-client-list'
+import type { RemoteTool } from '#protocols/otc/codec-client'
+import type { FailureClass } from '#protocols/otc/codec-client-reply'
 import type { Step } from './otc-vectors.ts'
 import { atPointer } from './vector-match.ts'
 

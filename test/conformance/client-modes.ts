@@ -1,4 +1,4 @@
-import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client-wire'
+import { CLIENT_DIALECTS, type ClientDialect } from '#protocols/otc/codec-client'
 
 /** One way to use the client: where it connects, and whether its dialect is pinned. */
 export interface ClientMode {

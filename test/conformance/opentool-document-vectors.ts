@@ -4,13 +4,12 @@ import { expect } from 'vitest'
 import { z } from 'zod'
 import type { JsonObject, JsonValue } from '#core/json'
 import { fromJsonSchema } from '#protocols/opentool/codec-convert-from-json'
-import { type ConversionMode, SchemaConversionError } from '#protocols/opentool/codec-convert-loss'
-import { legalName } from '#protocols/opentool/codec-convert-names'
+import { type ConversionMode, SchemaConversionError } from '#protocols/opentool/codec-convert-shape'
 import { toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
-import type { OpenToolParameter } from '#protocols/opentool/codec-document'
-import { dereference } from '#protocols/opentool/codec-document-dereference'
-import type { DocumentFinding } from '#protocols/opentool/codec-document-finding'
-import { load, serialize, validate } from '#protocols/opentool/codec-document-load'
+import { legalName } from '#protocols/opentool/codec-convert-tools'
+import type { DocumentFinding, OpenToolParameter } from '#protocols/opentool/codec-document'
+import { load, serialize, validate } from '#protocols/opentool/codec-document-read'
+import { dereference } from '#protocols/opentool/codec-document-references'
 
 const json: z.ZodType<JsonValue> = z.json()
 const verdict = z.enum(['valid', 'invalid'])

@@ -1,8 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Tool } from '#core/tool'
-import { openwopOpenApi } from '#protocols/openwop/openapi'
-import { type OpenwopCapabilities, openwopSettings } from '#protocols/openwop/options'
-import { openwopRoutes } from '#protocols/openwop/routes'
+import {
+  type OpenwopCapabilities,
+  openwopOpenApi,
+  openwopRoutes,
+  openwopSettings,
+} from '#protocols/openwop/routes'
 import { sampleTool } from '#testing/sample-tool'
 import { openTestDesk } from '#testing/test-desk'
 import { startApp, stopApps } from '../server/start-app.ts'

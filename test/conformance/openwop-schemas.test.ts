@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { toDescriptor } from '#protocols/openwop/codec-descriptor'
+import { toDescriptor } from '#protocols/openwop/codec-catalog'
 import { openwopFixtures } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 

@@ -7,7 +7,7 @@ import type { Settings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { API_KEY_HEADERS as SERVER_HEADERS } from '#protocols/http-exchange'
-import { API_KEY_HEADERS as CLIENT_HEADERS } from '#protocols/otc/codec-client-wire'
+import { API_KEY_HEADERS as CLIENT_HEADERS } from '#protocols/otc/codec-client'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 /** Long enough for every HMAC algorithm, so that only the algorithm can be what is refused. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
-import { OTC_ANSWERS } from '#protocols/otc/errors'
+import { OTC_ANSWERS } from '#protocols/otc/codec-response'
 
 const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
 const [refusals = '', failures = ''] = page.split('## After the tool started').map((part) => part)

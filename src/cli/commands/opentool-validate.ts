@@ -20,7 +20,7 @@ export const opentoolValidate = defineCommand<'lenient'>({
     'collet opentool validate --lenient --json a.json b.json',
   ],
   async run(args, { output, json, workingFolder }) {
-    const { validate } = await import('#protocols/opentool/codec-document-load')
+    const { validate } = await import('#protocols/opentool/codec-document-read')
     const mode = args.flag('lenient') ? 'lenient' : 'strict'
     let isValid = true
     for (const file of args.positionals) {

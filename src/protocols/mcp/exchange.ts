@@ -1,9 +1,97 @@
 import type { Leaving } from '#core/call'
+import type { Gateway } from '#core/calls/gateway'
+import { isJsonObject, type JsonValue } from '#core/json'
+import type { CallerStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
-import type { JsonRpcId } from '#protocols/json-rpc'
-import type { Channel } from './channel.ts'
-import type { RequestHeaders } from './codec-headers.ts'
-import type { ClientCapabilities, Revision } from './wire.ts'
+import type { Clock, Logger } from '#core/runtime'
+import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { encodeError, encodeResult, type RequestHeaders, readCapabilities } from './codec-message.ts'
+import {
+  type ClientCapabilities,
+  isOldRevision,
+  MCP_CODES,
+  NEW_REVISION,
+  NEWEST_OLD_REVISION,
+  OLD_REVISIONS,
+  type OldRevision,
+  type Revision,
+  type WireError,
+} from './wire.ts'
+
+export type ReadInitialize =
+  | { readonly ok: true; readonly revision: OldRevision; readonly capabilities: ClientCapabilities }
+  | { readonly ok: false; readonly error: WireError }
+
+/** MCP-22: the revision that was asked for if we serve it, else our newest of that era (T-8, T-29). */
+export function readInitialize(params: JsonValue | undefined): ReadInitialize {
+  if (!isJsonObject(params) || typeof params.protocolVersion !== 'string') {
+    const message = 'initialize needs params.protocolVersion, params.capabilities and params.clientInfo.'
+    return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
+  }
+  const asked = params.protocolVersion
+  const revision = isOldRevision(asked) ? asked : NEWEST_OLD_REVISION
+  return { ok: true, revision, capabilities: readCapabilities(params.capabilities, revision) }
+}
+
+/** T-8: only what can be used this way; older ones are named in the text (MCP-34). */
+export function unsupportedVersion(requested: string): WireError {
+  return {
+    code: MCP_CODES.unsupportedVersion,
+    message: `Unsupported protocol version. ${OLD_REVISIONS.join(' and ')} are served after initialize.`,
+    data: { supported: [NEW_REVISION], requested },
+  }
+}
+
+/** What an operator may choose about this protocol. */
+export interface McpOptions {
+  /** `serverInfo.name` (MCP-08). */
+  readonly name: string
+  readonly serverVersion: string
+  /** Text for models about the server as a whole. */
+  readonly instructions?: string | undefined
+  /** Tools on one page of a list; many clients read only the first (MCP-44). */
+  readonly pageSize?: number | undefined
+  /** `resource_metadata` of a challenge; absent without an issuer (MCP-96). */
+  readonly metadataUrl?: (() => string) | undefined
+}
+
+/** What the protocol needs from outside. */
+export interface McpServices {
+  readonly gateway: Gateway
+  readonly callers: CallerStore
+  readonly clock: Clock
+  readonly log: Logger
+  /** Keyed signature of this server's store: what we hand out comes back unchanged, or not at all (MCP-72). */
+  sign(text: string): string
+  readonly options: McpOptions
+}
+
+/** What a method gives back, before a transport carries it. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Absent when a request gets no answer because it was cancelled (MCP-85). */
+  readonly json: string | undefined
+}
+
+const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
+
+export function resultAnswer(id: JsonRpcId, resultJson: string, headers = NO_HEADERS): Answer {
+  return { status: 200, headers, json: encodeResult(id, resultJson) }
+}
+
+export function errorAnswer(
+  id: JsonRpcId | undefined,
+  error: WireError,
+  {
+    status = 200,
+    headers = NO_HEADERS,
+  }: { readonly status?: number; readonly headers?: Answer['headers'] } = {},
+): Answer {
+  return { status, headers, json: encodeError(id, error) }
+}
+
+export const NO_ANSWER: Answer = { status: 200, headers: NO_HEADERS, json: undefined }
 
 /** One request and everything known of who makes it; nothing is remembered from another (MCP-31). */
 export interface McpExchange {
@@ -21,3 +109,13 @@ export interface McpExchange {
   /** Gets the way to cancel what the request began, once there is something (MCP-85). */
   onBegun?(cancel: () => void): void
 }
+
+/** The way back to one client while its request is being answered. */
+export interface Channel {
+  /** Whether anything may be sent before the answer. */
+  readonly canSend: boolean
+  /** News may be left out for a slow reader; questions never are. */
+  send(json: string, what: 'news' | 'question'): void
+}
+
+export const SILENT_CHANNEL: Channel = { canSend: false, send: () => undefined }

@@ -1,11 +1,105 @@
 import type { HttpReply } from '#protocols/http-exchange'
-import type { Accepted } from './accept.ts'
-import { type Answer, NO_ANSWER } from './answer.ts'
-import type { Channel } from './channel.ts'
-import { encodeEvent } from './codec-answer.ts'
-import { FrameQueue } from './frame-queue.ts'
-import { QuietReplies } from './quiet-replies.ts'
+import { encodeEvent } from './codec-message.ts'
+import { type Answer, type Channel, NO_ANSWER } from './exchange.ts'
+import type { Accepted } from './routes.ts'
 import { JSON_TYPE, STREAM_TYPE } from './wire.ts'
+
+/** How much news may wait for a reader that is slower than the tool. */
+const MOST_NEWS_CHARACTERS = 64 * 1_024
+
+interface Frame {
+  readonly text: string
+  readonly isNews: boolean
+}
+
+/** Frames between a run and its reader: the oldest news is let go of, everything else waits. */
+export class FrameQueue {
+  #frames: Frame[] = []
+  #newsCharacters = 0
+  #isEnded = false
+  #wake: (() => void) | undefined
+
+  add(text: string, isNews: boolean): void {
+    if (this.#isEnded) return
+    this.#frames.push({ text, isNews })
+    if (isNews) this.#newsCharacters += text.length
+    while (this.#newsCharacters > MOST_NEWS_CHARACTERS && this.#dropNews());
+    this.#wake?.()
+  }
+
+  /** Nothing more comes; what waits can still be taken. */
+  end(): void {
+    this.#isEnded = true
+    this.#wake?.()
+  }
+
+  /** The next frame; `late` when none came in time, `undefined` after the last one. */
+  async next(mostMs: number): Promise<string | 'late' | undefined> {
+    if (this.#frames.length === 0 && !this.#isEnded && !(await this.#arrival(mostMs))) return 'late'
+    const frame = this.#frames.shift()
+    if (frame?.isNews === true) this.#newsCharacters -= frame.text.length
+    return frame?.text
+  }
+
+  #arrival(mostMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.#wake = undefined
+        resolve(false)
+      }, mostMs)
+      this.#wake = () => {
+        clearTimeout(timer)
+        this.#wake = undefined
+        resolve(true)
+      }
+    })
+  }
+
+  #dropNews(): boolean {
+    const place = this.#frames.findIndex(({ isNews }) => isNews)
+    const [dropped] = place === -1 ? [] : this.#frames.splice(place, 1)
+    this.#newsCharacters -= dropped?.text.length ?? 0
+    return dropped !== undefined && this.#frames.some(({ isNews }) => isNews)
+  }
+}
+
+const LOOK_MS = 1_000
+
+interface Quiet {
+  /** Begins a stream, so that something can be sent. */
+  stream(): void
+}
+
+/** Replies that wait for their answer, in the order they began; those that wait for too long begin to stream (MCP-15). */
+export class QuietReplies {
+  readonly #longestMs: number
+  readonly #since = new Map<Quiet, number>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(longestMs: number) {
+    this.#longestMs = longestMs
+  }
+
+  add(reply: Quiet): void {
+    this.#since.set(reply, performance.now())
+    this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
+  }
+
+  delete(reply: Quiet): void {
+    this.#since.delete(reply)
+  }
+
+  #look(): void {
+    const longAgo = performance.now() - this.#longestMs
+    for (const [reply, sinceMs] of this.#since) {
+      if (sinceMs > longAgo) return
+      this.#since.delete(reply)
+      reply.stream()
+    }
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+}
 
 /** Without an answer for so long, a stream begins, so that nothing between us takes the connection for dead (MCP-15). */
 const QUIET_MS = 10_000

@@ -1,15 +1,16 @@
-import type { JsonObject, JsonValue } from '#core/json'
+import { shortHash } from '#core/hash'
+import { LATEST, parseToolName, type ToolRef } from '#core/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Principal } from '#core/principal'
+import type { Tool } from '#core/tool'
+import type { Catalog } from '#core/tools/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
-import { type Answer, errorAnswer, resultAnswer } from './answer.ts'
-import type { McpExchange } from './exchange.ts'
-import { listTools } from './list-tools.ts'
-import { ListenStreams } from './listen-streams.ts'
-import { OpenStreams } from './open-streams.ts'
-import type { McpServices } from './options.ts'
-import { ResultFrames } from './result-frames.ts'
+import { type HeaderParameter, headersAskedBy, toWireTool } from './codec-tool.ts'
+import { isSameSignature } from './continued-calls.ts'
+import { type Answer, errorAnswer, type McpExchange, type McpServices, resultAnswer } from './exchange.ts'
+import { ResultFrames } from './reply.ts'
+import { ListenStreams, OpenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
-import { ToolLists } from './tool-lists.ts'
-import { ToolTables } from './tool-table.ts'
 import { NEW_REVISION, type OldRevision, type Revision } from './wire.ts'
 
 type Method = (params: JsonValue | undefined, exchange: McpExchange) => Answer | Promise<Answer>
@@ -99,4 +100,189 @@ export class Methods {
 function unknownMethod({ id, revision }: McpExchange): Answer {
   const error = { code: JSON_RPC_CODES.unknownMethod, message: 'Method not found' }
   return errorAnswer(id, error, { status: revision === NEW_REVISION ? 404 : 200 })
+}
+
+/** MCP-45, T-27: short, and nobody else's. */
+const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
+
+/** `tools/list`: the caller's own catalog, the newest version of each tool (MCP-40 to MCP-45). */
+export function listTools(
+  parts: { readonly services: McpServices; readonly lists: ToolLists; readonly frames: ResultFrames },
+  params: JsonValue | undefined,
+  { id, principal, revision }: McpExchange,
+): Answer {
+  const cursor = isJsonObject(params) ? params.cursor : undefined
+  const catalog = parts.services.gateway.catalogFor(principal)
+  const isCursor = cursor === undefined || typeof cursor === 'string'
+  const page = isCursor ? parts.lists.page(catalog, { revision, principal, cursor }) : undefined
+  if (page === undefined) {
+    const message = 'params.cursor is not one that this list gave. List from the start.'
+    return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
+  }
+  const next = page.nextCursor === undefined ? '' : `,"nextCursor":${JSON.stringify(page.nextCursor)}`
+  const caching = revision === NEW_REVISION ? CACHING : ''
+  return resultAnswer(id, parts.frames.of(revision).complete(`"tools":${page.toolsJson}${next}${caching}`))
+}
+
+interface ListedTool {
+  readonly name: string
+  readonly json: string
+}
+
+export interface ToolPage {
+  readonly toolsJson: string
+  readonly nextCursor: string | undefined
+}
+
+/** MCP-44: several clients read one page only, so it is a large one. */
+const PAGE_SIZE = 1_000
+const PAGE_CHARACTERS = 4 * 1_024 * 1_024
+
+/** Lists as each revision shows them, built once per catalog; a page begins after a name, so changes do not shift it (MCP-43). */
+export class ToolLists {
+  readonly #tables: ToolTables
+  readonly #pageSize: number
+  readonly #sign: (text: string) => string
+  readonly #byCatalog = new WeakMap<Catalog, Map<Revision, readonly ListedTool[]>>()
+  readonly #whole = new WeakMap<readonly ListedTool[], string>()
+
+  constructor(tables: ToolTables, sign: (text: string) => string, pageSize = PAGE_SIZE) {
+    this.#tables = tables
+    this.#sign = sign
+    this.#pageSize = pageSize
+  }
+
+  /** `undefined` for a cursor that this principal was not given. */
+  page(
+    catalog: Catalog,
+    asked: {
+      readonly revision: Revision
+      readonly principal: Principal
+      readonly cursor: string | undefined
+    },
+  ): ToolPage | undefined {
+    const after = asked.cursor === undefined ? '' : this.#openCursor(asked.cursor, asked.principal)
+    if (after === undefined) return undefined
+    const tools = this.#listed(catalog, asked.revision)
+    const start = after === '' ? 0 : tools.findIndex(({ name }) => name > after)
+    const end = start === -1 ? tools.length : this.#endOf(tools, start)
+    const isWhole = start === 0 && end === tools.length
+    const toolsJson = isWhole ? this.#wholeOf(tools) : join(tools.slice(start === -1 ? end : start, end))
+    const last = tools[end - 1]
+    const hasMore = end < tools.length && last !== undefined
+    return { toolsJson, nextCursor: hasMore ? this.#cursor(last.name, asked.principal) : undefined }
+  }
+
+  #listed(catalog: Catalog, revision: Revision): readonly ListedTool[] {
+    const known = this.#byCatalog.get(catalog) ?? new Map<Revision, readonly ListedTool[]>()
+    this.#byCatalog.set(catalog, known)
+    const made =
+      known.get(revision) ??
+      [...this.#tables.of(catalog).values()].map(({ name, tool }) => ({
+        name,
+        json: JSON.stringify(toWireTool(tool, name, revision)),
+      }))
+    known.set(revision, made)
+    return made
+  }
+
+  #wholeOf(tools: readonly ListedTool[]): string {
+    const known = this.#whole.get(tools) ?? join(tools)
+    this.#whole.set(tools, known)
+    return known
+  }
+
+  /** At least one tool, whatever its size. */
+  #endOf(tools: readonly ListedTool[], start: number): number {
+    let characters = 0
+    for (let place = start; place < tools.length; place += 1) {
+      characters += tools[place]?.json.length ?? 0
+      if (place - start >= this.#pageSize || (characters > PAGE_CHARACTERS && place > start)) return place
+    }
+    return tools.length
+  }
+
+  /** Signed for its principal: neither guesses nor another tenant's cursors say anything. */
+  #cursor(after: string, principal: Principal): string {
+    return `${after}.${this.#signatureOf(after, principal)}`
+  }
+
+  #openCursor(cursor: string, principal: Principal): string | undefined {
+    const end = cursor.lastIndexOf('.')
+    if (end < 1) return undefined
+    const after = cursor.slice(0, end)
+    return isSameSignature(cursor.slice(end + 1), this.#signatureOf(after, principal)) ? after : undefined
+  }
+
+  #signatureOf(after: string, { tenant, id }: Principal): string {
+    return this.#sign(JSON.stringify(['mcp cursor', tenant, id, after]))
+  }
+}
+
+function join(tools: readonly ListedTool[]): string {
+  return `[${tools.map(({ json }) => json).join(',')}]`
+}
+
+/** A tool under its name here: its newest version. */
+export interface ServedTool {
+  readonly name: string
+  readonly tool: Tool
+  readonly ref: ToolRef
+  readonly headers: readonly HeaderParameter[]
+}
+
+/** MCP-50, T-13: what every client takes. */
+const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
+const LONGEST = 64
+
+/** The tools each principal can call, by name and in the order of names. Made once per catalog. */
+export class ToolTables {
+  readonly #byCatalog = new WeakMap<Catalog, ReadonlyMap<string, ServedTool>>()
+
+  /** By its name in the list, or by any other of its names. */
+  find(catalog: Catalog, name: string): ServedTool | undefined {
+    return this.of(catalog).get(name) ?? byOtherName(catalog, name)
+  }
+
+  /** MCP-42: sorted, so that two reads are equal. */
+  of(catalog: Catalog): ReadonlyMap<string, ServedTool> {
+    const known = this.#byCatalog.get(catalog)
+    if (known !== undefined) return known
+    const table = makeTable(catalog.latest())
+    this.#byCatalog.set(catalog, table)
+    return table
+  }
+}
+
+function byOtherName(catalog: Catalog, name: string): ServedTool | undefined {
+  const ref = parseToolName(name)
+  const tool = ref === undefined ? undefined : catalog.resolve(ref)
+  if (ref === undefined || tool === undefined) return undefined
+  const { base } = tool.parts
+  return { name, tool, ref: { base, version: ref.version }, headers: headersAskedBy(tool) }
+}
+
+function makeTable(tools: readonly Tool[]): ReadonlyMap<string, ServedTool> {
+  const named = new Map<string, Tool>()
+  const sorted = [...tools].sort((left, right) => compare(left.parts.base, right.parts.base))
+  for (const tool of sorted) if (LEGAL.test(tool.name) && !named.has(tool.name)) named.set(tool.name, tool)
+  for (const tool of sorted) if (named.get(tool.name) !== tool) named.set(freeName(tool), tool)
+  const entries = [...named].sort(([left], [right]) => compare(left, right))
+  return new Map(
+    entries.map(([name, tool]) => {
+      const ref = { base: tool.parts.base, version: LATEST }
+      return [name, { name, tool, ref, headers: headersAskedBy(tool) }]
+    }),
+  )
+}
+
+/** Two tools that want one name, or one that is none: a digest tells them apart. */
+function freeName({ name, parts }: Tool): string {
+  const digest = shortHash(parts.base)
+  return `${name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, LONGEST - digest.length - 1)}_${digest}`
+}
+
+function compare(left: string, right: string): number {
+  if (left === right) return 0
+  return left < right ? -1 : 1
 }

@@ -1,12 +1,213 @@
 import { randomBytes } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { CallReply } from '#core/call'
 import { fault } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { CallerStore, QuestionAddress } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
-import type { Clock, Elicitation, ElicitationAnswer } from '#core/runtime'
+import type { Clock, Elicit, Elicitation, ElicitationAnswer, ElicitationMode } from '#core/runtime'
 import { createSchemaValidator } from '#core/schema/validator'
-import { findFormProblem } from './codec-form.ts'
-import { type KeyedQuestion, questionToJson, readAnswer } from './codec-question.ts'
+import { encodeRequest } from './codec-message.ts'
+import {
+  findFormProblem,
+  type KeyedQuestion,
+  mayAsk,
+  questionToJson,
+  readAnswer,
+  toWireQuestion,
+} from './codec-question.ts'
+import type { McpExchange } from './exchange.ts'
+import type { ClientCapabilities } from './wire.ts'
+
+/** Older revisions: a question is a request of ours on the stream of the call, its answer a message of its own (MCP-79). */
+export class OldAsker {
+  readonly #exchange: McpExchange
+  readonly #callId: string
+  readonly #questions: Questions
+  readonly #ended = new AbortController()
+
+  constructor(options: {
+    readonly exchange: McpExchange
+    readonly callId: string
+    readonly questions: Questions
+  }) {
+    this.#exchange = options.exchange
+    this.#callId = options.callId
+    this.#questions = options.questions
+  }
+
+  readonly ask: AskKeyed = async (question) => {
+    const { principal, revision, channel } = this.#exchange
+    const ended = this.#ended.signal
+    const opened = await this.#questions.open(question, { principal, callId: this.#callId, ended })
+    const { method, params } = toWireQuestion(question, revision, opened.id)
+    channel.send(encodeRequest(opened.id, method, params), 'question')
+    const answer = await opened.answer
+    return fitsQuestion(question, answer) ? answer : { action: 'cancel' }
+  }
+
+  end(): void {
+    this.#ended.abort()
+  }
+}
+
+export type HeldStep =
+  | { readonly kind: 'asks'; readonly questions: readonly OpenedQuestion[] }
+  | { readonly kind: 'done'; readonly reply: CallReply }
+
+/**
+ * A call of the newest revision that may ask: its request is answered with the questions, its run goes on waiting, and
+ * a later request brings the answers (MCP-70 to MCP-75).
+ */
+export class HeldCall {
+  readonly callId: string
+  readonly #principal: Principal
+  readonly #questions: Questions
+  /** Answers that came with the request, by key; each is good for one question (MCP-75). */
+  readonly #early: Map<string, JsonObject>
+  readonly #left = new AbortController()
+  readonly #ended = new AbortController()
+  readonly #open = new Map<string, OpenedQuestion>()
+  #done: Promise<CallReply> | undefined
+  #isDone = false
+  #wake: (() => void) | undefined
+  #attached: AbortSignal | undefined
+
+  constructor(options: {
+    readonly callId: string
+    readonly principal: Principal
+    readonly questions: Questions
+    readonly early: ReadonlyMap<string, JsonObject> | undefined
+  }) {
+    this.callId = options.callId
+    this.#principal = options.principal
+    this.#questions = options.questions
+    this.#early = new Map(options.early)
+  }
+
+  /** Aborted when whoever waits for it leaves. */
+  get left(): AbortSignal {
+    return this.#left.signal
+  }
+
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  get openQuestions(): readonly OpenedQuestion[] {
+    return [...this.#open.values()]
+  }
+
+  readonly ask: AskKeyed = async (question) => {
+    const early = this.#early.get(question.key)
+    this.#early.delete(question.key)
+    const known = early === undefined ? undefined : readAnswer(question, early)
+    if (known !== undefined && fitsQuestion(question, known)) return known
+    const opened = await this.#questions.open(question, {
+      principal: this.#principal,
+      callId: this.callId,
+      ended: this.#ended.signal,
+    })
+    this.#open.set(opened.id, opened)
+    this.#wake?.()
+    try {
+      return await opened.answer
+    } finally {
+      this.#open.delete(opened.id)
+    }
+  }
+
+  /** Its answer is on the way to the run: it is not asked again. */
+  answered(id: string): void {
+    this.#open.delete(id)
+  }
+
+  start(reply: Promise<CallReply>): void {
+    this.#done = reply
+    const end = (): void => {
+      this.#isDone = true
+      this.#ended.abort()
+      this.#wake?.()
+    }
+    reply.then(end, end)
+  }
+
+  /** The request that waits now: its leaving cancels the call, until it is answered (MCP-83). */
+  async next(left: AbortSignal | undefined): Promise<HeldStep> {
+    this.#attached = left
+    const leave = (): void => {
+      if (this.#attached === left) this.#left.abort()
+    }
+    left?.addEventListener('abort', leave, { once: true })
+    if (left?.aborted === true) leave()
+    try {
+      return await this.#step()
+    } finally {
+      left?.removeEventListener('abort', leave)
+    }
+  }
+
+  async #step(): Promise<HeldStep> {
+    for (;;) {
+      if (!this.#isDone && this.#open.size === 0) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve
+        })
+        this.#wake = undefined
+      }
+      // Questions that are asked together go out together.
+      if (!this.#isDone) await nextTurn()
+      if (this.#isDone && this.#done !== undefined) return { kind: 'done', reply: await this.#done }
+      if (this.#open.size > 0) return { kind: 'asks', questions: this.openQuestions }
+    }
+  }
+}
+
+/** Calls that wait in this process for answers of a later request. */
+export class HeldCalls {
+  readonly #byCall = new Map<string, HeldCall>()
+
+  add(principal: Principal, call: HeldCall): void {
+    this.#byCall.set(keyOfInHeldCall(principal, call.callId), call)
+  }
+
+  find(principal: Principal, callId: string): HeldCall | undefined {
+    return this.#byCall.get(keyOfInHeldCall(principal, callId))
+  }
+
+  remove(principal: Principal, call: HeldCall): void {
+    const key = keyOfInHeldCall(principal, call.callId)
+    if (this.#byCall.get(key) === call) this.#byCall.delete(key)
+  }
+}
+
+function keyOfInHeldCall({ tenant, id }: Principal, callId: string): string {
+  return JSON.stringify([tenant, id, callId])
+}
+
+/** What a run asked although its client had not declared it (MCP-36). */
+export interface CapabilityWatch {
+  missing: ElicitationMode | undefined
+}
+
+export type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
+
+const DECLINED: ElicitationAnswer = { action: 'decline' }
+
+/** Asks only what was declared; a tool that can go on without goes on declined (T-11). Questions without a key are numbered. */
+export function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
+  let asked = 0
+  return async (question) => {
+    asked += 1
+    if (mayAsk(question, capabilities))
+      return await ask({ ...question, key: question.key ?? `question_${asked}` })
+    watch.missing = question.mode
+    return DECLINED
+  }
+}
+
+/** For clients that declared nothing. */
+export const refuseToAsk: AskKeyed = async () => DECLINED
 
 /** How long a person may take; whoever asks goes on with `cancel` after that (MCP-79). */
 export const QUESTION_MS = 10 * 60_000

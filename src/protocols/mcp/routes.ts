@@ -1,13 +1,43 @@
-import type { HttpRoute } from '#protocols/http-exchange'
-import { ChangeStreams } from './change-streams.ts'
-import type { HttpParts } from './http-parts.ts'
+import { isToolError, type ToolError } from '#core/errors'
+import { isJsonObject, type JsonValue } from '#core/json'
+import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-headers'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import {
+  CLAIM_MISSING,
+  type Claim,
+  checkStandardHeaders,
+  decodeMessage,
+  headerOf,
+  isNewVersionHeader,
+  type RequestHeaders,
+  readClaim,
+} from './codec-message.ts'
+import {
+  type Answer,
+  errorAnswer,
+  type McpExchange,
+  type McpServices,
+  NO_ANSWER,
+  readInitialize,
+  resultAnswer,
+  unsupportedVersion,
+} from './exchange.ts'
+import { HttpChannel, STREAM_HEADERS, toReply } from './http-channel.ts'
+import { type OldSession, OldSessions, RequestsUnderWay, takeNotification, takeResponse } from './legacy.ts'
 import { Methods } from './methods.ts'
-import { OldSessions } from './old-sessions.ts'
-import { OpenStreams } from './open-streams.ts'
-import type { McpServices } from './options.ts'
-import { postRoute } from './post-route.ts'
-import { RequestsUnderWay } from './requests-under-way.ts'
-import { sessionRoutes } from './session-routes.ts'
+import { ChangeStreams, MOST_STREAMS, OpenStreams } from './streams.ts'
+import {
+  HEADERS,
+  isOldRevision,
+  JSON_TYPE,
+  MCP_CODES,
+  MCP_PATH,
+  type Message,
+  NEW_REVISION,
+  STREAM_TYPE,
+  type WireError,
+} from './wire.ts'
 
 export interface McpServing {
   readonly routes: readonly HttpRoute[]
@@ -33,4 +63,328 @@ export function serveMcp(services: McpServices): McpServing {
       parts.underWay.close()
     },
   }
+}
+
+/** `GET` and `DELETE` on `/mcp` exist in sessions of older revisions only (row 2, MCP-24 to MCP-26). */
+export function sessionRoutes(parts: HttpParts): readonly HttpRoute[] {
+  const shared = { path: MCP_PATH, access: 'authenticated', body: 'never', refuse: refuseMessage } as const
+  return [
+    { ...shared, method: 'GET', handle: (request) => handleGet(request, parts) },
+    { ...shared, method: 'DELETE', handle: (request) => handleDelete(request, parts) },
+  ]
+}
+
+async function handleGet(request: HttpRequest, parts: HttpParts): Promise<HttpReply> {
+  const session = await findSessionInSessionRoutes(request, parts)
+  if ('status' in session) return session
+  if (!readAccept(request.headers).stream)
+    return refusalInSessionRoutes(406, 'This stream is text/event-stream; accept it.')
+  const { principal } = request
+  const isOpen = async (): Promise<boolean> =>
+    (await parts.sessions.find(principal, session.id)) !== undefined
+  const body = parts.streams.open(principal, session.id, isOpen)
+  if (body === undefined)
+    return refusalInSessionRoutes(
+      429,
+      `This caller listens ${MOST_STREAMS} times already. Close a stream first.`,
+    )
+  return { status: 200, headers: STREAM_HEADERS, body }
+}
+
+async function handleDelete(request: HttpRequest, parts: HttpParts): Promise<HttpReply> {
+  const session = await findSessionInSessionRoutes(request, parts)
+  if ('status' in session) return session
+  await parts.sessions.end(request.principal, session.id)
+  parts.streams.end(session.id)
+  return { status: 204, headers: {}, body: undefined }
+}
+
+async function findSessionInSessionRoutes(
+  { method, headers, principal }: HttpRequest,
+  { sessions }: HttpParts,
+): Promise<OldSession | HttpReply> {
+  const id = headerOf(headers, HEADERS.session)
+  const isOld = id !== undefined && !isNewVersionHeader(headerOf(headers, HEADERS.version))
+  if (!isOld || method === 'HEAD')
+    return refusalInSessionRoutes(405, 'Only sessions of older revisions use this method; POST messages.', {
+      allow: 'POST',
+    })
+  return (
+    (await sessions.find(principal, id)) ??
+    refusalInSessionRoutes(404, 'There is no such session. Send initialize again.')
+  )
+}
+
+function refusalInSessionRoutes(
+  status: number,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  return toReply(errorAnswer(undefined, { code: JSON_RPC_CODES.badRequest, message }, { status, headers }))
+}
+
+type RequestMessage = Message & { readonly kind: 'request' }
+
+const ACCEPTED: HttpReply = { status: 202, headers: {}, body: undefined }
+
+/** `POST /mcp`: which era a message is of, and what becomes of it (§1.1, rows 7 to 18). */
+export function postRoute(parts: HttpParts): HttpRoute {
+  return {
+    method: 'POST',
+    path: MCP_PATH,
+    access: 'authenticated',
+    body: 'json',
+    handle: (request) => handlePost(request, parts),
+    refuse: refuseMessage,
+  }
+}
+
+function handlePost(request: HttpRequest, parts: HttpParts): HttpReply | Promise<HttpReply> {
+  if (request.body === undefined) {
+    const error = { code: JSON_RPC_CODES.unreadable, message: 'The body is empty; send a JSON-RPC message.' }
+    return refusal(error, undefined)
+  }
+  const decoded = decodeMessage(request.body)
+  if (!decoded.ok) return refusal(decoded.error, decoded.id)
+  const { message } = decoded
+  const version = headerOf(request.headers, HEADERS.version)
+  if (message.kind === 'request') {
+    const accepted = readAccept(request.headers)
+    if (!accepted.json && !accepted.stream) {
+      const error = {
+        code: JSON_RPC_CODES.badRequest,
+        message: 'Accept application/json or text/event-stream.',
+      }
+      return toReply(errorAnswer(message.id, error, { status: 406 }))
+    }
+    return handleRequest(message, { request, version, accepted }, parts)
+  }
+  return handleOther(message, { request, version }, parts)
+}
+
+/** What gets no answer: notifications, and responses to questions of ours. */
+async function handleOther(
+  message: Exclude<Message, RequestMessage>,
+  { request, version }: Omit<Asked, 'accepted'>,
+  parts: HttpParts,
+): Promise<HttpReply> {
+  const isNew = isNewVersionHeader(version)
+  if (message.kind === 'notification') {
+    // Row 15: no notification travels over HTTP in the newest revision.
+    if (isNew || readClaim(message.params).kind !== 'none') return ACCEPTED
+  } else if (isNew) {
+    const error = { code: JSON_RPC_CODES.badRequest, message: 'This revision has no responses of clients.' }
+    return refusal(error, undefined)
+  }
+  const session = await findSession(request, version, parts)
+  if ('status' in session) return session
+  if (message.kind === 'notification') takeNotification(parts, request.principal, session, message)
+  else await takeResponse(parts, request.principal, message)
+  return ACCEPTED
+}
+
+interface Asked {
+  readonly request: HttpRequest
+  /** `MCP-Protocol-Version`, if it was sent. */
+  readonly version: string | undefined
+  readonly accepted: Accepted
+}
+
+function handleRequest(
+  message: RequestMessage,
+  asked: Asked,
+  parts: HttpParts,
+): HttpReply | Promise<HttpReply> {
+  const read = readClaim(message.params)
+  if (read.kind === 'bad') return refusal(read.error, message.id)
+  if (read.kind === 'claim') return handleNew(message, read.claim, asked, parts)
+  if (isNewVersionHeader(asked.version)) return refusal(CLAIM_MISSING, message.id)
+  if (message.method === 'initialize') return handleInitialize(message, asked.request, parts)
+  return handleOld(message, asked, parts)
+}
+
+/** Rows 10 to 14: the body decides, the headers only repeat it. */
+function handleNew(
+  message: RequestMessage,
+  { version: claimed, capabilities }: Claim,
+  { request, version, accepted }: Asked,
+  parts: HttpParts,
+): HttpReply | Promise<HttpReply> {
+  const { id, method, params } = message
+  const mismatch = (text: string) => refusal({ code: MCP_CODES.headerMismatch, message: text }, id)
+  if (version !== undefined && version !== claimed)
+    return mismatch('MCP-Protocol-Version does not match params._meta')
+  if (claimed !== NEW_REVISION) return refusal(unsupportedVersion(claimed), id)
+  const problem = checkStandardHeaders(request.headers, { method, name: nameOf(params) })
+  if (problem !== undefined) return mismatch(problem)
+  const channel = new HttpChannel(accepted)
+  const exchange: McpExchange = {
+    ...exchangeOf(request, message),
+    revision: NEW_REVISION,
+    capabilities,
+    channel,
+    leaving: request,
+  }
+  return channel.reply(parts.methods.run(method, params, exchange))
+}
+
+async function handleOld(
+  message: RequestMessage,
+  { request, version, accepted }: Asked,
+  parts: HttpParts,
+): Promise<HttpReply> {
+  const session = await findSession(request, version, parts, message)
+  if ('status' in session) return session
+  const { principal } = request
+  const address = { tenant: principal.tenant, session: session.id, requestId: JSON.stringify(message.id) }
+  const underWay = message.method === 'tools/call' ? parts.underWay.begin(address) : undefined
+  const channel = new HttpChannel(accepted)
+  const exchange: McpExchange = {
+    ...exchangeOf(request, message),
+    revision: session.revision,
+    capabilities: session.capabilities,
+    channel,
+    // A reader that leaves detaches; the call goes on (MCP-28).
+    leaving: undefined,
+    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun }),
+  }
+  const answer = async (): Promise<Answer> => {
+    try {
+      const made = await parts.methods.run(message.method, message.params, exchange)
+      return underWay?.isCancelled === true ? NO_ANSWER : made
+    } finally {
+      underWay?.end()
+    }
+  }
+  return await channel.reply(answer())
+}
+
+/** Row 17; a second one in a session is a mistake (MCP-23). */
+async function handleInitialize(
+  { id, params }: RequestMessage,
+  { headers, principal }: HttpRequest,
+  { methods, sessions }: HttpParts,
+): Promise<HttpReply> {
+  const known = headerOf(headers, HEADERS.session)
+  if (known !== undefined && (await sessions.find(principal, known)) !== undefined) {
+    return refusal({ code: JSON_RPC_CODES.badRequest, message: 'This session is initialized already.' }, id)
+  }
+  const read = readInitialize(params)
+  if (!read.ok) return toReply(errorAnswer(id, read.error))
+  try {
+    methods.services.gateway.admit(principal)
+    const session = await sessions.open(principal, read.revision, read.capabilities)
+    return toReply(
+      resultAnswer(id, methods.initializeResult(read.revision), { [HEADERS.session]: session.id }),
+    )
+  } catch (error) {
+    if (!isToolError(error)) throw error
+    return toReply(refuseLater(id, error))
+  }
+}
+
+/** MCP-20: a session costs as a call does, and its principal has as many as it may. */
+function refuseLater(id: RequestMessage['id'], error: ToolError): Answer {
+  const { code, message, retryAfterMs = 1000 } = error
+  const status = code === 'rate_limited' ? 429 : 503
+  const headers = { 'retry-after': String(Math.ceil(retryAfterMs / 1000)), [ERROR_CODE_HEADER]: code }
+  return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })
+}
+
+/** Row 18. */
+async function findSession(
+  { headers, principal }: HttpRequest,
+  version: string | undefined,
+  { sessions }: HttpParts,
+  message?: RequestMessage,
+): Promise<OldSession | HttpReply> {
+  const id = headerOf(headers, HEADERS.session)
+  const bad = (text: string, status = 400) =>
+    toReply(errorAnswer(message?.id, { code: JSON_RPC_CODES.badRequest, message: text }, { status }))
+  if (version !== undefined && !isOldRevision(version))
+    return bad(
+      `Unsupported MCP-Protocol-Version. Served: ${NEW_REVISION}, and in sessions 2025-11-25, 2025-06-18.`,
+    )
+  if (id === undefined) return bad('Send initialize first, then Mcp-Session-Id; or per-request params._meta.')
+  const session = await sessions.find(principal, id)
+  return session ?? bad('There is no such session. Send initialize again.', 404)
+}
+
+function exchangeOf(request: HttpRequest, { id }: RequestMessage) {
+  const { principal, headers, traceId, traceparent } = request
+  return { id, principal, headers, traceId, traceparent }
+}
+
+function nameOf(params: JsonValue | undefined): JsonValue | undefined {
+  return isJsonObject(params) ? params.name : undefined
+}
+
+function refusal(error: WireError, id: RequestMessage['id'] | undefined): HttpReply {
+  return toReply(errorAnswer(id, error, { status: 400 }))
+}
+
+const UNSUPPORTED_TYPE = 415
+
+/** What failed before a message was read: always JSON-RPC, never with an id (rows 1 and 3 to 6, MCP-04). */
+export const refuseMessage: HttpRoute['refuse'] = (request, error, suggested) => {
+  const { headers, method } = request
+  const isTyped = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === JSON_TYPE
+  const isUnread = suggested === 400 && error.code === 'request_invalid'
+  const status = isUnread && !isTyped ? UNSUPPORTED_TYPE : statusOf(error.code, suggested)
+  const code = codeOf(status, error.code)
+  return toReply(
+    errorAnswer(
+      undefined,
+      { code, message: error.message },
+      {
+        status,
+        headers: {
+          ...(method === 'POST' ? unreadCallHeaders(headers, error.code) : {}),
+          ...(status === 405 ? { allow: 'POST' } : {}),
+          ...(error.retryAfterMs === undefined
+            ? {}
+            : { 'retry-after': String(Math.max(1, Math.ceil(error.retryAfterMs / 1_000))) }),
+        },
+      },
+    ),
+  )
+}
+
+function statusOf(code: string, suggested: number): number {
+  return code === 'internal' ? 500 : suggested
+}
+
+/** §1.5: codes of our own are the HTTP status. */
+function codeOf(status: number, code: string): number {
+  if (code === 'internal') return JSON_RPC_CODES.internal
+  if (status === 400) return JSON_RPC_CODES.unreadable
+  return status === 413 || status === UNSUPPORTED_TYPE ? JSON_RPC_CODES.badRequest : status
+}
+
+export interface Accepted {
+  readonly json: boolean
+  readonly stream: boolean
+}
+
+/** What every client must send; looked at first, because it is what comes. */
+const USUAL = 'application/json, text/event-stream'
+const BOTH: Accepted = { json: true, stream: true }
+
+/** MCP-14, T-5: lenient where the standard is silent; nothing said means both. */
+export function readAccept({ accept }: RequestHeaders): Accepted {
+  if (accept === undefined || accept === USUAL || accept.trim() === '') return BOTH
+  const types = accept.split(',').map((type) => type.split(';', 1)[0]?.trim().toLowerCase())
+  if (types.includes('*/*')) return BOTH
+  return {
+    json: types.includes(JSON_TYPE) || types.includes('application/*'),
+    stream: types.includes(STREAM_TYPE) || types.includes('text/*'),
+  }
+}
+
+/** What the routes share. */
+export interface HttpParts {
+  readonly methods: Methods
+  readonly sessions: OldSessions
+  readonly underWay: RequestsUnderWay
+  readonly streams: ChangeStreams
 }

@@ -3,18 +3,20 @@ import { isJsonObject, type JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
-import { type Answer, errorAnswer, NO_ANSWER, resultAnswer } from './answer.ts'
-import type { Channel } from './channel.ts'
-import { encodeNotification } from './codec-answer.ts'
-import { readClaim } from './codec-claim.ts'
-import { decodeMessage } from './codec-envelope.ts'
-import type { McpExchange } from './exchange.ts'
-import { readInitialize } from './initialize.ts'
-import { LIST_CHANGED } from './listen-streams.ts'
+import { decodeMessage, encodeNotification, readClaim } from './codec-message.ts'
+import {
+  type Answer,
+  type Channel,
+  errorAnswer,
+  type McpExchange,
+  type McpServices,
+  NO_ANSWER,
+  readInitialize,
+  resultAnswer,
+  unsupportedVersion,
+} from './exchange.ts'
 import { Methods } from './methods.ts'
-import type { McpServices } from './options.ts'
-import { readLines, TOO_LONG } from './read-lines.ts'
-import { unsupportedVersion } from './unsupported-version.ts'
+import { LIST_CHANGED } from './streams.ts'
 import {
   type ClientCapabilities,
   type Message,
@@ -213,4 +215,37 @@ export class StdioServer {
   #write({ json }: Answer): void {
     if (json !== undefined) this.#options.write(json)
   }
+}
+
+/** A line longer than allowed: nothing after it can be trusted to be a message (MCP-99). */
+export const TOO_LONG = Symbol('too long')
+
+const NEWLINE = 0x0a
+
+/** Lines of a stream of bytes, without their ends; the last one may lack its end. */
+export async function* readLines(
+  chunks: AsyncIterable<string | Uint8Array>,
+  mostBytes: number,
+): AsyncGenerator<Buffer | typeof TOO_LONG> {
+  let pieces: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of chunks) {
+    let rest = Buffer.from(chunk)
+    for (;;) {
+      const end = rest.indexOf(NEWLINE)
+      const piece = end === -1 ? rest : rest.subarray(0, end)
+      bytes += piece.length
+      if (bytes > mostBytes) {
+        yield TOO_LONG
+        return
+      }
+      pieces.push(piece)
+      if (end === -1) break
+      yield Buffer.concat(pieces)
+      pieces = []
+      bytes = 0
+      rest = rest.subarray(end + 1)
+    }
+  }
+  if (bytes > 0) yield Buffer.concat(pieces)
 }

@@ -1,37 +1,37 @@
 import { randomUUID } from 'node:crypto'
-import type { CallReply, CallRequest, Leaving } from '#core/call'
+import type { CallReply, CallRequest, Leaving, Progress } from '#core/call'
 import { type ErrorCode, isToolError } from '#core/errors'
-import { LATEST, parseToolName } from '#core/ids'
-import type { JsonValue } from '#core/json'
+import { checkCallKey, LATEST, parseToolName } from '#core/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Elicit } from '#core/runtime'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
   callReplyHeaders,
+  decodeRequirements,
   ERROR_CODE_HEADER,
   readCallPlace,
+  readKeyHeader,
   readWait,
 } from '#protocols/call-headers'
-import { decodeRequirements } from '#protocols/call-requirements'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
-import { type Answer, errorAnswer } from './answer.ts'
-import { askGuard, type CapabilityWatch, refuseToAsk } from './capability-watch.ts'
-import { requiredFor } from './codec-capabilities.ts'
-import type { RequestHeaders } from './codec-headers.ts'
-import { checkParameterHeaders } from './codec-param-headers.ts'
+import { encodeNotification, metaOf, type RequestHeaders, requiredFor } from './codec-message.ts'
+import { checkParameterHeaders } from './codec-tool.ts'
 import { ContinuedCalls } from './continued-calls.ts'
-import { encodeFailure, encodeReply, type ReplyTarget } from './encode-reply.ts'
-import type { McpExchange } from './exchange.ts'
-import { pagesOf } from './failure-text.ts'
-import { HeldCall, HeldCalls, type HeldStep } from './held-call.ts'
-import { OldAsker } from './old-asker.ts'
-import type { McpServices } from './options.ts'
-import { ProgressGate } from './progress-gate.ts'
-import { Questions } from './questions.ts'
-import type { ResultFrames } from './result-frames.ts'
-import { readToolCall, type ToolCallRequest } from './tool-call-request.ts'
-import type { ServedTool, ToolTables } from './tool-table.ts'
-import { MCP_CODES, NEW_REVISION } from './wire.ts'
+import { type Answer, type Channel, errorAnswer, type McpExchange, type McpServices } from './exchange.ts'
+import type { ServedTool, ToolTables } from './methods.ts'
+import {
+  askGuard,
+  type CapabilityWatch,
+  HeldCall,
+  HeldCalls,
+  type HeldStep,
+  OldAsker,
+  Questions,
+  refuseToAsk,
+} from './questions.ts'
+import { encodeFailure, encodeReply, pagesOf, type ReplyTarget, type ResultFrames } from './reply.ts'
+import { MCP_CODES, META, NEW_REVISION, type WireError } from './wire.ts'
 
 /** No tool has such a name: what cannot be one walks the same way as unknown tools and hidden ones (rule 2). */
 const NO_TOOL = '/'
@@ -262,4 +262,136 @@ function unreadHeaders(
   code: ErrorCode = 'request_invalid',
 ): Record<string, string> {
   return { [CALL_ID_HEADER]: callIdToHeader(callId), [ERROR_CODE_HEADER]: code }
+}
+
+/** The params of `tools/call`, read. */
+export interface ToolCallRequest {
+  readonly name: string
+  readonly input: JsonObject
+  readonly key: string | undefined
+  readonly progressToken: string | number | undefined
+  /** W3C trace context, where the transport carries none. */
+  readonly traceparent: string | undefined
+  /** By the key of the question they answer. */
+  readonly inputResponses: ReadonlyMap<string, JsonObject> | undefined
+  readonly requestState: string | undefined
+}
+
+export type ReadCall =
+  | { readonly ok: true; readonly call: ToolCallRequest }
+  /** `key` is the request's own, if it is a usable one. */
+  | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
+
+/** MCP-60, MCP-68, MCP-74. `_meta` is never tool input (MCP-06); members of other revisions are unknown, so ignored. */
+export function readToolCall(
+  params: JsonValue | undefined,
+  { headers, mayContinue }: { readonly headers: RequestHeaders | undefined; readonly mayContinue: boolean },
+): ReadCall {
+  const meta = metaOf(params)
+  const key = readKey(meta[META.idempotencyKey], headers)
+  const bad = (message: string): ReadCall => ({ ...refuse(message), key: key.ok ? key.key : undefined })
+  if (!isJsonObject(params)) return bad('params must be an object with the name of a tool.')
+  const { name, arguments: input = {} } = params
+  if (typeof name !== 'string') return bad('params.name must be the name of a tool.')
+  if (!isJsonObject(input)) return bad('params.arguments must be an object.')
+  if (!key.ok) return { ...key, key: undefined }
+  const progressToken = readProgressToken(meta.progressToken)
+  const call = { name, input, key: key.key, progressToken, traceparent: readTraceparent(meta.traceparent) }
+  if (!mayContinue) return { ok: true, call: { ...call, inputResponses: undefined, requestState: undefined } }
+  const { requestState } = params
+  if (requestState !== undefined && typeof requestState !== 'string')
+    return bad('params.requestState must be the string that was sent.')
+  const responses = readResponses(params.inputResponses)
+  if (responses === 'bad') return bad('params.inputResponses must be an object of objects by key.')
+  return { ok: true, call: { ...call, inputResponses: responses, requestState } }
+}
+
+const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/
+
+function readTraceparent(sent: JsonValue | undefined): string | undefined {
+  return typeof sent === 'string' && TRACEPARENT.test(sent) ? sent : undefined
+}
+
+function readResponses(given: JsonValue | undefined): ReadonlyMap<string, JsonObject> | undefined | 'bad' {
+  if (given === undefined) return undefined
+  if (!isJsonObject(given)) return 'bad'
+  const found = new Map<string, JsonObject>()
+  for (const [key, answer] of Object.entries(given)) {
+    if (!isJsonObject(answer)) return 'bad'
+    found.set(key, answer)
+  }
+  return found
+}
+
+type ReadKey =
+  | { readonly ok: true; readonly key: string | undefined }
+  | { readonly ok: false; readonly error: WireError }
+
+/** Rule 4: in `_meta` or in the header, the same in both; never the JSON-RPC id. */
+function readKey(inMeta: JsonValue | undefined, headers: RequestHeaders | undefined): ReadKey {
+  const inHeader = headers === undefined ? undefined : readKeyHeader(headers)
+  if (inMeta !== undefined && typeof inMeta !== 'string')
+    return refuse(`${META.idempotencyKey} must be a string.`)
+  if (inMeta !== undefined && inHeader !== undefined && inMeta !== inHeader)
+    return refuse(`${META.idempotencyKey} and Idempotency-Key differ; send one of them.`)
+  const key = inMeta ?? inHeader
+  try {
+    return { ok: true, key: key === undefined ? undefined : checkCallKey(key) }
+  } catch (error) {
+    if (isToolError(error)) return refuse(error.message)
+    throw error
+  }
+}
+
+function refuse(message: string): { readonly ok: false; readonly error: WireError } {
+  return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
+}
+
+const PER_SECOND = 10
+
+/** MCP-82: only with a token, only rising, ten a second after the first ten, and nothing after the end. */
+export class ProgressGate {
+  readonly #token: string | number
+  readonly #channel: Channel
+  #last = Number.NEGATIVE_INFINITY
+  #left = PER_SECOND
+  #filledAtMs = performance.now()
+  #isEnded = false
+
+  constructor(token: string | number, channel: Channel) {
+    this.#token = token
+    this.#channel = channel
+  }
+
+  readonly tell = ({ done, total, message }: Progress): void => {
+    if (this.#isEnded || !Number.isFinite(done) || done <= this.#last || !this.#take()) return
+    this.#last = done
+    const params = {
+      progressToken: this.#token,
+      progress: done,
+      ...(total === undefined || !Number.isFinite(total) ? {} : { total }),
+      ...(message === undefined ? {} : { message }),
+    }
+    this.#channel.send(encodeNotification('notifications/progress', params), 'news')
+  }
+
+  end(): void {
+    this.#isEnded = true
+  }
+
+  #take(): boolean {
+    const nowMs = performance.now()
+    this.#left = Math.min(PER_SECOND, this.#left + ((nowMs - this.#filledAtMs) / 1_000) * PER_SECOND)
+    this.#filledAtMs = nowMs
+    if (this.#left < 1) return false
+    this.#left -= 1
+    return true
+  }
+}
+
+/** A string or a whole number; anything else asks for no progress. */
+export function readProgressToken(token: JsonValue | undefined): string | number | undefined {
+  return typeof token === 'string' || (typeof token === 'number' && Number.isSafeInteger(token))
+    ? token
+    : undefined
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import { fromJsonSchema, returnFromJsonSchema } from './codec-convert-from-json.ts'
-import { SchemaConversionError } from './codec-convert-loss.ts'
+import { SchemaConversionError } from './codec-convert-shape.ts'
 
 /** A schema of one required parameter `p`. */
 function input(schema: JsonValue, root: JsonObject = {}): JsonObject {

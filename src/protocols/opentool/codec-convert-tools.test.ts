@@ -5,7 +5,7 @@ import type { ToolDefinition } from '#core/tools/define'
 import { prepareTool } from '#core/tools/prepare-tool'
 import { cpuMsSince } from '#testing/cpu-time'
 import { documentOf, returnNameOf } from './codec-convert-tools.ts'
-import { load, serialize, validate } from './codec-document-load.ts'
+import { load, serialize, validate } from './codec-document-read.ts'
 
 const INFO = { title: 'Calculator', version: '1.2.3' }
 

@@ -1,12 +1,15 @@
+import { shortHash } from '#core/hash'
 import { compareVersions } from '#core/ids'
 import type { JsonObject } from '#core/json'
 import type { Tool } from '#core/tool'
 import { factsOf, needsOf, toldOf } from '#core/tools/facts'
-import { fromJsonSchema, returnFromJsonSchema } from './codec-convert-from-json.ts'
-import { SchemaConversionError, type SchemaLoss } from './codec-convert-loss.ts'
-import type { AnyFallback } from './codec-convert-lower.ts'
-import { assignNames } from './codec-convert-names.ts'
-import { joinSentences } from './codec-convert-text.ts'
+import {
+  type AnyFallback,
+  fromJsonSchema,
+  joinSentences,
+  returnFromJsonSchema,
+} from './codec-convert-from-json.ts'
+import { SchemaConversionError, type SchemaLoss } from './codec-convert-shape.ts'
 import {
   FACTS_EXTENSION,
   isFunctionName,
@@ -170,4 +173,53 @@ function outputOf(tool: Tool, { anyFallback = 'object' }: DocumentOfOptions): De
   const schema: JsonObject = title === name ? rest : tool.outputSchema
   const converted = returnFromJsonSchema(schema, { mode: 'lossy', anyFallback, name })
   return { described: { return: converted.return }, losses: converted.losses }
+}
+
+/** A name somebody else gave; `key` tells two apart that want the same name. */
+export interface WantedName {
+  readonly key: string
+  readonly name: string
+}
+
+/** Function names of an OpenTool document and where they came from (OTS-84). */
+export interface NameMap {
+  /** Key → function name. */
+  readonly nameOf: ReadonlyMap<string, string>
+  /** Function name → key: how a call is dispatched. */
+  readonly keyOf: ReadonlyMap<string, string>
+}
+
+const LONGEST = 64
+
+/** A legal name for each: legal ones stay as they are, the others give way. Keys are distinct. */
+export function assignNames(wanted: readonly WantedName[]): NameMap {
+  const keyOf = new Map<string, string>()
+  const nameOf = new Map<string, string>()
+  const assign = (key: string, name: string) => {
+    keyOf.set(name, key)
+    nameOf.set(key, name)
+  }
+  const others = wanted.filter(({ key, name }) => {
+    if (!isFunctionName(name) || keyOf.has(name)) return true
+    assign(key, name)
+    return false
+  })
+  for (const { key, name } of others) assign(key, freeName(key, name, keyOf))
+  // In the order asked for, whoever was named first.
+  return { keyOf, nameOf: new Map(wanted.map(({ key }) => [key, nameOf.get(key) ?? ''])) }
+}
+
+/** The name for one alone: `get.weather` → `get_weather`. */
+export function legalName(original: string): string {
+  return freeName(original, original, new Map())
+}
+
+function freeName(key: string, wanted: string, taken: ReadonlyMap<string, string>): string {
+  const legal = wanted.replaceAll(/[^A-Za-z0-9_-]/gu, '_') || '_'
+  if (legal.length <= LONGEST && !taken.has(legal)) return legal
+  for (let attempt = 0; ; attempt += 1) {
+    const digest = shortHash(attempt === 0 ? key : `${key}\n${attempt}`)
+    const name = `${legal.slice(0, LONGEST - digest.length - 1)}_${digest}`
+    if (!taken.has(name)) return name
+  }
 }

@@ -1,9 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
-import { OpenToolDocumentError } from './codec-document-finding.ts'
-import { load, validate } from './codec-document-load.ts'
-import { readDocument } from './codec-document-read.ts'
+import { OpenToolDocumentError } from './codec-document.ts'
+import { load, readDocument, validate } from './codec-document-read.ts'
 
 const ROOT = { opentool: '1.1.0', info: { title: 't', version: '1.0.0' } }
 

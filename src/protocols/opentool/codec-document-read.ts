@@ -1,18 +1,47 @@
 import { childPointer, copyJson, describeValue, isJsonObject, type JsonObject } from '#core/json'
-import type {
-  OpenToolDocument,
-  OpenToolFunction,
-  OpenToolInfo,
-  OpenToolSchemas,
-  OpenToolServer,
+import {
+  DOCUMENT_LIMITS,
+  type DocumentFinding,
+  type DocumentLimits,
+  type DocumentMode,
+  descriptionOf,
+  extensionsOf,
+  FindingList,
+  memberOf,
+  type OpenToolDocument,
+  OpenToolDocumentError,
+  type OpenToolFunction,
+  type OpenToolInfo,
+  type OpenToolSchemas,
+  type OpenToolServer,
+  type Reading,
+  requiredText,
+  type TextPosition,
 } from './codec-document.ts'
-import { descriptionOf, extensionsOf, memberOf, type Reading, requiredText } from './codec-document-fields.ts'
-import { type DocumentFinding, type DocumentMode, FindingList } from './codec-document-finding.ts'
-import { readFunction } from './codec-document-function.ts'
-import { DOCUMENT_LIMITS, type DocumentLimits } from './codec-document-limits.ts'
 import { checkReferences } from './codec-document-references.ts'
-import { readSchemas } from './codec-document-schema.ts'
-import { parseDocumentText } from './codec-document-text.ts'
+import { readFunction, readSchemas } from './codec-document-schema.ts'
+
+/** Everything there is to say about a document, given as text, UTF-8 bytes or a value; never throws (OTS-25). */
+export function validate(input: unknown, options: ReadOptions = {}): readonly DocumentFinding[] {
+  return readDocument(input, options).findings
+}
+
+/** The document, with nulls left out and the defaults of the mode filled in; throws one error with all findings. */
+export function load(input: string | Uint8Array | object, options: ReadOptions = {}): OpenToolDocument {
+  const { document, findings } = readDocument(input, options)
+  if (document === undefined) throw new OpenToolDocumentError(findings)
+  return document
+}
+
+export interface SerializeOptions {
+  /** Spaces a level; 0, on one line, unless told. */
+  readonly indent?: number
+}
+
+/** JSON text that loads as an equal document (OTS-24). */
+export function serialize(document: OpenToolDocument, { indent = 0 }: SerializeOptions = {}): string {
+  return JSON.stringify(document, undefined, indent)
+}
 
 export interface ReadOptions {
   /** `strict` unless told. */
@@ -182,4 +211,131 @@ function keepFirstOfEachName(
     )
     return false
   })
+}
+
+export type ParsedText =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly message: string; readonly position?: TextPosition }
+
+const BOM = '\uFEFF'
+
+/** JSON text or its UTF-8 bytes; a byte order mark is skipped (OTS-01). */
+export function parseDocumentText(input: string | Uint8Array): ParsedText {
+  const decoded = typeof input === 'string' ? input : decodeUtf8(input)
+  if (decoded === undefined) return { ok: false, message: 'The bytes are not UTF-8.' }
+  const text = decoded.startsWith(BOM) ? decoded.slice(1) : decoded
+  try {
+    return { ok: true, value: JSON.parse(text) }
+  } catch {
+    const position = positionAt(text, findSyntaxError(text))
+    const found = describeCharacter(text, position.offset)
+    const message = `Not JSON: line ${position.line}, column ${position.column} has ${found}.`
+    return { ok: false, message, position }
+  }
+}
+
+function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+function positionAt(text: string, offset: number): TextPosition {
+  let line = 1
+  let lineStart = 0
+  for (let end = text.indexOf('\n'); end !== -1 && end < offset; end = text.indexOf('\n', end + 1)) {
+    line += 1
+    lineStart = end + 1
+  }
+  return { offset, line, column: offset - lineStart + 1 }
+}
+
+function describeCharacter(text: string, offset: number): string {
+  const point = text.codePointAt(offset)
+  if (point === undefined) return 'the end of the text'
+  return `an unexpected ${JSON.stringify(String.fromCodePoint(point))}`
+}
+
+/** What may come next at one place of a JSON text. */
+type Expected = 'value' | 'value or ]' | 'name' | 'name or }' | 'colon' | 'comma or end'
+
+const SPACE = /[ \t\n\r]*/y
+const SCALAR = /(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?![\w.+-])/y
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
+
+/**
+ * Offset of the first character that cannot stand where it stands, for a text that `JSON.parse` refused:
+ * engines word their errors differently and often leave the position out.
+ */
+export function findSyntaxError(text: string): number {
+  const open: ('{' | '[')[] = []
+  let expected: Expected = 'value'
+  let at = skip(SPACE, text, 0)
+  while (at < text.length) {
+    const character = text.charAt(at)
+    const next = step(character, expected, open)
+    if (next === undefined) return at
+    if (next === 'scalar') {
+      const end = character === '"' ? endOfString(text, at) : skip(SCALAR, text, at)
+      if (end === at) return at
+      if (end < 0) return -end
+      at = end
+      expected = afterScalar(expected)
+    } else {
+      at += 1
+      expected = next
+    }
+    at = skip(SPACE, text, at)
+  }
+  return text.length
+}
+
+function afterScalar(expected: Expected): Expected {
+  return expected.startsWith('name') ? 'colon' : 'comma or end'
+}
+
+/** What follows a punctuation mark; `scalar` if the character must start one; `undefined` if it is wrong. */
+function step(character: string, expected: Expected, open: ('{' | '[')[]): Expected | 'scalar' | undefined {
+  switch (character) {
+    case '{':
+    case '[':
+      if (expected !== 'value' && expected !== 'value or ]') return undefined
+      open.push(character)
+      return character === '{' ? 'name or }' : 'value or ]'
+    case '}':
+      if (expected !== 'name or }' && expected !== 'comma or end') return undefined
+      return open.pop() === '{' ? 'comma or end' : undefined
+    case ']':
+      if (expected !== 'value or ]' && expected !== 'comma or end') return undefined
+      return open.pop() === '[' ? 'comma or end' : undefined
+    case ':':
+      return expected === 'colon' ? 'value' : undefined
+    case ',':
+      if (expected !== 'comma or end' || open.length === 0) return undefined
+      return open.at(-1) === '{' ? 'name' : 'value'
+    default:
+      if (expected === 'colon' || expected === 'comma or end') return undefined
+      return character === '"' || expected.startsWith('value') ? 'scalar' : undefined
+  }
+}
+
+/** Offset behind the closing quote; negative, the offset of what cannot stand in a string. */
+function endOfString(text: string, start: number): number {
+  let at = start + 1
+  while (at < text.length) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22) return at + 1
+    if (code < 0x20) return -at
+    const next = code === 0x5c ? skip(ESCAPE, text, at) : at + 1
+    if (next === at) return -at
+    at = next
+  }
+  return -text.length
+}
+
+function skip(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at
+  return pattern.test(text) ? pattern.lastIndex : at
 }

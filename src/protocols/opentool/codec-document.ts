@@ -1,4 +1,184 @@
-import type { JsonValue } from '#core/json'
+import { childPointer, describeValue, type JsonObject, type JsonValue, setMember } from '#core/json'
+
+/** What reading any part of a document needs. */
+export interface Reading {
+  readonly findings: FindingList
+  /** Names a `$ref` may use: of this document only, and nothing of a prototype (OTS-21). */
+  readonly schemaNames: ReadonlySet<string>
+}
+
+/** Explicit null in an optional field equals absent (OTS-18). */
+export function memberOf(object: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(object, name) ? (object[name] ?? undefined) : undefined
+}
+
+/** A string that must be there. */
+export function requiredText(
+  object: JsonObject,
+  name: string,
+  path: string,
+  rule: string,
+  { findings }: Reading,
+): string {
+  const value = memberOf(object, name)
+  if (typeof value === 'string') return value
+  findings.error(childPointer(path, name), rule, `\`${name}\` is ${describeValue(value)}; write a string.`)
+  return ''
+}
+
+/** `description`, as a part to spread; a string if it is there (OTS-18). */
+export function descriptionOf(
+  object: JsonObject,
+  path: string,
+  { findings }: Reading,
+): { readonly description?: string } {
+  const value = memberOf(object, 'description')
+  if (value === undefined) return {}
+  if (typeof value === 'string') return { description: value }
+  findings.error(
+    childPointer(path, 'description'),
+    'OTS-18',
+    `\`description\` is ${describeValue(value)}; write a string or leave it out.`,
+  )
+  return {}
+}
+
+/** Members the specification does not know are ignored, and kept for the way back (OTS-23). */
+export function extensionsOf(object: JsonObject, known: readonly string[]): OpenToolExtensions {
+  let kept: Record<string, JsonValue> | undefined
+  for (const name of Object.keys(object)) {
+    if (known.includes(name)) continue
+    kept ??= {}
+    setMember(kept, name, object[name] ?? null)
+  }
+  return kept ?? NONE
+}
+
+const NONE: OpenToolExtensions = Object.freeze({})
+
+/** One thing to say about a document. */
+export interface DocumentFinding {
+  /** JSON Pointer into the document; empty for the whole of it. */
+  readonly path: string
+  /** Row of the requirements ledger: `OTS-07`. */
+  readonly rule: string
+  /** A document with errors is not loaded. */
+  readonly level: 'error' | 'warning'
+  readonly message: string
+  /** Where JSON stops being JSON; only for text that does not parse (OTS-01). */
+  readonly position?: TextPosition
+}
+
+export interface TextPosition {
+  /** In UTF-16 code units, from 0. */
+  readonly offset: number
+  /** From 1. */
+  readonly line: number
+  /** From 1. */
+  readonly column: number
+}
+
+/**
+ * `strict` for documents we author or serve; `lenient` for documents of others, where some rules become
+ * warnings with a stated default.
+ */
+export type DocumentMode = 'strict' | 'lenient'
+
+/** A list of a million mistakes helps nobody and would cost more memory than the document (OTS-26). */
+const MOST_FINDINGS = 100_000
+
+/** Collects findings; the rest of the check goes on, so that all of them are seen at once. */
+export class FindingList {
+  readonly mode: DocumentMode
+  readonly #found: DocumentFinding[] = []
+  #leftOut: 'none' | 'warnings' | 'errors' = 'none'
+  #errors = 0
+
+  constructor(mode: DocumentMode) {
+    this.mode = mode
+  }
+
+  error(path: string, rule: string, message: string): void {
+    this.add({ path, rule, level: 'error', message })
+  }
+
+  warn(path: string, rule: string, message: string): void {
+    this.add({ path, rule, level: 'warning', message })
+  }
+
+  /** A rule that a lenient reader repairs with a default (L). */
+  tolerate(path: string, rule: string, message: string): void {
+    this.add({ path, rule, level: this.mode === 'strict' ? 'error' : 'warning', message })
+  }
+
+  add(finding: DocumentFinding): void {
+    if (finding.level === 'error') this.#errors += 1
+    if (this.#found.length < MOST_FINDINGS) this.#found.push(finding)
+    else if (finding.level === 'error') this.#leftOut = 'errors'
+    else if (this.#leftOut === 'none') this.#leftOut = 'warnings'
+  }
+
+  get hasErrors(): boolean {
+    return this.#errors > 0
+  }
+
+  all(): readonly DocumentFinding[] {
+    if (this.#leftOut === 'none') return this.#found
+    const level = this.#leftOut === 'errors' ? 'error' : 'warning'
+    const message = `There are more than ${MOST_FINDINGS} findings; the others are left out.`
+    return [...this.#found, { path: '', rule: 'OTS-26', level, message }]
+  }
+}
+
+const MOST_SHOWN = 20
+
+/** Thrown by `load` and `dereference`: carries every finding, warnings too (OTS-25). */
+export class OpenToolDocumentError extends Error {
+  override readonly name = 'OpenToolDocumentError'
+  readonly findings: readonly DocumentFinding[]
+
+  constructor(findings: readonly DocumentFinding[]) {
+    const errors = findings.filter(({ level }) => level === 'error')
+    const lines = errors
+      .slice(0, MOST_SHOWN)
+      .map(({ path, rule, message }) => `  ${path || '(document)'}: ${message} (${rule})`)
+    const more = errors.length > MOST_SHOWN ? [`  and ${errors.length - MOST_SHOWN} more`] : []
+    const count = errors.length === 1 ? '1 error' : `${errors.length} errors`
+    super([`The OpenTool document has ${count}:`, ...lines, ...more].join('\n'))
+    this.findings = findings
+  }
+}
+
+/** What a document may cost to read; hostile ones fail before they cost more (OTS-26). */
+export interface DocumentLimits {
+  readonly characters: number
+  /** JSON values as written. */
+  readonly values: number
+}
+
+/** Room for 100 000 functions with some ten parameters each. */
+export const DOCUMENT_LIMITS: DocumentLimits = {
+  characters: 64 * 1024 * 1024,
+  values: 10_000_000,
+}
+
+/** Levels of a schema with its references written out; a document with them is still one that loads. */
+export const DEEPEST_SCHEMA = 240
+
+/** What references may add when they are written out: so much, and a few times what is written. */
+export const ADDED = { characters: 16 * 1024 * 1024, times: 4 }
+
+/**
+ * Where the endpoints of a document's server are, without a slash at the end. The specification leaves the
+ * base path open: a URL without a path gets `/opentool`, any other is used as it is (OTS-04). `undefined` if
+ * it is no absolute http or https URL.
+ */
+export function serverBaseUrl({ url }: OpenToolServer): string | undefined {
+  if (!URL.canParse(url)) return undefined
+  const { protocol, origin, pathname } = new URL(url)
+  if (protocol !== 'http:' && protocol !== 'https:') return undefined
+  return pathname === '/' ? `${origin}/opentool` : `${origin}${pathname.replace(/\/+$/, '')}`
+}
 
 /** Members the specification does not know; they travel through a round trip unchanged (OTS-23). */
 export interface OpenToolExtensions {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
-import { OPENTOOL_CODES } from './errors.ts'
-import { toWireError } from './function-error.ts'
+import { OPENTOOL_CODES, toWireError } from './errors.ts'
 
 const CODES: readonly ErrorCode[] = [...REFUSAL_CODES, ...FAILURE_CODES]
 

@@ -1,4 +1,194 @@
-import type { ErrorCode } from '#core/errors'
+import {
+  describeIssue,
+  type ErrorCode,
+  type ErrorDetails,
+  type InputIssue,
+  isRefusal,
+  type ToolError,
+} from '#core/errors'
+import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-headers'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { JSON_RPC_CODES, toChallenges, toMissing, toParameterErrors } from '#protocols/json-rpc'
+import { encodeError } from './codec-call.ts'
+import {
+  CALL_PATH,
+  JSON_TYPE,
+  LOAD_PATH,
+  STOP_PATH,
+  STREAM_PATH,
+  VERSION_PATH,
+  type WireError,
+  type WireErrorData,
+} from './wire.ts'
+
+const METHODS: Readonly<Record<string, string>> = {
+  [VERSION_PATH]: 'GET',
+  [LOAD_PATH]: 'GET',
+  [CALL_PATH]: 'POST',
+  [STREAM_PATH]: 'POST',
+  [STOP_PATH]: 'POST',
+}
+
+const KEY_HEADERS = ['authorization', 'oxp-api-key', 'otc-api-key', 'x-api-key'] as const
+
+type Asked = Omit<HttpRequest, 'body' | 'principal'>
+
+/** How routes without an envelope refuse, and everything below `/opentool` that is no route. */
+export const refusePlainly: HttpRoute['refuse'] = (request, error, status) =>
+  refuseBeforeRoute(request, error, status) ??
+  errorReply(error.code === 'internal' ? 500 : status, error.message, codeHeader(error))
+
+/** How `/call` refuses what never became a call (OTS-41, OTS-42). */
+export const refuseCall: HttpRoute['refuse'] = (request, error, status) => {
+  const early = refuseBeforeRoute(request, error, status)
+  if (early !== undefined) return early
+  const isHttpLevel = status === 400 || status === 413
+  const code =
+    isHttpLevel && error.code === 'request_invalid'
+      ? requestCode(request, status)
+      : OPENTOOL_CODES[error.code]
+  const body = encodeError(null, { code, message: error.message })
+  // Any other status would read as "server not running" in SDK clients (OTS-39).
+  return jsonReply(isHttpLevel && error.code === 'request_invalid' ? status : 200, body, {
+    ...unreadCallHeaders(request.headers, error.code),
+    ...retryHeader(error),
+  })
+}
+
+/** `/streamCall` differs in one answer, which its clients know: 500 with text (OTS-50). */
+export const refuseStream: HttpRoute['refuse'] = (request, error, status) => {
+  const isUnreadable = error.code === 'request_invalid' && status === 400 && isJsonType(request)
+  if (!isUnreadable) return refuseCall(request, error, status)
+  return { status: 500, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: error.message }
+}
+
+function refuseBeforeRoute(request: Asked, error: ToolError, status: number): HttpReply | undefined {
+  if (error.code === 'unauthenticated') return refuseStranger(request)
+  if (status === 405) return errorReply(405, error.message, { allow: METHODS[request.path] ?? '' })
+  return status === 403 || status === 404 ? errorReply(status, error.message) : undefined
+}
+
+/** OTS-48, in the words of the TypeScript SDK. */
+function refuseStranger({ headers }: Asked): HttpReply {
+  const hasKey = KEY_HEADERS.some((name) => headers[name] !== undefined)
+  return errorReply(401, hasKey ? 'Invalid API key' : 'Authorization header missing', {
+    'www-authenticate': 'Bearer',
+  })
+}
+
+/** What the body reader refuses is unreadable; a wrong media type or size is a bad request. */
+function requestCode(request: Asked, status: number): number {
+  const isUnreadable = status === 400 && isJsonType(request) && request.headers.host !== undefined
+  return isUnreadable ? JSON_RPC_CODES.unreadable : JSON_RPC_CODES.badRequest
+}
+
+function isJsonType({ headers }: Asked): boolean {
+  return headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json'
+}
+
+function codeHeader({ code }: ToolError): Readonly<Record<string, string>> {
+  return { [ERROR_CODE_HEADER]: code }
+}
+
+/** When a call that did not run may be made again; SDK clients show the message, others may read this. */
+export function retryHeader(error: {
+  readonly code: ErrorCode
+  readonly retryAfterMs?: number | undefined
+}): Record<string, string> {
+  const { code, retryAfterMs } = error
+  if (retryAfterMs === undefined || !isRefusal(code)) return {}
+  return { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) }
+}
+
+export function jsonReply(
+  status: number,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  return { status, headers: { 'content-type': JSON_TYPE, ...headers }, body }
+}
+
+/** How everything outside an envelope is refused (OTS-46, OTS-48). */
+export function errorReply(
+  status: number,
+  error: string,
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  return jsonReply(status, JSON.stringify({ error }), headers)
+}
+
+/** The part of a recorded `CallError` or a `ToolError` that this wire shows. Developer texts stay inside. */
+export interface ShownError {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly canRetry: boolean
+  readonly retryAfterMs?: number | undefined
+  readonly additionalPromptContent?: string | undefined
+  readonly errorNumber?: number | undefined
+  readonly effect?: 'unknown' | undefined
+  readonly details?: ErrorDetails | undefined
+}
+
+const MOST_ISSUES = 5
+
+/** A failed call as `error` (OTS-39, OTS-40): plain text, no stack, no paths. */
+export function toWireError(
+  error: ShownError,
+  call: { readonly method: string; readonly callId: string },
+): WireError {
+  return {
+    // A tool may set its own number; a refusal is ours to number.
+    code: error.code === 'tool_failed' ? (error.errorNumber ?? 500) : OPENTOOL_CODES[error.code],
+    message: messageOf(error, call.method),
+    data: toData(error, call.callId),
+  }
+}
+
+function messageOf({ code, message, details = {} }: ShownError, method: string): string {
+  switch (code) {
+    case 'tool_not_found':
+      return [`Function Not Supported: ${method}`, details.nextStep ?? []].flat().join('. ')
+    case 'input_invalid':
+      return `Invalid Arguments: ${details.issues === undefined ? message : listIssues(details.issues)}`
+    case 'key_conflict':
+      return 'This Idempotency-Key was already used for a different request. Use a new key for a new call.'
+    default: {
+      // SDK clients show nothing but the message, so the address has to stand in it.
+      const { authorization = [], approval } = details.missing ?? {}
+      const urls = [...authorization, ...(approval === undefined ? [] : [approval])].map(({ url }) => url)
+      return urls.length === 0 ? message : `${message} Open ${urls.join(' and ')} and then call again.`
+    }
+  }
+}
+
+function listIssues(issues: readonly InputIssue[]): string {
+  const said = issues
+    .slice(0, MOST_ISSUES)
+    .map((issue) =>
+      issue.parameter === undefined ? describeIssue(issue) : `${issue.parameter}: ${describeIssue(issue)}`,
+    )
+  return issues.length > said.length
+    ? `${said.join('; ')} (and ${issues.length - said.length} more)`
+    : said.join('; ')
+}
+
+function toData(error: ShownError, callId: string): WireErrorData {
+  const { retryAfterMs, additionalPromptContent } = error
+  const { issues = [], missing } = error.details ?? {}
+  const parameterErrors = toParameterErrors(issues)
+  const challenges = missing === undefined ? undefined : toChallenges(missing)
+  return {
+    code: error.code,
+    call_id: callId,
+    ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
+    ...(challenges === undefined ? {} : { challenges }),
+    ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
+    ...(error.canRetry ? { can_retry: true } : {}),
+    ...(retryAfterMs === undefined ? {} : { retry_after_ms: Math.max(0, Math.ceil(retryAfterMs)) }),
+    ...(additionalPromptContent === undefined ? {} : { additional_prompt_content: additionalPromptContent }),
+    ...(error.effect === undefined ? {} : { effect: error.effect }),
+  }
+}
 
 type OpentoolCode = 400 | 405 | 500
 

@@ -6,8 +6,8 @@ import type { ToolContext, ToolRequirements } from '#core/tool'
 import { type DefinedTool, markTool, type PolicyDefinition } from '#core/tools/define'
 import { toJsonSchema, valueSchemaOf } from './codec-convert-to-json.ts'
 import type { OpenToolDocument, OpenToolFunction } from './codec-document.ts'
-import { dereference } from './codec-document-dereference.ts'
-import { load } from './codec-document-load.ts'
+import { load } from './codec-document-read.ts'
+import { dereference } from './codec-document-references.ts'
 
 /** Does what a function of a document describes. Gives back the value itself; it travels under the return name. */
 export type OpenToolHandler = (

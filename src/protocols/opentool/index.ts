@@ -1,3 +1,8 @@
+import { readFile } from 'node:fs/promises'
+import type { OpenToolDocument } from './codec-document.ts'
+import { load, type ReadOptions } from './codec-document-read.ts'
+
+export type { AnyFallback } from './codec-convert-from-json.ts'
 export {
   type ConvertedInput,
   type ConvertedOutput,
@@ -12,25 +17,30 @@ export {
   type LossSeverity,
   SchemaConversionError,
   type SchemaLoss,
-} from './codec-convert-loss.ts'
-export type { AnyFallback } from './codec-convert-lower.ts'
-export { assignNames, legalName, type NameMap, type WantedName } from './codec-convert-names.ts'
+} from './codec-convert-shape.ts'
 export {
   type FunctionCall,
+  type FunctionJsonSchemas,
   fromOpenAiToolCall,
   type OpenAiTool,
   type OpenAiToolCall,
+  type ToJsonSchemaOptions,
+  toJsonSchema,
   toOpenAiTool,
-} from './codec-convert-openai.ts'
-export { type FunctionJsonSchemas, type ToJsonSchemaOptions, toJsonSchema } from './codec-convert-to-json.ts'
+} from './codec-convert-to-json.ts'
 export {
+  assignNames,
   type DocumentOfOptions,
   documentOf,
+  legalName,
+  type NameMap,
   returnNameOf,
   type ToolLoss,
   type ToolsDocument,
+  type WantedName,
 } from './codec-convert-tools.ts'
 export type {
+  DocumentLimits,
   OpenToolDocument,
   OpenToolExtensions,
   OpenToolFunction,
@@ -44,18 +54,23 @@ export type {
   OpenToolType,
   OpenToolValueSchema,
 } from './codec-document.ts'
-export { dereference } from './codec-document-dereference.ts'
 export {
   type DocumentFinding,
   type DocumentMode,
   OpenToolDocumentError,
+  serverBaseUrl,
   type TextPosition,
-} from './codec-document-finding.ts'
-export type { DocumentLimits } from './codec-document-limits.ts'
-export { load, type SerializeOptions, serialize, validate } from './codec-document-load.ts'
-export { type ReadDocument, type ReadOptions, readDocument } from './codec-document-read.ts'
-export { serverBaseUrl } from './codec-document-server.ts'
-export { type LoadFileOptions, loadFile } from './document-file.ts'
+} from './codec-document.ts'
+export {
+  load,
+  type ReadDocument,
+  type ReadOptions,
+  readDocument,
+  type SerializeOptions,
+  serialize,
+  validate,
+} from './codec-document-read.ts'
+export { dereference } from './codec-document-references.ts'
 export {
   type FromOpenToolOptions,
   fromOpenTool,
@@ -63,3 +78,13 @@ export {
   type OpenToolHandlerDefinition,
   type OpenToolHandlers,
 } from './from-document.ts'
+
+export interface LoadFileOptions extends ReadOptions {
+  readonly signal?: AbortSignal
+}
+
+/** `load` for a file (OTS-25). Rejects with the file system's error if the file cannot be read. */
+export async function loadFile(path: string | URL, options: LoadFileOptions = {}): Promise<OpenToolDocument> {
+  const { signal, ...reading } = options
+  return load(await readFile(path, signal === undefined ? {} : { signal }), reading)
+}

@@ -1,12 +1,10 @@
+import { hash } from 'node:crypto'
 import type { Gateway } from '#core/calls/gateway'
+import type { Catalog } from '#core/tools/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
-import { callRoute } from './call-route.ts'
-import { FunctionTables } from './function-table.ts'
-import { loadRoute } from './load-route.ts'
-import type { OpenToolOptions } from './options.ts'
-import { stopRoute } from './stop-route.ts'
-import { streamRoute } from './stream-route.ts'
-import { versionRoute } from './version-route.ts'
+import { callRoute, FunctionTables, type OpenToolOptions, streamRoute } from './call-routes.ts'
+import { jsonReply, refusePlainly } from './errors.ts'
+import { BASE_PATH, LOAD_PATH, STOP_PATH, VERSION_PATH } from './wire.ts'
 
 /** The client-server protocol of OpenTool 1.1.0, and those extensions that are turned on. */
 export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): readonly HttpRoute[] {
@@ -18,4 +16,78 @@ export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): read
     ...(options.streaming === true ? [streamRoute(parts)] : []),
     ...(options.stop === undefined ? [] : [stopRoute(options.stop)]),
   ]
+}
+
+/** `GET /version` (OTS-32). It also stands for the whole of `/opentool`, unknown paths included (OTS-48). */
+export function versionRoute(version: string): HttpRoute {
+  const body = JSON.stringify({ version })
+  return {
+    method: 'GET',
+    path: VERSION_PATH,
+    access: 'authenticated',
+    body: 'never',
+    owns: BASE_PATH,
+    handle: () => jsonReply(200, body),
+    refuse: refusePlainly,
+  }
+}
+
+/** The answer gets this much time to leave. */
+const STOP_AFTER_MS = 200
+
+/** `POST /stop` (OTS-53): exists only where the operator turned it on and callers need a key. */
+export function stopRoute(stop: () => void): HttpRoute {
+  return {
+    method: 'POST',
+    path: STOP_PATH,
+    access: 'authenticated',
+    body: 'never',
+    handle() {
+      setTimeout(stop, STOP_AFTER_MS)
+      return jsonReply(200, '{"status":"stopped"}')
+    },
+    refuse: refusePlainly,
+  }
+}
+
+interface PreparedDocument {
+  readonly bytes: Uint8Array
+  readonly etag: string
+}
+
+/** `GET /load`: the document of the caller's own tools (OTS-44, OTS-45). Made once per catalog. */
+export function loadRoute(gateway: Gateway, { document }: Pick<OpenToolOptions, 'document'>): HttpRoute {
+  const prepared = new WeakMap<Catalog, Promise<PreparedDocument>>()
+  const find = (catalog: Catalog): Promise<PreparedDocument> => {
+    const known = prepared.get(catalog)
+    if (known !== undefined) return known
+    const made = prepare(catalog, document)
+    prepared.set(catalog, made)
+    // The next request tries again.
+    made.catch(() => prepared.delete(catalog))
+    return made
+  }
+  return {
+    method: 'GET',
+    path: LOAD_PATH,
+    access: 'authenticated',
+    body: 'never',
+    async handle({ principal, headers }) {
+      const { bytes, etag } = await find(gateway.catalogFor(principal))
+      const cache = { etag, 'cache-control': 'private, no-cache', vary: 'authorization' }
+      if (isKnown(headers['if-none-match'], etag)) return { status: 304, headers: cache, body: undefined }
+      return { ...jsonReply(200, '', cache), body: bytes }
+    },
+    refuse: refusePlainly,
+  }
+}
+
+async function prepare(catalog: Catalog, document: OpenToolOptions['document']): Promise<PreparedDocument> {
+  const bytes = Buffer.from((await document?.(catalog)) ?? '{}')
+  return { bytes, etag: `"${hash('sha256', bytes, 'base64url')}"` }
+}
+
+function isKnown(ifNoneMatch: string | undefined, etag: string): boolean {
+  if (ifNoneMatch === undefined) return false
+  return ifNoneMatch.split(',').some((tag) => ['*', etag].includes(tag.trim().replace(/^W\//, '')))
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ToolError } from '#core/errors'
-import { toWireError } from './function-error.ts'
+import { toWireError } from './errors.ts'
 import { functionNotSupported, invalidArguments, jsonParser, toolBreak } from './tool-errors.ts'
 
 describe('errors for tools', () => {

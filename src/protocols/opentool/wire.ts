@@ -1,6 +1,5 @@
 import type { JsonObject } from '#core/json'
-import type { WireChallenges, WireMissing } from '#protocols/error-data'
-import type { JsonRpcId } from '#protocols/json-rpc'
+import type { JsonRpcId, WireChallenges, WireMissing } from '#protocols/json-rpc'
 
 /** OTS-30: everything of this protocol lives below it. */
 export const BASE_PATH = '/opentool'

@@ -1,4 +1,59 @@
-import type { ErrorCode } from '#core/errors'
+import type { ErrorCode, LimitScope, ToolError } from '#core/errors'
+import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
+import type { WireError } from './wire.ts'
+
+/** An answer that is of now, and the caller's alone. */
+export function jsonReply(status: number, body: object): HttpReply {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store' },
+    body: JSON.stringify(body),
+  }
+}
+
+export function noContent(): HttpReply {
+  return { status: 204, headers: { 'cache-control': 'no-store' }, body: undefined }
+}
+
+const DEFAULT_RETRY_AFTER_MS = 1_000
+
+/**
+ * Everything that fails on this wire, thrown by a route or found before it: the flat envelope (OWP-95). It says
+ * nothing that depends on what exists (OWP-97).
+ */
+export const refuse: HttpRoute['refuse'] = ({ traceId }, error, suggested) => {
+  const { status, error: name } = answerOf(error, suggested)
+  const retryAfterMs =
+    status === 429 || status === 503 ? toWholeMs(error.retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) : undefined
+  return {
+    status,
+    headers: {
+      'content-type': 'application/json',
+      'cache-control': 'no-store',
+      ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+      ...(retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1_000)) }),
+    },
+    body: encodeError({
+      error: name,
+      message: error.message,
+      retryAfterMs,
+      scope: error.details.scope,
+      correlationId: status >= 500 ? traceId : undefined,
+    }),
+  }
+}
+
+function answerOf(error: ToolError, suggested: number): { status: number; error: string } {
+  const answer = OPENWOP_ANSWERS[error.code]
+  if (error.code !== 'request_invalid') return answer
+  const name = HTTP_ERRORS.get(suggested)
+  return name === undefined ? answer : { status: suggested, error: name }
+}
+
+/** At least one, so that `Retry-After` is never 0. */
+function toWholeMs(ms: number): number {
+  return Number.isFinite(ms) ? Math.max(1, Math.ceil(ms)) : DEFAULT_RETRY_AFTER_MS
+}
 
 /** How one error code looks on this wire (§6.6). */
 interface OpenwopAnswer {
@@ -56,3 +111,23 @@ export const HTTP_ERRORS: ReadonlyMap<number, string> = new Map([
   [405, 'method_not_allowed'],
   [413, 'payload_too_large'],
 ])
+
+export interface ShownError extends Pick<WireError, 'error' | 'message'> {
+  /** Beside `Retry-After`, which carries whole seconds (OWP-96). */
+  readonly retryAfterMs?: number | undefined
+  /** Which limit refused (C6). */
+  readonly scope?: LimitScope | undefined
+  /** What a caller quotes to the operator, on 5xx only (OWP-95). */
+  readonly correlationId?: string | undefined
+}
+
+/** The flat envelope: no key but these three, everything else inside `details`. */
+export function encodeError({ error, message, retryAfterMs, scope, correlationId }: ShownError): string {
+  const details = {
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(scope === undefined ? {} : { scope }),
+    ...(correlationId === undefined ? {} : { correlationId }),
+  }
+  const body: WireError = { error, message, ...(Object.keys(details).length === 0 ? {} : { details }) }
+  return JSON.stringify(body)
+}

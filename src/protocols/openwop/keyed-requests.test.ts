@@ -12,9 +12,8 @@ import { MemoryStore } from '#store/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/fake-clock'
 import { ALICE, openTestDesk } from '#testing/test-desk'
+import { jsonReply, refuse } from './errors.ts'
 import { KeyedRequests } from './keyed-requests.ts'
-import { refuse } from './refuse.ts'
-import { jsonReply } from './reply.ts'
 
 const REPLAY = 'openwop-Idempotent-Replay'
 const REFUSED: readonly number[] = [400, 401, 403, 429]

@@ -8,9 +8,7 @@ import type { Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import { readKeyHeader } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { OPENWOP_ANSWERS } from './errors.ts'
-import { refuse } from './refuse.ts'
-import { jsonReply } from './reply.ts'
+import { jsonReply, OPENWOP_ANSWERS, refuse } from './errors.ts'
 import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
 /** Nothing was done, so whoever repeats the request may do it with the same key (OWP-92). */

@@ -1,15 +1,40 @@
 import type { Gateway } from '#core/calls/gateway'
-import type { HttpRoute } from '#protocols/http-exchange'
-import { catalogRoutes } from './catalog-routes.ts'
-import { discoveryRoute } from './discovery.ts'
-import { interruptRoutes } from './interrupt-routes.ts'
-import { KeyedRequests } from './keyed-requests.ts'
-import { openApiRoute, schemaRoutes } from './openapi.ts'
-import { type OpenwopOptions, openwopSettings } from './options.ts'
-import { runRoutes } from './run-routes.ts'
-import { seamRoutes } from './seam-routes.ts'
-import { sessionRoutes } from './session-routes.ts'
-import { API_ROOT } from './wire.ts'
+import { fault, type ToolError } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import { DEFAULT_TENANT, type Principal } from '#core/principal'
+import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
+import type { Tool } from '#core/tool'
+import type { Catalog } from '#core/tools/catalog'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
+import { PreparedBytes, PreparedViews, replyPrepared } from '#protocols/prepared'
+import {
+  type DecodeOptions,
+  decodeListForm,
+  encodeCompact,
+  encodeList,
+  encodeStandard,
+  isCompact,
+  MOST_FORMS,
+} from './codec-catalog.ts'
+import { seamRoutes } from './conformance-seam-routes.ts'
+import { refuse } from './errors.ts'
+import { type KeyedRequestParts, KeyedRequests } from './keyed-requests.ts'
+import { catalogPaths, DOCUMENT_PATHS, INTERRUPT_PATHS, RUN_PATHS, SESSION_PATHS } from './openapi-paths.ts'
+import { OPENAPI_SCHEMAS, type SchemaName } from './openapi-schemas.ts'
+import { interruptRoutes, runRoutes, sessionRoutes } from './run-routes.ts'
+import {
+  API_ROOT,
+  DISCOVERY_PATH,
+  isSourceKind,
+  OPENAPI_PATH,
+  PROTOCOL_VERSION,
+  SCHEMA_PATH,
+  SCHEMAS_PATH,
+  SOURCE_KINDS,
+  TOOL_PATH,
+  TOOLS_PATH,
+  type WireDiscovery,
+} from './wire.ts'
 
 /** The openwop side of the server: what `options.capabilities` turns on is served and advertised, nothing else. */
 export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readonly HttpRoute[] {
@@ -30,4 +55,252 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   if (store === undefined) return routes
   const keyed = new KeyedRequests({ gateway, store, clock: settings.clock })
   return routes.map((route) => keyed.guard(route))
+}
+
+/** OpenAPI 3.1 of the routes that are really there (OWP-07). */
+export function openwopOpenApi(settings: OpenwopSettings) {
+  const { toolCatalog, sessionLifecycle } = settings.capabilities
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Collet: openwop tool catalog',
+      version: settings.serverVersion,
+      summary:
+        'Which tools there are, what they need and how dangerous they are; runs and sessions of their calls.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+    security: [{}, { bearer: [] }, ...API_KEY_HEADERS.map((name) => ({ [name]: [] }))],
+    paths: {
+      ...DOCUMENT_PATHS,
+      ...RUN_PATHS,
+      ...INTERRUPT_PATHS,
+      ...(toolCatalog && sessionLifecycle ? SESSION_PATHS : {}),
+      ...(toolCatalog ? catalogPaths(settings) : {}),
+    },
+    components: {
+      schemas: OPENAPI_SCHEMAS,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'An HS256 JWT with `exp`, or an API key.' },
+        ...Object.fromEntries(API_KEY_HEADERS.map((name) => [name, { type: 'apiKey', in: 'header', name }])),
+      },
+    },
+  }
+}
+
+export function openApiRoute(settings: OpenwopSettings): HttpRoute {
+  const prepared = new PreparedBytes(JSON.stringify(openwopOpenApi(settings)))
+  return openGet(OPENAPI_PATH, (request) => replyPrepared(request, prepared, PUBLIC_HEADERS))
+}
+
+/** Documents of this protocol, by the file names its own schemas have. */
+const SCHEMA_FILES = {
+  'tool-descriptor.schema.json': 'ToolDescriptor',
+  'compact-tool-descriptor.schema.json': 'CompactToolDescriptor',
+  'run-event.schema.json': 'RunEvent',
+  'run-events.schema.json': 'RunEvents',
+  'session-request.schema.json': 'SessionRequest',
+  'session.schema.json': 'Session',
+  'discovery.schema.json': 'Discovery',
+  'error.schema.json': 'Error',
+} as const satisfies Record<string, SchemaName>
+
+/** Each as a JSON Schema that stands by itself, said once: in the OpenAPI document. */
+export function schemaDocuments(): ReadonlyMap<string, string> {
+  return new Map(
+    Object.entries(SCHEMA_FILES).map(([file, name]) => {
+      const used = JSON.stringify(OPENAPI_SCHEMAS[name]).matchAll(/#\/components\/schemas\/(\w+)/g)
+      const names = new Set([...used].map(([, each]) => each))
+      const parts = Object.entries(OPENAPI_SCHEMAS).filter(([each]) => names.has(each))
+      const schema = JSON.stringify({
+        $schema: 'https://json-schema.org/draft/2020-12/schema',
+        $id: `${SCHEMAS_PATH}/${file}`,
+        title: name,
+        ...OPENAPI_SCHEMAS[name],
+        ...(parts.length === 0 ? {} : { $defs: Object.fromEntries(parts) }),
+      })
+      return [file, schema.replaceAll('#/components/schemas/', '#/$defs/')]
+    }),
+  )
+}
+
+/** `GET /v1/schemas` names them, `GET /v1/schemas/{name}` gives one. */
+export function schemaRoutes(): readonly HttpRoute[] {
+  const documents = new Map([...schemaDocuments()].map(([file, schema]) => [file, new PreparedBytes(schema)]))
+  const names = [...documents.keys()].map((file) => `${SCHEMAS_PATH}/${file}`)
+  const list = new PreparedBytes(JSON.stringify({ schemas: names }))
+  return [
+    openGet(SCHEMAS_PATH, (request) => replyPrepared(request, list, PUBLIC_HEADERS)),
+    openGet(SCHEMA_PATH, (request) => {
+      const document = documents.get(request.params.name ?? '')
+      if (document !== undefined) return replyPrepared(request, document, PUBLIC_HEADERS)
+      const message = `There is no such schema. There are: ${names.join(', ')}.`
+      return refuse(request, fault('request_invalid', message), 404)
+    }),
+  ]
+}
+
+/** Sees every tool that is not a tenant's own, so that the document can say which sources have one; tells nothing else. */
+const EVERYTHING: Principal = { id: 'discovery', tenant: DEFAULT_TENANT, scopes: ['*'] }
+
+export const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
+
+/** `/.well-known/openwop`: public, and the same for everybody (OWP-01). */
+export function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute {
+  const documents = new PreparedViews(1)
+  return openGet(DISCOVERY_PATH, (request) => {
+    const catalog = gateway.catalogFor(EVERYTHING)
+    const prepared = documents.get(catalog, 'discovery', () =>
+      JSON.stringify(discoveryDocument(catalog, settings)),
+    )
+    return replyPrepared(request, prepared, PUBLIC_HEADERS)
+  })
+}
+
+/** Says only what is really served (OWP-05): the sources are those of the tools there are. */
+export function discoveryDocument(
+  catalog: Catalog,
+  { serverVersion, capabilities }: OpenwopSettings,
+): WireDiscovery {
+  const { toolCatalog, compactView, sessionLifecycle, families } = capabilities
+  return {
+    protocolVersion: PROTOCOL_VERSION,
+    // No envelopes are exchanged here, so there is nothing to round or count (OWP-02).
+    supportedEnvelopes: [],
+    schemaVersions: {},
+    limits: { clarificationRounds: 0, schemaRounds: 0, envelopesPerTurn: 0 },
+    implementation: { name: 'collet', version: serverVersion, vendor: 'collet' },
+    ...(toolCatalog
+      ? {
+          toolCatalog: {
+            supported: true,
+            sources: sourcesOf(catalog),
+            ...(sessionLifecycle && hasState(catalog) ? { sessionLifecycle: true } : {}),
+            ...(compactView ? { compactView: true } : {}),
+          },
+        }
+      : {}),
+    ...families,
+  }
+}
+
+/** C3: promised only where there is something to bracket. */
+function hasState(catalog: Catalog): boolean {
+  return catalog.latest().some(({ session }) => session !== undefined)
+}
+
+function sourcesOf(catalog: Catalog) {
+  const present = new Set<string>(catalog.latest().map((tool) => tool.source))
+  return SOURCE_KINDS.filter(isSourceKind).filter((source) => present.has(source))
+}
+
+/** What is really served; the discovery document says this and nothing else (OWP-05). */
+export interface OpenwopCapabilities {
+  /** `/v1/tools` and `/v1/tools/{toolId}`; off = 404 on both (OWP-06). Default on. */
+  readonly toolCatalog?: boolean
+  /** `?view=compact`. Default on. */
+  readonly compactView?: boolean
+  /** `/v1/sessions`; every stateful use of a tool is bracketed by `tool.session.*` (C3). Default on. */
+  readonly sessionLifecycle?: boolean
+  /** Further families at the document's root, by name: `toolHooks`, `authorization` … (C4). */
+  readonly families?: Readonly<Record<string, JsonObject>>
+}
+
+export interface OpenwopOptions {
+  readonly serverVersion: string
+  readonly capabilities?: OpenwopCapabilities
+  /** Serve what the public conformance suite drives (OWP-100 to OWP-102, OWP-105). Never in production. */
+  readonly testSeams?: boolean
+  readonly clock?: Clock
+  /** Where requests with an `Idempotency-Key` are noted; without it keys are ignored. */
+  readonly store?: KeyedRequestParts['store']
+}
+
+/** The same with every default filled in. */
+export interface OpenwopSettings {
+  readonly serverVersion: string
+  readonly capabilities: Required<OpenwopCapabilities>
+  readonly clock: Clock
+}
+
+export function openwopSettings({
+  serverVersion,
+  capabilities = {},
+  clock,
+}: OpenwopOptions): OpenwopSettings {
+  return {
+    serverVersion,
+    clock: clock ?? SYSTEM_CLOCK,
+    capabilities: {
+      toolCatalog: capabilities.toolCatalog ?? true,
+      compactView: capabilities.compactView ?? true,
+      sessionLifecycle: capabilities.sessionLifecycle ?? true,
+      families: capabilities.families ?? {},
+    },
+  }
+}
+
+/** A route that needs no credential and reads no body. */
+export function openGet(path: string, handle: HttpRoute['handle']): HttpRoute {
+  return { method: 'GET', path, access: 'open', body: 'never', handle, refuse }
+}
+
+/** Ours to the caller alone, and asked about again each time: scopes may change. */
+const HEADERS = {
+  vary: ['accept-encoding', 'authorization', ...API_KEY_HEADERS].join(', '),
+  'cache-control': 'private, no-cache',
+}
+
+/** The read-only catalog (OWP-10…28): what this principal may call, described and never invoked. */
+export function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonly HttpRoute[] {
+  const lists = new PreparedViews(MOST_FORMS)
+  const list = (request: HttpRequest): Promise<HttpReply> => {
+    const form = decodeListForm(request.query, options)
+    const catalog = gateway.catalogFor(request.principal)
+    const prepared = lists.get(catalog, `${form.view} ${form.source}`, () =>
+      encodeList(form, catalog.latest().toSorted(byCatalogId)),
+    )
+    return replyPrepared(request, prepared, HEADERS)
+  }
+
+  const standard = new PreparedTools(encodeStandard)
+  const compact = new PreparedTools(encodeCompact)
+  const byId = ({ principal, params, query, headers }: HttpRequest): Promise<HttpReply> => {
+    const tool = gateway.catalogFor(principal).find(params.toolId ?? '')
+    if (tool === undefined) throw noSuchTool()
+    return replyPrepared({ headers }, (isCompact(query, options) ? compact : standard).get(tool), HEADERS)
+  }
+  return [guarded(TOOLS_PATH, list), guarded(TOOL_PATH, byId)]
+}
+
+/** By code unit of the id, so that an unchanged catalog reads the same (OWP-17). */
+function byCatalogId(left: Tool, right: Tool): number {
+  return left.catalogId < right.catalogId ? -1 : 1
+}
+
+/** The same for an unknown and a withheld id: it names none (OWP-14, OWP-22). */
+function noSuchTool(): ToolError {
+  return fault('tool_not_found', 'There is no such tool, or you may not see it; GET /v1/tools lists yours.')
+}
+
+function guarded(path: string, handle: HttpRoute['handle']): HttpRoute {
+  return { method: 'GET', path, access: 'authenticated', body: 'never', handle, refuse }
+}
+
+/** Descriptors as they leave, one per tool that was asked for. */
+class PreparedTools {
+  readonly #byTool = new WeakMap<Tool, PreparedBytes>()
+  readonly #encode: (tool: Tool) => string
+
+  constructor(encode: (tool: Tool) => string) {
+    this.#encode = encode
+  }
+
+  get(tool: Tool): PreparedBytes {
+    const known = this.#byTool.get(tool)
+    if (known !== undefined) return known
+    const prepared = new PreparedBytes(this.#encode(tool))
+    this.#byTool.set(tool, prepared)
+    return prepared
+  }
 }

@@ -1,9 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonValue } from '#core/json'
-import { readRefusal } from './codec-client-failure.ts'
-import { isRouteMiss, readCallReply } from './codec-client-reply.ts'
-import { CLIENT_DIALECTS } from './codec-client-wire.ts'
+import { CLIENT_DIALECTS } from './codec-client.ts'
+import { isRouteMiss, readCallReply, readRefusal } from './codec-client-reply.ts'
 
 function read(status: number, body: JsonValue | undefined, dialect: 'oxp-1.0' | 'uts' = 'oxp-1.0') {
   const reading = readCallReply(status, body, { dialect })

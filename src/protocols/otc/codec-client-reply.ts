@@ -1,13 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import {
-  type RefusalHints,
-  readChallenges,
-  readMessage,
-  readRefusal,
-  readToolError,
-  type WireFailure,
-} from './codec-client-failure.ts'
-import type { ServerWire } from './codec-client-wire.ts'
+import type { ServerWire } from './codec-client.ts'
 
 /** What a server's answer to a call says. */
 export type CallReading =
@@ -79,4 +71,225 @@ function utsChallenge(
   { dialect }: Pick<ServerWire, 'dialect'>,
 ): JsonValue | undefined {
   return dialect === 'uts' && isJsonObject(value) && value.auth_required === true ? value : undefined
+}
+
+/** Why a call gave no value, in the words a caller acts on (§3.2 item 4). */
+export const FAILURE_CLASSES = [
+  /** The tool ran and failed. */
+  'tool',
+  /** The input does not fit the tool's schema; nothing ran. */
+  'validation',
+  /** The server refused the call; nothing ran. */
+  'server',
+  /** The server does not accept the API key or token. */
+  'unauthenticated',
+  /** The user has to authorize the tool first: see `challenges`. */
+  'authorization_required',
+  /** Somebody has to approve the call first: see `challenges`. */
+  'approval_required',
+  /** A secret or the user id is missing: see `missing`. */
+  'requirements',
+  /** The client is set up or used wrongly; nothing was sent. */
+  'config',
+  /** No usable answer: the call may or may not have run. */
+  'transport',
+] as const
+export type FailureClass = (typeof FAILURE_CLASSES)[number]
+
+/** Where somebody has to go before the call can run (OTC-76, OTC-77). */
+export interface RemoteChallenge {
+  readonly id?: string
+  /** Absolute `http` or `https` address to show to the user. */
+  readonly url: string
+  readonly checkUrl?: string
+  /** What it is about, where the server says so. */
+  readonly provider?: string
+  readonly scopes?: readonly string[]
+}
+
+export interface RemoteMissing {
+  readonly authorization?: readonly RemoteChallenge[]
+  readonly approval?: readonly RemoteChallenge[]
+  readonly secrets?: readonly string[]
+  readonly userId?: true
+}
+
+/** A failure as a server states it, wire spelling removed. */
+export interface WireFailure {
+  readonly class: FailureClass
+  readonly message: string
+  readonly developerMessage?: string
+  readonly canRetry: boolean
+  readonly retryAfterMs?: number
+  readonly additionalPromptContent?: string
+  readonly parameterErrors?: Readonly<Record<string, string>>
+  readonly missing?: RemoteMissing
+  readonly callId?: string
+  readonly durationMs?: number
+}
+
+/** What an answer's headers add. */
+export interface RefusalHints {
+  /** `Collet-Error-Code`, which only our own server sends. */
+  readonly errorCode?: string | null
+}
+
+/** Reads an answer that is not 2xx. Never uses bodies that are not JSON: they may be anybody's page. */
+export function readRefusal(
+  status: number,
+  body: JsonValue | undefined,
+  hints: RefusalHints = {},
+): WireFailure {
+  const members = isJsonObject(body) ? body : {}
+  const missing = readMissing(members.missing_requirements, members.challenges)
+  const kind =
+    missing === undefined || status === 401 ? classOfStatus(status, hints) : classOfMissing(missing)
+  return {
+    ...readErrorMembers(members, readMessage(body) ?? MESSAGES[kind](status)),
+    class: kind,
+    ...(missing === undefined ? {} : { missing }),
+    ...(typeof members.call_id === 'string' ? { callId: members.call_id } : {}),
+  }
+}
+
+/** A tool's own error, from `error` of a 200 (OTC-84); missing requirements inside it win (C-27). */
+export function readToolError(error: JsonObject, outside: RemoteMissing | undefined): WireFailure {
+  const missing = outside ?? readMissing(error.missing_requirements, error.challenges)
+  const kind = missing === undefined ? 'tool' : classOfMissing(missing)
+  return {
+    ...readErrorMembers(error, readMessage(error) ?? MESSAGES[kind](200)),
+    class: kind,
+    ...(missing === undefined ? {} : { missing }),
+  }
+}
+
+/** `message`, else `detail`, else `error` (C-23). */
+export function readMessage(body: JsonValue | undefined): string | undefined {
+  if (!isJsonObject(body)) return undefined
+  return sentence(body.message) ?? sentence(body.detail) ?? sentence(body.error)
+}
+
+/** More than any tool needs, and few enough to poll. */
+const MOST_CHALLENGES = 20
+
+/** Challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, T-30). */
+export function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
+  const entries = Array.isArray(value) ? value.slice(0, MOST_CHALLENGES) : [value]
+  return entries.flatMap((entry) => {
+    if (!isJsonObject(entry)) return []
+    const url = webAddress(entry.url ?? entry.authorization_url ?? entry.auth_url)
+    if (url === undefined) return []
+    const id = entry.id ?? entry.authorization_id ?? entry.auth_id
+    const checkUrl = webAddress(entry.check_url)
+    return [
+      {
+        ...(typeof id === 'string' ? { id } : {}),
+        url,
+        ...(checkUrl === undefined ? {} : { checkUrl }),
+        ...subjectOf(id, about),
+      },
+    ]
+  })
+}
+
+/** The map beside the challenges that says what each is about. */
+function subjectOf(
+  id: JsonValue | undefined,
+  about: JsonValue | undefined,
+): Pick<RemoteChallenge, 'provider' | 'scopes'> {
+  if (typeof id !== 'string' || !isJsonObject(about) || !Object.hasOwn(about, id)) return {}
+  const subject = about[id]
+  if (!isJsonObject(subject) || typeof subject.provider !== 'string') return {}
+  const scopes = Array.isArray(subject.scopes) ? subject.scopes : []
+  return {
+    provider: subject.provider,
+    scopes: scopes.filter((scope): scope is string => typeof scope === 'string'),
+  }
+}
+
+function readMissing(value: JsonValue | undefined, about: JsonValue | undefined): RemoteMissing | undefined {
+  if (!isJsonObject(value)) return undefined
+  const { authorization, approval, secrets } = value
+  return {
+    ...(isPresent(authorization) ? { authorization: readChallenges(authorization, about) } : {}),
+    ...(isPresent(approval) ? { approval: readChallenges(approval) } : {}),
+    ...(isPresent(secrets) ? { secrets: secretIds(secrets) } : {}),
+    ...(isPresent(value.user_id) ? { userId: true } : {}),
+  }
+}
+
+function classOfMissing(missing: RemoteMissing): FailureClass {
+  if (missing.authorization !== undefined) return 'authorization_required'
+  return missing.approval === undefined ? 'requirements' : 'approval_required'
+}
+
+function classOfStatus(status: number, { errorCode }: RefusalHints): FailureClass {
+  if (status === 401) return 'unauthenticated'
+  if (status === 422) return 'validation'
+  // The standard has no status for it, and without a place to approve there is no `missing_requirements` either.
+  if (status === 400 && errorCode === 'approval_required') return 'approval_required'
+  return status >= 500 || status < 400 ? 'transport' : 'server'
+}
+
+const MESSAGES = {
+  tool: () => 'The tool failed and gave no reason.',
+  validation: () => 'The input does not fit what the tool expects.',
+  server: (status) => `The server refused the call with status ${status} and gave no reason.`,
+  unauthenticated: () => 'The server did not accept the credentials; check the API key or token.',
+  authorization_required: () => 'The tool needs an authorization that has not been given yet.',
+  approval_required: () => 'The call needs an approval that has not been given yet.',
+  requirements: () => 'The call lacks a secret or a user id that the tool needs.',
+  config: () => 'The client is not set up for this call.',
+  transport: (status) => `The server answered with status ${status} and gave no reason.`,
+} satisfies Record<FailureClass, (status: number) => string>
+
+function readErrorMembers(members: JsonObject, message: string): Omit<WireFailure, 'class'> {
+  const { developer_message: forDeveloper, additional_prompt_content: prompt, retry_after_ms: wait } = members
+  return {
+    message,
+    canRetry: members.can_retry === true,
+    ...(typeof forDeveloper === 'string' ? { developerMessage: forDeveloper } : {}),
+    ...(typeof prompt === 'string' && prompt !== '' ? { additionalPromptContent: prompt } : {}),
+    ...(typeof wait === 'number' && wait >= 0 ? { retryAfterMs: wait } : {}),
+    ...(isJsonObject(members.parameter_errors)
+      ? { parameterErrors: stringMembers(members.parameter_errors) }
+      : {}),
+  }
+}
+
+/** Values are untyped in the schema: whatever is no string becomes JSON text (C-30). */
+function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [
+      name,
+      typeof member === 'string' ? member : JSON.stringify(member),
+    ]),
+  )
+}
+
+/** A string, or what FastAPI puts in its place: a list of strings or of `{msg}`. */
+function sentence(value: JsonValue | undefined): string | undefined {
+  if (typeof value === 'string') return value === '' ? undefined : value
+  if (isJsonObject(value)) return sentence(value.message ?? value.msg)
+  if (!Array.isArray(value)) return undefined
+  const parts = value.flatMap((item: JsonValue) => sentence(item) ?? [])
+  return parts.length === 0 ? undefined : parts.join('; ')
+}
+
+function secretIds(value: JsonValue): readonly string[] {
+  const entries: readonly JsonValue[] = Array.isArray(value) ? value : []
+  return entries.flatMap((entry) => {
+    const id = isJsonObject(entry) ? entry.id : entry
+    return typeof id === 'string' ? [id] : []
+  })
+}
+
+function isPresent(value: JsonValue | undefined): value is JsonValue {
+  return value !== undefined && value !== null && value !== false
+}
+
+function webAddress(value: JsonValue | undefined): string | undefined {
+  if (typeof value !== 'string' || !URL.canParse(value)) return undefined
+  const { protocol, href } = new URL(value)
+  return protocol === 'https:' || protocol === 'http:' ? href : undefined
 }

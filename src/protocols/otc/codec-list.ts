@@ -3,7 +3,7 @@ import { isJsonObject, type JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
 import { factsOf, newsOf } from '#core/tools/facts'
 import type { HttpRequest } from '#protocols/http-exchange'
-import { decodeVersion } from './codec-version.ts'
+import { decodeVersion } from './codec-request.ts'
 import {
   DEFAULT_SCHEMA_ID,
   FACTS_MEMBER,

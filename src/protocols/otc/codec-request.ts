@@ -1,16 +1,22 @@
-import type { CallRequest } from '#core/call'
-import { fault } from '#core/errors'
-import { checkCallKey, type ToolRef } from '#core/ids'
+import { type CallRequest, NO_SECRETS } from '#core/call'
+import { fault, type ToolError } from '#core/errors'
+import { checkCallKey, LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Secret } from '#core/secret'
+import { Secret } from '#core/secret'
 import { readCallPlace, readKeyHeader } from '#protocols/call-headers'
 import type { HttpRequest } from '#protocols/http-exchange'
-import { decodeContext, withoutNulls } from './codec-context.ts'
-import { bodyObject, decodeEnvelope, isExecutePath } from './codec-envelope.ts'
-import { decodeToolRef } from './codec-tool-ref.ts'
-import { refuseUnknownMembers } from './codec-unknown-members.ts'
-import { decodeVersion } from './codec-version.ts'
-import { type CallPath, type Dialect, OXP_VERSION_HEADER } from './wire.ts'
+import {
+  ARCADE_SCHEMA_ID,
+  type CallPath,
+  DEFAULT_SCHEMA_ID,
+  type Dialect,
+  isSupportedVersion,
+  OTC_SCHEMA_ID,
+  OXP_VERSION_HEADER,
+  PROTOCOL_VERSION,
+  type SchemaFamily,
+  schemaFamily,
+} from './wire.ts'
 
 export interface DecodedCall {
   readonly dialect: Dialect
@@ -135,4 +141,275 @@ function readString(call: JsonObject, member: string): string | undefined {
   const text = call[member]
   if (text === undefined || typeof text === 'string') return text
   throw fault('request_invalid', `"${member}" must be a string; leave it out when there is none.`)
+}
+
+/** The version a request asks for, in the spelling the answer repeats (C-16). */
+export interface DecodedVersion {
+  readonly schemaId: string
+  /** `undefined` when the request names no `$schema`: the newest version is assumed, or what the operator chose (OTC-15). */
+  readonly family: SchemaFamily | undefined
+}
+
+/**
+ * Reads both carriers of the version (C-17). Only 1.0 is served, so two carriers that disagree always
+ * contain one that is refused.
+ */
+export function decodeVersion(
+  schema: JsonValue | undefined,
+  header: string | undefined,
+  defaultSchema: string,
+): DecodedVersion {
+  if (header !== undefined && !isSupportedVersion(header)) {
+    throw fault('version_unsupported', 'This server does not support the requested protocol version.', {
+      developerMessage: `Header ${OXP_VERSION_HEADER} must be "${PROTOCOL_VERSION}" or absent.`,
+    })
+  }
+  if (schema === undefined) return { schemaId: defaultSchema, family: undefined }
+  if (typeof schema !== 'string' || !URL.canParse(schema)) {
+    throw fault('request_invalid', '"$schema" must be a URI; leave it out to use the newest version.')
+  }
+  const family = schemaFamily(schema)
+  if (family === undefined) {
+    throw fault('version_unsupported', 'This server does not support the requested protocol version.', {
+      developerMessage: `Supported "$schema" values: ${DEFAULT_SCHEMA_ID}, ${OTC_SCHEMA_ID}, ${ARCADE_SCHEMA_ID} and the same document under OpenToolCalling/Specification and OpenExecProtocol/Specification.`,
+    })
+  }
+  return { schemaId: schema, family }
+}
+
+const WRAPPER = new Set(['$schema', 'request'])
+const CALL = new Set(['tool_id', 'call_id', 'trace_id', 'input', 'context'])
+
+/** Members a call may have in each dialect when unknown ones are refused (T-23, C-32). */
+const MEMBERS = {
+  proto: new Set(['$schema', 'run_id', 'execution_id', 'created_at', 'tool', 'inputs', 'input', 'context']),
+  execute: new Set(['execution_id', ...CALL, 'inputs']),
+  'rfc-call': new Set([...CALL, 'inputs']),
+  'otc-1.0': new Set([...CALL, 'inputs']),
+  'oxp-1.0': new Set([...CALL, 'inputs']),
+  'oxp-header': new Set(['$schema', ...CALL]),
+  uts: new Set(['$schema', ...CALL, 'execution_id', 'user_id']),
+} satisfies Record<Dialect, ReadonlySet<string>>
+
+/** The published request schemas are closed while their prose is open: strict mode follows the schemas. */
+export function refuseUnknownMembers(dialect: Dialect, body: JsonObject, call: JsonObject): void {
+  if (body !== call) refuseOthers(WRAPPER, body)
+  refuseOthers(MEMBERS[dialect], call)
+}
+
+function refuseOthers(known: ReadonlySet<string>, object: JsonObject): void {
+  const unknown = Object.keys(object).find((member) => !known.has(member))
+  if (unknown === undefined) return
+  throw fault(
+    'request_invalid',
+    `Unknown member ${JSON.stringify(unknown)}; this server accepts only ${[...known].join(', ')} here.`,
+  )
+}
+
+const LATEST_SUFFIX = '@latest'
+const MOST_REMEMBERED = 4_096
+const LONGEST_REMEMBERED = 160
+
+/** Ids repeat from call to call, so each is taken apart once; bounded in number and in length. */
+const remembered = new Map<string, ToolRef>()
+
+/** A tool by its id (OTC-43) or another of its names (docs/names.md); `@latest` exists only in the execute drafts (C-15). */
+export function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
+  const known = remembered.get(text)
+  if (known !== undefined) return known
+  const ref = parseToolName(text)
+  if (ref !== undefined) {
+    if (text.length <= LONGEST_REMEMBERED) remember(text, ref)
+    return ref
+  }
+  if (allowLatest && text.endsWith(LATEST_SUFFIX)) {
+    const base = parseToolName(text.slice(0, -LATEST_SUFFIX.length))
+    if (base?.version === LATEST) return base
+  }
+  throw fault(
+    'request_invalid',
+    `${quote(text)} is not the name of a tool. Write its id, Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0, or another name it is listed under.`,
+  )
+}
+
+function remember(text: string, ref: ToolRef): void {
+  if (remembered.size >= MOST_REMEMBERED) remembered.clear()
+  remembered.set(text, ref)
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length <= 80 ? text : `${text.slice(0, 80).toWellFormed()}…`)
+}
+
+/** Which published shape a call request has, and the object that holds its members. */
+export interface Envelope {
+  readonly dialect: Dialect
+  readonly call: JsonObject
+}
+
+/** The table of ledger §3.1, first match wins. */
+export function decodeEnvelope(path: CallPath, body: JsonObject, family: SchemaFamily | undefined): Envelope {
+  if (isExecutePath(path) && isJsonObject(body.tool)) return { dialect: 'proto', call: body }
+  const { request } = body
+  if (request === undefined) {
+    if (body.tool_id === undefined || isExecutePath(path)) throw noCall(path)
+    return { dialect: path === '/uts/tools/call' ? 'uts' : 'oxp-header', call: body }
+  }
+  if (body.tool_id !== undefined) {
+    throw fault('request_invalid', 'The body has both "request" and "tool_id"; send one of them.')
+  }
+  if (!isJsonObject(request)) throw fault('request_invalid', '"request" must be an object.')
+  return { dialect: wrappedDialect(path, family), call: withoutNulls(request) }
+}
+
+function wrappedDialect(path: CallPath, family: SchemaFamily | undefined): Dialect {
+  if (path === '/uts/tools/call') return 'uts'
+  if (isExecutePath(path)) return 'execute'
+  if (path === '/call' && (family === undefined || family === 'arcade')) return 'rfc-call'
+  return family === 'otc' || family === 'arcade' ? 'otc-1.0' : 'oxp-1.0'
+}
+
+/** The two paths of the March drafts: `execution_id`, `output` and `@latest` live here only. */
+export function isExecutePath(path: CallPath): boolean {
+  return path === '/execute' || path === '/tools/execute'
+}
+
+export function bodyObject(body: JsonValue | undefined): JsonObject {
+  if (isJsonObject(body)) return body
+  throw fault('request_invalid', 'A call needs a JSON object as its body.')
+}
+
+function noCall(path: CallPath) {
+  const alternative = isExecutePath(path) ? 'a "tool" object' : '"tool_id" at the top level'
+  return fault('request_invalid', `The body needs a "request" object, or ${alternative}.`)
+}
+
+/** What a request supplies beyond its input. */
+export interface DecodedContext {
+  readonly tokens: ReadonlyMap<string, Secret>
+  readonly secrets: ReadonlyMap<string, Secret>
+  readonly userId: string | undefined
+  /** What the caller says about that user. */
+  readonly userInfo: JsonValue | undefined
+  /** A token that names no provider: it belongs to the single one the tool requires (C-26). */
+  readonly loneToken: Secret | undefined
+}
+
+const NO_CONTEXT: DecodedContext = {
+  tokens: NO_SECRETS,
+  secrets: NO_SECRETS,
+  userId: undefined,
+  userInfo: undefined,
+  loneToken: undefined,
+}
+
+/** Reads `context`; unknown members are left alone (OTC-56). */
+export function decodeContext(context: JsonValue | undefined): DecodedContext {
+  if (context === undefined || context === null) return NO_CONTEXT
+  if (!isJsonObject(context)) throw invalid('"context" must be an object; leave it out when there is none.')
+  const { authorization, secrets, user_id: userId, user_info: userInfo } = withoutNulls(context)
+  if (userId !== undefined && typeof userId !== 'string') {
+    throw invalid('"context.user_id" must be a string; leave it out when there is none.')
+  }
+  const loneToken = readLoneToken(authorization)
+  return {
+    tokens: loneToken === undefined ? readTokens(authorization) : NO_SECRETS,
+    secrets: readSecrets(secrets),
+    // An empty text names no user, so a tool that needs one says so (OTC-79).
+    userId: userId === '' ? undefined : userId,
+    userInfo: readUserInfo(userInfo),
+    loneToken,
+  }
+}
+
+/** null is absent, as generated clients write it (T-24). */
+export function withoutNulls(members: JsonObject): JsonObject {
+  for (const name in members) {
+    if (members[name] === null) return Object.fromEntries(Object.entries(members).filter(isPresent))
+  }
+  return members
+}
+
+function isPresent([, value]: readonly [string, JsonValue | undefined]): boolean {
+  return value !== null
+}
+
+/** It goes to the tool as it is, so nobody may send a book. */
+const LONGEST_USER_INFO = 16_384
+
+function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {
+  if (userInfo === undefined) return undefined
+  if (JSON.stringify(userInfo).length <= LONGEST_USER_INFO) return userInfo
+  throw invalid(`"context.user_info" is longer than ${LONGEST_USER_INFO} characters of JSON.`)
+}
+
+/** The form of 4 March 2025: `authorization: { token }` (C-26). */
+function readLoneToken(authorization: JsonValue | undefined): Secret | undefined {
+  if (!isJsonObject(authorization) || (authorization.id ?? undefined) !== undefined) return undefined
+  if (typeof authorization.token !== 'string') {
+    throw invalid(
+      '"context.authorization" must be an array of { "id", "token" } objects, or one { "token" }.',
+    )
+  }
+  return new Secret(authorization.token)
+}
+
+function readTokens(authorization: JsonValue | undefined): ReadonlyMap<string, Secret> {
+  if (authorization === undefined) return NO_SECRETS
+  const tokens = readItems(isJsonObject(authorization) ? [authorization] : authorization, AUTHORIZATION)
+  // An empty token is no token: the caller gets the challenge (OTC-73).
+  return new Map(
+    [...tokens].filter(([, token]) => token !== '').map(([id, token]) => [id, new Secret(token)]),
+  )
+}
+
+function readSecrets(secrets: JsonValue | undefined): ReadonlyMap<string, Secret> {
+  if (secrets === undefined) return NO_SECRETS
+  const items = isJsonObject(secrets)
+    ? Object.entries(secrets).map(([id, value]) => ({ id, value }))
+    : secrets
+  return new Map([...readItems(items, SECRETS)].map(([id, value]) => [id, new Secret(value)]))
+}
+
+interface ItemKind {
+  readonly where: string
+  readonly member: 'token' | 'value'
+}
+
+const AUTHORIZATION: ItemKind = { where: 'context.authorization', member: 'token' }
+const SECRETS: ItemKind = { where: 'context.secrets', member: 'value' }
+
+/** Items need two strings (OTC-54, OTC-55); one id with two values is refused (T-21). */
+function readItems(items: JsonValue, kind: ItemKind): ReadonlyMap<string, string> {
+  if (!Array.isArray(items)) {
+    throw invalid(
+      `"${kind.where}" must be an array of { "id", "${kind.member}" } objects; leave it out when there is none.`,
+    )
+  }
+  const found = new Map<string, string>()
+  for (const item of items) {
+    const [id, text] = readItem(item, kind)
+    const earlier = found.get(id)
+    if (earlier !== undefined && earlier !== text) {
+      throw invalid(`"${kind.where}" names ${JSON.stringify(id)} twice with different values; send it once.`)
+    }
+    found.set(id, text)
+  }
+  return found
+}
+
+function readItem(item: JsonValue, kind: ItemKind): readonly [string, string] {
+  if (!isJsonObject(item)) throw malformed(kind)
+  const id: JsonObject[string] | undefined = item.id
+  const text = item[kind.member]
+  if (typeof id !== 'string' || typeof text !== 'string') throw malformed(kind)
+  return [id, text]
+}
+
+function malformed({ where, member }: ItemKind): ToolError {
+  return invalid(`Each item of "${where}" must be an object with the strings "id" and "${member}".`)
+}
+
+function invalid(message: string): ToolError {
+  return fault('request_invalid', message)
 }

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { CallError, CallReply } from '#core/call'
-import { encodeRefusal, encodeToolError } from './codec-error.ts'
-import { encodeResult } from './codec-response.ts'
+import { encodeRefusal, encodeResult, encodeToolError } from './codec-response.ts'
 import type { Dialect } from './wire.ts'
 
 const SHOWN = { hideDeveloperMessages: false }

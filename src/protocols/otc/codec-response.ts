@@ -1,6 +1,64 @@
 import type { CallReply, Outcome } from '#core/call'
-import { type EncodeOptions, encodeToolError } from './codec-error.ts'
-import type { Dialect } from './wire.ts'
+import { type ErrorCode, type ErrorDetails, ToolError } from '#core/errors'
+import { isJsonObject, type JsonObject } from '#core/json'
+import type { HttpRequest } from '#protocols/http-exchange'
+import { toChallenges, toMissing, toParameterErrors } from '#protocols/json-rpc'
+import { isExecutePath, readCallKey, withoutNulls } from './codec-request.ts'
+import {
+  type CallPath,
+  DEFAULT_SCHEMA_ID,
+  type Dialect,
+  OXP_VERSION_HEADER,
+  schemaFamily,
+  type WireErrorBody,
+  type WireToolError,
+} from './wire.ts'
+
+/** How one error code looks on this wire. */
+interface OtcAnswer {
+  readonly status: 200 | 400 | 401 | 404 | 422
+  /** Nothing ran and waiting helps: `Retry-After` and `x-should-retry` are sent (C-24). */
+  readonly retry: boolean
+}
+
+const REFUSED: OtcAnswer = { status: 400, retry: false }
+const LATER: OtcAnswer = { status: 400, retry: true }
+/** The tool ran or may have run: always 200 with `success: false` (OTC-11, OTC-83). */
+const FAILED: OtcAnswer = { status: 200, retry: false }
+
+/** Every code has an answer; the standard knows 400 before the call, 422 for input and 200 after (OTC-63). */
+export const OTC_ANSWERS = {
+  unauthenticated: { status: 401, retry: false },
+  request_invalid: REFUSED,
+  version_unsupported: REFUSED,
+  key_conflict: REFUSED,
+  call_not_found: { status: 404, retry: false },
+  tool_not_found: REFUSED,
+  session_not_found: REFUSED,
+  run_not_found: REFUSED,
+  not_authorized: REFUSED,
+  input_invalid: { status: 422, retry: false },
+  requirement_missing: REFUSED,
+  approval_required: REFUSED,
+  approval_rejected: REFUSED,
+  rate_limited: LATER,
+  budget_exceeded: LATER,
+  overloaded: LATER,
+  not_ready: LATER,
+  internal: REFUSED,
+  tool_failed: FAILED,
+  tool_timeout: FAILED,
+  cancelled: FAILED,
+  upstream_failed: FAILED,
+  egress_denied: FAILED,
+  output_invalid: FAILED,
+  result_too_large: FAILED,
+  ambiguous: FAILED,
+  outcome_unknown: FAILED,
+  result_expired: FAILED,
+  session_lost: FAILED,
+  workflow_diverged: FAILED,
+} satisfies Record<ErrorCode, OtcAnswer>
 
 export interface ResultForm {
   readonly dialect: Dialect
@@ -67,4 +125,124 @@ function plain(text: ResultText): string {
 
 function outcomeEnding(outcome: Outcome, options: EncodeOptions): string {
   return outcome.ok ? `"value":${outcome.valueJson}` : `"error":${encodeToolError(outcome.error, options)}`
+}
+
+/** The part of `ToolError` and of a recorded `CallError` that this wire shows. */
+export interface ShownError {
+  readonly code: ErrorCode
+  readonly message: string
+  readonly developerMessage?: string | undefined
+  readonly canRetry: boolean
+  readonly retryAfterMs?: number | undefined
+  readonly additionalPromptContent?: string | undefined
+  readonly details?: ErrorDetails | undefined
+}
+
+export interface EncodeOptions {
+  /** Keeps `developer_message` off the wire (T-20). */
+  readonly hideDeveloperMessages: boolean
+}
+
+/** Body of a refusal, the same members in every dialect (§3.1). */
+export function encodeRefusal(form: AnswerForm, error: ShownError, options: EncodeOptions): string {
+  const { issues, missing } = error.details ?? {}
+  const parameterErrors = issues === undefined ? undefined : toParameterErrors(issues)
+  const challenges = missing === undefined ? undefined : toChallenges(missing)
+  const body: WireErrorBody = {
+    ...(form.schemaId === undefined ? {} : { $schema: form.schemaId }),
+    message: error.message,
+    ...developerMessage(error, options),
+    ...(parameterErrors === undefined ? {} : { parameter_errors: parameterErrors }),
+    ...(missing === undefined ? {} : { missing_requirements: toMissing(missing) }),
+    ...(challenges === undefined ? {} : { challenges }),
+    ...(error.code === 'approval_required' && form.callId !== undefined ? { call_id: form.callId } : {}),
+  }
+  return JSON.stringify(body)
+}
+
+/** The `error` of a 200: `can_retry` only when it is true, because absent means false (OTC-93). */
+export function encodeToolError(error: ShownError, options: EncodeOptions): string {
+  const { additionalPromptContent, retryAfterMs } = error
+  const shown: WireToolError = {
+    message: error.message,
+    ...developerMessage(error, options),
+    ...(error.canRetry ? { can_retry: true } : {}),
+    ...(additionalPromptContent === undefined ? {} : { additional_prompt_content: additionalPromptContent }),
+    ...(retryAfterMs === undefined ? {} : { retry_after_ms: toWholeMs(retryAfterMs) }),
+  }
+  return JSON.stringify(shown)
+}
+
+/** A non-negative integer on this wire (C-30). */
+export function toWholeMs(ms: number): number {
+  return Number.isFinite(ms) ? Math.max(0, Math.ceil(ms)) : 0
+}
+
+function developerMessage(error: ShownError, options: EncodeOptions): { developer_message?: string } {
+  if (options.hideDeveloperMessages || error.developerMessage === undefined) return {}
+  return { developer_message: error.developerMessage }
+}
+
+/** What an answer repeats of its request. */
+export interface AnswerForm {
+  /** `undefined` in the header dialect, which has no `$schema` (C-18). */
+  readonly schemaId: string | undefined
+  /** `undefined` as long as no call id is known (rule 6). */
+  readonly callId: string | undefined
+}
+
+/** What the operator chose about answers. */
+export interface Answering {
+  /** `$schema` where the request names no version (C-16). */
+  readonly defaultSchema?: string
+}
+
+/** The form of an answer to a request whose body was not read: only the header can tell the dialect. */
+export function unreadForm(
+  headers: HttpRequest['headers'],
+  { defaultSchema = DEFAULT_SCHEMA_ID }: Answering,
+): AnswerForm {
+  const schemaId = headers[OXP_VERSION_HEADER] === undefined ? defaultSchema : undefined
+  return { schemaId, callId: undefined }
+}
+
+/** The same for a call, which always has an id: the header's, or a new one (rule 6, OTC-45). */
+export function unreadCallForm(headers: HttpRequest['headers'], answering: Answering): AnswerForm {
+  return { ...unreadForm(headers, answering), callId: knownCallId({}, headers) ?? crypto.randomUUID() }
+}
+
+/** The form of a refusal to a body that could not be decoded: whatever of it can be understood. */
+export function refusedForm(
+  path: CallPath,
+  request: Pick<HttpRequest, 'headers' | 'body'>,
+  answering: Answering,
+): AnswerForm {
+  const { body, headers } = request
+  if (!isJsonObject(body)) return unreadCallForm(headers, answering)
+  const callId = knownCallId(body, headers) ?? crypto.randomUUID()
+  return { schemaId: refusedSchemaId(path, { body, headers }, answering), callId }
+}
+
+function refusedSchemaId(
+  path: CallPath,
+  { body, headers }: { readonly body: JsonObject; readonly headers: HttpRequest['headers'] },
+  { defaultSchema = DEFAULT_SCHEMA_ID }: Answering,
+): string | undefined {
+  const { $schema: schema, request, tool_id: toolId } = withoutNulls(body)
+  if (typeof schema === 'string' && schemaFamily(schema) !== undefined && toolId === undefined) return schema
+  const isBare = toolId !== undefined && request === undefined
+  if (isBare) return path === '/uts/tools/call' || isExecutePath(path) ? defaultSchema : undefined
+  // T-08: an unsupported version is answered under the server's own id.
+  return schema === undefined && request === undefined
+    ? unreadForm(headers, { defaultSchema }).schemaId
+    : defaultSchema
+}
+
+function knownCallId(body: JsonObject, headers: HttpRequest['headers']): string | undefined {
+  try {
+    return readCallKey(withoutNulls(isJsonObject(body.request) ? body.request : body), headers)
+  } catch (error) {
+    if (error instanceof ToolError) return undefined
+    throw error
+  }
 }

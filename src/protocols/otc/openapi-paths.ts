@@ -1,7 +1,30 @@
 import { RUN_HEADER, SESSION_HEADER } from '#protocols/call-headers'
-import { text } from './openapi-parts.ts'
-import { type SchemaName, schemaRef } from './openapi-schemas.ts'
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
+import { OPENAPI_SCHEMAS, type SchemaName, schemaRef, text } from './openapi-schemas.ts'
 import { CALL_ID_HEADER, ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER, OXP_VERSION_HEADER } from './wire.ts'
+
+/** OpenAPI 3.1 of every route of this protocol; our own responses validate against it. */
+export function otcOpenApi(serverVersion: string) {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Collet: Open Tool Calling 1.0 and Open eXecution Protocol 1.0',
+      version: serverVersion,
+      summary: 'List tools, call them durably, and ask about a call.',
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+    security: [{}, { bearer: [] }, ...API_KEY_HEADERS.map((name) => ({ [name]: [] }))],
+    paths: OPENAPI_PATHS,
+    components: {
+      schemas: OPENAPI_SCHEMAS,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', description: 'An HS256 JWT with `exp`, or an API key.' },
+        ...Object.fromEntries(API_KEY_HEADERS.map((name) => [name, { type: 'apiKey', in: 'header', name }])),
+      },
+    },
+  }
+}
 
 const OPEN: readonly object[] = [{}]
 

@@ -1,14 +1,36 @@
-import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
-import { type AnswerForm, type Answering, unreadForm } from './codec-answer-form.ts'
-import { type EncodeOptions, encodeRefusal, type ShownError, toWholeMs } from './codec-error.ts'
-import { OTC_ANSWERS } from './errors.ts'
+import type { ChallengeRecord } from '#core/ports/store'
+import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import {
+  type AnswerForm,
+  type Answering,
+  type EncodeOptions,
+  encodeRefusal,
+  OTC_ANSWERS,
+  type ShownError,
+  toWholeMs,
+  unreadForm,
+} from './codec-response.ts'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
+  DEFAULT_SCHEMA_ID,
   ERROR_CODE_HEADER,
   OXP_VERSION_HEADER,
   PROTOCOL_VERSION,
 } from './wire.ts'
+
+/** A route that needs no credential and reads no body. */
+export function openGet(path: string, settings: OtcSettings, handle: HttpRoute['handle']): HttpRoute {
+  return {
+    method: 'GET',
+    path,
+    access: 'open',
+    body: 'never',
+    handle,
+    refuse: refuseWith(settings),
+  }
+}
 
 const DEFAULT_RETRY_AFTER_MS = 1_000
 
@@ -57,4 +79,47 @@ export function refuseWith(options: EncodeOptions & Answering): HttpRoute['refus
 function retryHeaders(retryAfterMs: number | undefined): Record<string, string> {
   const seconds = Math.max(1, Math.ceil(toWholeMs(retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) / 1_000))
   return { 'retry-after': String(seconds), 'x-should-retry': 'true' }
+}
+
+/** What an operator may choose about this protocol. */
+export interface OtcOptions {
+  /** Shown at `/uts/info` and in the OpenAPI document. */
+  readonly serverVersion: string
+  /** Keeps `developer_message` off the wire (T-20). */
+  readonly hideDeveloperMessages?: boolean
+  /** Refuses request members that no published shape has (T-23). */
+  readonly strictRequests?: boolean
+  /** Leaves one of the two list keys out of answers that would carry both (T-31). */
+  readonly omitListKey?: 'tools' | 'items'
+  /** `$schema` of answers to requests that name no version (C-16); default the newest. */
+  readonly defaultSchema?: string
+  readonly clock?: Clock
+  /** Sends the person behind a challenge's `url` to where it can be met. */
+  readonly askForConsent?: AskForConsent
+}
+
+/** The answer to whoever opens a pending challenge that people can be asked about. */
+export type AskForConsent = (challenge: ChallengeRecord, request: HttpRequest) => Promise<HttpReply>
+
+/** The same with every default filled in. */
+export interface OtcSettings {
+  readonly serverVersion: string
+  readonly hideDeveloperMessages: boolean
+  readonly strict: boolean
+  readonly omitListKey: 'tools' | 'items' | undefined
+  readonly defaultSchema: string
+  readonly clock: Clock
+  readonly askForConsent: AskForConsent | undefined
+}
+
+export function otcSettings(options: OtcOptions): OtcSettings {
+  return {
+    serverVersion: options.serverVersion,
+    hideDeveloperMessages: options.hideDeveloperMessages ?? false,
+    strict: options.strictRequests ?? false,
+    omitListKey: options.omitListKey,
+    defaultSchema: options.defaultSchema ?? DEFAULT_SCHEMA_ID,
+    clock: options.clock ?? SYSTEM_CLOCK,
+    askForConsent: options.askForConsent,
+  }
 }

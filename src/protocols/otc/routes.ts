@@ -1,16 +1,48 @@
+import type { CallReply, CallRequest, CallView } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
-import type { HttpRoute } from '#protocols/http-exchange'
-import { approvalRoutes } from './approval-routes.ts'
-import { callRoute } from './call-route.ts'
-import { callsRoutes } from './calls-routes.ts'
-import { challengeRoutes } from './challenge-routes.ts'
-import { healthRoutes } from './health-routes.ts'
-import { listRoutes } from './list-route.ts'
-import { openGet } from './open-get.ts'
-import { otcOpenApi } from './openapi.ts'
-import { type OtcOptions, otcSettings } from './options.ts'
-import { jsonReply } from './reply.ts'
-import { CALL_PATHS } from './wire.ts'
+import { fault, ToolError } from '#core/errors'
+import type { Principal } from '#core/principal'
+import {
+  callIdToHeader as callIdToHeaderFromCallHeaders,
+  callReplyHeaders,
+  RUN_HEADER,
+  readWait,
+  trustHeader,
+} from '#protocols/call-headers'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
+import { PreparedViews, replyPrepared } from '#protocols/prepared'
+import { decodeListRequest, encodeList, type ListForm } from './codec-list.ts'
+import { type DecodedCall, decodeCall } from './codec-request.ts'
+import {
+  type EncodeOptions,
+  encodePlainResult,
+  encodeResult,
+  OTC_ANSWERS,
+  refusedForm,
+  unreadCallForm,
+  unreadForm,
+} from './codec-response.ts'
+import { otcOpenApi } from './openapi-paths.ts'
+import { approvalRoutes, challengeRoutes } from './pages.ts'
+import {
+  jsonReply,
+  type OtcOptions,
+  type OtcSettings,
+  openGet,
+  otcSettings,
+  refusalReply,
+  refuseWith,
+} from './reply.ts'
+import {
+  CALL_ID_HEADER,
+  CALL_PATHS,
+  type CallPath,
+  callIdToHeader,
+  OXP_VERSION_HEADER,
+  PROTOCOL_VERSION,
+} from './wire.ts'
+
+export type { OtcOptions } from './reply.ts'
 
 /** Everything OTC 1.0, OXP 1.0, their drafts and universal-tool-server clients ask of a server. */
 export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpRoute[] {
@@ -25,4 +57,286 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
     ...approvalRoutes(gateway, settings),
     openGet('/openapi.json', settings, () => jsonReply(200, openApiJson, { 'cache-control': 'no-cache' })),
   ]
+}
+
+/** Everything that can change the bytes for one URL: encoding, dialect and who asks. */
+const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY_HEADERS].join(', ')
+
+/** Callers choose the spelling of `$schema`. */
+const MOST_VARIANTS = 8
+
+/** GET `/tools` in the form the request asks for (§3.1), and its bare-array twin under the uts mount. */
+export function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
+  const lists = new PreparedViews(MOST_VARIANTS)
+  const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
+    method: 'GET',
+    path,
+    access: 'authenticated',
+    body: 'json',
+    handle: (request) => handleList(request, formOf, { gateway, settings, lists }),
+    refuse: refuseWith(settings),
+  })
+  return [
+    route('/tools', (request) =>
+      withoutOmittedKey(decodeListRequest(request, settings.defaultSchema), settings),
+    ),
+    route('/uts/tools', utsForm),
+  ]
+}
+
+interface ListParts {
+  readonly gateway: Gateway
+  readonly settings: OtcSettings
+  readonly lists: PreparedViews
+}
+
+async function handleList(
+  request: HttpRequest,
+  formOf: (request: HttpRequest) => ListForm,
+  { gateway, settings, lists }: ListParts,
+): Promise<HttpReply> {
+  let form: ListForm
+  try {
+    form = formOf(request)
+  } catch (error) {
+    if (error instanceof ToolError)
+      return refusalReply(unreadForm(request.headers, settings), error, settings)
+    throw error
+  }
+  const catalog = gateway.catalogFor(request.principal)
+  const list = lists.get(catalog, `${form.shape} ${form.schemaId}`, () =>
+    encodeList(form, { tools: catalog.tools, toolkits: gateway.toolkits() }),
+  )
+  return replyPrepared(request, list, {
+    [OXP_VERSION_HEADER]: PROTOCOL_VERSION,
+    vary: VARY,
+    'cache-control': 'private, no-cache',
+  })
+}
+
+function withoutOmittedKey(form: ListForm, { omitListKey }: OtcSettings): ListForm {
+  if (form.shape !== 'both' || omitListKey === undefined) return form
+  return { ...form, shape: omitListKey === 'items' ? 'tools' : 'items' }
+}
+
+function utsForm(request: HttpRequest): ListForm {
+  decodeListRequest(request)
+  return { shape: 'uts', schemaId: undefined }
+}
+
+const NO_STORE = { 'cache-control': 'no-store' }
+
+/** Health is open to everybody (OTC-04); uts spells its status in capitals and adds `/info`. */
+export function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
+  return [
+    openGet('/health', settings, () => healthReply(gateway, 'ok')),
+    openGet('/uts/health', settings, () => healthReply(gateway, 'OK')),
+    openGet('/uts/info', settings, () =>
+      jsonReply(200, JSON.stringify({ version: settings.serverVersion }), NO_STORE),
+    ),
+  ]
+}
+
+/** 200 while calls are taken, else 503 (OTC-02, OTC-03). */
+function healthReply(gateway: Gateway, healthy: string) {
+  return gateway.isReady()
+    ? jsonReply(200, JSON.stringify({ status: healthy }), NO_STORE)
+    : jsonReply(
+        503,
+        JSON.stringify({ status: 'unavailable', message: 'The server takes no calls right now.' }),
+        {
+          ...NO_STORE,
+          'retry-after': '1',
+        },
+      )
+}
+
+/** A principal's own calls: list them, look at one, or ask that it stops (rule 10). */
+export function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
+  const route = (
+    method: 'GET' | 'DELETE',
+    answer: (request: HttpRequest, callId: string) => Promise<HttpReply | undefined>,
+  ): HttpRoute => ({
+    method,
+    path: '/calls/:id',
+    access: 'authenticated',
+    body: 'never',
+    handle: async (request) =>
+      (await answer(request, request.params.id ?? '')) ??
+      refusalReply(
+        unreadForm(request.headers, settings),
+        fault(
+          'call_not_found',
+          'You have no call with this id; it may have been made with another credential.',
+        ),
+        settings,
+      ),
+    refuse: refuseWith(settings),
+  })
+  const list: HttpRoute = {
+    method: 'GET',
+    path: '/calls',
+    access: 'authenticated',
+    body: 'never',
+    handle: async ({ principal, headers, query }) => {
+      const { schemaId } = unreadForm(headers, settings)
+      const cursor = query.get('cursor')
+      const page = await gateway.listCalls(principal, {
+        limit: readLimit(query.get('limit')),
+        ...(cursor === null ? {} : { cursor }),
+      })
+      const body = {
+        ...(schemaId === undefined ? {} : { $schema: schemaId }),
+        calls: page.calls.map(membersOf),
+        ...(page.cursor === undefined ? {} : { next_cursor: page.cursor }),
+      }
+      return jsonReply(200, JSON.stringify(body), { 'cache-control': 'no-store' })
+    },
+    refuse: refuseWith(settings),
+  }
+  return [
+    list,
+    route('GET', async (request, callId) => {
+      const view = await gateway.readCall(request.principal, callId)
+      return view === undefined ? undefined : viewReply(200, request, view, settings)
+    }),
+    route('DELETE', async (request, callId) => {
+      const view = await gateway.cancelCall(request.principal, callId)
+      // 202: the stop was asked for, and the first committed final state wins.
+      return view === undefined
+        ? undefined
+        : viewReply(view.state === 'running' ? 202 : 200, request, view, settings)
+    }),
+  ]
+}
+
+function viewReply(status: number, request: HttpRequest, view: CallView, settings: OtcSettings): HttpReply {
+  const { schemaId } = unreadForm(request.headers, settings)
+  return jsonReply(status, encodeView(schemaId, view, settings), {
+    [CALL_ID_HEADER]: callIdToHeader(view.callId),
+    'cache-control': 'no-store',
+    ...(view.outcome === undefined ? undefined : trustHeader(view.untrusted)),
+  })
+}
+
+function encodeView(schemaId: string | undefined, view: CallView, options: EncodeOptions): string {
+  const shown = JSON.stringify({
+    ...(schemaId === undefined ? {} : { $schema: schemaId }),
+    ...membersOf(view),
+  })
+  if (view.outcome === undefined) return shown
+  return `${shown.slice(0, -1)},"result":${encodePlainResult(view.callId, view.outcome, options)}}`
+}
+
+const USUAL_LIMIT = 50
+const MOST_LISTED = 200
+
+function readLimit(text: string | null): number {
+  if (text === null) return USUAL_LIMIT
+  const limit = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0
+  if (limit >= 1 && limit <= MOST_LISTED) return limit
+  throw fault('request_invalid', `"limit" is a whole number from 1 to ${MOST_LISTED}.`)
+}
+
+/** What is known of a call without its outcome. */
+function membersOf(view: CallView): object {
+  return {
+    call_id: view.callId,
+    record: view.record,
+    run_id: view.runId,
+    ...(view.traceId === '' ? {} : { trace_id: view.traceId }),
+    ...(view.protocol === undefined ? {} : { protocol: view.protocol }),
+    ...(view.userId === undefined ? {} : { user_id: view.userId }),
+    tool_id: view.tool,
+    state: view.state,
+    attempt: view.attempt,
+    created_at: new Date(view.createdAtMs).toISOString(),
+    ...(view.finishedAtMs === undefined ? {} : { finished_at: new Date(view.finishedAtMs).toISOString() }),
+    expired: view.expired,
+  }
+}
+
+/** The one operation behind every path that runs a tool (C-01). */
+export function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): HttpRoute {
+  return {
+    method: 'POST',
+    path,
+    access: 'authenticated',
+    body: 'json',
+    handle: (request) => handleCall(path, request, gateway, settings),
+    refuse: (request, error, status) =>
+      refusalReply(unreadCallForm(request.headers, settings), error, { ...settings, suggested: status }),
+  }
+}
+
+async function handleCall(
+  path: CallPath,
+  request: HttpRequest,
+  gateway: Gateway,
+  settings: OtcSettings,
+): Promise<HttpReply> {
+  let decoded: DecodedCall
+  let call: CallRequest
+  try {
+    decoded = decodeCall(path, request, settings)
+    call = { ...bindLoneToken(decoded, request.principal, gateway), ...readWait(request) }
+  } catch (error) {
+    if (error instanceof ToolError) return refusalReply(refusedForm(path, request, settings), error, settings)
+    throw error
+  }
+  const reply = await gateway.call(request.principal, call)
+  const { outcome } = reply
+  if (!outcome.ok && OTC_ANSWERS[outcome.error.code].status !== 200) {
+    const schemaId = decoded.dialect === 'oxp-header' ? undefined : decoded.schemaId
+    const { runId } = reply
+    return refusalReply({ schemaId, callId: reply.callId }, outcome.error, {
+      ...settings,
+      ...(runId === undefined ? {} : { headers: { [RUN_HEADER]: callIdToHeaderFromCallHeaders(runId) } }),
+    })
+  }
+  const finishedAtMs =
+    decoded.dialect === 'proto' ? await endOf(reply, request.principal, gateway, settings) : 0
+  return {
+    status: 200,
+    headers: {
+      'content-type': 'application/json',
+      [OXP_VERSION_HEADER]: PROTOCOL_VERSION,
+      ...callReplyHeaders(reply),
+    },
+    body: encodeResult(
+      { dialect: decoded.dialect, schemaId: decoded.schemaId, finishedAtMs },
+      reply,
+      settings,
+    ),
+  }
+}
+
+/** Gives a token without a provider to the only provider the tool requires (C-26). */
+function bindLoneToken(
+  { call, loneToken }: DecodedCall,
+  principal: Principal,
+  gateway: Gateway,
+): CallRequest {
+  if (loneToken === undefined) return call
+  const tool = gateway.catalogFor(principal).resolve(call.tool)
+  if (tool === undefined) return call
+  const [first, ...others] = tool.requirements?.authorization ?? []
+  if (first === undefined || others.length > 0) {
+    throw fault(
+      'request_invalid',
+      'A single "token" fits only tools that require exactly one authorization. Send "context.authorization" as an array of { "id", "token" } objects.',
+    )
+  }
+  return loneToken.reveal() === '' ? call : { ...call, tokens: new Map([[first.id, loneToken]]) }
+}
+
+/** The recorded end, so that a replay tells the same (T-25). */
+async function endOf(
+  reply: CallReply,
+  principal: Principal,
+  gateway: Gateway,
+  settings: OtcSettings,
+): Promise<number> {
+  const view = await gateway.readCall(principal, reply.callId)
+  return view?.finishedAtMs ?? settings.clock.nowMs()
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
-import type { WireChallenges, WireMissing } from '#protocols/error-data'
+import type { WireChallenges, WireMissing } from '#protocols/json-rpc'
 
 export {
   CALL_ID_HEADER,

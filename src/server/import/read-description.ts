@@ -1,6 +1,6 @@
 import { parse } from 'yaml'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { serverBaseUrl } from '#protocols/opentool/codec-document-server'
+import { serverBaseUrl } from '#protocols/opentool/codec-document'
 import { type Look, OTHER } from './found-source.ts'
 
 /** YAML can name a part many times over; a description needs few such names. */

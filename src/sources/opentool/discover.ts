@@ -11,11 +11,14 @@ import { tooMuchJson } from '#core/json-bounds'
 import type { Discovery, OfferedTool, SourceServices } from '#core/ports/source'
 import { Breather } from '#core/runtime'
 import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
-import type { OpenToolDocument, OpenToolFunction } from '#protocols/opentool/codec-document'
-import { dereference } from '#protocols/opentool/codec-document-dereference'
-import { OpenToolDocumentError } from '#protocols/opentool/codec-document-finding'
-import { load } from '#protocols/opentool/codec-document-load'
-import { serverBaseUrl } from '#protocols/opentool/codec-document-server'
+import {
+  type OpenToolDocument,
+  OpenToolDocumentError,
+  type OpenToolFunction,
+  serverBaseUrl,
+} from '#protocols/opentool/codec-document'
+import { load } from '#protocols/opentool/codec-document-read'
+import { dereference } from '#protocols/opentool/codec-document-references'
 import { readWithin } from '#sources/common/answered-json'
 import { isWanted, remotePolicyOf } from '#sources/common/policy-options'
 import type { OpenToolBinding } from './binding.ts'

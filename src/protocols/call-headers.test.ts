@@ -1,0 +1,44 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { decodeRequirements, encodeRequirements } from './call-headers.ts'
+
+const TEXT = fc.string({ unit: 'binary', minLength: 1 }).filter((text) => text.isWellFormed())
+const PAIRS = fc.dictionary(TEXT, TEXT).map((pairs) => ({ ...pairs }))
+
+function revealed(given: ReadonlyMap<string, { reveal(): string }>): Record<string, string> {
+  return Object.fromEntries([...given].map(([id, secret]) => [id, secret.reveal()]))
+}
+
+describe('requirement headers', () => {
+  it('carry any id and any text there and back, in characters a header may have', () => {
+    fc.assert(
+      fc.property(PAIRS, PAIRS, fc.option(TEXT, { nil: undefined }), (tokens, secrets, userId) => {
+        const headers = encodeRequirements({ tokens, secrets, userId })
+        for (const value of Object.values(headers)) expect(value).toMatch(/^[\x20-\x7e]*$/)
+        const read = decodeRequirements(headers)
+        expect(revealed(read.tokens)).toEqual(tokens)
+        expect(revealed(read.secrets)).toEqual(secrets)
+        // A user id of white space alone is still one: it travels percent-encoded.
+        expect(read.userId).toBe(userId)
+      }),
+    )
+  })
+
+  it('never print what they hold', () => {
+    const { secrets } = decodeRequirements(encodeRequirements({ secrets: { pin: 'hunter2' } }))
+    expect(`${secrets.get('pin')} ${JSON.stringify([...secrets])}`).not.toContain('hunter2')
+  })
+
+  it('read both alphabets of base64', () => {
+    for (const text of ['_-8', '/+8', '/+8=']) {
+      expect(() => decodeRequirements({ 'collet-secret': `a=${text}` })).toThrow('base64url')
+    }
+    const standard = Buffer.from('ÿ?>ÿ').toString('base64')
+    expect(standard).toMatch(/[+/]/)
+    expect(
+      decodeRequirements({ 'collet-secret': `a=${standard}` })
+        .secrets.get('a')
+        ?.reveal(),
+    ).toBe('ÿ?>ÿ')
+  })
+})

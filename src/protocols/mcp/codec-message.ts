@@ -1,0 +1,237 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { ElicitationMode } from '#core/runtime'
+import { headerText } from '#protocols/call-headers'
+import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import {
+  type ClientCapabilities,
+  HEADERS,
+  META,
+  type Message,
+  NEW_REVISION,
+  OLD_REVISIONS,
+  type Revision,
+  type WireError,
+} from './wire.ts'
+
+export type RequestHeaders = Readonly<Record<string, string | undefined>>
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/
+const SENTINEL = /^=\?base64\?(.*)\?=$/
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+const SURROUNDING_SPACE = /^[ \t]|[ \t]$/
+const SURROUNDING_SPACES = /^[ \t]+|[ \t]+$/g
+
+/** Names ignore case, values do not; spaces and tabs around them are no part of them (MCP-35). */
+export function headerOf(headers: RequestHeaders, name: string): string | undefined {
+  const value = headers[name]
+  return value === undefined || !SURROUNDING_SPACE.test(value)
+    ? value
+    : value.replaceAll(SURROUNDING_SPACES, '')
+}
+
+/** T-9: the known revision, or a date later than it. */
+export function isNewVersionHeader(version: string | undefined): boolean {
+  return version === NEW_REVISION || (version !== undefined && DATE.test(version) && version > NEW_REVISION)
+}
+
+/** The text a header stands for; `undefined` for a sentinel that is not base64 of UTF-8 (§1.3). */
+export function decodeHeaderValue(value: string): string | undefined {
+  const encoded = SENTINEL.exec(value)?.[1]
+  if (encoded === undefined) return headerText(value)
+  if (!BASE64.test(encoded)) return undefined
+  try {
+    const bytes = Uint8Array.from(atob(encoded), (unit) => unit.charCodeAt(0))
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** Row 12: what the headers of a new-era request must repeat; the problem, or nothing. */
+export function checkStandardHeaders(
+  headers: RequestHeaders,
+  asked: { readonly method: string; readonly name: JsonValue | undefined },
+): string | undefined {
+  if (headerOf(headers, HEADERS.version) === undefined) return 'MCP-Protocol-Version is missing'
+  const method = headerOf(headers, HEADERS.method)
+  if (method === undefined) return 'Mcp-Method is missing'
+  if (method !== asked.method) return 'Mcp-Method does not match method'
+  if (asked.method !== 'tools/call') return undefined
+  const name = headerOf(headers, HEADERS.name)
+  if (name === undefined) return 'Mcp-Name is missing'
+  const decoded = decodeHeaderValue(name)
+  if (decoded === undefined) return 'Mcp-Name is not valid base64 of UTF-8'
+  return decoded === asked.name ? undefined : 'Mcp-Name does not match params.name'
+}
+
+/** What a new-era request says of itself (MCP-32). */
+export interface Claim {
+  readonly version: string
+  readonly capabilities: ClientCapabilities
+}
+
+export type ReadClaim =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'claim'; readonly claim: Claim }
+  | { readonly kind: 'bad'; readonly error: WireError }
+
+const LOG_LEVELS: ReadonlySet<JsonValue | undefined> = new Set([
+  'debug',
+  'info',
+  'notice',
+  'warning',
+  'error',
+  'critical',
+  'alert',
+  'emergency',
+])
+
+/** A claim is there when its version is, whatever its type (§1.1); row 9 of the ladder. */
+export function readClaim(params: JsonValue | undefined): ReadClaim {
+  const meta = metaOf(params)
+  if (!Object.hasOwn(meta, META.protocolVersion)) return { kind: 'none' }
+  const problem = problemOf(meta)
+  if (problem !== undefined) {
+    const message = `Bad params._meta: ${problem}`
+    return { kind: 'bad', error: { code: JSON_RPC_CODES.badParams, message } }
+  }
+  const capabilities = readCapabilities(meta[META.clientCapabilities], NEW_REVISION)
+  return { kind: 'claim', claim: { version: String(meta[META.protocolVersion]), capabilities } }
+}
+
+function problemOf(meta: JsonObject): string | undefined {
+  if (typeof meta[META.protocolVersion] !== 'string') return `${META.protocolVersion} must be a string.`
+  if (!isJsonObject(meta[META.clientCapabilities])) return `${META.clientCapabilities} must be an object.`
+  const info = meta[META.clientInfo]
+  if (info !== undefined && !isClientInfo(info)) return `${META.clientInfo} needs a name and a version.`
+  const level = meta[META.logLevel]
+  if (level !== undefined && !LOG_LEVELS.has(level)) return `${META.logLevel} is not a level.`
+  return undefined
+}
+
+function isClientInfo(info: JsonValue): boolean {
+  return isJsonObject(info) && typeof info.name === 'string' && typeof info.version === 'string'
+}
+
+/** Row 8: the header says the new era, the body does not. */
+export const CLAIM_MISSING: WireError = {
+  code: JSON_RPC_CODES.badParams,
+  message: `params._meta must have ${META.protocolVersion} and ${META.clientCapabilities}. Served this way: ${NEW_REVISION}; with initialize: ${OLD_REVISIONS.join(', ')}.`,
+}
+
+export const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
+
+/** T-19: `elicitation: {}` means forms only, `{ url: {} }` pages only; 2025-06-18 knows forms only (MCP-71). */
+export function readCapabilities(declared: JsonValue | undefined, revision: Revision): ClientCapabilities {
+  if (!isJsonObject(declared)) return NO_CAPABILITIES
+  const { elicitation, sampling, roots } = declared
+  const modes = isJsonObject(elicitation) ? elicitation : undefined
+  const knowsModes = revision !== '2025-06-18'
+  const namesUrl = knowsModes && isJsonObject(modes?.url)
+  return {
+    form: modes !== undefined && (isJsonObject(modes.form) || !namesUrl),
+    url: namesUrl,
+    sampling: isJsonObject(sampling),
+    roots: isJsonObject(roots),
+  }
+}
+
+/** What a client would have to declare (§1.5): the mode is named, as SDKs do. */
+export function requiredFor(kind: ElicitationMode): JsonObject {
+  return REQUIRED[kind]
+}
+
+const REQUIRED = {
+  form: { elicitation: { form: {} } },
+  url: { elicitation: { url: {} } },
+  sampling: { sampling: {} },
+  roots: { roots: {} },
+} satisfies Record<ElicitationMode, JsonObject>
+
+/** As kept in a session: flags, none of the client's own text. */
+export function capabilitiesToJson({ form, url, sampling, roots }: ClientCapabilities): JsonObject {
+  return { form, url, sampling, roots }
+}
+
+export function capabilitiesFromJson(kept: JsonValue | undefined): ClientCapabilities {
+  const flags = isJsonObject(kept) ? kept : {}
+  return {
+    form: flags.form === true,
+    url: flags.url === true,
+    sampling: flags.sampling === true,
+    roots: flags.roots === true,
+  }
+}
+
+/** Sessions are of the older revisions only. */
+export function isNewEra(revision: Revision): revision is typeof NEW_REVISION {
+  return revision === NEW_REVISION
+}
+
+/** `resultJson` is the result's own bytes. */
+export function encodeResult(id: JsonRpcId, resultJson: string): string {
+  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${resultJson}}`
+}
+
+/** MCP-04: without a readable id there is none, not null (T-7). */
+export function encodeError(id: JsonRpcId | undefined, error: WireError): string {
+  const shown = id === undefined ? '' : `"id":${JSON.stringify(id)},`
+  return `{"jsonrpc":"2.0",${shown}"error":${JSON.stringify(error)}}`
+}
+
+export function encodeNotification(method: string, params?: JsonObject): string {
+  return JSON.stringify({ jsonrpc: '2.0', method, ...(params === undefined ? {} : { params }) })
+}
+
+export function encodeRequest(id: JsonRpcId, method: string, params: JsonObject): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, method, params })
+}
+
+/** MCP-16: one message an event; JSON has no line ends of its own. */
+export function encodeEvent(json: string): string {
+  return `event: message\ndata: ${json}\n\n`
+}
+
+export type DecodedMessage =
+  | { readonly ok: true; readonly message: Message }
+  /** `id` is the request's, if it is a legal one. */
+  | { readonly ok: false; readonly id: JsonRpcId | undefined; readonly error: WireError }
+
+/** Row 7 of the ladder: one JSON-RPC 2.0 message, never a batch (MCP-01, MCP-02, T-6). */
+export function decodeMessage(body: JsonValue | undefined): DecodedMessage {
+  if (!isJsonObject(body)) {
+    const came = Array.isArray(body) ? 'Batches are not taken; send one message.' : 'Send one object.'
+    return bad(undefined, `The body must be one JSON-RPC message. ${came}`)
+  }
+  const id = isLegalId(body.id) ? body.id : undefined
+  if (body.jsonrpc !== '2.0') return bad(id, '"jsonrpc" must be "2.0".')
+  if ('id' in body && id === undefined) return bad(undefined, '"id" must be a string or a whole number.')
+  const { method, params } = body
+  if (typeof method === 'string') {
+    if (id === undefined) return { ok: true, message: { kind: 'notification', method, params } }
+    return { ok: true, message: { kind: 'request', id, method, params } }
+  }
+  if (method !== undefined) return bad(id, '"method" must be a string.')
+  if (id !== undefined && ('result' in body || 'error' in body))
+    return { ok: true, message: { kind: 'response', id, result: body.result } }
+  return bad(id, 'A message needs "method", or "id" with "result" or "error".')
+}
+
+function isLegalId(value: JsonValue | undefined): value is JsonRpcId {
+  return isJsonRpcId(value) && (typeof value === 'string' || Number.isSafeInteger(value))
+}
+
+function bad(id: JsonRpcId | undefined, message: string): DecodedMessage {
+  return { ok: false, id, error: { code: JSON_RPC_CODES.badRequest, message } }
+}
+
+/** `params` as an object; absent means empty. */
+export function paramsOf(params: JsonValue | undefined): JsonObject | undefined {
+  if (params === undefined) return {}
+  return isJsonObject(params) ? params : undefined
+}
+
+export function metaOf(params: JsonValue | undefined): JsonObject {
+  const meta = isJsonObject(params) ? params._meta : undefined
+  return isJsonObject(meta) ? meta : {}
+}

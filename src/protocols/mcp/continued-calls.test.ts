@@ -1,0 +1,58 @@
+import { createHmac } from 'node:crypto'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JsonObject } from '#core/json'
+import { openState, type RequestState, type StateOwner, sealState } from './continued-calls.ts'
+
+const sign = (text: string): string => createHmac('sha256', 'key').update(text).digest('base64url')
+const owner: StateOwner = {
+  principal: { id: 'key:alice', tenant: 'acme', scopes: [] },
+  name: 'Mail_Send',
+  input: { to: 'bob', cc: [] },
+}
+const state: RequestState = {
+  callId: 'c-1',
+  waitsFor: 'asked',
+  challenges: ['x'],
+  round: 2,
+  expiresAtMs: 1_000,
+  nonce: 'n',
+}
+
+describe('what a request goes on with', () => {
+  it('MCP-72: comes back as it was, in whatever order its arguments are', () => {
+    const sealed = sealState(state, owner, sign)
+    const input = { cc: [], to: 'bob' }
+    expect(openState(sealed, { ...owner, input }, { sign, nowMs: 999 })).toEqual(state)
+  })
+
+  it.each<[string, Partial<StateOwner>]>([
+    ['another principal', { principal: { ...owner.principal, id: 'key:bob' } }],
+    ['another tenant', { principal: { ...owner.principal, tenant: 'globex' } }],
+    ['another tool', { name: 'Mail_Read' }],
+    ['other arguments', { input: { to: 'eve', cc: [] } satisfies JsonObject }],
+  ])('MCP-72: is of no use to %s', (_who, changes) => {
+    const sealed = sealState(state, owner, sign)
+    expect(openState(sealed, { ...owner, ...changes }, { sign, nowMs: 0 })).toBeUndefined()
+  })
+
+  it('MCP-72: expires', () => {
+    expect(openState(sealState(state, owner, sign), owner, { sign, nowMs: 1_000 })).toBeUndefined()
+  })
+
+  it('MCP-72: no text but ours opens, and no change of ours', () => {
+    const sealed = sealState(state, owner, sign)
+    fc.assert(
+      fc.property(fc.nat(sealed.length - 1), fc.string({ minLength: 1, maxLength: 3 }), (place, text) => {
+        const changed = sealed.slice(0, place) + text + sealed.slice(place + 1)
+        fc.pre(changed !== sealed)
+        expect(openState(changed, owner, { sign, nowMs: 0 })).toBeUndefined()
+      }),
+    )
+    fc.assert(
+      fc.property(fc.string(), (text) => {
+        expect(openState(text, owner, { sign, nowMs: 0 })).toBeUndefined()
+      }),
+    )
+  })
+})

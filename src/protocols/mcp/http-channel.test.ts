@@ -1,0 +1,48 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { FrameQueue, QuietReplies } from './http-channel.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+describe('answers that take their time', () => {
+  it('MCP-15: begin a stream after ten seconds, and those that came before do not', () => {
+    const quiet = new QuietReplies(10_000)
+    const begun: string[] = []
+    const reply = (name: string) => ({ stream: () => void begun.push(name) })
+    const [slow, quick, later] = [reply('slow'), reply('quick'), reply('later')]
+    quiet.add(slow)
+    quiet.add(quick)
+    vi.advanceTimersByTime(5_000)
+    quiet.delete(quick)
+    quiet.add(later)
+    vi.advanceTimersByTime(6_000)
+    expect(begun).toEqual(['slow'])
+    quiet.delete(slow)
+    vi.advanceTimersByTime(5_000)
+    expect(begun).toEqual(['slow', 'later'])
+  })
+
+  it('MCP-15: a stream with nothing to say is told so after its pause', async () => {
+    const frames = new FrameQueue()
+    const next = frames.next(15_000)
+    await vi.advanceTimersByTimeAsync(15_000)
+    expect(await next).toBe('late')
+    frames.add('a', false)
+    expect(await frames.next(15_000)).toBe('a')
+    frames.end()
+    expect(await frames.next(15_000)).toBeUndefined()
+  })
+
+  it('MCP-82: a slow reader misses old news, and never a question', async () => {
+    const frames = new FrameQueue()
+    frames.add('question', false)
+    for (let n = 0; n < 10; n += 1) frames.add(`${n}`.repeat(10_000), true)
+    frames.end()
+    const taken: string[] = []
+    for (let frame = await frames.next(1); frame !== undefined; frame = await frames.next(1))
+      taken.push(frame)
+    expect(taken[0]).toBe('question')
+    expect(taken.at(-1)).toBe('9'.repeat(10_000))
+    expect(taken.length).toBeLessThan(9)
+  })
+})

@@ -1,0 +1,213 @@
+import { randomBytes } from 'node:crypto'
+import { fault } from '#core/errors'
+import { isJsonObject } from '#core/json'
+import type { CallerRequest, CallerSession, CallerStore } from '#core/ports/protocol-store'
+import type { Principal } from '#core/principal'
+import type { Clock, Logger } from '#core/runtime'
+import { isJsonRpcId } from '#protocols/json-rpc'
+import { capabilitiesFromJson, capabilitiesToJson } from './codec-message.ts'
+import type { Methods } from './methods.ts'
+import { type ClientCapabilities, isOldRevision, type Message, type OldRevision } from './wire.ts'
+
+/** MCP-05, MCP-18: nothing is answered, and what we do not know is ignored. */
+export function takeNotification(
+  { underWay }: { readonly underWay: RequestsUnderWay },
+  { tenant }: Principal,
+  session: { readonly id: string },
+  { method, params }: Message & { readonly kind: 'notification' },
+): void {
+  const requestId = isJsonObject(params) ? params.requestId : undefined
+  if (method !== 'notifications/cancelled' || !isJsonRpcId(requestId)) return
+  underWay.cancel({ tenant, session: session.id, requestId: JSON.stringify(requestId) })
+}
+
+/** The answer to a question of ours, whichever process asked it; an error is a no (MCP-79). */
+export async function takeResponse(
+  { methods }: { readonly methods: Methods },
+  principal: Principal,
+  { id, result }: Message & { readonly kind: 'response' },
+): Promise<void> {
+  if (typeof id !== 'string') return
+  await methods.calls.questions.deliver(id, principal, isJsonObject(result) ? result : { action: 'cancel' })
+}
+
+/** How soon a cancellation that another process heard of is seen. */
+const POLL_MS = 500
+
+export interface UnderWay {
+  readonly isCancelled: boolean
+  /** What to do when it is cancelled; asked at once when it is already. */
+  onBegun(cancel: () => void): void
+  end(): void
+}
+
+/** Requests that may be cancelled by their id, which only their session knows: the store carries it over (MCP-85, T-30). */
+export class RequestsUnderWay {
+  readonly #callers: CallerStore
+  readonly #clock: Clock
+  readonly #log: Logger
+  readonly #here = new Map<string, { request: CallerRequest; cancel: () => void }>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: { readonly callers: CallerStore; readonly clock: Clock; readonly log: Logger }) {
+    this.#callers = options.callers
+    this.#clock = options.clock
+    this.#log = options.log
+  }
+
+  begin(request: CallerRequest): UnderWay {
+    const key = keyOfInRequestsUnderWay(request)
+    let isCancelled = false
+    let stop: (() => void) | undefined
+    const entry = {
+      request,
+      cancel: () => {
+        isCancelled = true
+        stop?.()
+      },
+    }
+    this.#here.set(key, entry)
+    // Beside the call, in the same commit: nobody waits for it.
+    this.#write(() => this.#callers.beginRequest(request, this.#clock.nowMs()))
+    this.#timer ??= setInterval(() => void this.#look(), POLL_MS).unref()
+    return {
+      get isCancelled() {
+        return isCancelled
+      },
+      onBegun: (cancel) => {
+        stop = cancel
+        if (isCancelled) cancel()
+      },
+      end: () => {
+        if (this.#here.get(key) === entry) this.#here.delete(key)
+        this.#write(() => this.#callers.endRequest(request))
+        if (this.#here.size === 0) this.close()
+      },
+    }
+  }
+
+  /** Unknown and finished requests are ignored. */
+  cancel(request: CallerRequest): void {
+    const here = this.#here.get(keyOfInRequestsUnderWay(request))
+    if (here !== undefined) here.cancel()
+    else this.#write(() => this.#callers.cancelRequest(request))
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
+  }
+
+  async #look(): Promise<void> {
+    for (const { request, cancel } of [...this.#here.values()]) {
+      try {
+        if (await this.#callers.isCancelled(request)) cancel()
+      } catch (err) {
+        this.#log.warn({ err }, 'cannot see whether requests were cancelled')
+      }
+    }
+  }
+
+  #write(change: () => unknown): void {
+    const write = async (): Promise<void> => {
+      await change()
+    }
+    write().catch((err: unknown) => this.#log.warn({ err }, 'a request under way was not noted'))
+  }
+}
+
+function keyOfInRequestsUnderWay({ tenant, session, requestId }: CallerRequest): string {
+  return JSON.stringify([tenant, session, requestId])
+}
+
+const ID_BYTES = 24
+/** How long an end in another process may go unseen (MCP-26). */
+const SEEN_MS = 1_000
+const TOUCH_MS = 300_000
+/** Sessions of one principal at a time, as of openwop's; clients that never end theirs lose those they left. */
+const MOST_PER_PRINCIPAL = 100
+/** One that was used since is not taken from its client, which knows no way to begin anew (MCP-23). */
+const LEFT_MS = 3 * TOUCH_MS
+const MOST_SEEN = 10_000
+
+/** A session of an older revision as requests use it. */
+export interface OldSession {
+  readonly id: string
+  readonly revision: OldRevision
+  readonly capabilities: ClientCapabilities
+}
+
+interface Seen {
+  readonly session: OldSession
+  readonly principal: string
+  readonly untilMs: number
+}
+
+/** Sessions live in the store, so that any process serves any request (§1.6); they never say who asks (MCP-94). */
+export class OldSessions {
+  readonly #callers: CallerStore
+  readonly #clock: Clock
+  readonly #seen = new Map<string, Seen>()
+
+  constructor(callers: CallerStore, clock: Clock) {
+    this.#callers = callers
+    this.#clock = clock
+  }
+
+  /** Throws when its principal has too many. */
+  async open(
+    principal: Principal,
+    revision: OldRevision,
+    capabilities: ClientCapabilities,
+  ): Promise<OldSession> {
+    const id = randomBytes(ID_BYTES).toString('base64url')
+    const nowMs = this.#clock.nowMs()
+    const session = {
+      tenant: principal.tenant,
+      id,
+      principal: principal.id,
+      agreed: { revision, capabilities: capabilitiesToJson(capabilities) },
+      touchedAtMs: nowMs,
+    }
+    const room = { most: MOST_PER_PRINCIPAL, idleBeforeMs: nowMs - LEFT_MS }
+    if (await this.#callers.openSession(session, room)) return { id, revision, capabilities }
+    throw fault(
+      'rate_limited',
+      `You have ${MOST_PER_PRINCIPAL} open MCP sessions, all in use. End one (DELETE with its Mcp-Session-Id), or leave one alone for ${LEFT_MS / 60_000} minutes.`,
+      { retryAfterMs: TOUCH_MS, scope: 'key' },
+    )
+  }
+
+  /** `undefined` for one that is unknown, has ended or is somebody else's. */
+  async find(principal: Principal, id: string): Promise<OldSession | undefined> {
+    const key = keyOf(principal, id)
+    const seen = this.#seen.get(key)
+    const nowMs = this.#clock.nowMs()
+    if (seen !== undefined && seen.untilMs > nowMs)
+      return seen.principal === principal.id ? seen.session : undefined
+    this.#seen.delete(key)
+    const found = await this.#callers.findSession(principal.tenant, id)
+    const session = found === undefined ? undefined : sessionOf(found)
+    if (found === undefined || session === undefined) return undefined
+    if (nowMs - found.touchedAtMs > TOUCH_MS) await this.#callers.touchSession(principal.tenant, id, nowMs)
+    if (this.#seen.size >= MOST_SEEN) this.#seen.clear()
+    this.#seen.set(key, { session, principal: found.principal, untilMs: nowMs + SEEN_MS })
+    return found.principal === principal.id ? session : undefined
+  }
+
+  async end(principal: Principal, id: string): Promise<boolean> {
+    if ((await this.find(principal, id)) === undefined) return false
+    this.#seen.delete(keyOf(principal, id))
+    return await this.#callers.endSession(principal.tenant, id)
+  }
+}
+
+function sessionOf({ id, agreed }: CallerSession): OldSession | undefined {
+  const { revision, capabilities } = agreed
+  if (!isOldRevision(revision)) return undefined
+  return { id, revision, capabilities: capabilitiesFromJson(capabilities) }
+}
+
+function keyOf({ tenant }: Principal, id: string): string {
+  return JSON.stringify([tenant, id])
+}

@@ -1,0 +1,27 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Catalog, ToolIndex } from '#core/tools/catalog'
+import { sampleTool } from '#testing/sample-tool'
+import { ToolTables } from './methods.ts'
+
+describe('names', () => {
+  it('MCP-50, MCP-42: every tool has one name that all clients take, in their order, whatever the tools want to be called', () => {
+    const wanted = fc.oneof(
+      fc.constantFrom('same', 'a.b', 'a_b', 'x'.repeat(70)),
+      fc.string({ minLength: 1 }),
+    )
+    fc.assert(
+      fc.property(fc.array(wanted, { maxLength: 8 }), (names) => {
+        const tools = names.map((name, place) => ({
+          ...sampleTool(`Kit.Tool${place}@1.0.0`, () => null),
+          name,
+        }))
+        const table = new ToolTables().of(new Catalog(new ToolIndex(tools)))
+        const given = [...table.keys()]
+        expect(new Set([...table.values()].map(({ tool }) => tool.id)).size).toBe(tools.length)
+        expect(given.every((name) => /^[A-Za-z0-9_-]{1,64}$/.test(name))).toBe(true)
+        expect(given).toEqual(given.toSorted((left, right) => (left < right ? -1 : 1)))
+      }),
+    )
+  })
+})

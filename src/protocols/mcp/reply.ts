@@ -1,0 +1,305 @@
+import type { CallError, CallReply, Success } from '#core/call'
+import { type Challenge, type ErrorCode, issuePhrase, type MissingRequirements } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import type { Principal } from '#core/principal'
+import type { Tool } from '#core/tool'
+import { callReplyHeaders } from '#protocols/call-headers'
+import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { encodeShownFailure, encodeValue } from './codec-result.ts'
+import { type Answer, errorAnswer, type McpOptions, resultAnswer } from './exchange.ts'
+import { META, NEW_REVISION, type Revision } from './wire.ts'
+
+/** The frames of all revisions, made once. */
+export class ResultFrames {
+  readonly serverInfo: JsonObject
+  readonly #byRevision: Readonly<Record<Revision, ResultFrame>>
+
+  constructor({ name, serverVersion }: McpOptions) {
+    this.serverInfo = { name, version: serverVersion }
+    this.#byRevision = {
+      '2025-06-18': new ResultFrame('2025-06-18', this.serverInfo),
+      '2025-11-25': new ResultFrame('2025-11-25', this.serverInfo),
+      [NEW_REVISION]: new ResultFrame(NEW_REVISION, this.serverInfo),
+    }
+  }
+
+  of(revision: Revision): ResultFrame {
+    return this.#byRevision[revision]
+  }
+}
+
+/** Failures whose text is ours, though they name a tool. */
+const OUR_WORDS: ReadonlySet<ErrorCode> = new Set([
+  'input_invalid',
+  'request_invalid',
+  'ambiguous',
+  'outcome_unknown',
+])
+
+/** How an outcome reaches its caller, once it needs no person any more. */
+export interface ReplyTarget {
+  readonly id: JsonRpcId
+  readonly name: string
+  readonly revision: Revision
+  readonly principal: Principal
+  readonly frame: ResultFrame
+  /** `undefined` for a name that is no tool of this principal. */
+  readonly tool: Tool | undefined
+  /** Absent on stdio, which cannot refuse by status. */
+  readonly hasHttp: boolean
+  readonly metadataUrl: string | undefined
+}
+
+/** A finished call as a result, or as an error where nothing could be called (MCP-60 to MCP-69). */
+export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
+  const { callId, runId, outcome, untrusted } = reply
+  const headers = callReplyHeaders(reply)
+  if (outcome.ok) return resultAnswer(target.id, valueResult(outcome, reply, target), headers)
+  return encodeFailure(outcome.error, { callId, runId, headers, target, untrusted })
+}
+
+function valueResult(
+  outcome: Success,
+  { callId, runId, untrusted }: CallReply,
+  { frame, tool, revision }: ReplyTarget,
+): string {
+  const metaJson = outcome.shown?.metaJson
+  return frame.complete(encodeValue(outcome, tool, revision), { callId, runId, untrusted, metaJson })
+}
+
+export interface FailedReply {
+  readonly callId: string
+  readonly runId?: string | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly target: ReplyTarget
+  readonly untrusted?: true | undefined
+}
+
+export function encodeFailure(told: CallError, failed: FailedReply): Answer {
+  const { callId, headers, target } = failed
+  const error = inWordsOfCaller(told, target)
+  const { id } = target
+  const answer = MCP_ANSWERS[error.code]
+  switch (answer.kind) {
+    case 'error': {
+      // Hidden and unknown tools have the same bytes, and name only what was sent (MCP-61).
+      const message = error.code === 'tool_not_found' ? unknownTool(target, error) : error.message
+      return errorAnswer(
+        id,
+        { code: answer.code, message, ...callData(error, callId) },
+        { ...answer, headers },
+      )
+    }
+    case 'later': {
+      const data = { call_id: callId, code: error.code }
+      const said = { code: answer.status, message: error.message, data }
+      return errorAnswer(id, said, { status: answer.status, headers: { ...headers, ...retryAfter(error) } })
+    }
+    case 'forbidden':
+      return encodeForbidden(error, failed)
+    case 'tool error':
+    case 'ask':
+      return toolError(error, failed)
+  }
+}
+
+function unknownTool({ name }: ReplyTarget, { details }: CallError): string {
+  const said = `Unknown tool: ${name}`
+  return details?.nextStep === undefined ? said : `${said}. ${details.nextStep}`
+}
+
+/** The model knows the tool by the name it called; what tools and upstreams say is theirs and stays as it is. */
+function inWordsOfCaller(error: CallError, { tool, name }: ReplyTarget): CallError {
+  if (tool === undefined || !OUR_WORDS.has(error.code) || !error.message.includes(tool.id)) return error
+  return { ...error, message: error.message.replaceAll(tool.id, name) }
+}
+
+/** A result that the model reads; no value beside it, unless another MCP server told it so (MCP-63). */
+export function toolError(
+  error: CallError,
+  { callId, runId, headers, target, untrusted }: FailedReply,
+): Answer {
+  const { code: errorCode, shown } = error
+  const members =
+    shown === undefined
+      ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error, callId))}}]`
+      : encodeShownFailure(shown, target.revision)
+  const of = { callId, runId, errorCode, untrusted, metaJson: shown?.metaJson }
+  return resultAnswer(target.id, target.frame.complete(`${members},"isError":true`, of), headers)
+}
+
+/** MCP-93: a token may be widened, a key cannot. */
+function encodeForbidden(error: CallError, failed: FailedReply): Answer {
+  const { target, callId } = failed
+  const isToken = target.principal.id.startsWith('jwt:')
+  if (!target.hasHttp || !isToken) return toolError(error, failed)
+  const challenge = [
+    'Bearer error="insufficient_scope"',
+    `scope="${(target.tool?.policy.scopes ?? []).join(' ')}"`,
+    ...(target.metadataUrl === undefined ? [] : [`resource_metadata="${target.metadataUrl}"`]),
+  ].join(', ')
+  const said = { code: 403, message: error.message, data: { call_id: callId, code: error.code } }
+  return errorAnswer(target.id, said, {
+    status: 403,
+    headers: { ...failed.headers, 'www-authenticate': challenge },
+  })
+}
+
+/** What tells two refusals apart must not tell hidden tools from unknown ones. */
+function callData({ code }: CallError, callId: string) {
+  return code === 'tool_not_found' ? {} : { data: { call_id: callId, code } }
+}
+
+function retryAfter({ retryAfterMs = 1_000 }: CallError): Record<string, string> {
+  return { 'retry-after': String(Math.max(1, Math.ceil(retryAfterMs / 1_000))) }
+}
+
+const ERROR_CODE = 'collet/errorCode'
+const UNTRUSTED = `"${META.contentTrust}":"untrusted"`
+
+/** The call whose result it is, if any. */
+export interface ResultOf {
+  readonly callId?: string
+  /** Absent when nothing was recorded. */
+  readonly runId?: string | undefined
+  readonly errorCode?: ErrorCode
+  /** Somebody else wrote it (OWP-58). */
+  readonly untrusted?: true | undefined
+  /** Members that another MCP server gave its result, as a JSON object that is not empty; none has a name of ours. */
+  readonly metaJson?: string | undefined
+}
+
+/** What every result of one revision has besides its own members: its kind and who made it (MCP-07, MCP-08). */
+export class ResultFrame {
+  readonly #open: string
+  readonly #server: string
+  readonly #isNew: boolean
+
+  constructor(revision: Revision, serverInfo: JsonObject) {
+    this.#isNew = revision === NEW_REVISION
+    this.#open = this.#isNew ? '{"resultType":"complete",' : '{'
+    this.#server = `${JSON.stringify(META.serverInfo)}:${JSON.stringify(serverInfo)}`
+  }
+
+  /** A finished result with these members, already JSON. */
+  complete(members: string, of: ResultOf = {}): string {
+    const meta = this.#meta(of)
+    return `${this.#open}${members}${meta === '' ? '' : `,"_meta":{${meta}}`}}`
+  }
+
+  /** Not finished: the caller is asked first (MCP-70). Exists in the newest revision only. */
+  inputRequired(members: JsonObject, callId: string): string {
+    const own = JSON.stringify(members).slice(1, -1)
+    return `{"resultType":"input_required",${own},"_meta":{${this.#meta({ callId })}}}`
+  }
+
+  #meta({ callId, runId, errorCode, untrusted, metaJson }: ResultOf): string {
+    return [
+      ...(this.#isNew ? [this.#server] : []),
+      ...(callId === undefined ? [] : [`${JSON.stringify(META.callId)}:${JSON.stringify(callId)}`]),
+      ...(runId === undefined ? [] : [`"${META.runId}":${JSON.stringify(runId)}`]),
+      ...(errorCode === undefined ? [] : [`"${ERROR_CODE}":"${errorCode}"`]),
+      ...(untrusted === true ? [UNTRUSTED] : []),
+      ...(metaJson === undefined ? [] : [metaJson.slice(1, -1)]),
+    ].join(',')
+  }
+}
+
+const MOST_ISSUES = 20
+
+/** What a model reads of a failed call: what is wrong, where, and what to do next (MCP-62). */
+export function describeFailure(error: CallError, callId: string): string {
+  const { issues = [], missing } = error.details ?? {}
+  // The message tells the first ones itself.
+  const further = issues.filter((issue) => !error.message.includes(issuePhrase(issue)))
+  return [
+    error.message,
+    ...further.slice(0, MOST_ISSUES).map(issuePhrase),
+    ...(further.length > MOST_ISSUES ? [`(and ${further.length - MOST_ISSUES} more)`] : []),
+    ...(missing === undefined ? [] : describeMissing(missing, callId)),
+    ...(error.additionalPromptContent === undefined ? [] : [error.additionalPromptContent]),
+  ].join('\n')
+}
+
+/** T-11: callers that cannot be shown a page get its address, and the id under which the call goes on. */
+function describeMissing(missing: MissingRequirements, callId: string): readonly string[] {
+  const pages = pagesOf(missing)
+  return [
+    ...pages.map(({ challenge, message }) => `${message}: ${challenge.url}`),
+    ...(missing.secrets ?? []).map(({ id }) => `Missing secret: ${id}`),
+    ...(missing.userId === true ? ['Missing: the user the call is for.'] : []),
+    ...(pages.length === 0 ? [] : [`Then call the tool again. Call id: ${callId}`]),
+  ]
+}
+
+export interface Page {
+  readonly key: string
+  readonly message: string
+  readonly challenge: Challenge
+}
+
+/** What a person has to open before the call can go on, each under the key an answer has. */
+export function pagesOf({ approval, authorization = [] }: MissingRequirements): readonly Page[] {
+  return [
+    ...(approval === undefined ? [] : [{ key: 'approval', message: 'Approval needed', challenge: approval }]),
+    ...authorization.map((challenge, place) => ({
+      key: place === 0 ? 'authorization' : `authorization_${place + 1}`,
+      message: `Authorization needed from ${challenge.provider}${scopesText(challenge.scopes)}`,
+      challenge,
+    })),
+  ]
+}
+
+function scopesText(scopes: readonly string[]): string {
+  return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
+}
+
+/** How one error code looks on this wire (MCP-69). */
+export type McpAnswer =
+  /** A JSON-RPC error inside HTTP 200, unless told (T-3). */
+  | { readonly kind: 'error'; readonly code: number; readonly status: 200 | 500 }
+  /** A result the model reads (MCP-62, MCP-63). */
+  | { readonly kind: 'tool error' }
+  /** Nothing ran and waiting helps: the HTTP status, which is the code too (MCP-20). */
+  | { readonly kind: 'later'; readonly status: 429 | 503 }
+  /** A person has to do something first (T-11). */
+  | { readonly kind: 'ask' }
+  /** 403 with a challenge for tokens, a result for everybody else (MCP-93). */
+  | { readonly kind: 'forbidden' }
+
+const BAD_PARAMS: McpAnswer = { kind: 'error', code: JSON_RPC_CODES.badParams, status: 200 }
+const TOOL_ERROR: McpAnswer = { kind: 'tool error' }
+
+/** Every code has an answer. */
+export const MCP_ANSWERS = {
+  unauthenticated: { kind: 'forbidden' },
+  request_invalid: BAD_PARAMS,
+  version_unsupported: BAD_PARAMS,
+  key_conflict: BAD_PARAMS,
+  call_not_found: BAD_PARAMS,
+  tool_not_found: BAD_PARAMS,
+  session_not_found: BAD_PARAMS,
+  run_not_found: BAD_PARAMS,
+  not_authorized: { kind: 'forbidden' },
+  input_invalid: TOOL_ERROR,
+  requirement_missing: { kind: 'ask' },
+  approval_required: { kind: 'ask' },
+  approval_rejected: TOOL_ERROR,
+  rate_limited: { kind: 'later', status: 429 },
+  budget_exceeded: { kind: 'later', status: 429 },
+  overloaded: { kind: 'later', status: 503 },
+  not_ready: { kind: 'later', status: 503 },
+  internal: { kind: 'error', code: JSON_RPC_CODES.internal, status: 500 },
+  tool_failed: TOOL_ERROR,
+  tool_timeout: TOOL_ERROR,
+  cancelled: TOOL_ERROR,
+  upstream_failed: TOOL_ERROR,
+  egress_denied: TOOL_ERROR,
+  output_invalid: TOOL_ERROR,
+  result_too_large: TOOL_ERROR,
+  ambiguous: TOOL_ERROR,
+  outcome_unknown: TOOL_ERROR,
+  result_expired: TOOL_ERROR,
+  session_lost: TOOL_ERROR,
+  workflow_diverged: TOOL_ERROR,
+} satisfies Record<ErrorCode, McpAnswer>

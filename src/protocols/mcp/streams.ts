@@ -1,0 +1,195 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Principal } from '#core/principal'
+import type { CatalogChanges } from '#core/tools/catalog'
+import type { ReplyStream } from '#protocols/http-exchange'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { encodeEvent, encodeNotification } from './codec-message.ts'
+import {
+  type Answer,
+  errorAnswer,
+  type McpExchange,
+  type McpServices,
+  NO_ANSWER,
+  resultAnswer,
+} from './exchange.ts'
+import { FrameQueue } from './http-channel.ts'
+import { META } from './wire.ts'
+
+const KEEP_ALIVE_MS = 15_000
+/** Also how soon the end of a session in another process is seen. */
+const KEEP_ALIVE = ':\n\n'
+
+/** GET streams of older revisions: news of the list, on the newest stream of each session only (MCP-24, MCP-25, MCP-46). */
+export class ChangeStreams {
+  readonly #changes: CatalogChanges
+  readonly #places: OpenStreams
+  readonly #newest = new Map<string, FrameQueue>()
+  readonly #all = new Set<FrameQueue>()
+
+  constructor(changes: CatalogChanges, places: OpenStreams) {
+    this.#changes = changes
+    this.#places = places
+  }
+
+  /** `undefined` when this principal has no place for another one. */
+  open(principal: Principal, sessionId: string, isOpen: () => Promise<boolean>): ReplyStream | undefined {
+    if (this.#places.isFull(principal)) return undefined
+    return (ended) => this.#pieces(principal, sessionId, { isOpen, ended })
+  }
+
+  end(sessionId: string): void {
+    this.#newest.get(sessionId)?.end()
+  }
+
+  close(): void {
+    for (const queue of this.#all) queue.end()
+  }
+
+  async *#pieces(
+    principal: Principal,
+    sessionId: string,
+    { isOpen, ended }: { readonly isOpen: () => Promise<boolean>; readonly ended: AbortSignal },
+  ): AsyncGenerator<string> {
+    // Taken by whoever reads, so that a reader who never came holds none.
+    const leave = this.#places.take(principal)
+    if (leave === undefined) return
+    const queue = new FrameQueue()
+    this.#newest.set(sessionId, queue)
+    this.#all.add(queue)
+    const stop = this.#changes.listen((isAffected) => {
+      if (this.#newest.get(sessionId) !== queue || !isAffected(principal)) return
+      queue.add(encodeEvent(encodeNotification(LIST_CHANGED)), true)
+    })
+    ended.addEventListener('abort', () => queue.end(), { once: true })
+    try {
+      for (;;) {
+        const frame = await queue.next(KEEP_ALIVE_MS)
+        if (frame === undefined || (frame === 'late' && !(await isOpen()))) return
+        yield frame === 'late' ? KEEP_ALIVE : frame
+      }
+    } finally {
+      stop()
+      leave()
+      this.#all.delete(queue)
+      if (this.#newest.get(sessionId) === queue) this.#newest.delete(sessionId)
+    }
+  }
+}
+
+export const LIST_CHANGED = 'notifications/tools/list_changed'
+
+/** `subscriptions/listen`: news for as long as the client stays, and nothing it did not ask for (MCP-46 to MCP-49). */
+export class ListenStreams {
+  readonly #services: McpServices
+  readonly #places: OpenStreams
+  readonly #closing = new AbortController()
+
+  constructor(services: McpServices, places: OpenStreams) {
+    this.#services = services
+    this.#places = places
+  }
+
+  async listen(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
+    const { id, principal, channel } = exchange
+    const wanted = isJsonObject(params) ? params.notifications : undefined
+    if (!isJsonObject(wanted)) {
+      const message =
+        'params.notifications must name what to listen for, such as { "toolsListChanged": true }.'
+      return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
+    }
+    const leave = this.#places.take(principal)
+    if (leave === undefined) {
+      const message = `This caller listens ${MOST_STREAMS} times already. Close a stream first.`
+      return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
+    }
+    const tag = { _meta: { [META.subscriptionId]: id } }
+    const hearsTools = wanted.toolsListChanged === true
+    const notifications: JsonObject = hearsTools ? { toolsListChanged: true } : {}
+    const acknowledged = { notifications, ...tag }
+    channel.send(encodeNotification('notifications/subscriptions/acknowledged', acknowledged), 'question')
+    const stop = hearsTools ? this.#follow(principal, () => this.#tell(exchange, tag)) : () => undefined
+    try {
+      return (await this.#untilEnd(exchange)) ? this.#end(exchange) : NO_ANSWER
+    } finally {
+      stop()
+      leave()
+    }
+  }
+
+  /** Everybody hears that it is over (MCP-49). */
+  close(): void {
+    this.#closing.abort()
+  }
+
+  #follow(principal: Principal, tell: () => void): () => void {
+    return this.#services.gateway.catalogChanges.listen((isAffected) => {
+      if (isAffected(principal)) tell()
+    })
+  }
+
+  #tell({ channel }: McpExchange, tag: JsonObject): void {
+    channel.send(encodeNotification(LIST_CHANGED, tag), 'question')
+  }
+
+  /** T-4: the result of the request, as on every transport. */
+  #end({ id }: McpExchange): Answer {
+    const meta = { [META.subscriptionId]: id, [META.serverInfo]: serverInfoOf(this.#services) }
+    return resultAnswer(id, JSON.stringify({ resultType: 'complete', _meta: meta }))
+  }
+
+  /** `false` when the client left or cancelled, so that nobody waits for an end. */
+  #untilEnd(exchange: McpExchange): Promise<boolean> {
+    return new Promise((resolve) => {
+      const left = exchange.leaving?.left
+      const closing = this.#closing.signal
+      const settle = (isOurEnd: boolean): void => {
+        closing.removeEventListener('abort', end)
+        left?.removeEventListener('abort', leave)
+        resolve(isOurEnd)
+      }
+      const end = (): void => settle(true)
+      const leave = (): void => settle(false)
+      closing.addEventListener('abort', end, { once: true })
+      left?.addEventListener('abort', leave, { once: true })
+      exchange.onBegun?.(leave)
+      if (closing.aborted) end()
+      if (left?.aborted === true) leave()
+    })
+  }
+}
+
+function serverInfoOf({ options }: McpServices): JsonObject {
+  return { name: options.name, version: options.serverVersion }
+}
+
+/** Streams one principal may hold open, whatever their revision (MCP-47). */
+export const MOST_STREAMS = 100
+
+/** Counts the streams of news that each principal holds open: nobody may take all connections of the server. */
+export class OpenStreams {
+  readonly #open = new Map<string, number>()
+
+  isFull(principal: Principal): boolean {
+    return this.#count(keyOf(principal)) >= MOST_STREAMS
+  }
+
+  /** A place for one more stream, to be given back; `undefined` when there is none. */
+  take(principal: Principal): (() => void) | undefined {
+    if (this.isFull(principal)) return undefined
+    const key = keyOf(principal)
+    this.#open.set(key, this.#count(key) + 1)
+    return () => {
+      const left = this.#count(key) - 1
+      if (left > 0) this.#open.set(key, left)
+      else this.#open.delete(key)
+    }
+  }
+
+  #count(key: string): number {
+    return this.#open.get(key) ?? 0
+  }
+}
+
+function keyOf({ tenant, id }: Principal): string {
+  return JSON.stringify([tenant, id])
+}

@@ -1,0 +1,40 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { WaitingFrames } from './call-routes.ts'
+
+describe('WaitingFrames', () => {
+  it('gives frames in order, also to one who waits', async () => {
+    const frames = new WaitingFrames()
+    const first = frames.next()
+    frames.add('1')
+    frames.add('2')
+    frames.end()
+    frames.add('late')
+    expect([await first, await frames.next(), await frames.next()]).toEqual(['1', '2', undefined])
+  })
+
+  it('wakes one who waits when it ends', async () => {
+    const frames = new WaitingFrames()
+    const waiting = frames.next()
+    frames.end()
+    expect(await waiting).toBeUndefined()
+  })
+
+  it('holds a bounded amount for a reader that does not read, and the newest is never lost', async () => {
+    const lengths = fc.array(fc.integer({ min: 1, max: 40_000 }), { minLength: 1, maxLength: 30 })
+    await fc.assert(
+      fc.asyncProperty(lengths, async (given) => {
+        const added = given.map((length, place) => String(place).padEnd(length, 'x'))
+        const frames = new WaitingFrames()
+        for (const text of added) frames.add(text)
+        frames.end()
+        const kept: string[] = []
+        for (let text = await frames.next(); text !== undefined; text = await frames.next()) kept.push(text)
+        expect(kept.length).toBeGreaterThan(0)
+        expect(kept).toEqual(added.slice(-kept.length))
+        expect(kept.length === 1 || kept.join('').length <= 65_536).toBe(true)
+      }),
+      { numRuns: 50 },
+    )
+  })
+})

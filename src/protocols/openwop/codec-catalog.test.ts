@@ -1,0 +1,223 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { JsonObject, JsonValue } from '#core/json'
+import { visitSchemas } from '#core/schema/keywords'
+import { createSchemaValidator } from '#core/schema/validator'
+import { compactSchema, FORBIDDEN } from './codec-catalog.ts'
+
+const text = { type: 'string' } as const
+const number = { type: 'number' } as const
+
+function object(properties: JsonObject, more: JsonObject = {}): JsonObject {
+  return { type: 'object', properties, ...more }
+}
+
+describe('compactSchema', () => {
+  it.each<[string, JsonObject, JsonObject | undefined]>([
+    ['no parameters', {}, object({})],
+    [
+      'a plain schema stays',
+      object({ a: text }, { required: ['a'] }),
+      object({ a: text }, { required: ['a'] }),
+    ],
+    [
+      'nullable',
+      object({ a: { anyOf: [{ ...text, minLength: 1 }, { type: 'null' }], description: 'x' } }),
+      object({ a: { description: 'x', type: ['string', 'null'], minLength: 1 } }),
+    ],
+    [
+      'alternatives of several kinds keep what concerns each kind alone',
+      object({
+        a: {
+          oneOf: [
+            { ...text, maxLength: 3, minimum: 9 },
+            { ...number, minimum: 1 },
+          ],
+        },
+      }),
+      object({ a: { type: ['string', 'number'], maxLength: 3, minimum: 1 } }),
+    ],
+    [
+      'constants become a list',
+      object({ a: { oneOf: [{ const: 'x' }, { enum: ['y', 'x'] }, { type: 'null' }] } }),
+      object({ a: { enum: ['x', 'y', null] } }),
+    ],
+    [
+      'a conjunction is merged',
+      object({ a: text }, { allOf: [object({ b: number }, { required: ['b'] })], required: ['a'] }),
+      object({ a: text, b: number }, { required: ['a', 'b'] }),
+    ],
+    [
+      'closed alternatives unite their properties',
+      object(
+        {},
+        {
+          oneOf: [
+            object(
+              { kind: { const: 'a' }, x: number },
+              { required: ['kind', 'x'], additionalProperties: false },
+            ),
+            object({ kind: { const: 'b' }, y: text }, { required: ['kind'], additionalProperties: false }),
+          ],
+        },
+      ),
+      object(
+        { kind: { enum: ['a', 'b'] }, x: number, y: text },
+        { required: ['kind'], additionalProperties: false },
+      ),
+    ],
+    [
+      'in open alternatives a name may mean anything, and keeps its text',
+      object({}, { anyOf: [object({ x: { ...number, description: 'An x.' } }), object({})] }),
+      object({ x: { description: 'An x.' } }),
+    ],
+    [
+      'patterns go, and with them what counts on them',
+      object({ a: text }, { patternProperties: { '^x-': text }, additionalProperties: false }),
+      object({ a: text }),
+    ],
+    [
+      'conditions and negations go',
+      object({ a: text }, { not: { required: ['b'] }, if: {}, else: false }),
+      object({ a: text }),
+    ],
+    [
+      'what is said about the rest goes, for the rest is not known any more',
+      object({ a: text }, { dependentSchemas: { a: object({ b: text }) }, unevaluatedProperties: false }),
+      object({ a: text }),
+    ],
+    ['nothing left to tell', object({}, { patternProperties: { '^x-': text } }), undefined],
+    ['nothing fits', object({ a: text }, { allOf: [false] }), undefined],
+    [
+      'what counts from the end of a list stays with that list',
+      object({
+        a: { type: 'array', prefixItems: [text], allOf: [{ prefixItems: [number, number], items: text }] },
+      }),
+      object({ a: { type: 'array', prefixItems: [text] } }),
+    ],
+    [
+      'a looser `contains` has no maximum',
+      object({ a: { type: 'array', contains: { not: text }, maxContains: 1 } }),
+      object({ a: { type: 'array', contains: {} } }),
+    ],
+    [
+      'properties may be named like keywords',
+      object({ not: text, oneOf: number, $ref: text }),
+      object({ not: text, oneOf: number, $ref: text }),
+    ],
+    [
+      'values may look like schemas',
+      object({ a: { const: { anyOf: [] } } }),
+      object({ a: { const: { anyOf: [] } } }),
+    ],
+  ])('OWP-25: %s', (_title, schema, compact) => {
+    expect(compactSchema(schema)).toEqual(compact)
+  })
+
+  it('OWP-25: leaves no forbidden keyword at any depth', () => {
+    fc.assert(
+      fc.property(schemas(), (schema) => {
+        const found: string[] = []
+        visitSchemas(compactOf(schema), '', (inner) => found.push(...Object.keys(inner)))
+        expect(found.filter((keyword) => FORBIDDEN.some((name) => name === keyword))).toEqual([])
+      }),
+    )
+  })
+
+  it('OWP-25: whatever the tool accepts fits the compact schema', () => {
+    let accepted = 0
+    fc.assert(
+      fc.property(schemas(), fc.array(inputs(), { minLength: 60, maxLength: 60 }), (schema, values) => {
+        const [full, compact] = [createSchemaValidator(schema), createSchemaValidator(compactOf(schema))]
+        const fitting = values.filter((value) => full(value).length === 0)
+        accepted += fitting.length
+        expect(fitting.filter((value) => compact(value).length > 0)).toEqual([])
+      }),
+      { numRuns: RUNS },
+    )
+    expect(accepted).toBeGreaterThan(RUNS)
+  }, 30_000)
+})
+
+const RUNS = 600
+
+function compactOf(schema: JsonObject): JsonObject {
+  return compactSchema(schema) ?? {}
+}
+
+const name = fc.constantFrom('a', 'b', 'c')
+const scalar = fc.constantFrom<JsonValue>(null, 1, 2.5, 'x', 'xyz')
+
+/** Small values over few names, so that schemas and inputs meet. */
+function inputs(): fc.Arbitrary<JsonObject> {
+  const list = fc.array(scalar, { maxLength: 3 })
+  const inner = fc.dictionary(name, scalar, { maxKeys: 2 })
+  return fc.dictionary(name, fc.oneof({ arbitrary: scalar, weight: 3 }, list, inner), { maxKeys: 3 })
+}
+
+/** Some of the members, each in one run of three. */
+function sparse(members: Record<string, fc.Arbitrary<JsonValue>>): fc.Arbitrary<JsonObject> {
+  const entries = Object.entries(members).map(([keyword, value]) =>
+    fc.oneof(
+      { arbitrary: fc.constant<JsonObject>({}), weight: 2 },
+      { arbitrary: value.map((chosen): JsonObject => ({ [keyword]: chosen })), weight: 1 },
+    ),
+  )
+  return fc.tuple(...entries).map((chosen): JsonObject => Object.assign({}, ...chosen))
+}
+
+/** Input schemas built of everything the reduction touches. */
+function schemas(): fc.Arbitrary<JsonObject> {
+  const leaf = fc.constantFrom<JsonValue>(
+    true,
+    {},
+    { type: 'string' },
+    { type: 'string', maxLength: 1, maximum: 1 },
+    { type: 'number', maximum: 1 },
+    { type: ['integer', 'null'] },
+    { type: 'null' },
+    { const: 'x' },
+    { enum: [1, 'xyz'], description: 'Some.' },
+    { not: { type: 'null' } },
+    false,
+  )
+  const array = sparse({
+    items: leaf,
+    prefixItems: fc.array(leaf, { minLength: 1, maxLength: 2 }),
+    minItems: fc.nat(1),
+    contains: leaf,
+    minContains: fc.nat(1),
+    // Never below `minContains`: beside `prefixItems` Ajv then takes an empty list, which nothing can fit.
+    maxContains: fc.constant(1),
+  }).map((members): JsonObject => ({ type: 'array', ...members }))
+  const record = (value: fc.Arbitrary<JsonValue>) =>
+    sparse({
+      properties: fc.dictionary(name, value, { minKeys: 1, maxKeys: 3 }),
+      required: fc.uniqueArray(name, { minLength: 1, maxLength: 2 }),
+      additionalProperties: fc.oneof(fc.constant(false), leaf),
+      patternProperties: fc.record({ '^[ab]$': leaf }),
+      minProperties: fc.nat(2),
+    }).chain((members) => fc.constantFrom<JsonObject>(members, { type: 'object', ...members }))
+  const combined = (value: fc.Arbitrary<JsonValue>, base: fc.Arbitrary<JsonObject>) => {
+    const list = fc.array(value, { minLength: 1, maxLength: 3 })
+    const more = sparse({
+      anyOf: list,
+      oneOf: list,
+      allOf: list,
+      not: value,
+      if: value,
+      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
+      then: value,
+      dependentSchemas: fc.dictionary(name, value, { maxKeys: 1 }),
+    })
+    return fc.tuple(base, more).map(([left, right]): JsonObject => ({ ...left, ...right }))
+  }
+  const small = fc.oneof(leaf, array, record(leaf))
+  const value = fc.oneof(
+    { arbitrary: small, weight: 2 },
+    combined(small, fc.constant({})),
+    combined(array, array),
+  )
+  const branch = fc.oneof({ arbitrary: record(small), weight: 4 }, value)
+  return combined(branch, record(value)).map((schema) => ({ ...schema, type: 'object' }))
+}

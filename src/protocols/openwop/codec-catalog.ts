@@ -1,0 +1,364 @@
+import { fault } from '#core/errors'
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { SUBSCHEMAS } from '#core/schema/keywords'
+import type { SourceKind, Tool } from '#core/tool'
+import { factsOf } from '#core/tools/facts'
+import {
+  isSourceKind,
+  SOURCE_KINDS,
+  type WireCompactToolDescriptor,
+  type WireToolDescriptor,
+} from './wire.ts'
+
+/** `standard` is a bare array, `envelope` the same under `tools`, `compact` is always under `tools` (C1). */
+export type ListView = 'standard' | 'envelope' | 'compact'
+
+export interface ListForm {
+  readonly view: ListView
+  /** Only tools of this source; `undefined` = all. */
+  readonly source: SourceKind | undefined
+}
+
+export interface DecodeOptions {
+  /** Whether `?view=compact` is offered; else it is any unknown parameter (OWP-26). */
+  readonly compactView: boolean
+}
+
+/** Every form there is: views × sources, and no source. */
+export const MOST_FORMS = 3 * (SOURCE_KINDS.length + 1)
+
+/** Unknown parameters and views are ignored (C11, OWP-19); a source nobody can have is refused. */
+export function decodeListForm(query: URLSearchParams, options: DecodeOptions): ListForm {
+  const source = decodeSource(query)
+  if (isCompact(query, options)) return { view: 'compact', source }
+  return { view: query.get('envelope') === '1' ? 'envelope' : 'standard', source }
+}
+
+export function isCompact(query: URLSearchParams, { compactView }: DecodeOptions): boolean {
+  return compactView && query.get('view') === 'compact'
+}
+
+function decodeSource(query: URLSearchParams): SourceKind | undefined {
+  const [source, ...others] = query.getAll('source')
+  if (source === undefined) return undefined
+  if (isSourceKind(source) && others.every((other) => other === source)) return source
+  throw fault('request_invalid', `"source" must be one of ${SOURCE_KINDS.join(', ')}, and given once.`)
+}
+
+/** `tools` come sorted. */
+export function encodeList({ view, source }: ListForm, tools: readonly Tool[]): string {
+  const shown = source === undefined ? tools : tools.filter((tool) => tool.source === source)
+  const encode = view === 'compact' ? encodeCompact : encodeStandard
+  const array = `[${shown.map(encode).join(',')}]`
+  return view === 'standard' ? array : `{"tools":${array}}`
+}
+
+export function encodeStandard(tool: Tool): string {
+  return JSON.stringify(toDescriptor(tool))
+}
+
+export function encodeCompact(tool: Tool): string {
+  return JSON.stringify(toCompactDescriptor(tool))
+}
+
+/** What RFC 0112 considers for a model-facing summary. */
+const LONGEST_DESCRIPTION = 256
+
+/** The descriptor for a model's context: no tool is left out, only what cannot be said simply (OWP-25). */
+export function toCompactDescriptor(tool: Tool): WireCompactToolDescriptor {
+  const { title } = tool
+  const inputSchema = compactSchema(tool.inputSchema)
+  return {
+    toolId: tool.catalogId,
+    source: tool.source,
+    safetyTier: tool.policy.safetyTier,
+    ...(title === undefined ? {} : { title }),
+    description: shorten(tool.description),
+    ...(inputSchema === undefined ? {} : { inputSchema }),
+  }
+}
+
+/** Cut between words where there are any, never inside a character. */
+function shorten(text: string): string {
+  if (text.length <= LONGEST_DESCRIPTION) return text
+  const head = text.slice(0, LONGEST_DESCRIPTION - 1)
+  const words = head.replace(/\s+\S*$/, '')
+  const kept = words === '' ? head : words
+  return `${kept.isWellFormed() ? kept : kept.slice(0, -1)}…`
+}
+
+/** What RFC 0112 forbids at any depth. */
+export const FORBIDDEN = [
+  '$ref',
+  'oneOf',
+  'allOf',
+  'anyOf',
+  'not',
+  'patternProperties',
+  'dependentSchemas',
+] as const
+
+/** Gone, because they hold what is forbidden or count on it, or because a model has no use for them. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  ...FORBIDDEN,
+  '$dynamicRef',
+  'if',
+  'then',
+  'else',
+  'dependencies',
+  'maxContains',
+  'unevaluatedProperties',
+  'unevaluatedItems',
+  '$schema',
+  '$id',
+  '$comment',
+  '$defs',
+  'definitions',
+  'examples',
+])
+
+/**
+ * An input schema without the forbidden keywords (OWP-25): alternatives and conjunctions are folded into one
+ * plain schema, the rest is dropped. Whatever the tool accepts fits the result; the reverse need not hold.
+ * `undefined` when nothing worth telling is left.
+ */
+export function compactSchema(schema: JsonObject): JsonObject | undefined {
+  const reduced = reduce(schema)
+  if (!isJsonObject(reduced)) return undefined
+  const { type: _always, properties = {}, ...others } = reduced
+  const isEmpty = isJsonObject(properties) && Object.keys(properties).length === 0
+  // `{ type, properties: {} }` would read as "takes no parameters".
+  if (isEmpty && hasForbidden(schema)) return undefined
+  return { type: 'object', properties, ...others }
+}
+
+function hasForbidden(schema: JsonObject): boolean {
+  return FORBIDDEN.some((keyword) => Object.hasOwn(schema, keyword))
+}
+
+function reduce(schema: JsonValue): JsonValue {
+  if (!isJsonObject(schema)) return schema
+  const conjunction = [reduceOwn(schema), ...listOf(schema.allOf).map(reduce)]
+  for (const alternatives of [schema.anyOf, schema.oneOf]) {
+    if (alternatives !== undefined) conjunction.push(uniteSchemas(listOf(alternatives).map(reduce)))
+  }
+  return conjunction.reduce(intersectSchemas)
+}
+
+function reduceOwn(schema: JsonObject): JsonObject {
+  const isPatterned = Object.hasOwn(schema, 'patternProperties')
+  return Object.fromEntries(
+    Object.entries(schema)
+      // Without the patterns, `additionalProperties` would refuse what they allow.
+      .filter(([keyword]) => !LEFT_OUT.has(keyword) && !(isPatterned && keyword === 'additionalProperties'))
+      .map(([keyword, value]) => [keyword, reduceKeyword(keyword, value)]),
+  )
+}
+
+function reduceKeyword(keyword: string, value: JsonValue): JsonValue {
+  const holds = SUBSCHEMAS.get(keyword)
+  if (holds === 'one') return reduce(value)
+  if (holds === 'list') return listOf(value).map(reduce)
+  if (holds !== 'map' || !isJsonObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, reduce(member)]))
+}
+
+function listOf(value: JsonValue | undefined): readonly JsonValue[] {
+  return Array.isArray(value) ? value : []
+}
+
+/** Both functions take schemas without references and applicators other than those of objects and arrays. */
+
+const ARRAY_KEYWORDS = [
+  'items',
+  'prefixItems',
+  'minItems',
+  'maxItems',
+  'uniqueItems',
+  'contains',
+  'minContains',
+] as const
+
+/** The keywords that say something about values of one type only. */
+const KEYWORDS_OF = {
+  null: [],
+  boolean: [],
+  string: ['minLength', 'maxLength', 'pattern', 'format', 'contentEncoding', 'contentMediaType'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  array: ARRAY_KEYWORDS,
+  object: [
+    'properties',
+    'required',
+    'additionalProperties',
+    'propertyNames',
+    'minProperties',
+    'maxProperties',
+    'dependentRequired',
+  ],
+} as const
+
+const KINDS = ['null', 'boolean', 'string', 'number', 'array', 'object'] as const
+type Kind = (typeof KINDS)[number]
+
+const ANNOTATIONS = ['title', 'description', 'default'] as const
+
+/** A schema that everything fits which fits both. */
+export function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
+  if (!isJsonObject(left)) return left === false ? false : right
+  if (!isJsonObject(right)) return right === false ? false : left
+  const merged = new Map(Object.entries(left))
+  // These count from each other's ends, so they come from one side or the other.
+  const hasArrays = ARRAY_KEYWORDS.some((keyword) => merged.has(keyword))
+  for (const [keyword, value] of Object.entries(right)) {
+    const earlier = merged.get(keyword)
+    if (keyword === 'properties' && isJsonObject(value) && isJsonObject(earlier)) {
+      merged.set(keyword, intersectProperties(earlier, value))
+    } else if (keyword === 'required' && Array.isArray(value) && Array.isArray(earlier)) {
+      merged.set(keyword, [...new Set([...earlier, ...value])])
+    } else if (earlier !== undefined) continue
+    else if (hasArrays && ARRAY_KEYWORDS.some((name) => name === keyword)) continue
+    else merged.set(keyword, value)
+  }
+  return Object.fromEntries(merged)
+}
+
+function intersectProperties(left: JsonObject, right: JsonObject): JsonObject {
+  const merged = new Map(Object.entries(left))
+  for (const [name, schema] of Object.entries(right)) {
+    merged.set(name, intersectSchemas(merged.get(name) ?? true, schema))
+  }
+  return Object.fromEntries(merged)
+}
+
+/** A schema that everything fits which fits one of them. */
+export function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
+  const possible = schemas.filter((schema) => schema !== false)
+  const branches = possible.filter((schema) => isJsonObject(schema))
+  const [only] = branches
+  if (branches.length < possible.length || only === undefined) return possible.length === 0 ? false : {}
+  if (branches.length === 1) return only
+  const annotations = annotationsOf(branches)
+  const types = branches.map(typesOf)
+  const isTyped = types.every((names) => names.length > 0)
+  const type = isTyped ? { type: single(simplify(types.flat())) } : {}
+  const values = branches.map(valuesOf)
+  if (values.every((known) => known !== undefined)) {
+    return { ...annotations, ...type, enum: distinct(values.flat()) }
+  }
+  if (!isTyped) return annotations
+  const said = KINDS.flatMap((kind) => Object.entries(uniteKind(kind, branches)))
+  return { ...annotations, ...type, ...Object.fromEntries(said) }
+}
+
+/** What all branches that allow this kind of value agree on. */
+function uniteKind(kind: Kind, branches: readonly JsonObject[]): JsonObject {
+  const concerned = branches
+    .filter((branch) => typesOf(branch).some((name) => kindOf(name) === kind))
+    .map((branch) => pick(branch, KEYWORDS_OF[kind]))
+  if (distinct(concerned).length <= 1) return concerned[0] ?? {}
+  return kind === 'object' ? uniteObjects(concerned) : {}
+}
+
+function uniteObjects(branches: readonly JsonObject[]): JsonObject {
+  const names = new Set(branches.flatMap((branch) => Object.keys(propertiesOf(branch))))
+  const properties = [...names].map((name) => {
+    // A branch that does not list the property says by `additionalProperties` what it may be.
+    const schemas = branches.map(
+      (branch) => propertiesOf(branch)[name] ?? branch.additionalProperties ?? true,
+    )
+    const described = schemas.filter((schema) => isJsonObject(schema))
+    return [name, intersectSchemas(uniteSchemas(schemas), annotationsOf(described))] as const
+  })
+  const [first = [], ...others] = branches.map(({ required }) => (Array.isArray(required) ? required : []))
+  const required = first.filter((name) => others.every((list) => list.includes(name)))
+  const rest = distinct(branches.map(({ additionalProperties = true }) => additionalProperties))
+  return {
+    properties: Object.fromEntries(properties),
+    ...(required.length === 0 ? {} : { required }),
+    ...(rest.length === 1 && rest[0] !== undefined && rest[0] !== true
+      ? { additionalProperties: rest[0] }
+      : {}),
+  }
+}
+
+function propertiesOf({ properties }: JsonObject): JsonObject {
+  return isJsonObject(properties) ? properties : {}
+}
+
+/** The finite list of values a schema allows, if it says so. */
+function valuesOf(schema: JsonObject): readonly JsonValue[] | undefined {
+  if (schema.const !== undefined) return [schema.const]
+  if (Array.isArray(schema.enum)) return schema.enum
+  return schema.type === 'null' ? [null] : undefined
+}
+
+function typesOf({ type }: JsonObject): readonly string[] {
+  return [type].flat().filter((name) => typeof name === 'string')
+}
+
+function kindOf(type: string): string {
+  return type === 'integer' ? 'number' : type
+}
+
+/** Each type once, and no `integer` beside `number`. */
+function simplify(types: readonly string[]): readonly string[] {
+  const names = new Set(types)
+  if (names.has('number')) names.delete('integer')
+  return [...names]
+}
+
+function single(names: readonly string[]): JsonValue {
+  const [only] = names
+  return names.length === 1 && only !== undefined ? only : names
+}
+
+/** Title and text of the only branch that has any: a text about one alternative does not describe them all. */
+function annotationsOf(branches: readonly JsonObject[]): JsonObject {
+  const [only, ...others] = distinct(
+    branches.map((branch) => pick(branch, ANNOTATIONS)).filter((texts) => Object.keys(texts).length > 0),
+  )
+  return others.length === 0 && isJsonObject(only) ? only : {}
+}
+
+function pick(schema: JsonObject, keywords: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(schema).filter(([keyword]) => keywords.includes(keyword)))
+}
+
+function distinct<Value extends JsonValue>(values: readonly Value[]): readonly Value[] {
+  return [...new Map(values.map((value) => [canonicalJson(value), value])).values()]
+}
+
+/**
+ * A tool as this catalog describes it. Copies only named members, so that nothing an author added to
+ * requirements can leak (OWP-24), and takes tier, replay and egress from our policy alone (OWP-33).
+ */
+export function toDescriptor(tool: Tool): WireToolDescriptor {
+  const { title, outputSchema } = tool
+  const {
+    catalogId,
+    source,
+    scopes,
+    credential,
+    egress,
+    approval,
+    replay,
+    safetyTier,
+    costHint,
+    latencyHint,
+  } = factsOf(tool)
+  return {
+    toolId: catalogId,
+    source,
+    ...(title === undefined ? {} : { title }),
+    description: tool.description,
+    inputSchema: tool.inputSchema,
+    ...(outputSchema === null ? {} : { outputSchema }),
+    auth: { scopes, credentialRef: credential },
+    ...(egress === undefined ? {} : { egress }),
+    approval,
+    replayPolicy: replay,
+    safetyTier,
+    ...(costHint === undefined ? {} : { costHint }),
+    ...(latencyHint === undefined ? {} : { latencyHint }),
+  }
+}

@@ -1,0 +1,293 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { readFacts, type ToolFacts } from '#core/tools/facts'
+import { ARCADE_SCHEMA_ID, DEFAULT_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, PROTOCOL_VERSION } from './wire.ts'
+
+/** A tool as a client sees it, whatever dialect its server speaks. */
+export interface RemoteTool {
+  /** Opaque: send it back as it is (C-14). */
+  readonly id: string
+  /** Function name for models. */
+  readonly name: string
+  readonly description: string
+  readonly version?: string
+  /** JSON Schema of what a model may fill in; `{}` = no parameters. */
+  readonly input: JsonObject
+  /** JSON Schema of the value, `none` for tools without output, `any` when nothing is promised. */
+  readonly output: JsonObject | 'none' | 'any'
+  readonly requirements: RemoteRequirements
+  /** Its third name, how dangerous it is and what a call waits for, where the server tells; those of this package do. */
+  readonly facts?: ToolFacts
+  /** Parameters the application fills in, left out of `input` (T-29). */
+  readonly nonInferrable?: readonly string[]
+}
+
+export interface RemoteRequirements {
+  readonly authorization: readonly RemoteAuthorization[]
+  readonly secrets: readonly { readonly id: string }[]
+  readonly userId: boolean
+}
+
+export interface RemoteAuthorization {
+  readonly id: string
+  /** OAuth 2 scopes, empty when none are named. */
+  readonly scopes: readonly string[]
+  /** The requirement as the server published it; unknown members are kept (OTC-41). */
+  readonly definition: JsonObject
+}
+
+/** Reads any form of `GET /tools`; `undefined` when the body is no tool list (C-07, C-08). */
+export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined {
+  const entries = listEntries(body)
+  const told = isJsonObject(body) ? body[FACTS_MEMBER] : undefined
+  return entries?.flatMap((entry) => {
+    const tool = isJsonObject(entry) ? readTool(entry) : undefined
+    if (tool === undefined) return []
+    const facts = isJsonObject(told) && Object.hasOwn(told, tool.id) ? toldFacts(told[tool.id]) : undefined
+    return facts === undefined ? [tool] : [{ ...tool, facts }]
+  })
+}
+
+/** The words of this format for what every protocol of ours tells. */
+function toldFacts(told: JsonValue | undefined): ToolFacts | undefined {
+  if (!isJsonObject(told)) return undefined
+  const { catalog_id, safety_tier, replay_policy, cost_hint, latency_hint, ...same } = told
+  const renamed = {
+    catalogId: catalog_id,
+    safetyTier: safety_tier,
+    replay: replay_policy,
+    costHint: cost_hint,
+    latencyHint: latency_hint,
+  }
+  return readFacts({ ...same, ...renamed })
+}
+
+function listEntries(body: JsonValue): readonly JsonValue[] | undefined {
+  if (isArray(body)) return body
+  if (!isJsonObject(body)) return undefined
+  if (isArray(body.items)) return body.items
+  return isArray(body.tools) ? body.tools : undefined
+}
+
+/** A definition in any dialect; only one without `id` and `name` is unusable (C-10 to C-14). */
+function readTool(entry: JsonObject): RemoteTool | undefined {
+  const toolkit = isJsonObject(entry.toolkit) ? entry.toolkit : {}
+  const id = text(entry.id) ?? builtId(entry, toolkit)
+  if (id === undefined) return undefined
+  const version = text(entry.version) ?? text(toolkit.version) ?? versionInId(id)
+  const declared = entry.input_schema ?? entry.inputSchema ?? entry.input
+  const nonInferrable = hiddenParameters(declared) ?? hiddenParameters(entry.input) ?? []
+  return {
+    id,
+    name: text(entry.name) ?? id,
+    description: text(entry.description) ?? '',
+    ...(version === undefined ? {} : { version }),
+    input: without(nonInferrable, inputSchema(declared)),
+    output: outputSchema(entry.output_schema),
+    requirements: readRequirements(entry.requirements),
+    ...(nonInferrable.length === 0 ? {} : { nonInferrable }),
+  }
+}
+
+function builtId(entry: JsonObject, toolkit: JsonObject): string | undefined {
+  const name = text(entry.name)
+  if (name === undefined) return undefined
+  const base = text(toolkit.name) === undefined ? name : `${toolkit.name}.${name}`
+  const version = text(entry.version) ?? text(toolkit.version)
+  return version === undefined ? base : `${base}@${version}`
+}
+
+function versionInId(id: string): string | undefined {
+  const at = id.lastIndexOf('@')
+  return at < 0 ? undefined : text(id.slice(at + 1))
+}
+
+/** Wrapped in `parameters` or plain (C-09); absent means no parameters (C-13). */
+function inputSchema(declared: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(declared)) return {}
+  const wrapped = declared.parameters !== undefined && !('type' in declared) && !('properties' in declared)
+  if (!wrapped) return declared
+  return isJsonObject(declared.parameters) ? declared.parameters : {}
+}
+
+/** `null` and `{"type":"null"}` are no output; unknown forms promise nothing (C-12). */
+function outputSchema(declared: JsonValue | undefined): JsonObject | 'none' | 'any' {
+  if (declared === null) return 'none'
+  if (!isJsonObject(declared) || Object.keys(declared).length === 0) return 'any'
+  return declared.type === 'null' ? 'none' : declared
+}
+
+function hiddenParameters(declared: JsonValue | undefined): readonly string[] | undefined {
+  if (!isJsonObject(declared) || !isArray(declared.non_inferrable_parameters)) return undefined
+  return texts(declared.non_inferrable_parameters)
+}
+
+/** A model never sees parameters it must not infer (T-29). */
+function without(hidden: readonly string[], schema: JsonObject): JsonObject {
+  if (hidden.length === 0) return schema
+  const shown = ([name]: readonly [string, JsonValue]) => !hidden.includes(name)
+  const { properties, required } = schema
+  return {
+    ...schema,
+    ...(isJsonObject(properties)
+      ? { properties: Object.fromEntries(Object.entries(properties).filter(shown)) }
+      : {}),
+    ...(isArray(required) ? { required: texts(required).filter((name) => !hidden.includes(name)) } : {}),
+  }
+}
+
+/** Entries without an `id` cannot be answered and are passed over (C-29). */
+function readRequirements(declared: JsonValue | undefined): RemoteRequirements {
+  const members = isJsonObject(declared) ? declared : {}
+  return {
+    authorization: entriesWithId(members.authorization).map(([id, definition]) => ({
+      id,
+      scopes: isJsonObject(definition.oauth2) ? texts(definition.oauth2.scopes) : [],
+      definition,
+    })),
+    secrets: entriesWithId(members.secrets).map(([id]) => ({ id })),
+    userId: members.user_id === true,
+  }
+}
+
+function entriesWithId(declared: JsonValue | undefined): readonly (readonly [string, JsonObject])[] {
+  const entries = isArray(declared) ? declared : [declared ?? null]
+  return entries.flatMap((entry) => {
+    if (!isJsonObject(entry)) return []
+    const id = text(entry.id)
+    return id === undefined ? [] : [[id, entry] as const]
+  })
+}
+
+function text(value: JsonValue | undefined): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+function texts(value: JsonValue | undefined): readonly string[] {
+  return isArray(value) ? value.filter((item) => typeof item === 'string') : []
+}
+
+function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {
+  return Array.isArray(value)
+}
+
+/** One call, ready to be written in any dialect. */
+export interface WireCall {
+  readonly toolId: string
+  readonly callId: string
+  readonly input: JsonValue
+  readonly traceId?: string
+  readonly context?: WireContext
+}
+
+export interface WireContext {
+  readonly authorization?: readonly { readonly id: string; readonly token: string }[]
+  readonly secrets?: readonly { readonly id: string; readonly value: string }[]
+  readonly userId?: string
+  readonly userInfo?: JsonValue
+}
+
+/** The body of a call: only members the closed request schema knows (OTC-57, C-05, C-06). */
+export function buildCallBody(wire: ServerWire, path: CallPath, call: WireCall): JsonObject {
+  const executing = path === '/execute' || path === '/tools/execute'
+  const request: JsonObject = {
+    // The execute drafts know a call's id only under its first name (C-04).
+    [executing ? 'execution_id' : 'call_id']: call.callId,
+    ...(call.traceId === undefined ? {} : { trace_id: call.traceId }),
+    tool_id: call.toolId,
+    input: call.input,
+    ...(call.context === undefined ? {} : { context: contextMembers(call.context) }),
+  }
+  if (wire.dialect === 'oxp-header' && !executing) return request
+  return { ...(wire.schemaId === undefined ? {} : { $schema: wire.schemaId }), request }
+}
+
+/** Arrays of `{id, token}` and `{id, value}`, never the older objects (C-26). */
+function contextMembers(context: WireContext): JsonObject {
+  const { authorization = [], secrets = [], userId, userInfo } = context
+  return {
+    ...(authorization.length === 0
+      ? {}
+      : { authorization: authorization.map(({ id, token }) => ({ id, token })) }),
+    ...(secrets.length === 0 ? {} : { secrets: secrets.map(({ id, value }) => ({ id, value })) }),
+    ...(userId === undefined ? {} : { user_id: userId }),
+    ...(userInfo === undefined ? {} : { user_info: userInfo }),
+  }
+}
+
+/** Dialects a client can speak; `proto` defined no endpoint, so it is only read (T-30). */
+export const CLIENT_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
+export type ClientDialect = (typeof CLIENT_DIALECTS)[number]
+
+export const VERSION_HEADER = 'OXP-Version'
+
+/** Every path a call has had, newest first (C-01). */
+const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute'] as const
+export type CallPath = (typeof CALL_PATHS)[number]
+
+/** How one server wants to be spoken to. */
+export interface ServerWire {
+  readonly dialect: ClientDialect
+  /** `$schema` to repeat in requests; absent when the server showed none (C-16). */
+  readonly schemaId?: string
+  /** Call paths in the order in which they are tried. */
+  readonly paths: readonly CallPath[]
+}
+
+/** What a server's answer to `GET /tools` says about its dialect (C-02, §3.2). */
+export function detectWire(list: JsonValue, versionHeader: string | null): ServerWire {
+  if (!isJsonObject(list)) return { dialect: 'uts', paths: CALL_PATHS }
+  const schemaId = list.$schema
+  if (typeof schemaId === 'string') {
+    return { dialect: dialectOfSchema(schemaId), schemaId, paths: CALL_PATHS }
+  }
+  return { dialect: versionHeader === null ? 'oxp-1.0' : 'oxp-header', paths: CALL_PATHS }
+}
+
+const PINNED = {
+  'otc-1.0': { dialect: 'otc-1.0', schemaId: OTC_SCHEMA_ID, paths: CALL_PATHS },
+  'oxp-1.0': { dialect: 'oxp-1.0', schemaId: DEFAULT_SCHEMA_ID, paths: CALL_PATHS },
+  'oxp-header': { dialect: 'oxp-header', paths: CALL_PATHS },
+  'rfc-call': { dialect: 'rfc-call', schemaId: ARCADE_SCHEMA_ID, paths: startingAt('/call') },
+  execute: {
+    dialect: 'execute',
+    schemaId: ARCADE_SCHEMA_ID,
+    paths: startingAt('/tools/execute', '/execute'),
+  },
+  uts: { dialect: 'uts', paths: CALL_PATHS },
+} satisfies Record<ClientDialect, ServerWire>
+
+export function pinnedWire(dialect: ClientDialect): ServerWire {
+  return PINNED[dialect]
+}
+
+/** Headers that carry the protocol version where the body does not (OTC-20); `1.0` is what every sample shows (OTC-22). */
+export function versionHeaders(dialect: ClientDialect | undefined): Readonly<Record<string, string>> {
+  return dialect === 'oxp-header' ? { [VERSION_HEADER]: PROTOCOL_VERSION } : {}
+}
+
+export const API_KEY_HEADERS = ['OXP-API-Key', 'OTC-API-Key', 'X-API-Key'] as const
+export type ApiKeyHeader = (typeof API_KEY_HEADERS)[number]
+
+const KEY_HEADER_OF = {
+  'otc-1.0': 'OTC-API-Key',
+  'oxp-1.0': 'OXP-API-Key',
+  'oxp-header': 'OXP-API-Key',
+  'rfc-call': 'X-API-Key',
+  execute: 'X-API-Key',
+  uts: 'OXP-API-Key',
+} satisfies Record<ClientDialect, ApiKeyHeader>
+
+/** The header an API key travels in (C-25). */
+export function apiKeyHeaderOf(dialect: ClientDialect | undefined): ApiKeyHeader {
+  return dialect === undefined ? 'OXP-API-Key' : KEY_HEADER_OF[dialect]
+}
+
+function dialectOfSchema(schemaId: string): ClientDialect {
+  if (schemaId.includes('ArcadeAI/OpenToolCalling')) return 'rfc-call'
+  if (schemaId.startsWith('otc:') || schemaId.includes('OpenToolCalling/Specification')) return 'otc-1.0'
+  return 'oxp-1.0'
+}
+
+function startingAt(...own: readonly CallPath[]): readonly CallPath[] {
+  return [...own, ...CALL_PATHS.filter((path) => !own.includes(path))]
+}

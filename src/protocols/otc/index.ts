@@ -1,2 +1,0 @@
-export type { OtcOptions } from './options.ts'
-export { otcRoutes } from './routes.ts'

@@ -1,0 +1,104 @@
+import { hash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { Catalog } from '#core/tools/catalog'
+import type { HttpReply, HttpRequest } from './http-exchange.ts'
+
+/**
+ * Each catalog as each view shows it, built once, because a catalog may hold 10 000 tools. Principals that hold
+ * the same scopes share a catalog, so this grows with the sets of scopes and not with the principals.
+ */
+export class PreparedViews {
+  readonly #byCatalog = new WeakMap<Catalog, Map<string, PreparedBytes>>()
+  readonly #mostViews: number
+
+  /** Callers choose the view, so the number kept per catalog is bounded. */
+  constructor(mostViews: number) {
+    this.#mostViews = mostViews
+  }
+
+  get(catalog: Catalog, view: string, encode: () => string): PreparedBytes {
+    const views = this.#viewsOf(catalog)
+    const prepared = views.get(view) ?? new PreparedBytes(encode())
+    // Moved to the end on every use, so that the one dropped is the one unused for longest.
+    views.delete(view)
+    const [oldest] = views.keys()
+    if (views.size >= this.#mostViews && oldest !== undefined) views.delete(oldest)
+    views.set(view, prepared)
+    return prepared
+  }
+
+  #viewsOf(catalog: Catalog): Map<string, PreparedBytes> {
+    const known = this.#byCatalog.get(catalog)
+    if (known !== undefined) return known
+    const views = new Map<string, PreparedBytes>()
+    this.#byCatalog.set(catalog, views)
+    return views
+  }
+}
+
+const compress = promisify(gzip)
+
+/** A JSON body as it leaves: encoded and digested once, sent many times. */
+export class PreparedBytes {
+  readonly bytes: Uint8Array<ArrayBuffer>
+  /** Strong: a digest of the bytes. */
+  readonly etag: string
+  readonly gzipEtag: string
+  #compressed: Promise<Uint8Array> | undefined
+
+  constructor(json: string) {
+    this.bytes = Buffer.from(json)
+    const digest = hash('sha256', this.bytes, 'base64url')
+    this.etag = `"${digest}"`
+    this.gzipEtag = `"${digest}-gzip"`
+  }
+
+  /** Compressed at the first demand, off the main thread. */
+  compressed(): Promise<Uint8Array> {
+    this.#compressed ??= compress(this.bytes)
+    return this.#compressed
+  }
+}
+
+/** 200 with the bytes, compressed if the request takes that, or 304 if it has them already. */
+export async function replyPrepared(
+  { headers: sent }: Pick<HttpRequest, 'headers'>,
+  prepared: PreparedBytes,
+  headers: Readonly<Record<string, string>>,
+): Promise<HttpReply> {
+  const isGzip = acceptsGzip(sent['accept-encoding'])
+  const etag = isGzip ? prepared.gzipEtag : prepared.etag
+  if (matchesEtag(sent['if-none-match'], etag)) {
+    return { status: 304, headers: { ...headers, etag }, body: undefined }
+  }
+  return {
+    status: 200,
+    headers: {
+      ...headers,
+      etag,
+      'content-type': 'application/json',
+      ...(isGzip ? { 'content-encoding': 'gzip' } : {}),
+    },
+    body: isGzip ? await prepared.compressed() : prepared.bytes,
+  }
+}
+
+function acceptsGzip(acceptEncoding: string | undefined): boolean {
+  if (acceptEncoding === undefined) return false
+  return acceptEncoding.split(',').some((choice) => {
+    const [coding = '', ...parameters] = choice.split(';')
+    return coding.trim().toLowerCase() === 'gzip' && !parameters.some(isZeroWeight)
+  })
+}
+
+function isZeroWeight(parameter: string): boolean {
+  return /^\s*q=0(?:\.0*)?\s*$/i.test(parameter)
+}
+
+/** Weak comparison, as RFC 9110 asks for `If-None-Match`. */
+function matchesEtag(ifNoneMatch: string | undefined, etag: string): boolean {
+  if (ifNoneMatch === undefined) return false
+  if (ifNoneMatch.trim() === '*') return true
+  return ifNoneMatch.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag)
+}
