@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { digestOfKey, makeKey, readKeyId } from './key-text.ts'
 
 const store = new MemoryStore()

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { createDenialLog } from './denial-log.ts'
 

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import type { Store } from '#core/ports/store'
-import { readKeyFile, readOrCreateKeyFile } from '#store/keys/master-key'
-import { MemoryStore } from '#store/memory'
-import { backUpDatabase } from '#store/sqlite/back-up-database'
+import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
+import { MemoryStore } from '#store/memory/memory'
+import { backUpDatabase } from '#store/sqlite/database'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 
 export const KEY_FILE = 'key'

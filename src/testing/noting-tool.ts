@@ -1,6 +1,6 @@
 import type { Approver } from '#core/approvals/approvals'
 import { type DefinedTool, type PolicyDefinition, tool } from '#core/tools/define'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { ALICE, callRequest, openTestDesk } from './test-desk.ts'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }

@@ -9,7 +9,7 @@ import type { Tool } from '#core/tool'
 import { Registry } from '#core/tools/catalog'
 import { type DefinedTool, isDefinedTool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 
 /** A caller without scopes. */
 export const ALICE: Principal = { id: 'key:alice', tenant: 'default', scopes: [] }

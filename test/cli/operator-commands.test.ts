@@ -6,7 +6,7 @@ import type { JournalVerification, Services } from '#cli/services'
 import { readEnvironment } from '#config/environment'
 import type { JournalGroup } from '#core/journal/events'
 import type { CallFilter, CallRecord, Settlement, SettleResult, Store } from '#core/ports/store'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { FakeIo } from './fake-io.ts'
 
 const RECORD: CallRecord = {

@@ -10,7 +10,7 @@ import { jsonReply } from '#server/message-reply'
 import { createMetrics } from '#server/metrics'
 import { observeCalls } from '#server/observe-calls'
 import { createSpanExporter, type SpanExporter } from '#server/tracing'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { refuseWithCode, startApp, stopApps, type TestAppOptions } from './start-app.ts'
 
 const closing: (() => unknown)[] = []

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Store } from '#core/ports/store'
 import type { VaultAddress } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { StoreFolder } from './store-folder.ts'
 
 const few = (...texts: readonly string[]) => fc.constantFrom(...texts)

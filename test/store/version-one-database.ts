@@ -3,13 +3,11 @@ import type { Outcome } from '#core/call'
 import { claimedEvent } from '#core/journal/append'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { CallState, NewCall } from '#core/ports/store'
-import { newDataKey, Sealer, wrapDataKey } from '#store/keys/sealer'
-import { deriveStoreKeys } from '#store/keys/store-keys'
-import { boundText } from '#store/sql/call-row'
-import { OpenGroup } from '#store/sql/open-group'
-import { outcomeToText } from '#store/sql/outcome-text'
-import { MIGRATIONS } from '#store/sql/schema'
-import { placeOf } from '#store/sqlite/group-contents'
+import { OpenGroup } from '#store/commit-queue'
+import { deriveStoreKeys, newDataKey, Sealer, wrapDataKey } from '#store/encryption'
+import { placeOf } from '#store/journal'
+import { boundText, outcomeToText } from '#store/rows'
+import { MIGRATIONS } from '#store/schema'
 
 /** A call as schema version 1 has it. */
 export interface OldCall {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ToolContext } from '#core/tool'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { faultyStore, type StoreMethod } from '#testing/faulty-store'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'

@@ -3,7 +3,7 @@ import { packToken } from '#core/credentials/credentials'
 import { StoreError } from '#core/errors'
 import { NO_BROKER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
 

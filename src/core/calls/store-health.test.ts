@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { faultyStore, type StoreMethod } from '#testing/faulty-store'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'

@@ -3,7 +3,7 @@ import type { VaultEntry } from '#core/ports/vault-store'
 import type { RefreshAnswer, TokenBroker } from '#core/runtime'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { findToken, packToken, TokenRefresher, unpackToken } from './credentials.ts'
 
 const AT = { tenant: 't', principal: 'key:a', user: '', provider: 'p', kind: 'token' } as const

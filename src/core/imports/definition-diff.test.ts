@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
 import type { ToolRequirements } from '#core/tool'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
 import { PinDesk } from './pins.ts'

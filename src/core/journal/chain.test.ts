@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { startRetention } from './chain.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
-import { MemoryBudgets } from '#store/memory-budgets'
+import { MemoryBudgets } from '#store/memory/parts'
 import { FakeClock } from '#testing/fake-clock'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE } from '#testing/test-desk'

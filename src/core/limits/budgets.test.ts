@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { CallDeskOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { faultyStore } from '#testing/faulty-store'
 import { sampleTool } from '#testing/sample-tool'

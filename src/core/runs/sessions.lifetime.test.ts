@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { faultyStore, type StoreMethod } from '#testing/faulty-store'
 import { sampleTool } from '#testing/sample-tool'
 import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'

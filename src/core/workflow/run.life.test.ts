@@ -8,7 +8,7 @@ import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/sett
 import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { MemoryStore } from '#store/memory'
+import { MemoryStore } from '#store/memory/memory'
 import { FakeClock } from '#testing/fake-clock'
 import { noting, TEXT } from '#testing/noting-tool'
 import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'

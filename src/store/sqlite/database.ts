@@ -1,14 +1,39 @@
 import type { KeyObject } from 'node:crypto'
-import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
-import { StoreError } from '#core/errors'
-import { isSameCheck, type StoreKeys } from '#store/keys/store-keys'
-import { QUERIES, type QueryName } from '#store/sql/queries'
-import { type Row, text } from '#store/sql/row'
-import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/sql/row-mac'
-import { MIGRATIONS, SCHEMA_VERSION } from '#store/sql/schema'
-import { storeErrorOf } from './sqlite-errors.ts'
+import { StoreError, type StoreErrorCode } from '#core/errors'
+import { isSameCheck, type StoreKeys } from '#store/encryption'
+import { QUERIES, type QueryName } from '#store/queries'
+import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/row-mac'
+import { type Row, text } from '#store/rows'
+import { MIGRATIONS, SCHEMA_VERSION } from '#store/schema'
+
+/**
+ * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is
+ * made here, exclusively and private: SQLite writes into an empty file and nothing is ever overwritten.
+ */
+export function backUpDatabase(path: string, target: string): void {
+  const file = openSync(target, 'wx', 0o600)
+  try {
+    copy(path, target)
+    fsyncSync(file)
+  } catch (error) {
+    rmSync(target, { force: true })
+    throw storeErrorOf(error, `cannot back up ${path}`)
+  } finally {
+    closeSync(file)
+  }
+}
+
+function copy(path: string, target: string): void {
+  const connection = new DatabaseSync(path, { readOnly: true })
+  try {
+    connection.prepare('VACUUM INTO ?').run(target)
+  } finally {
+    connection.close()
+  }
+}
 
 /** How long opening waits for another process that is opening or migrating too. */
 const OPEN_WAIT_MS = 5_000
@@ -268,4 +293,45 @@ function checkKey(database: Database, { check, checkBeforeMacs }: StoreKeys): st
     'unreadable',
     'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
   )
+}
+
+const BUSY = 5
+const FULL = 13
+
+/** SQLite's primary result code, or `undefined` for other errors. */
+function resultCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number')
+    return undefined
+  return error.errcode & 0xff
+}
+
+export function isBusy(error: unknown): boolean {
+  return resultCode(error) === BUSY
+}
+
+const CODES: Readonly<Record<number, { readonly code: StoreErrorCode; readonly why: string }>> = {
+  8: { code: 'full', why: 'the database is read-only; check the permissions of the file and its folder' },
+  10: { code: 'full', why: 'the disk reported an I/O error' },
+  11: { code: 'unreadable', why: 'the database file is damaged; restore it from a backup' },
+  [FULL]: { code: 'full', why: 'the disk is full' },
+  14: { code: 'unreadable', why: 'the database file cannot be opened; check the path and its permissions' },
+  26: {
+    code: 'unreadable',
+    why: 'the file is not a SQLite database, or it is damaged; restore it from a backup or choose another path',
+  },
+}
+
+/** Any error as a `StoreError` that says what happened in words. */
+export function storeErrorOf(error: unknown, doing: string): StoreError {
+  if (error instanceof StoreError)
+    return new StoreError(error.code, `${doing}: ${error.message}`, { cause: error })
+  const known = CODES[resultCode(error) ?? -1]
+  const message = error instanceof Error ? error.message : String(error)
+  return new StoreError(known?.code ?? 'not_written', `${doing}: ${known?.why ?? message}`, { cause: error })
+}
+
+/** Whether the error concerns the whole store, so that trying the rows one by one is pointless. */
+export function isStoreWide(error: unknown): boolean {
+  const code = resultCode(error)
+  return code !== undefined && code in CODES
 }

@@ -1,16 +1,43 @@
 import { randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '#core/errors'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/events'
-import { newDataKey, Sealer, wrapDataKey } from '#store/keys/sealer'
-import type { StoreKeys } from '#store/keys/store-keys'
-import type { Committer, PendingChange } from '#store/sql/group-queue'
-import { OpenGroup } from '#store/sql/open-group'
-import { integer, text } from '#store/sql/row'
-import type { Database } from './database.ts'
-import { placeOf } from './group-contents.ts'
-import { isBusy, isStoreWide, storeErrorOf } from './sqlite-errors.ts'
-import { WriterLock } from './writer-lock.ts'
+import { type Committer, OpenGroup, type PendingChange } from '#store/commit-queue'
+import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from '#store/encryption'
+import { placeOf } from '#store/journal'
+import { integer, text } from '#store/rows'
+import { type Database, isBusy, isStoreWide, storeErrorOf } from './database.ts'
+
+/** A living writer puts a removed lock file back well within this time. */
+const MISSING_LOCK_GRACE_MS = 15_000
+
+/** Which other writers live: only one whose lock can be taken is dead (rule 17). */
+export class WriterLiveness {
+  readonly #database: Database
+  readonly #lockFolder: string
+  readonly #missingSinceMs = new Map<string, number>()
+
+  constructor(database: Database, lockFolder: string) {
+    this.#database = database
+    this.#lockFolder = lockFolder
+  }
+
+  isAlive(writer: string): boolean {
+    const lock = lockStateOf(this.#lockFolder, writer)
+    if (lock !== 'missing') {
+      this.#missingSinceMs.delete(writer)
+      return lock === 'locked'
+    }
+    const row = this.#database.get('writerEnd', writer)
+    if (row === undefined || row.ended_at !== null) return false
+    const sinceMs = this.#missingSinceMs.get(writer) ?? performance.now()
+    this.#missingSinceMs.set(writer, sinceMs)
+    return performance.now() - sinceMs < MISSING_LOCK_GRACE_MS
+  }
+}
 
 /** Told after each commit, for metrics and for deciding when to move the log into the database. */
 export interface CommitObserver {
@@ -183,4 +210,65 @@ export class Writer implements Committer {
 function writeError(error: unknown): StoreError {
   const found = storeErrorOf(error, 'cannot write to the database')
   return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
+}
+
+/**
+ * Rule 17: a living writer holds an exclusive lock on its own small file. The lock is SQLite's own, on an empty
+ * database: the operating system frees it when the process ends, however it ends.
+ */
+export class WriterLock {
+  readonly #file: string
+  readonly #connection: DatabaseSync
+
+  constructor(folder: string, writer: string) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    this.#file = lockFile(folder, writer)
+    this.#connection = lockedConnection(this.#file)
+  }
+
+  /** False when somebody removed the file: the lock is then held on nothing others can see. */
+  get isInPlace(): boolean {
+    return existsSync(this.#file)
+  }
+
+  /** The file of a writer with calls still running stays, unlocked, as the sign that it is dead. */
+  release(hasEnded: boolean): void {
+    this.#connection.close()
+    if (hasEnded) rmSync(this.#file, { force: true })
+  }
+}
+
+/** `missing` proves nothing: a living writer puts its file back within seconds. */
+export type LockState = 'locked' | 'free' | 'missing'
+
+export function lockStateOf(folder: string, writer: string): LockState {
+  const file = lockFile(folder, writer)
+  if (!existsSync(file)) return 'missing'
+  try {
+    lockedConnection(file).close()
+    return 'free'
+  } catch (error) {
+    if (isBusy(error)) return 'locked'
+    throw error
+  }
+}
+
+/** For a writer that is dead and has nothing left to recover. */
+export function removeLockFile(folder: string, writer: string): void {
+  rmSync(lockFile(folder, writer), { force: true })
+}
+
+function lockFile(folder: string, writer: string): string {
+  return join(folder, `${writer}.lock`)
+}
+
+function lockedConnection(file: string): DatabaseSync {
+  const connection = new DatabaseSync(file, { timeout: 0 })
+  try {
+    connection.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+    return connection
+  } catch (error) {
+    connection.close()
+    throw error
+  }
 }

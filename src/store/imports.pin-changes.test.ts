@@ -1,0 +1,71 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { PinDesk } from '#core/imports/pins'
+import { SILENT_LOGGER } from '#core/runtime'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { FakeClock } from '#testing/fake-clock'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+
+let folder: string
+const stores: SqliteStore[] = []
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-pins-'))
+})
+
+afterEach(async () => {
+  for (const store of stores.splice(0)) await store.close()
+  rmSync(folder, { recursive: true })
+})
+
+function replica(): { readonly store: SqliteStore; readonly pins: PinDesk } {
+  const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 9) })
+  stores.push(store)
+  return { store, pins: new PinDesk({ store, clock: new FakeClock(), log: SILENT_LOGGER }) }
+}
+
+const served = async (pins: PinDesk) =>
+  (await pins.accepted('files')).map(({ offered }) => offered.description)
+
+describe('pins of two processes on one file', () => {
+  it('rule 32: the first pin wins, and both serve it', async () => {
+    const [left, right] = [replica(), replica()]
+    const offers = ['Left.', 'Right.'].map((description) =>
+      sampleDiscovery([sampleOffer('a', { description })]),
+    )
+    const [first, second] = await Promise.all(
+      [left, right].map(({ pins }, index) =>
+        pins.observe(sampleSource(), offers[index] ?? sampleDiscovery([])),
+      ),
+    )
+    expect([first?.changed, second?.changed].filter((changed) => changed === true)).toHaveLength(1)
+    expect((first?.waiting ?? 0) + (second?.waiting ?? 0)).toBe(1)
+    expect(await served(left.pins)).toEqual(await served(right.pins))
+  })
+
+  it('a decision in one is seen by the other, by epoch and by what it serves, and outlives both', async () => {
+    const [left, right] = [replica(), replica()]
+    await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a')]))
+    expect(await served(right.pins)).toEqual(['Does a.'])
+    await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a', { description: 'New.' })]))
+    const before = right.store.pins.epoch()
+    await left.pins.accept('files.a', { by: 'alice' })
+    expect(right.store.pins.epoch()).toBe(before + 1)
+    expect(await served(right.pins)).toEqual(['New.'])
+    expect(await served(replica().pins)).toEqual(['New.'])
+  })
+
+  it('keeps definitions that did not change as the objects they were, whoever decides', async () => {
+    const [left, right] = [replica(), replica()]
+    await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a'), sampleOffer('b')]))
+    const first = await left.pins.accepted('files')
+    const changed = sampleDiscovery([sampleOffer('a', { title: 'A' }), sampleOffer('b')])
+    for (const pins of [right.pins, left.pins]) await pins.observe(sampleSource(), changed)
+    await right.pins.accept('files.a', { by: 'alice' })
+    const second = await left.pins.accepted('files')
+    expect(second[0]?.offered.title).toBe('A')
+    expect(second[1]?.offered).toBe(first[1]?.offered)
+  })
+})

@@ -1,0 +1,350 @@
+import type { KeyObject } from 'node:crypto'
+import { StoreError } from '#core/errors'
+import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
+import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
+import type { Database } from '#store/sqlite/database'
+import type { ApprovalReasons } from './approvals.ts'
+import type { Slice } from './commit-queue.ts'
+import { unseal, unwrapDataKey } from './encryption.ts'
+import type { QueryName } from './queries.ts'
+import { type DecidingTable, nameOfRow } from './row-mac.ts'
+import { bytes, integer, optionalBytes, type Row, text } from './rows.ts'
+
+const MOST_BYTES = 16 * 1024 * 1024
+
+export type Segment = 'callers' | 'payload'
+
+/** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
+export class GroupContents {
+  readonly #database: Database
+  readonly #wrapKey: Buffer
+  readonly #dataKeys = new Map<number, { readonly id: string; readonly key: Buffer }>()
+  readonly #opened = new Map<string, Buffer>()
+  #bytes = 0
+
+  constructor(database: Database, wrapKey: Buffer) {
+    this.#database = database
+    this.#wrapKey = wrapKey
+  }
+
+  read(segment: Segment, slice: Slice): string {
+    const plain = this.#open(segment, slice.group)
+    return plain.toString('utf8', slice.at, slice.at + slice.length)
+  }
+
+  #open(segment: Segment, group: number): Buffer {
+    const name = `${segment} ${group}`
+    const known = this.#opened.get(name)
+    if (known !== undefined) return known
+    const row = this.#database.get('groupContents', group)
+    const sealed = row === undefined ? null : optionalBytes(row, segment)
+    if (row === undefined || sealed === null) {
+      throw new StoreError(
+        'unreadable',
+        `the ${segment} of commit group ${group} are gone although a call needs them`,
+      )
+    }
+    const { id, key } = this.#dataKey(integer(row, 'writer'))
+    const plain = unseal(key, sealed, placeOf(segment, id, integer(row, 'n')))
+    this.#remember(name, plain)
+    return plain
+  }
+
+  #remember(name: string, plain: Buffer): void {
+    if (plain.length > MOST_BYTES) return
+    this.#opened.set(name, plain)
+    this.#bytes += plain.length
+    for (const [oldest, { length }] of this.#opened) {
+      if (this.#bytes <= MOST_BYTES) return
+      this.#opened.delete(oldest)
+      this.#bytes -= length
+    }
+  }
+
+  #dataKey(writerNo: number): { readonly id: string; readonly key: Buffer } {
+    const known = this.#dataKeys.get(writerNo)
+    if (known !== undefined) return known
+    const row = this.#database.get('writerByNo', writerNo)
+    if (row === undefined)
+      throw new StoreError('unreadable', `writer ${writerNo} of a commit group is unknown`)
+    const id = text(row, 'id')
+    const opened = { id, key: unwrapDataKey(this.#wrapKey, bytes(row, 'data_key'), id) }
+    this.#dataKeys.set(writerNo, opened)
+    return opened
+  }
+}
+
+/** What a sealed segment is bound to: it cannot be moved to another group, writer or segment. */
+export function placeOf(segment: Segment, writer: string, group: number): string {
+  return `commit_groups ${segment} ${writer} ${group}`
+}
+
+const PAGE = 1_000
+
+export interface BadGroup {
+  readonly writer: string
+  readonly group: number
+  readonly reason: string
+}
+
+/** A row that decides and is not what it should be. */
+export interface BadRow {
+  /** Its table and what names it. */
+  readonly row: string
+  readonly reason: string
+}
+
+export interface Verification {
+  readonly ok: boolean
+  /** How many rows that decide were checked: approvals, words of approvers, keys, their owners, pins. */
+  readonly rows: number
+  readonly badRows: readonly BadRow[]
+  readonly chains: number
+  readonly groups: number
+  readonly events: number
+  readonly firstBad: BadGroup | undefined
+  /** The newest link of each chain: keep one elsewhere to see a cut tail later. */
+  readonly heads: readonly JournalHead[]
+  /** What this check cannot see, in words. */
+  readonly cannotSee: readonly string[]
+}
+
+/** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
+export function verifyJournal(
+  database: Database,
+  chainKey: KeyObject,
+  kept: JournalHead | undefined,
+): Verification {
+  const walks = database.all('allWriters').map((row) => new ChainWalk(database, chainKey, row).run())
+  const chains = new Map(walks.map((walk) => [walk.writer, walk]))
+  const promised = walks.flatMap((walk) => walk.promises)
+  const firstBad =
+    walks.find((walk) => walk.bad !== undefined)?.bad ??
+    firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains)
+  const { rows, badRows } = verifyRows(database, new Map(walks.flatMap((walk) => [...walk.ends])))
+  return {
+    ok: firstBad === undefined && badRows.length === 0,
+    rows,
+    badRows,
+    chains: walks.length,
+    groups: walks.reduce((sum, walk) => sum + walk.groups, 0),
+    events: walks.reduce((sum, walk) => sum + walk.events, 0),
+    firstBad,
+    heads: walks.flatMap((walk) => (walk.head === undefined ? [] : [walk.head])),
+    cannotSee: [
+      'groups cut from the end of a chain since its head was last recorded elsewhere (compare with --head)',
+      'rows that decide (approvals, keys, pins) which were deleted, or set back to what they were before, where the journal has no end of theirs to compare with: none for pins, and none older than the journal is kept',
+      'rows of calls, runs, run events and sessions that were changed, deleted or set back: their events are in the journal, but rows and events are not compared',
+      'sealed contents (inputs, outcomes, vault entries, options of sources, answers to requests) and the wrapped data keys: changing them is noticed when they are read, deleting them is not',
+      'rows without a MAC: refusals in the audit stream, budgets, challenges and consents that wait, webhook messages to be sent, when a key was last used',
+      'a whole older copy of the database put in its place (compare with --head)',
+      'changes made by somebody who holds the key',
+    ],
+  }
+}
+
+/** Every row that decides has its own MAC, and is as ended as the journal says. */
+function verifyRows(
+  database: Database,
+  ends: ReadonlyMap<string, string>,
+): Pick<Verification, 'rows' | 'badRows'> {
+  const badRows: BadRow[] = database
+    .foreignTriggers()
+    .map((name) => ({ row: `trigger ${name}`, reason: 'was put there by somebody without the key' }))
+  let rows = 0
+  for (const [table, all] of READS) {
+    for (const row of database.all(all)) {
+      rows += 1
+      const name = nameOfRow(table, row)
+      const end = ends.get(name)
+      if (!database.isOwn(table, row)) {
+        badRows.push({ row: name, reason: 'was changed by somebody without the key' })
+      } else if (end !== undefined && end !== endOf(table, row)) {
+        badRows.push({ row: name, reason: `was set back: the journal says that it is ${end}` })
+      }
+    }
+  }
+  return { rows, badRows }
+}
+
+const READS = [
+  ['approvals', 'allApprovals'],
+  ['approval_decisions', 'allDecisions'],
+  ['key_owners', 'allOwners'],
+  ['api_keys', 'allKeys'],
+  ['pins', 'allPins'],
+] as const satisfies readonly (readonly [DecidingTable, QueryName])[]
+
+/** What a row says about its own end, in the words of the journal. */
+function endOf(table: DecidingTable, row: Row): string | undefined {
+  if (table === 'approvals') return text(row, 'state')
+  if (table === 'api_keys') return row.revoked_at === null ? undefined : 'revoked'
+  return table === 'key_owners' && row.ended_at !== null ? 'ended' : undefined
+}
+
+/** What an event ends for good, by the name of its row. */
+function endedBy(event: EventFacts): readonly [string, string] | undefined {
+  const { type, approval = '', key = '', tenant = '', principal = '' } = event
+  const state = /^approval\.(used|rejected|expired|cancelled)$/.exec(type)?.[1]
+  if (state !== undefined) return [nameOfRow('approvals', { id: approval }), state]
+  if (type === 'key.revoked') return [nameOfRow('api_keys', { id: key }), 'revoked']
+  if (type !== 'principal.ended') return undefined
+  return [nameOfRow('key_owners', { tenant, name: principal.replace(/^key:/, '') }), 'ended']
+}
+
+/** What of an event is looked at here. */
+interface EventFacts {
+  readonly type: string
+  readonly heads?: readonly JournalHead[]
+  readonly approval?: string
+  readonly key?: string
+  readonly tenant?: string
+  readonly principal?: string
+}
+
+/** A head that was recorded elsewhere must still be in its chain. */
+function firstBroken(
+  promised: readonly JournalHead[],
+  chains: ReadonlyMap<string, ChainWalk>,
+): BadGroup | undefined {
+  for (const { writer, group, link } of promised) {
+    const chain = chains.get(writer)
+    if (chain === undefined) return { writer, group, reason: 'the whole chain is missing' }
+    const found = chain.linkAt(group)
+    if (found === 'forgotten') continue
+    if (found === undefined) return { writer, group, reason: 'groups are missing at the end of the chain' }
+    if (found !== link)
+      return { writer, group, reason: 'the chain was replaced: its link is not the recorded one' }
+  }
+  return undefined
+}
+
+class ChainWalk {
+  readonly writer: string
+  bad: BadGroup | undefined
+  head: JournalHead | undefined
+  groups = 0
+  events = 0
+  /** Heads of other chains that this one's writer saw when it began. */
+  readonly promises: JournalHead[] = []
+  /** Rows that its events ended, and how. */
+  readonly ends = new Map<string, string>()
+  readonly #database: Database
+  readonly #chainKey: KeyObject
+  readonly #no: number
+  #checkpoint = -1
+
+  constructor(database: Database, chainKey: KeyObject, row: Row) {
+    this.#database = database
+    this.#chainKey = chainKey
+    this.#no = integer(row, 'no')
+    this.writer = text(row, 'id')
+  }
+
+  /** The checked link of a group; `forgotten` when retention removed it. */
+  linkAt(group: number): string | 'forgotten' | undefined {
+    if (group < this.#checkpoint) return 'forgotten'
+    if (group === this.head?.group) return this.head.link
+    const row = group < (this.head?.group ?? 0) ? this.#database.get('linkAt', this.#no, group) : undefined
+    return row === undefined ? undefined : text(row, 'link')
+  }
+
+  run(): this {
+    let { n, link } = this.#start()
+    for (;;) {
+      const rows = this.bad === undefined ? this.#database.all('chainAfter', this.#no, n, PAGE) : []
+      // Every writer's first change is its own start, so a chain is never empty.
+      if (rows.length === 0 && this.head === undefined) this.#fail(0, 'the whole chain is missing')
+      if (rows.length === 0) return this
+      for (const row of rows) {
+        const found = this.#check(row, n + 1, link)
+        if (found === undefined) return this
+        n += 1
+        link = found
+      }
+    }
+  }
+
+  #start(): { readonly n: number; readonly link: string } {
+    const row = this.#database.get('checkpointOf', this.#no)
+    if (row === undefined) return { n: -1, link: CHAIN_START }
+    const group = integer(row, 'n')
+    const link = text(row, 'link')
+    if (
+      checkpointSignature(this.#chainKey, { writer: this.writer, group, link }) !== text(row, 'signature')
+    ) {
+      this.#fail(group, 'the checkpoint left by retention has a wrong signature')
+    }
+    this.#checkpoint = group
+    this.#note(group, link)
+    return { n: group, link }
+  }
+
+  /** The group's link when it is right. */
+  #check(row: Row, expected: number, previous: string): string | undefined {
+    const group = integer(row, 'n')
+    if (group !== expected) return this.#fail(expected, 'the group is missing')
+    const eventsJson = text(row, 'events')
+    const linked = {
+      id: integer(row, 'id'),
+      writer: this.writer,
+      group,
+      atMs: integer(row, 'at'),
+      eventsJson,
+      callers: optionalBytes(row, 'callers'),
+    }
+    const link = text(row, 'link')
+    if (linkOf(this.#chainKey, previous, linked) !== link) {
+      return this.#fail(group, 'its contents or the link before it were changed')
+    }
+    this.#note(group, link)
+    this.groups += 1
+    this.#readEvents(eventsJson)
+    return link
+  }
+
+  #readEvents(eventsJson: string): void {
+    const events: readonly EventFacts[] = JSON.parse(eventsJson)
+    this.events += events.length
+    for (const event of events) {
+      if (event.type === 'writer.started') this.promises.push(...(event.heads ?? []))
+      const ended = endedBy(event)
+      if (ended !== undefined) this.ends.set(...ended)
+    }
+  }
+
+  #note(group: number, link: string): void {
+    this.head = { writer: this.writer, group, link }
+  }
+
+  #fail(group: number, reason: string): undefined {
+    this.bad ??= { writer: this.writer, group, reason }
+    return undefined
+  }
+}
+
+/**
+ * Groups after the given positions. SQLite has one writer at a time, so group ids are in commit order and the
+ * newest position a reader holds is where it goes on.
+ */
+export function readJournal(
+  database: Database,
+  reasons: ApprovalReasons,
+  after: readonly JournalHead[],
+  limit: number,
+): readonly JournalGroup[] {
+  const places = after.map(({ writer, group }) => database.get('groupPlace', writer, group))
+  const last = places.reduce((most, row) => Math.max(most, row === undefined ? 0 : integer(row, 'id')), 0)
+  return database.all('groupsAfter', last, limit).map((row) => groupFromRow(row, reasons))
+}
+
+function groupFromRow(row: Row, reasons: ApprovalReasons): JournalGroup {
+  const events: readonly JournalEvent[] = JSON.parse(text(row, 'events'))
+  return {
+    writer: text(row, 'writer'),
+    group: integer(row, 'n'),
+    link: text(row, 'link'),
+    atMs: integer(row, 'at'),
+    events: events.map((event) => reasons.openIn(event)),
+  }
+}

@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { deriveStoreKeys } from './encryption.ts'
+import { MIGRATIONS } from './schema.ts'
+
+const masterKey = Buffer.alloc(32, 9)
+let folder: string
+const opened: SqliteStore[] = []
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'collet-key-store-'))
+})
+
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close()
+  rmSync(folder, { recursive: true })
+})
+
+function open(): SqliteStore {
+  const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+  opened.push(store)
+  return store
+}
+
+const KEY = {
+  tenant: 'default',
+  name: 'alice',
+  keyId: 'key-1',
+  digest: 'd',
+  label: undefined,
+  scopes: [],
+  roles: [],
+  tools: undefined,
+  expiresAtMs: undefined,
+  by: 'operator',
+  atMs: 1_000,
+}
+
+describe('SqliteKeys', () => {
+  it('rule 26: a change by one process is seen by another on the same file', async () => {
+    const [first, second] = [open(), open()]
+    expect(second.keys.epoch()).toBe(0)
+    await first.keys.createKey(KEY)
+    const epoch = second.keys.epoch()
+    expect(epoch).toBeGreaterThan(0)
+    expect(second.keys.findKey('key-1')?.name).toBe('alice')
+    await second.keys.revokeKey({ tenant: 'default', keyId: 'key-1', by: 'operator', atMs: 2_000 })
+    expect(first.keys.epoch()).toBeGreaterThan(epoch)
+    expect(first.verify().ok).toBe(true)
+  })
+
+  it('rule 3: of many processes that make one principal at once, one does', async () => {
+    const stores = [open(), open(), open()]
+    const results = await Promise.all(
+      stores.map((store, place) => store.keys.createKey({ ...KEY, keyId: `key-${place}` })),
+    )
+    expect(results.toSorted()).toEqual(['created', 'exists', 'exists'])
+  })
+
+  it('keys survive a restart; a damaged allow-list is an error and never "every tool"', async () => {
+    await open().keys.createKey({ ...KEY, tools: ['openwop:Mail.Send'] })
+    await opened.pop()?.close()
+    expect(open().keys.findKey('key-1')?.tools).toEqual(['openwop:Mail.Send'])
+    const database = new DatabaseSync(join(folder, 'collet.db'))
+    database.exec(`UPDATE api_keys SET tools = '"all"'`)
+    database.close()
+    expect(() => open().keys.findKey('key-1')).toThrow(expect.objectContaining({ code: 'unreadable' }))
+  })
+
+  it('a store of the version before gets the tables', async () => {
+    const database = new DatabaseSync(join(folder, 'collet.db'))
+    for (const step of MIGRATIONS.slice(0, 2)) database.exec(step)
+    database
+      .prepare('INSERT INTO meta (name, value) VALUES (?, ?)')
+      .run('key_check', deriveStoreKeys(masterKey).checkBeforeMacs)
+    database.exec('PRAGMA user_version = 2')
+    database.close()
+    const store = open()
+    expect(store.keys.epoch()).toBe(0)
+    expect(await store.keys.createKey(KEY)).toBe('created')
+  })
+})

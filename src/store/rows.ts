@@ -1,0 +1,227 @@
+import type { CallProtocol, Failure, Outcome } from '#core/call'
+import { StoreError } from '#core/errors'
+import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
+import type { AskedConsent } from '#core/ports/vault-store'
+import type { CallLabel } from '#core/runs/events'
+import type { Slice } from './commit-queue.ts'
+
+export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+export const TIERS = ['pure', 'read', 'write', 'exec'] as const
+const PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const satisfies readonly CallProtocol[]
+const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
+
+/** Reads sealed text by its place. */
+export interface SealedText {
+  read(segment: 'callers' | 'payload', slice: Slice): string
+}
+
+export function callFromRow(row: Row, sealed: SealedText): CallRecord {
+  const record = text(row, 'record')
+  const expired = integer(row, 'expired') === 1
+  const outcome = sliceOf(row, 'outcome')
+  const late = sliceOf(row, 'late')
+  return {
+    tenant: text(row, 'tenant'),
+    record,
+    principal: text(row, 'principal'),
+    ...withToolId(callerOf(row, sealed, expired), text(row, 'tool')),
+    fingerprint: text(row, 'fingerprint'),
+    tool: text(row, 'tool'),
+    definitionHash: text(row, 'definition'),
+    run: optionalText(row, 'run'),
+    sessionId: optionalText(row, 'session'),
+    tier: word(row, 'tier', TIERS),
+    replay: word(row, 'replay', REPLAYS),
+    rerunUntilMs: integer(row, 'rerun_until'),
+    state: word(row, 'state', CALL_STATES),
+    attempt: integer(row, 'attempt'),
+    writer: text(row, 'writer_id'),
+    createdAtMs: integer(row, 'created_at'),
+    finishedAtMs: optionalInteger(row, 'finished_at'),
+    outcome:
+      outcome === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', outcome))),
+    late: late === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', late))),
+    expired,
+    parent: optionalText(row, 'parent'),
+    root: optionalText(row, 'root'),
+    resumable: integer(row, 'resumable') === 1,
+    waitsFor: optionalText(row, 'waits_for'),
+  }
+}
+
+/** Whom an event is about; needs nothing sealed. */
+export function subjectFromRow(row: Row) {
+  return {
+    record: text(row, 'record'),
+    tenant: text(row, 'tenant'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    attempt: integer(row, 'attempt'),
+  }
+}
+
+const BORDER = '\n'
+
+/** A sealed text begins with the record it belongs to: moved under another call it does not open. */
+export function boundText(record: string, plain: string): string {
+  return `${record}${BORDER}${plain}`
+}
+
+export function ownText(record: string, bound: string): string {
+  if (bound.startsWith(`${record}${BORDER}`)) return bound.slice(record.length + BORDER.length)
+  throw new StoreError('unreadable', `what is stored for call ${record} belongs to another one`)
+}
+
+/** What stands in for sealed text that cannot be read. */
+export function unreadableText(row: Row): SealedText {
+  const outcome: Failure = {
+    ok: false,
+    error: { code: 'internal', message: 'The stored outcome cannot be read.', canRetry: false },
+  }
+  const texts = { callers: '["[unreadable]","",null]', payload: outcomeToText(outcome) }
+  return { read: (segment) => boundText(text(row, 'record'), texts[segment]) }
+}
+
+/** What a call's caller wrote or can be known by, as one sealed value. */
+type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol'> & CallLabel
+
+export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
+  const { callId, traceId, userId, argsHash, toolId, transport, place } = call
+  return JSON.stringify([
+    callId,
+    traceId,
+    userId ?? null,
+    argsHash,
+    toolId,
+    transport,
+    place === undefined ? null : place.runId,
+    ('protocol' in call ? call.protocol : undefined) ?? null,
+  ])
+}
+
+/** Opens the caller text of a record. Calls of older versions lack its later parts. */
+export function readCaller(record: string, sealed: SealedText, slice: Slice): Caller {
+  const parts: readonly (string | null)[] = JSON.parse(ownText(record, sealed.read('callers', slice)))
+  const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol] = parts
+  return {
+    callId: callId ?? '',
+    traceId: traceId ?? '',
+    userId: userId ?? undefined,
+    argsHash: argsHash ?? '',
+    toolId: toolId ?? '',
+    transport: transport === 'mcp' || transport === 'http' ? transport : 'native',
+    runId: runId ?? undefined,
+    protocol: PROTOCOLS.find((known) => known === protocol),
+  }
+}
+
+const FORGOTTEN: Caller = {
+  callId: '',
+  traceId: '',
+  userId: undefined,
+  argsHash: '',
+  toolId: '',
+  transport: 'native',
+  runId: undefined,
+  protocol: undefined,
+}
+
+function callerOf(row: Row, sealed: SealedText, expired: boolean): Caller {
+  try {
+    return readCaller(text(row, 'record'), sealed, callerSlice(row))
+  } catch (error) {
+    // A tombstone may outlive the group its caller text was in.
+    if (expired) return FORGOTTEN
+    throw error
+  }
+}
+
+/** Calls of older versions, and such as outlive their text, are known by the id that code has unless it says otherwise. */
+export function withToolId<C extends CallLabel>(label: C, tool: string): C {
+  const [name = tool] = tool.split('@')
+  return label.toolId === '' ? { ...label, toolId: `openwop:${name}` } : label
+}
+
+/** Where a call's caller text lies. */
+export function callerSlice(row: Row): Slice {
+  return {
+    group: integer(row, 'claim_group'),
+    at: integer(row, 'caller_at'),
+    length: integer(row, 'caller_length'),
+  }
+}
+
+function sliceOf(row: Row, name: 'outcome' | 'late'): Slice | undefined {
+  const group = optionalInteger(row, `${name}_group`)
+  if (group === undefined) return undefined
+  return { group, at: integer(row, `${name}_at`), length: integer(row, `${name}_length`) }
+}
+
+/**
+ * An outcome as it is stored. A value keeps the bytes it is answered with: `+<duration>\n<value>`, without a duration that nobody knows; one that was also
+ * shown is `*<json>`, a failure `-<json>`.
+ */
+export function outcomeToText(outcome: Outcome): string {
+  if (!outcome.ok) return `-${JSON.stringify(outcome)}`
+  if (outcome.shown !== undefined) return `*${JSON.stringify(outcome)}`
+  return `+${outcome.durationMs ?? ''}\n${outcome.valueJson}`
+}
+
+export function outcomeFromText(text: string): Outcome {
+  if (text.startsWith('+')) {
+    const end = text.indexOf('\n')
+    const valueJson = text.slice(end + 1)
+    return end === 1
+      ? { ok: true, valueJson }
+      : { ok: true, valueJson, durationMs: Number(text.slice(1, end)) }
+  }
+  const outcome: Outcome = JSON.parse(text.slice(1))
+  if (outcome.ok === text.startsWith('*')) return outcome
+  throw new StoreError('unreadable', 'a stored outcome has an unknown form')
+}
+
+/** A row as a driver gives it. */
+export type Row = Readonly<Record<string, unknown>>
+
+/** Typed reads of one row's columns. A column of another type means a damaged database, never a guess. */
+export function text(row: Row, column: string): string {
+  const value = row[column]
+  if (typeof value === 'string') return value
+  throw damaged(column)
+}
+
+export function optionalText(row: Row, column: string): string | undefined {
+  return row[column] === null ? undefined : text(row, column)
+}
+
+export function integer(row: Row, column: string): number {
+  const value = row[column]
+  if (typeof value === 'number') return value
+  throw damaged(column)
+}
+
+export function optionalInteger(row: Row, column: string): number | undefined {
+  return row[column] === null ? undefined : integer(row, column)
+}
+
+export function bytes(row: Row, column: string): Uint8Array {
+  const value = row[column]
+  if (value instanceof Uint8Array) return value
+  throw damaged(column)
+}
+
+export function optionalBytes(row: Row, column: string): Uint8Array | null {
+  return row[column] === null ? null : bytes(row, column)
+}
+
+/** One of a closed set of words. */
+export function word<W extends string>(row: Row, column: string, words: readonly W[]): W {
+  const value = text(row, column)
+  const known = words.find((candidate) => candidate === value)
+  if (known !== undefined) return known
+  throw damaged(column)
+}
+
+function damaged(column: string): StoreError {
+  return new StoreError('unreadable', `the database holds something unexpected in column ${column}`)
+}
