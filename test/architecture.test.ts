@@ -131,7 +131,7 @@ describe('the house', () => {
     expect(callers.map(({ path }) => path)).toEqual([
       // Talks to the server that the person at the command line named.
       'src/cli/real-services.ts',
-      'src/egress/egress-agent.ts',
+      'src/egress/agent.ts',
       // Sends traces to the operator's own collector.
       'src/server/tracing.ts',
       // Wraps the pipe to the server that started it.

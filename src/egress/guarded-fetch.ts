@@ -1,21 +1,21 @@
+import { Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { isToolError } from '#core/errors'
-import { type CheckedTarget, checkTarget, targetOf } from './check-target.ts'
-import { type Deadline, startDeadline } from './deadline.ts'
-import type { EgressAgent } from './egress-agent.ts'
-import { denied, NotConnected, reasonOf, upstreamFailed } from './egress-fault.ts'
-import { type EgressPolicy, type EgressRules, readPolicy } from './egress-policy.ts'
+import type { EgressAgent } from './agent.ts'
+import { headersForOtherOrigin, incomingHeaders, limitBody, outgoingHeaders, tooLarge } from './bodies.ts'
 import {
-  type FetchInit,
-  type FetchInput,
-  type OutgoingRequest,
-  readBody,
-  readRequest,
-} from './read-request.ts'
-import { nextRequest } from './redirect.ts'
-import { incomingHeaders } from './request-headers.ts'
-import { limitBody, tooLarge } from './response-body.ts'
-import { systemLookup } from './system-lookup.ts'
+  type CheckedTarget,
+  checkTarget,
+  denied,
+  type EgressPolicy,
+  type EgressRules,
+  NotConnected,
+  readPolicy,
+  reasonOf,
+  systemLookup,
+  targetOf,
+  upstreamFailed,
+} from './policy.ts'
 
 /** `fetch` that reaches only what its policy lets it reach, and never sends a request twice. */
 export interface GuardedFetch {
@@ -35,7 +35,7 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
   // Loaded with the first request: many servers have no tool that makes one.
   const openAgent = (): Promise<EgressAgent> => {
     if (isClosed) throw upstreamFailed({ developerMessage: 'The server has closed its way out.' })
-    opened ??= import('./egress-agent.ts').then((room) => new room.EgressAgent(rules))
+    opened ??= import('./agent.ts').then((room) => new room.EgressAgent(rules))
     return opened
   }
   const guardedFetch = async (input: FetchInput, init?: FetchInit): Promise<Response> => {
@@ -155,4 +155,117 @@ function explain(error: unknown, caller: AbortSignal, { deadline, hops, rules }:
     })
   }
   return upstreamFailed({ developerMessage: `The exchange broke off: ${reasonOf(error)}.`, cause: error })
+}
+
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const FOLLOWED_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
+
+/** The part of an answer that says where to go on. */
+export interface RedirectAnswer {
+  readonly statusCode: number
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
+}
+
+/**
+ * The request that a redirect asks for; `undefined` when the answer is the caller's. Rule 33: an unsafe method is
+ * not sent again, so its redirect is an answer like any other.
+ */
+export function nextRequest(request: OutgoingRequest, answer: RedirectAnswer): OutgoingRequest | undefined {
+  const { location } = answer.headers
+  if (!REDIRECTS.has(answer.statusCode) || location === undefined || request.redirect === 'manual')
+    return undefined
+  if (request.redirect === 'error') throw denied('The answer is a redirect, and the request refuses them.')
+  if (!FOLLOWED_METHODS.has(request.method)) return undefined
+  const url = typeof location === 'string' ? URL.parse(location, request.url.href) : null
+  if (url === null) throw denied('The redirect has no location that can be read.')
+  const headers = url.origin === request.url.origin ? request.headers : headersForOtherOrigin(request.headers)
+  return { ...request, url, headers }
+}
+
+/** A request as it leaves. */
+export interface OutgoingRequest {
+  readonly url: URL
+  readonly method: string
+  readonly headers: Headers
+  readonly body: Buffer | Readable | null
+  readonly redirect: 'follow' | 'manual' | 'error'
+  readonly signal: AbortSignal
+}
+
+export type FetchInput = Parameters<typeof fetch>[0]
+export type FetchInit = Parameters<typeof fetch>[1]
+
+export interface ReadRequest {
+  /** Its body is still to be read. */
+  readonly request: Request
+  readonly head: Omit<OutgoingRequest, 'body'>
+}
+
+/** Reads what `fetch` takes. Texts of its errors would repeat URLs and headers, so they get our own. */
+export function readRequest(input: FetchInput, init: FetchInit): ReadRequest {
+  const url = URL.parse(input instanceof Request ? input.url : String(input))
+  if (url === null) throw denied('The URL cannot be read; it must be absolute.')
+  if (url.username !== '' || url.password !== '') throw denied('A URL must not carry credentials.')
+  const request = makeRequest(input, init)
+  if (request.integrity !== '') throw new TypeError('fetch: `integrity` is not supported here.')
+  const { method, redirect } = request
+  // The caller's own signal: one derived from it lives no longer than the request object.
+  const signal = init?.signal ?? (input instanceof Request ? input : request).signal
+  return { request, head: { url, method, headers: outgoingHeaders(request.headers), redirect, signal } }
+}
+
+function makeRequest(input: FetchInput, init: FetchInit): Request {
+  try {
+    return new Request(input, init)
+  } catch {
+    throw new TypeError('fetch: the method, headers, body or another option is not valid.')
+  }
+}
+
+/** A stream is sent as it comes; anything else is read first, so that its length can be said. */
+export async function readBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
+  if (request.body === null) return null
+  const given: unknown = init?.body
+  const isStream =
+    given instanceof ReadableStream ||
+    (typeof given === 'object' && given !== null && Symbol.asyncIterator in given)
+  return isStream ? Readable.from(request.body) : Buffer.from(await request.arrayBuffer())
+}
+
+/** One end for everything that belongs to a request: the caller's abort, or the time limit. */
+export interface Deadline {
+  readonly signal: AbortSignal
+  readonly hasPassed: boolean
+  /** Gives the value, or rejects as soon as the signal does; late values are handed to `discard`. */
+  race<Value>(work: Promise<Value>, discard?: (late: Value) => void): Promise<Value>
+  clear(): void
+}
+
+export function startDeadline(timeoutMs: number, caller: AbortSignal): Deadline {
+  const passed = new AbortController()
+  const timer = setTimeout(() => passed.abort(new Error('the time is over')), timeoutMs)
+  timer.unref()
+  const signal = AbortSignal.any([caller, passed.signal])
+  return {
+    signal,
+    get hasPassed() {
+      return passed.signal.aborted && !caller.aborted
+    },
+    async race(work, discard) {
+      const aborted = Promise.withResolvers<never>()
+      const abort = (): void => {
+        work.then(discard, () => undefined)
+        aborted.reject(signal.reason)
+      }
+      if (signal.aborted) abort()
+      else signal.addEventListener('abort', abort, { once: true })
+      try {
+        return await Promise.race([work, aborted.promise])
+      } finally {
+        signal.removeEventListener('abort', abort)
+        aborted.promise.catch(() => undefined)
+      }
+    },
+    clear: () => clearTimeout(timer),
+  }
 }

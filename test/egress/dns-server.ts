@@ -1,6 +1,6 @@
 import { createSocket } from 'node:dgram'
 import { Resolver } from 'node:dns/promises'
-import type { Lookup } from '#egress/egress-policy'
+import type { Lookup } from '#egress/policy'
 
 export interface DnsServer {
   /** Names asked for, in order. */

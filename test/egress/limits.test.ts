@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { EgressPolicy } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { EgressPolicy } from '#egress/policy'
 import { failureOf } from './failure-of.ts'
 import { startSite } from './local-site.ts'
 

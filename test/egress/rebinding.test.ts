@@ -1,7 +1,7 @@
 import { createServer as createTcpServer } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { EgressPolicy } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { EgressPolicy } from '#egress/policy'
 import { type DnsServer, startDnsServer } from './dns-server.ts'
 import { failureOf } from './failure-of.ts'
 import { closeServer, listen, startSite, tracked } from './local-site.ts'

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { EgressPolicy } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { EgressPolicy } from '#egress/policy'
 import { failureOf } from './failure-of.ts'
 import { startSite, type Visit } from './local-site.ts'
 

@@ -2,8 +2,8 @@ import { z } from 'zod'
 import type { Tool } from '#core/tool'
 import { tool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import type { Lookup } from '#egress/egress-policy'
 import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { Lookup } from '#egress/policy'
 
 /** Nobody is granted it: only the seams ask with it. */
 export const SEAM_SCOPE = 'collet-test-seams'

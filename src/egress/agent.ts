@@ -1,11 +1,15 @@
 import { isIPv6, type LookupFunction } from 'node:net'
 import { Agent, buildConnector } from 'undici'
-import { hostNameOf } from './allow-entry.ts'
-import { type CheckedTarget, describeRefusal } from './check-target.ts'
-import { denied, NotConnected } from './egress-fault.ts'
-import type { EgressRules } from './egress-policy.ts'
-import { isSameAddress, parseAddress } from './ip-address.ts'
-import { findRefusal } from './judge-address.ts'
+import { isSameAddress, parseAddress } from './addresses.ts'
+import {
+  type CheckedTarget,
+  denied,
+  describeRefusal,
+  type EgressRules,
+  findRefusal,
+  hostNameOf,
+  NotConnected,
+} from './policy.ts'
 
 const LONGEST_CONNECT_MS = 10_000
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { isToolError } from '#core/errors'
-import { headersForOtherOrigin, incomingHeaders, outgoingHeaders } from './request-headers.ts'
+import { headersForOtherOrigin, incomingHeaders, outgoingHeaders } from './bodies.ts'
 
 function faultOf(make: () => unknown) {
   try {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isInRange, isSameAddress, parseAddress, parseRange } from './ip-address.ts'
+import { isInRange, isSameAddress, parseAddress, parseRange } from './addresses.ts'
 
 const ipv4Bytes = fc.uint8Array({ minLength: 4, maxLength: 4 })
 const ipv6Bytes = fc.uint8Array({ minLength: 16, maxLength: 16 })

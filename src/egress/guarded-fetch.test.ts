@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { OutgoingRequest } from './read-request.ts'
-import { nextRequest } from './redirect.ts'
+import type { OutgoingRequest } from './guarded-fetch.ts'
+import { nextRequest } from './guarded-fetch.ts'
 
 const CREDENTIALS = { authorization: 'Bearer t', cookie: 'a=b', 'x-api-key': 'k' }
 

@@ -1,7 +1,6 @@
 import { networkInterfaces } from 'node:os'
 import { describe, expect, it } from 'vitest'
-import { type EgressPolicy, readPolicy } from './egress-policy.ts'
-import { findRefusal } from './judge-address.ts'
+import { type EgressPolicy, findRefusal, readPolicy } from './policy.ts'
 
 function judge(address: string, port: number, policy: EgressPolicy = {}, host = address) {
   return findRefusal(

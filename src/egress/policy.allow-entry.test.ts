@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { isAllowedBy, parseAllowEntry } from './allow-entry.ts'
-import { parseAddress } from './ip-address.ts'
+import { parseAddress } from './addresses.ts'
+import { isAllowedBy, parseAllowEntry } from './policy.ts'
 
 function allows(
   entry: string,

@@ -1,8 +1,7 @@
 import { BlockList } from 'node:net'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type AddressKind, kindOf } from './address-kind.ts'
-import { parseAddress } from './ip-address.ts'
+import { type AddressKind, kindOf, parseAddress } from './addresses.ts'
 
 const BY_KIND = {
   global: [

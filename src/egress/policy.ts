@@ -1,0 +1,262 @@
+import { lookup } from 'node:dns/promises'
+import { networkInterfaces } from 'node:os'
+import { fault, type ToolError } from '#core/errors'
+import {
+  type AddressRange,
+  type IpAddress,
+  IS_ALLOWABLE,
+  isInRange,
+  isSameAddress,
+  kindOf,
+  parseAddress,
+  parseRange,
+} from './addresses.ts'
+
+/** Every address that the system's resolver knows for a name. */
+export async function systemLookup(hostname: string): Promise<readonly string[]> {
+  const found = await lookup(hostname, { all: true })
+  return found.map(({ address }) => address)
+}
+
+/** A target and the addresses that were found good for it: the only ones to connect to. */
+export interface CheckedTarget extends Target {
+  readonly addresses: readonly string[]
+}
+
+const DEFAULT_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
+const MOST_ADDRESSES = 64
+
+/** The target of a URL; throws for what is not plain HTTP. The URL parser has made odd spellings plain. */
+export function targetOf(url: URL): Target {
+  const port = DEFAULT_PORTS[url.protocol]
+  if (port === undefined) throw denied(`Scheme "${url.protocol}" is not http or https.`)
+  if (url.username !== '' || url.password !== '') throw denied('A URL must not carry credentials.')
+  return { host: hostNameOf(withoutBrackets(url.hostname)), port: url.port === '' ? port : Number(url.port) }
+}
+
+/** Finds every address of the target; one bad address refuses all, because any may be connected to (OWP-80). */
+export async function checkTarget(url: URL, rules: EgressRules): Promise<CheckedTarget> {
+  const target = targetOf(url)
+  const addresses = await addressesOf(withoutBrackets(url.hostname), rules)
+  for (const address of addresses) {
+    const refusal = findRefusal(address, target, rules)
+    if (refusal !== undefined) throw denied(describeRefusal(target, refusal))
+  }
+  return { ...target, addresses }
+}
+
+export function describeRefusal({ host, port }: Target, refusal: string): string {
+  return `ssrf_blocked: ${host} port ${port}: ${refusal}. An operator can allow local upstreams with egress.allow.`
+}
+
+async function addressesOf(host: string, rules: EgressRules): Promise<readonly string[]> {
+  if (parseAddress(host) !== undefined) return [host]
+  let found: readonly string[]
+  try {
+    found = await rules.lookup(host)
+  } catch (cause) {
+    throw new NotConnected(cause)
+  }
+  if (found.length === 0) throw new NotConnected(new Error('the name has no address'))
+  if (found.length > MOST_ADDRESSES) throw denied(`The name has more than ${MOST_ADDRESSES} addresses.`)
+  return [...new Set(found)]
+}
+
+/** Why an address may not be reached, for developers; `undefined` when it may (rule 33, OWP-80). */
+export function findRefusal(address: string, target: Target, rules: EgressRules): string | undefined {
+  const bytes = parseAddress(address)
+  if (bytes === undefined) return 'the resolver gave something that is no address'
+  if (rules.ownListeners().some((listener) => isOwnListener(bytes, target.port, listener)))
+    return 'it is a listener of this server'
+  const entries = rules.allow.filter((entry) => isAllowedBy(entry, bytes, target))
+  if (BLOCKED_PORTS.has(target.port) && !entries.some(({ port }) => port === target.port))
+    return `port ${target.port} belongs to another protocol`
+  const kind = kindOf(bytes)
+  if (kind === 'global' || (IS_ALLOWABLE[kind] && entries.length > 0)) return undefined
+  return `its address is ${kind}`
+}
+
+/** Any address of this machine counts: a listener on one may answer on others, by wildcard or forwarding. */
+function isOwnListener(address: IpAddress, port: number, listener: Listener): boolean {
+  if (port !== listener.port) return false
+  const kind = kindOf(address)
+  if (kind === 'loopback' || kind === 'unspecified') return true
+  const bound = parseAddress(withoutBrackets(listener.host))
+  const own = Object.values(networkInterfaces()).flatMap((parts) =>
+    (parts ?? []).flatMap((part) => parseAddress(part.address) ?? []),
+  )
+  return [...own, ...(bound === undefined ? [] : [bound])].some((mine) => isSameAddress(mine, address))
+}
+
+/** Ports of other protocols that an HTTP request could be made to speak: the list of the Fetch standard. */
+export const BLOCKED_PORTS: ReadonlySet<number> = new Set([
+  0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
+  109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
+  526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
+  3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080,
+])
+
+/** A refusal by policy. Callers learn nothing of what was found where; that is for developers. */
+export function denied(developerMessage: string): ToolError {
+  return fault(
+    'egress_denied',
+    'The tool wanted to reach an address that this server does not let it reach.',
+    {
+      developerMessage,
+    },
+  )
+}
+
+export interface UpstreamFailure {
+  readonly developerMessage: string
+  readonly cause?: unknown
+  /** Only when nothing can have been processed (rule 9). */
+  readonly canRetry?: boolean
+}
+
+export function upstreamFailed(failure: UpstreamFailure): ToolError {
+  const message =
+    failure.canRetry === true
+      ? 'The service behind the tool cannot be reached right now.'
+      : 'The service behind the tool gave no usable answer.'
+  return fault('upstream_failed', message, failure)
+}
+
+/** The connection was never made, so that nothing was sent. */
+export class NotConnected extends Error {
+  override readonly name = 'NotConnected'
+
+  constructor(cause: unknown) {
+    super('not connected', { cause })
+  }
+}
+
+/** Short and without contents: the code of a system error, or its class. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown reason'
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.name
+}
+
+/** An address we listen on ourselves. */
+export interface Listener {
+  readonly host: string
+  readonly port: number
+}
+
+/** Gives every address of a name. */
+export type Lookup = (hostname: string) => Promise<readonly string[]>
+
+export interface EgressLimits {
+  /** Largest response, before and after decoding. */
+  readonly maxResponseBytes: number
+  /** For everything: look-up, connection, redirects and the last byte of the body. */
+  readonly timeoutMs: number
+  readonly maxRedirects: number
+}
+
+/** What may be reached, and how much of it. */
+export interface EgressPolicy extends Partial<EgressLimits> {
+  /** Local hosts and ranges that may be reached all the same: `host`, `host:port`, `[v6]:port`, CIDR. */
+  readonly allow?: readonly string[]
+  /** What we listen on; refused whatever `allow` says. Asked anew for every request. */
+  ownListeners?(): readonly Listener[]
+  /** Default: the system's resolver. */
+  readonly lookup?: Lookup
+}
+
+const MIB = 1_048_576
+export const EGRESS_LIMITS: EgressLimits = { maxResponseBytes: 10 * MIB, timeoutMs: 30_000, maxRedirects: 5 }
+
+/** The same, read once. */
+export interface EgressRules extends EgressLimits {
+  readonly allow: readonly AllowEntry[]
+  ownListeners(): readonly Listener[]
+  readonly lookup: Lookup
+}
+
+/** Throws when an allow-list entry cannot be read: half a policy is none. */
+export function readPolicy(policy: EgressPolicy, systemLookup: Lookup): EgressRules {
+  return {
+    allow: (policy.allow ?? []).map(readEntry),
+    ownListeners: () => policy.ownListeners?.() ?? [],
+    lookup: policy.lookup ?? systemLookup,
+    maxResponseBytes: policy.maxResponseBytes ?? EGRESS_LIMITS.maxResponseBytes,
+    timeoutMs: policy.timeoutMs ?? EGRESS_LIMITS.timeoutMs,
+    maxRedirects: policy.maxRedirects ?? EGRESS_LIMITS.maxRedirects,
+  }
+}
+
+function readEntry(text: string): AllowEntry {
+  const parsed = parseAllowEntry(text)
+  if (parsed.ok) return parsed.entry
+  throw new TypeError(`egress.allow: "${text}" ${parsed.problem}`)
+}
+
+/** One line of the operator's allow-list: an address or range, or a name whose addresses may be local. */
+export type AllowEntry =
+  | { readonly kind: 'range'; readonly range: AddressRange; readonly port: number | undefined }
+  | { readonly kind: 'name'; readonly name: string; readonly port: number | undefined }
+
+export type ParsedAllowEntry =
+  | { readonly ok: true; readonly entry: AllowEntry }
+  | { readonly ok: false; readonly problem: string }
+
+const FORMS =
+  'expected a host name or address with or without a port, or a range: "crm.internal:8080", "127.0.0.1:9000", "[::1]:9000" or "10.1.0.0/16".'
+
+/** Reads `host`, `host:port`, `[v6]:port` or a CIDR range; says what is wrong otherwise. */
+export function parseAllowEntry(text: string): ParsedAllowEntry {
+  if (text.includes('/')) return parseRangeEntry(text)
+  const whole = parseAddress(text)
+  if (whole !== undefined && !text.includes('%')) return addressEntry(whole, undefined)
+  const [, host = '', digits] = /^(\[[^\]]*\]|[^:[\]@?#\\\s]+)(?::(\d{1,5}))?$/.exec(text) ?? []
+  const port = digits === undefined ? undefined : Number(digits)
+  if (host === '' || (port !== undefined && (port < 1 || port > 65_535))) return refuse(FORMS)
+  const address = host.includes('%') ? undefined : parseAddress(withoutBrackets(host))
+  if (address !== undefined) return addressEntry(address, port)
+  const name = hostNameOf(URL.parse(`http://${host}/`)?.hostname ?? '')
+  if (parseAddress(withoutBrackets(name)) !== undefined)
+    return refuse(`is an unusual spelling of ${withoutBrackets(name)}; write that.`)
+  if (!/^[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/.test(name)) return refuse(FORMS)
+  return { ok: true, entry: { kind: 'name', name, port } }
+}
+
+function parseRangeEntry(text: string): ParsedAllowEntry {
+  const range = parseRange(text)
+  if (range === undefined)
+    return refuse('expected a range such as "10.1.0.0/16" or "fd00:1::/32", without bits after its prefix.')
+  if (range.prefixBits === 0) return refuse('would open every address; name what is needed.')
+  return { ok: true, entry: { kind: 'range', range, port: undefined } }
+}
+
+function addressEntry(address: IpAddress, port: number | undefined): ParsedAllowEntry {
+  const kind = kindOf(address)
+  if (!IS_ALLOWABLE[kind]) return refuse(`is ${kind}: such an address is never reached.`)
+  const range = { address, prefixBits: address.length * 8 }
+  return { ok: true, entry: { kind: 'range', range, port } }
+}
+
+function refuse(problem: string): ParsedAllowEntry {
+  return { ok: false, problem }
+}
+
+/** Where a request goes: the name or address of its URL, and its port. */
+export interface Target {
+  /** Lower case, without brackets and without a trailing dot. */
+  readonly host: string
+  readonly port: number
+}
+
+export function isAllowedBy(entry: AllowEntry, address: IpAddress, target: Target): boolean {
+  if (entry.port !== undefined && entry.port !== target.port) return false
+  return entry.kind === 'name' ? entry.name === target.host : isInRange(address, entry.range)
+}
+
+/** `localhost.` and `localhost` are one name. */
+export function hostNameOf(hostname: string): string {
+  return hostname.replace(/\.$/, '')
+}
+
+export function withoutBrackets(host: string): string {
+  return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
+}
