@@ -1,7 +1,7 @@
 import { type ApprovalDesk, type LinkView, stateOf } from '#core/approvals/approvals'
 import type { ApprovalStore } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
-import type { ApproverSignIn } from '#oauth/approver-sign-in'
+import type { ApproverSignIn } from '#oauth/consent'
 import type { Arrival } from '#oauth/round-trips'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'

@@ -1,6 +1,6 @@
 import type { Settings } from '#config/settings'
 import type { Clock, Logger } from '#core/runtime'
-import { OAuthBroker } from '#oauth/oauth-broker'
+import { OAuthBroker } from '#oauth/broker'
 import { isLoopback } from './loopback.ts'
 
 /** The providers of the config. Nobody is asked for consent where it could be given for somebody else unseen (rule 25). */

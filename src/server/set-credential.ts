@@ -1,6 +1,6 @@
 import { packToken, userDigest } from '#core/credentials/credentials'
 import type { Store } from '#core/ports/store'
-import { newCredentialRef } from '#oauth/consent-desk'
+import { newCredentialRef } from '#oauth/consent'
 import type { SecretToSet } from './read-secret.ts'
 
 /** Puts one credential in the place of the one that is there; gives its reference. */

@@ -11,7 +11,7 @@ import {
 import type { OAuthClientSettings } from '#config/settings'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { OAuthClient } from '#oauth/oauth-client'
+import { OAuthClient } from '#oauth/client'
 
 const REDIRECT_URI = 'http://127.0.0.1:4100/oauth/callback'
 const METADATA_URL = 'https://conformance-test.local/client-metadata.json'

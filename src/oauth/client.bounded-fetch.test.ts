@@ -1,6 +1,6 @@
 import { createServer, type RequestListener } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { boundedFetch } from './bounded-fetch.ts'
+import { boundedFetch } from './client.ts'
 
 async function serve(listener: RequestListener) {
   const server = createServer(listener)

@@ -2,7 +2,7 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { OAuthClient, type Return } from './oauth-client.ts'
+import { OAuthClient, type Return } from './client.ts'
 
 const ISSUER = 'https://accounts.example.com'
 const METADATA = {

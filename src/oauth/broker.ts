@@ -1,7 +1,6 @@
 import type { OAuthProviderSettings, OAuthSettings } from '#config/settings'
 import type { Clock, Logger, TokenBroker } from '#core/runtime'
-import { boundedFetch } from './bounded-fetch.ts'
-import { OAuthClient } from './oauth-client.ts'
+import { boundedFetch, OAuthClient } from './client.ts'
 
 const BOUNDS = { timeoutMs: 10_000, mostBytes: 256 * 1_024 }
 

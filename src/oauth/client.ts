@@ -1,10 +1,19 @@
 import {
   AuthorizationResponseError,
+  type AuthorizationServer,
   allowInsecureRequests,
   authorizationCodeGrantRequest,
+  type Client,
+  type ClientAuth,
+  ClientSecretPost,
   calculatePKCECodeChallenge,
+  clockTolerance,
+  customFetch,
+  discoveryRequest,
   getValidatedIdTokenClaims,
+  None,
   processAuthorizationCodeResponse,
+  processDiscoveryResponse,
   processRefreshTokenResponse,
   processRevocationResponse,
   ResponseBodyError,
@@ -17,7 +26,45 @@ import {
 import type { OAuthClientSettings } from '#config/settings'
 import type { Clock, RefreshAnswer, TokenSet } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { type OAuthPeer, PeerFinder } from './authorization-server.ts'
+
+export interface FetchBounds {
+  readonly timeoutMs: number
+  readonly mostBytes: number
+}
+
+/** Answers of authorization servers are small and quick; anything else is cut off. Redirects are not followed. */
+export function boundedFetch(send: typeof fetch, { timeoutMs, mostBytes }: FetchBounds): typeof fetch {
+  return async (resource, init) => {
+    const limit = AbortSignal.timeout(timeoutMs)
+    const signal = init?.signal == null ? limit : AbortSignal.any([limit, init.signal])
+    const response = await send(resource, { ...init, signal, redirect: 'manual' })
+    const body = await readUpTo(response, mostBytes)
+    const { status, statusText, headers } = response
+    return new Response(mayHaveBody(status) ? body : null, { status, statusText, headers: plain(headers) })
+  }
+}
+
+async function readUpTo(response: Response, mostBytes: number): Promise<Uint8Array<ArrayBuffer>> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.byteLength
+    if (size > mostBytes) throw new Error(`an answer is larger than ${mostBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Uint8Array.from(Buffer.concat(chunks))
+}
+
+/** The body is already decoded, and has another length. */
+function plain(headers: Headers): Headers {
+  const copy = new Headers(headers)
+  for (const name of ['content-encoding', 'content-length', 'transfer-encoding']) copy.delete(name)
+  return copy
+}
+
+function mayHaveBody(status: number): boolean {
+  return status !== 204 && status !== 205 && status !== 304
+}
 
 /** What one way out to the provider is made of. */
 export interface Departure {
@@ -177,4 +224,113 @@ function reasonOf(error: unknown): string {
   }
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code
   return error instanceof Error ? error.name : 'unknown'
+}
+
+const METADATA_LIFETIME_MS = 3_600_000
+const SKEW_SECONDS = 60
+
+/** One authorization server, and us as its client. */
+export interface OAuthPeer {
+  readonly as: AuthorizationServer
+  readonly client: Client
+  readonly clientAuth: ClientAuth
+  readonly options: PeerOptions
+}
+
+/** What the library hands to `fetch`. */
+interface PeerRequest extends Omit<RequestInit, 'body'> {
+  readonly body?: RequestInit['body'] | undefined
+}
+
+export interface PeerOptions {
+  /** Ends every request that is made with them. */
+  readonly signal?: AbortSignal
+  readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
+  readonly [allowInsecureRequests]: boolean
+}
+
+/** Finds the endpoints of one provider; what was discovered is kept for an hour, and longer while it cannot be asked. */
+export class PeerFinder {
+  readonly #settings: OAuthClientSettings
+  readonly #clock: Clock
+  readonly #options: PeerOptions
+  #known: { readonly as: AuthorizationServer; readonly untilMs: number } | undefined
+
+  constructor(settings: OAuthClientSettings, parts: { readonly fetch: typeof fetch; readonly clock: Clock }) {
+    this.#settings = settings
+    this.#clock = parts.clock
+    // The config admits plain http only to this machine.
+    const first = settings.issuer ?? settings.tokenEndpoint ?? ''
+    this.#options = {
+      [customFetch]: (url, { body, ...rest }) =>
+        parts.fetch(url, body === undefined ? rest : { ...rest, body }),
+      [allowInsecureRequests]: first.startsWith('http:'),
+    }
+  }
+
+  async find(signal?: AbortSignal): Promise<OAuthPeer> {
+    const { clientId } = this.#settings
+    const options = signal === undefined ? this.#options : { ...this.#options, signal }
+    return {
+      as: await this.#server(options),
+      client: { client_id: clientId, [clockTolerance]: SKEW_SECONDS },
+      clientAuth: clientAuthOf(this.#settings),
+      options,
+    }
+  }
+
+  async #server(options: PeerOptions): Promise<AuthorizationServer> {
+    const { issuer, authorizationEndpoint, tokenEndpoint, revocationEndpoint } = this.#settings
+    if (authorizationEndpoint !== undefined && tokenEndpoint !== undefined) {
+      return {
+        issuer: issuer ?? new URL(authorizationEndpoint).origin,
+        authorization_endpoint: authorizationEndpoint,
+        token_endpoint: tokenEndpoint,
+        ...(revocationEndpoint === undefined ? {} : { revocation_endpoint: revocationEndpoint }),
+      }
+    }
+    const nowMs = this.#clock.nowMs()
+    if (this.#known !== undefined && nowMs < this.#known.untilMs) return this.#known.as
+    try {
+      const as = await this.#discover(issuer ?? '', options)
+      const whole = revocationEndpoint === undefined ? as : { ...as, revocation_endpoint: revocationEndpoint }
+      this.#known = { as: whole, untilMs: nowMs + METADATA_LIFETIME_MS }
+      return whole
+    } catch (error) {
+      if (this.#known !== undefined) return this.#known.as
+      throw error
+    }
+  }
+
+  async #discover(issuer: string, options: PeerOptions): Promise<AuthorizationServer> {
+    const url = new URL(issuer)
+    const response = await discoveryRequest(url, { algorithm: 'oidc', ...options })
+    if (response.status !== 404) return await processDiscoveryResponse(url, response)
+    // Not an OpenID provider: the same by RFC 8414.
+    return await processDiscoveryResponse(
+      url,
+      await discoveryRequest(url, { algorithm: 'oauth2', ...options }),
+    )
+  }
+}
+
+function clientAuthOf({ clientAuth, clientSecret }: OAuthClientSettings): ClientAuth {
+  if (clientSecret === undefined || clientAuth === 'none') return None()
+  const text = clientSecret.reveal()
+  return clientAuth === 'post' ? ClientSecretPost(text) : basicAuth(text)
+}
+
+/**
+ * RFC 6749 §2.3.1. The library's own encodes every `-` and `_` too, which is allowed, but servers that forget to decode
+ * then know no client whose id is a UUID.
+ */
+function basicAuth(secret: string): ClientAuth {
+  return (_as, { client_id }, _body, headers) => {
+    const pair = `${formEncode(client_id)}:${formEncode(secret)}`
+    headers.set('authorization', `Basic ${Buffer.from(pair).toString('base64')}`)
+  }
+}
+
+function formEncode(text: string): string {
+  return new URLSearchParams([['', text]]).toString().slice(1)
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { signedInName } from './is-consenter.ts'
+import { signedInName } from './consent.ts'
 
 describe('signedInName', () => {
   it.each([

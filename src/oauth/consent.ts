@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import type { OAuthSettings } from '#config/settings'
-import { packToken } from '#core/credentials/credentials'
+import type { OAuthSettings, SignInSettings } from '#config/settings'
+import { packToken, userDigest } from '#core/credentials/credentials'
 import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
 import type { ConsentEnd, VaultEntry } from '#core/ports/vault-store'
 import type { Clock, Logger, TokenSet } from '#core/runtime'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { escapeHtml, pageReply } from '#protocols/html-page'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import type { OAuthBroker } from './broker.ts'
+import type { Exchanged } from './client.ts'
 import {
   askingPage,
   completedPage,
@@ -13,12 +16,107 @@ import {
   tooLittlePage,
   unknownReturnPage,
   wrongUserPage,
-} from './consent-pages.ts'
-import { isSameText } from './flow-cookie.ts'
-import { isConsenter } from './is-consenter.ts'
-import type { OAuthBroker } from './oauth-broker.ts'
-import type { Exchanged } from './oauth-client.ts'
-import type { Arrival, Destination, RoundTrips } from './round-trips.ts'
+} from './pages.ts'
+import { type Arrival, type Destination, isSameText, type RoundTrips } from './round-trips.ts'
+
+export interface ApproverSignInOptions {
+  readonly store: Pick<Store, 'digest'>
+  readonly broker: OAuthBroker
+  readonly settings: OAuthSettings
+  readonly trips: RoundTrips
+  readonly log: Logger
+}
+
+/** Who came back from the sign-in. */
+export type SignedIn =
+  | {
+      readonly kind: 'signed_in'
+      /** Of the link that was opened. */
+      readonly token: string
+      /** What links name approvers by. */
+      readonly name: string
+      /** Who it is on every other way in (rule 3). */
+      readonly principal: string
+    }
+  | { readonly kind: 'failed'; readonly token: string }
+
+/** The sign-in of consents, for approvers whose link alone may not decide (rule 23). */
+export class ApproverSignIn {
+  readonly #options: ApproverSignInOptions
+
+  constructor(options: ApproverSignInOptions) {
+    this.#options = options
+  }
+
+  /** Whether the config has a sign-in at all. */
+  get isThere(): boolean {
+    return this.#options.broker.signIn !== undefined
+  }
+
+  /** Sends the browser to the sign-in; `undefined` when there is none, or it does not answer. */
+  async start(
+    link: { readonly tenant: string; readonly token: string },
+    { asOther }: { readonly asOther: boolean },
+  ): Promise<HttpReply | undefined> {
+    const { broker, settings, trips, store } = this.#options
+    if (broker.signIn === undefined || settings.signIn === undefined) return undefined
+    const { tenant, token } = link
+    const parameters: Record<string, string> = asOther ? { prompt: 'login' } : {}
+    return await trips.depart(
+      { tenant, challenge: store.digest(`approver link:${token}`), stage: 'approver', note: token },
+      { client: broker.signIn, scopes: settings.signIn.scopes, parameters },
+    )
+  }
+
+  async finish({ back, note: token = '' }: Pick<Arrival, 'back' | 'note'>): Promise<SignedIn> {
+    const { broker, settings, log } = this.#options
+    const { signIn } = settings
+    if (broker.signIn === undefined || signIn === undefined) return { kind: 'failed', token }
+    const answer = await broker.signIn.exchange(back, { scopes: signIn.scopes, identify: true })
+    if (answer.kind === 'failed') log.warn({ reason: answer.reason }, 'a sign-in failed')
+    const claims = answer.kind === 'tokens' ? (answer.claims ?? {}) : {}
+    const name = signedInName(signIn, claims)
+    const principal = signedInPrincipal(claims)
+    if (name === undefined || principal === undefined) return { kind: 'failed', token }
+    return { kind: 'signed_in', token, name, principal }
+  }
+}
+
+export interface ConsentRoutesOptions {
+  readonly consents: ConsentDesk
+  readonly trips: RoundTrips
+  /** Takes approvers who come back from the sign-in. */
+  finishApprover(arrival: Arrival): Promise<HttpReply>
+}
+
+/** The pages of a consent besides `/challenges/:id`. Open: a ticket, a cookie and a sign-in decide, not an API key. */
+export function consentRoutes(options: ConsentRoutesOptions): readonly HttpRoute[] {
+  return [
+    pageRoute('/challenges/:id/start', (request) => options.consents.start(request)),
+    pageRoute('/oauth/callback', (request) => finish(request, options)),
+  ]
+}
+
+async function finish(
+  request: HttpRequest,
+  { consents, trips, finishApprover }: ConsentRoutesOptions,
+): Promise<HttpReply> {
+  const arrival = await trips.arrive(request)
+  if (arrival === undefined) return unknownReturnPage()
+  return await (arrival.consent.stage === 'approver' ? finishApprover(arrival) : consents.finish(arrival))
+}
+
+function pageRoute(path: string, handle: HttpRoute['handle']): HttpRoute {
+  return {
+    method: 'GET',
+    path,
+    access: 'open',
+    body: 'never',
+    handle,
+    refuse: (_request, error, status) =>
+      pageReply(status, { title: 'This did not work', content: `<p>${escapeHtml(error.message)}</p>` }),
+  }
+}
 
 const COOKIE_NAME_CHARACTERS = 16
 
@@ -205,4 +303,40 @@ function seenName({ id }: ChallengeRecord): string {
 /** An opaque name: nothing about the credential can be read from it (OWP-74). */
 export function newCredentialRef(): string {
   return `cred_${randomBytes(18).toString('base64url')}`
+}
+
+/**
+ * Rule 25: whether who signed in is the (principal, user id) of the ticket. A ticket for a user is for that user; one
+ * without is for the principal itself, which is the subject of a JWT of the same issuer or whoever the config names.
+ */
+export function isConsenter(
+  store: Pick<Store, 'digest'>,
+  signIn: SignInSettings,
+  opened: { readonly challenge: ChallengeRecord; readonly claims: Readonly<Record<string, unknown>> },
+): boolean {
+  const { challenge, claims } = opened
+  const userId = signedInName(signIn, claims)
+  if (userId === undefined) return false
+  if (challenge.user !== '') return userDigest(store, userId) === challenge.user
+  const isPrincipal = challenge.principal === signedInPrincipal(claims)
+  const owners = Object.hasOwn(signIn.owners, challenge.principal)
+    ? signIn.owners[challenge.principal]
+    : undefined
+  return isPrincipal || (owners?.includes(userId) ?? false)
+}
+
+/** Whom the sign-in service says it is. An address that it says it has not verified names nobody: anybody can type one. */
+export function signedInName(
+  { userClaim }: Pick<SignInSettings, 'userClaim'>,
+  claims: Readonly<Record<string, unknown>>,
+): string | undefined {
+  const name = claims[userClaim]
+  const isUnverified = userClaim === 'email' && String(claims.email_verified) === 'false'
+  return typeof name === 'string' && name !== '' && !isUnverified ? name : undefined
+}
+
+/** The principal that a JWT of the same issuer and subject would be (rule 3). */
+export function signedInPrincipal({ iss, sub }: Readonly<Record<string, unknown>>): string | undefined {
+  if (typeof iss !== 'string' || typeof sub !== 'string') return undefined
+  return `jwt:${iss.replaceAll('%', '%25').replaceAll('#', '%23')}#${sub}`
 }
