@@ -4,13 +4,10 @@ import type { KeyStore } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, NO_ROLES, type Principal } from '#core/principal'
 import { type Clock, type Logger, SILENT_LOGGER } from '#core/runtime'
-import { ApiKeys } from './api-keys.ts'
-import { readBearer } from './bearer.ts'
-import { JwtVerifier } from './jwt.ts'
-import { KEY_PREFIX } from './key-text.ts'
-import { OidcIssuer } from './oidc-issuer.ts'
+import { ApiKeys, KEY_PREFIX } from './api-keys.ts'
+import { OidcIssuer } from './oidc.ts'
 import { StoredKeys } from './stored-keys.ts'
-import { Tokens } from './tokens.ts'
+import { JwtVerifier, Tokens } from './tokens.ts'
 
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
 
@@ -149,4 +146,13 @@ function describeMethods(byKey: boolean, byJwt: boolean): string {
   if (!byJwt) return 'Send an API key in the header OXP-API-Key, or as "Authorization: Bearer <key>".'
   if (!byKey) return 'Send a JWT as "Authorization: Bearer <token>".'
   return 'Send an API key in the header OXP-API-Key, or a JWT or key as "Authorization: Bearer …".'
+}
+
+const SCHEME = 'bearer '
+
+/** The credential of an `Authorization: Bearer` header; `undefined` for any other scheme or an empty one. */
+export function readBearer(authorization: string): string | undefined {
+  if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
+  const credential = authorization.slice(SCHEME.length).trim()
+  return credential === '' ? undefined : credential
 }

@@ -3,7 +3,7 @@ import { StoreError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { MemoryStore } from '#store/memory/memory'
 import { FakeClock } from '#testing/fake-clock'
-import { type MadeKey, makeKey } from './key-text.ts'
+import { type MadeKey, makeKey } from './api-keys.ts'
 import { StoredKeys } from './stored-keys.ts'
 
 /** A real store that counts what is read of it, and fails when told. */

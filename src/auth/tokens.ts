@@ -1,12 +1,12 @@
-import { decodeJwt } from 'jose'
+import { createSecretKey, type KeyObject } from 'node:crypto'
+import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose'
+import type { JwtSettings } from '#config/settings'
+import { fault, type ToolError } from '#core/errors'
+import { hasControlCharacter } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
-import type { Principal } from '#core/principal'
+import { ANONYMOUS, makePrincipal, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
-import { BoundedMap } from './bounded-map.ts'
-import type { JwtVerifier } from './jwt.ts'
-import type { OidcIssuer } from './oidc-issuer.ts'
-import { refusedToken, SKEW_SECONDS } from './refused-token.ts'
-import type { VerifiedToken } from './token-claims.ts'
+import type { OidcIssuer } from './oidc.ts'
 
 /** Longer ones are refused before anything of them is read. */
 const LONGEST_TOKEN = 8_192
@@ -78,5 +78,173 @@ function issuerOf(token: string): string {
     return decodeJwt(token).iss ?? ''
   } catch {
     throw refusedToken('The token is not a JWT.')
+  }
+}
+
+/** HS256 tokens signed with a shared secret (OTC-104…110, T-15). */
+export class JwtVerifier {
+  readonly #settings: JwtSettings
+  readonly #clock: Clock
+  readonly #key: KeyObject
+
+  constructor(settings: JwtSettings, clock: Clock) {
+    this.#settings = settings
+    this.#clock = clock
+    this.#key = createSecretKey(settings.secret.reveal(), 'utf8')
+  }
+
+  /** Throws `unauthenticated`. Why a token fails is told only once its signature is good. */
+  async verify(token: string): Promise<VerifiedToken> {
+    const claims = await this.#checkSignature(token)
+    const { exp, iat, aud, iss, sub } = claims
+    if (exp === undefined)
+      throw refusedToken('The token has no `exp` claim; add one at most 15 minutes ahead.')
+    this.#checkLifetime(exp, iat)
+    this.#checkAudience(aud)
+    if (iss !== undefined && typeof iss !== 'string')
+      throw refusedToken("The token's `iss` claim is not a string.")
+    const { tenant } = this.#settings
+    const scopes = wordsOf(claims.scope ?? claims.scopes, 'scopes')
+    const principal = principalOfToken({ issuer: iss ?? '', subject: sub }, { tenant, scopes })
+    return { principal, expiresAt: exp }
+  }
+
+  async #checkSignature(token: string): Promise<JWTPayload> {
+    try {
+      const { payload } = await jwtVerify(token, this.#key, {
+        algorithms: ['HS256'],
+        clockTolerance: SKEW_SECONDS,
+        currentDate: new Date(this.#clock.nowMs()),
+      })
+      return payload
+    } catch (cause) {
+      if (cause instanceof errors.JWTExpired) throw refusedToken('The token has expired; get a new one.')
+      if (cause instanceof errors.JWTClaimValidationFailed) {
+        throw refusedToken(`The token's \`${cause.claim}\` claim is not acceptable.`)
+      }
+      throw refusedToken('The token is not a JWT signed with HS256 and the shared secret of this server.')
+    }
+  }
+
+  #checkLifetime(exp: number, iat: number | undefined): void {
+    const { maxLifetimeSeconds } = this.#settings
+    const limit = maxLifetimeSeconds + SKEW_SECONDS
+    const ahead = exp - this.#clock.nowMs() / 1_000
+    const span = iat === undefined ? ahead : Math.max(ahead, exp - iat)
+    if (span <= limit) return
+    throw refusedToken(
+      `The token lives too long: \`exp\` may be at most ${maxLifetimeSeconds} seconds ahead.`,
+    )
+  }
+
+  /** Optional, but checked when present (OTC-109). */
+  #checkAudience(aud: string | string[] | undefined): void {
+    if (aud === undefined) return
+    const given = Array.isArray(aud) ? aud : [aud]
+    if (given.some((audience) => this.#settings.audiences.includes(audience))) return
+    throw refusedToken('The token is meant for another audience than this server.')
+  }
+}
+
+const LONGEST_SUBJECT = 512
+
+/** A verified token: who it is, and until when it is good. */
+export interface VerifiedToken {
+  readonly principal: Principal
+  /** `exp` in seconds, skew not counted. */
+  readonly expiresAt: number
+}
+
+/** The principal of a verified token. Tokens without a subject share the one that decides nothing (rule 3). */
+export function principalOfToken(
+  token: { readonly issuer: string; readonly subject: unknown },
+  granted: { readonly tenant: string; readonly scopes: readonly string[] },
+): Principal {
+  const { issuer, subject } = token
+  const { tenant, scopes } = granted
+  if (subject !== undefined && typeof subject !== 'string')
+    throw refusedToken("The token's `sub` claim is not a string.")
+  if (subject === undefined || subject === '') return Object.freeze({ ...ANONYMOUS, tenant })
+  // It becomes part of an id that is stored and shown to operators.
+  if (subject.length > LONGEST_SUBJECT || hasControlCharacter(subject) || !subject.isWellFormed())
+    throw refusedToken("The token's `sub` claim is too long or has characters that no name has.")
+  return makePrincipal({ id: `jwt:${withoutHash(issuer)}#${subject}`, tenant, scopes })
+}
+
+/** Keeps two (issuer, subject) pairs from ever giving one principal. */
+function withoutHash(issuer: string): string {
+  return issuer.replaceAll('%', '%25').replaceAll('#', '%23')
+}
+
+/** A list of words, written as one text or as an array. */
+export function wordsOf(claim: unknown, what: string): readonly string[] {
+  if (claim === undefined) return []
+  if (typeof claim === 'string') return claim.split(' ').filter((word) => word !== '')
+  if (Array.isArray(claim) && claim.every((word) => typeof word === 'string')) return claim
+  throw refusedToken(`The token's ${what} are neither a string nor an array of strings.`)
+}
+
+/** The claim at a path of own members; `undefined` when there is none. */
+export function claimAt(claims: JWTPayload, path: readonly string[]): unknown {
+  let value: unknown = claims
+  for (const name of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+    value = Reflect.get(value, name)
+  }
+  return value
+}
+
+/** Why a token is not taken. Holds nothing of the token, and so no cause: what `jose` throws carries its claims. */
+export function refusedToken(message: string): ToolError {
+  return fault('unauthenticated', message)
+}
+
+/** How far clocks may differ (T-15). */
+export const SKEW_SECONDS = 60
+
+/** A map that forgets what was put in first once it is full. */
+export class BoundedMap<Key, Value> {
+  readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>()
+  readonly #most: number
+  readonly #heaviest: number
+  #weight = 0
+
+  constructor(limits: { readonly entries: number; readonly weight?: number }) {
+    this.#most = limits.entries
+    this.#heaviest = limits.weight ?? Number.POSITIVE_INFINITY
+  }
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  has(key: Key): boolean {
+    return this.#entries.has(key)
+  }
+
+  get(key: Key): Value | undefined {
+    return this.#entries.get(key)?.value
+  }
+
+  set(key: Key, value: Value, weight = 1): void {
+    this.delete(key)
+    this.#entries.set(key, { value, weight })
+    this.#weight += weight
+    for (const oldest of this.#entries.keys()) {
+      if (this.#entries.size <= this.#most && this.#weight <= this.#heaviest) return
+      this.delete(oldest)
+    }
+  }
+
+  delete(key: Key): void {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return
+    this.#weight -= entry.weight
+    this.#entries.delete(key)
+  }
+
+  clear(): void {
+    this.#entries.clear()
+    this.#weight = 0
   }
 }

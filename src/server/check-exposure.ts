@@ -1,4 +1,4 @@
-import { type Credentials, findWeakCredentials } from '#auth/key-strength'
+import { type Credentials, findWeakCredentials } from '#auth/api-keys'
 import { isImported } from '#config/is-imported'
 import type { Settings } from '#config/settings'
 import { didYouMean } from '#core/nearest-name'

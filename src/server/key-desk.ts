@@ -1,4 +1,4 @@
-import { type MadeKey, makeKey } from '#auth/key-text'
+import { type MadeKey, makeKey } from '#auth/api-keys'
 import { fault, isToolError } from '#core/errors'
 import { LATEST, parseToolName } from '#core/ids'
 import type { JsonValue } from '#core/json'

@@ -1,5 +1,4 @@
-import type { Authenticator, RequestHeaders } from '#auth/authenticator'
-import { readBearer } from '#auth/bearer'
+import { type Authenticator, type RequestHeaders, readBearer } from '#auth/authenticator'
 import type { StartToken } from '#auth/start-token'
 import { fault } from '#core/errors'
 import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'

@@ -1,8 +1,7 @@
 import { SignJWT, UnsecuredJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { JwtVerifier } from './jwt.ts'
-import { Tokens } from './tokens.ts'
+import { JwtVerifier, Tokens } from './tokens.ts'
 
 const SECRET = 'test-secret'
 const NOW_MS = 1_800_000_000_000

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { findWeakCredentials } from './key-strength.ts'
+import { findWeakCredentials } from './api-keys.ts'
 
 const strong = randomBytes(32).toString('base64')
 const keys = (...texts: string[]) =>

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MemoryStore } from '#store/memory/memory'
-import { digestOfKey, makeKey, readKeyId } from './key-text.ts'
+import { digestOfKey, makeKey, readKeyId } from './api-keys.ts'
 
 const store = new MemoryStore()
 const digest = (text: string) => store.digest(text)
