@@ -1,5 +1,5 @@
-export type { ColletConfig } from '#config/collet-config'
-export { defineConfig } from '#config/collet-config'
+export type { ColletConfig } from '#config/config'
+export { defineConfig } from '#config/config'
 export type { ApprovalFacts } from '#core/approvals/approvals'
 export type { CallError, Failure, Outcome, Success } from '#core/call'
 export type { ErrorCode, ToolErrorOptions } from '#core/errors'

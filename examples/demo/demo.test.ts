@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadConfig } from '#config/load-config'
+import { loadConfig } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { contextWith } from './services/local-service.ts'
 import { add, addThree } from './tools/calculator.ts'

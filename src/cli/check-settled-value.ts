@@ -1,4 +1,4 @@
-import { ConfigError } from '#config/config-error'
+import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import type { JsonValue } from '#core/json'
 import type { Arguments } from './arguments.ts'

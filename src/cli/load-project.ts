@@ -1,7 +1,5 @@
 import { relative } from 'node:path'
-import { ConfigError, type ConfigProblem } from '#config/config-error'
-import { findConfig } from '#config/find-config'
-import { type LoadedConfig, loadConfig } from '#config/load-config'
+import { ConfigError, type ConfigProblem, findConfig, type LoadedConfig, loadConfig } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import { cleanText } from '#core/json'
 import type { Tool } from '#core/tool'

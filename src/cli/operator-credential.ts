@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
-import { ConfigError } from '#config/config-error'
-import { startTokenFileIn } from '#config/data-files'
+import { ConfigError } from '#config/load'
+import { startTokenFileIn } from '#config/to-settings'
 import { cleanText, type JsonObject } from '#core/json'
 import { isLoopback } from '#server/loopback'
 import type { Arguments } from './arguments.ts'

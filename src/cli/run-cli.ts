@@ -1,4 +1,4 @@
-import { ConfigError } from '#config/config-error'
+import { ConfigError } from '#config/load'
 import { StoreError } from '#core/errors'
 import { cleanText } from '#core/json'
 import { didYouMean } from '#core/nearest-name'

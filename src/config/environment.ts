@@ -1,5 +1,5 @@
 import { Secret } from '#core/secret'
-import { ConfigError } from './config-error.ts'
+import { ConfigError } from './load.ts'
 
 /** What the process's environment says. */
 export interface Environment {

@@ -3,10 +3,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { tool } from '#core/tools/define'
-import { describeProblem } from './config-error.ts'
-import { loadConfig } from './load-config.ts'
+import { describeProblem, loadConfig, parseConfig } from './load.ts'
 import { loadTools } from './load-tools.ts'
-import { parseConfig } from './parse-config.ts'
 
 describe('loadTools', () => {
   let folder = ''

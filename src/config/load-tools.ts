@@ -1,14 +1,13 @@
 import { hash } from 'node:crypto'
+import { existsSync, globSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { relative, resolve } from 'node:path'
 import type { Finding } from '#core/errors'
 import type { Tool } from '#core/tool'
 import { type DefinedTool, isDefinedTool } from '#core/tools/define'
 import { prepareTools } from '#core/tools/prepare-tools'
-import { ConfigError, type ConfigProblem } from './config-error.ts'
-import { findToolFiles } from './find-tool-files.ts'
-import { type ImportModule, importFile } from './import-file.ts'
-import { isImported } from './is-imported.ts'
-import type { LoadedConfig } from './load-config.ts'
+import { ConfigError, type ConfigProblem, type ImportModule, importFile, type LoadedConfig } from './load.ts'
+import { isImported } from './to-settings.ts'
 
 export interface LoadedTools {
   /** In the order of the config; files of a glob and exports of a file by name (a module keeps no other order). */
@@ -117,4 +116,18 @@ function toProblem({ toolId, file, where, problem, fix }: Finding): ConfigProble
     where: `${toolId} ${where}`,
     message: `${problem} ${fix}`,
   }
+}
+
+const GLOB_CHARACTERS = /[*?[\]{}!]/
+/** Files a glob takes in by accident: they hold no tools and cannot be imported here. */
+const NOT_TOOLS = /\.(d\.[cm]?ts|(test|spec)\.[cm]?[jt]s|map)$/
+
+/** The files a `tools` entry names, absolute and sorted; empty when there are none. */
+export function findToolFiles(entry: string, folder: string): readonly string[] {
+  const whole = resolve(folder, entry)
+  if (!GLOB_CHARACTERS.test(entry) || existsSync(whole)) return existsSync(whole) ? [whole] : []
+  return globSync(entry, { cwd: folder })
+    .filter((name) => !NOT_TOOLS.test(name))
+    .map((name) => resolve(folder, name))
+    .sort((left, right) => (relative(folder, left) < relative(folder, right) ? -1 : 1))
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readEnvironment } from './environment.ts'
-import { parseConfig } from './parse-config.ts'
+import { parseConfig } from './load.ts'
 import { type SettingsFlags, toSettings } from './to-settings.ts'
 
 function settingsOf(config: unknown, flags: SettingsFlags = {}, variables: Record<string, string> = {}) {

@@ -1,17 +1,31 @@
+import { dirname, join, resolve } from 'node:path'
+import { namesFor } from '#core/approvals/approvals'
+import { parseToolName } from '#core/ids'
+import { toolkitOf } from '#core/imports/project'
+import type { CallLimit, LimitSettings, TokenRate, ToolLimit } from '#core/limits/settings'
 import { didYouMean } from '#core/nearest-name'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
-import { toApprovalRules } from './approvals-schema.ts'
-import { checkApprovals } from './check-approvals.ts'
-import { ConfigError } from './config-error.ts'
-import { LOG_LEVELS } from './config-schema.ts'
 import { decodeMasterKey, type Environment } from './environment.ts'
-import { checkLimits, toLimitSettings } from './limit-settings.ts'
-import type { LoadedConfig } from './load-config.ts'
-import { locateStore, type StoreLocation } from './locate-store.ts'
-import { toOAuthSettings } from './oauth-settings.ts'
-import type { Settings } from './settings.ts'
+import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
+import { LOG_LEVELS, type ParsedConfig, parseStoreUrl } from './schema.ts'
+import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
+import type { OAuthClientSettings, OAuthSettings, Settings } from './settings.ts'
+
+/** The generated master key, when `COLLET_KEY` is not set (rule 14). */
+export function keyFileIn(dataFolder: string): string {
+  return join(dataFolder, 'key')
+}
+
+/**
+ * The credential of whoever can read this machine's data folder (rule 29), for the server at this address: several may
+ * share one folder, each on a port of its own.
+ */
+export function startTokenFileIn(dataFolder: string, serverUrl: string): string {
+  const { port, protocol } = new URL(serverUrl)
+  return join(dataFolder, `start-token-${port || (protocol === 'https:' ? 443 : 80)}`)
+}
 
 /** What the command line may overrule. */
 export interface SettingsFlags {
@@ -117,4 +131,262 @@ function otlpEndpoint(text: string | undefined): string | undefined {
   if (text === undefined || /^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text
   const message = 'expected an http or https URL, for example "http://127.0.0.1:4318".'
   throw new ConfigError([{ severity: 'error', where: 'OTEL_EXPORTER_OTLP_ENDPOINT', message }])
+}
+
+type ParsedClient = Pick<ParsedOAuth['providers'][string], 'clientId' | 'clientSecret' | 'clientAuth'> &
+  Partial<
+    Record<'issuer' | 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint', string | undefined>
+  >
+
+/** Throws when a tool needs what its provider is not set up for (OWP-79). */
+export function toOAuthSettings(parsed: ParsedOAuth, tools: readonly Tool[], file: string): OAuthSettings {
+  const problems = tools.flatMap((tool) => findProblems(parsed, tool, file))
+  if (problems.length > 0) throw new ConfigError(problems)
+  const { signIn, allowUnboundConsent } = parsed
+  return {
+    providers: Object.fromEntries(
+      Object.entries(parsed.providers).map(([id, provider]) => [
+        id,
+        {
+          ...clientOf(provider),
+          scopes: provider.scopes,
+          alwaysScopes: provider.alwaysScopes,
+          parameters: provider.parameters,
+          resource: provider.resource,
+        },
+      ]),
+    ),
+    signIn:
+      signIn === undefined
+        ? undefined
+        : {
+            ...clientOf(signIn),
+            scopes: signIn.scopes,
+            userClaim: signIn.userClaim,
+            owners: signIn.owners,
+          },
+    allowUnboundConsent,
+  }
+}
+
+function clientOf(parsed: ParsedClient): OAuthClientSettings {
+  const { clientId, clientSecret, clientAuth } = parsed
+  return {
+    clientId,
+    clientSecret,
+    clientAuth: clientAuth ?? (clientSecret === undefined ? 'none' : 'basic'),
+    issuer: parsed.issuer,
+    authorizationEndpoint: parsed.authorizationEndpoint,
+    tokenEndpoint: parsed.tokenEndpoint,
+    revocationEndpoint: parsed.revocationEndpoint,
+  }
+}
+
+/** A provider without an entry is fine: callers then bring its tokens. One that is nearly the name of an entry is a slip. */
+function findProblems({ providers }: ParsedOAuth, tool: Tool, file: string): readonly ConfigProblem[] {
+  const names = Object.keys(providers)
+  return (tool.requirements?.authorization ?? []).flatMap(({ id, oauth2 }) => {
+    const provider = Object.hasOwn(providers, id) ? providers[id] : undefined
+    const meant = provider === undefined && names.length > 0 ? didYouMean(id, names) : ''
+    const where = `${tool.id} requirements.authorization`
+    if (meant !== '') {
+      const message = `oauth_provider_unsupported: "${id}" is not in oauth.providers.${meant}`
+      return [{ severity: 'error', file, where, message } as const]
+    }
+    const allowed = provider?.scopes
+    const strangers =
+      allowed === undefined ? [] : (oauth2?.scopes ?? []).filter((scope) => !allowed.includes(scope))
+    if (strangers.length === 0) return []
+    const message = `oauth_scope_unsupported: oauth.providers.${id}.scopes does not have ${strangers.join(', ')}.`
+    return [{ severity: 'error', file, where, message } as const]
+  })
+}
+
+/** Where calls live, and the folder beside them for the key file and the start token; all absolute. */
+export interface StoreLocation {
+  /** `sqlite:PATH` with an absolute path, or `memory:`. */
+  readonly store: string
+  /** The database file; `undefined` for `memory:`. */
+  readonly file: string | undefined
+  /** The key belongs to its database, so it lies next to it. */
+  readonly dataFolder: string
+}
+
+/** Makes a store address absolute. `where` names the setting it came from. */
+export function locateStore(text: string, base: string, where: string): StoreLocation {
+  const url = parseStoreUrl(text)
+  if (url.kind === 'invalid') throw new ConfigError([{ severity: 'error', where, message: url.problem }])
+  if (url.kind === 'memory') return { store: 'memory:', file: undefined, dataFolder: join(base, '.collet') }
+  const file = resolve(base, url.path)
+  return { store: `sqlite:${file}`, file, dataFolder: dirname(file) }
+}
+
+type WrittenLimits = ParsedConfig['limits']
+type WrittenLimit = WrittenLimits['perPrincipal']
+type WrittenToolLimit = WrittenLimits['perTool']
+
+const MINUTE_MS = 60_000
+
+/** Limits with every default filled in: an entry of its own leaves the rest as the general one says. */
+export function toLimitSettings({
+  perPrincipal,
+  byPrincipal,
+  perTool,
+  byTool,
+  total,
+  waiting,
+}: WrittenLimits): LimitSettings {
+  const { longestSeconds, ...places } = waiting
+  const ofPrincipal = toLimit(perPrincipal)
+  const ofTool = toToolLimit(perTool)
+  return {
+    perPrincipal: ofPrincipal,
+    byPrincipal: new Map(Object.entries(byPrincipal).map(([id, limit]) => [id, toLimit(limit, ofPrincipal)])),
+    perTool: ofTool,
+    byTool: new Map(Object.entries(byTool).map(([base, limit]) => [base, toToolLimit(limit, ofTool)])),
+    total: { ...total, rate: toRate(total) },
+    waiting: { ...places, longestMs: longestSeconds * 1_000 },
+  }
+}
+
+function toToolLimit(written: WrittenToolLimit, general?: ToolLimit): ToolLimit {
+  return {
+    ...toLimit(written, general),
+    perPrincipal: toLimit(written.perPrincipal, general?.perPrincipal),
+  }
+}
+
+function toLimit(written: WrittenLimit, general?: CallLimit): CallLimit {
+  return {
+    rate: toRate(written) ?? general?.rate,
+    concurrent: written.concurrent ?? general?.concurrent,
+  }
+}
+
+function toRate({
+  callsPerMinute,
+  burst,
+}: Pick<WrittenLimit, 'callsPerMinute' | 'burst'>): TokenRate | undefined {
+  if (callsPerMinute === undefined) return undefined
+  return { perMs: callsPerMinute / MINUTE_MS, burst: burst ?? Math.max(1, Math.floor(callsPerMinute / 10)) }
+}
+
+/** What only the tools can tell: a limit of a tool that is not there protects nothing, nor does a budget that no call fits in. */
+export function checkLimits(
+  { limits, budgets, sources }: Pick<ParsedConfig, 'limits' | 'budgets' | 'sources'>,
+  tools: readonly Tool[],
+  file: string,
+): void {
+  const known = namesWithoutVersion(tools)
+  const names = [...known.keys()]
+  const problems = [
+    ...Object.keys(limits.byTool)
+      .filter(
+        (name) => name.includes('@') || (!known.has(name) && !isImported(name, Object.entries(sources))),
+      )
+      .map((name) => [
+        `limits.byTool.${name}`,
+        `there is no such tool. Write a name without a version, such as "Mail.Send".${didYouMean(name, names)}`,
+      ]),
+    ...Object.keys(limits.byTool).flatMap((name, place, all) => {
+      const other = all.slice(0, place).find((earlier) => isSameTool(known, earlier, name))
+      if (other === undefined) return []
+      return [
+        [`limits.byTool.${name}`, `is the tool of limits.byTool.${other} by another name. Write it once.`],
+      ]
+    }),
+    ...budgets.flatMap(({ limit }, index) => {
+      const slow = tools.find(({ policy }) => policy.timeoutMs > limit.milliseconds)
+      if (slow === undefined) return []
+      return [
+        [
+          `budgets[${index}].seconds`,
+          `is less than the timeoutMs of ${slow.id} (${slow.policy.timeoutMs}), which is set aside while it runs: no call of it would ever run.`,
+        ],
+      ]
+    }),
+  ].map(([where = '', message = '']): ConfigProblem => ({ severity: 'error', file, where, message }))
+  if (problems.length > 0) throw new ConfigError(problems)
+}
+
+/** Every name of every tool, with the base name that it stands for. */
+function namesWithoutVersion(tools: readonly Tool[]): ReadonlyMap<string, string> {
+  return new Map(
+    tools.flatMap(({ parts: { base }, name, catalogId }) =>
+      [base, name, catalogId].map((text) => [text, base]),
+    ),
+  )
+}
+
+function isSameTool(known: ReadonlyMap<string, string>, left: string, right: string): boolean {
+  return known.has(left) && known.get(left) === known.get(right)
+}
+
+/**
+ * Terms of a tool that is not there would leave the one that was meant with weaker ones, and a predicate that nobody
+ * asks would leave it with none.
+ */
+export function checkApprovals(
+  { approvals, sources }: Pick<ParsedConfig, 'approvals' | 'sources'>,
+  tools: readonly Tool[],
+  file: string,
+): void {
+  const names = [...new Set(tools.flatMap(namesFor))]
+  const problems = Object.keys(approvals.perTool)
+    .filter((name) => !names.includes(name) && !isImported(name, Object.entries(sources)))
+    .map((name): ConfigProblem => {
+      const message = `there is no such tool. Write "Toolkit.Name", "Toolkit.Name@x.y.z" or another name of it.${didYouMean(name, names)}`
+      return { severity: 'error', file, where: `approvals.perTool.${name}`, message }
+    })
+  const idle = Object.entries(approvals.perTool).flatMap(([name, { when }]) =>
+    when === undefined
+      ? []
+      : tools.filter((tool) => namesFor(tool).includes(name) && tool.policy.approval !== 'conditional'),
+  )
+  problems.push(
+    ...idle.map(({ id, policy }): ConfigProblem => {
+      const message = `${id} has the approval '${policy.approval}', so \`when\` is never asked. Set policy.approval: 'conditional' on the tool, or leave \`when\` out.`
+      return { severity: 'error', file, where: 'approvals.perTool', message }
+    }),
+  )
+  problems.push(...checkTwice(Object.keys(approvals.perTool), tools, file))
+  if (problems.length > 0) throw new ConfigError(problems)
+}
+
+/** Two entries for one tool by two of its names would leave one of them without a say, and nobody would see which. */
+function checkTwice(
+  written: readonly string[],
+  tools: readonly Tool[],
+  file: string,
+): readonly ConfigProblem[] {
+  const twice = new Map<string, string>()
+  for (const tool of tools) {
+    const names = namesFor(tool)
+    for (const isVersioned of [true, false]) {
+      const [first, ...others] = written.filter(
+        (name) => name.includes('@') === isVersioned && names.includes(name),
+      )
+      for (const other of others) twice.set(other, first ?? '')
+    }
+  }
+  return [...twice].map(([name, first]) => {
+    const message = `is the tool of approvals.perTool.${first} by another name. Write it once.`
+    return { severity: 'error', file, where: `approvals.perTool.${name}`, message }
+  })
+}
+
+const KEYSPACE = /^[a-z]+:/
+
+/** Whether a tool may come from a source, by whichever of its names: what that offers is not known before it is asked. */
+export function isImported(
+  name: string,
+  sources: Iterable<readonly [string, { readonly type: string }]>,
+): boolean {
+  const { base } = parseToolName(name) ?? { base: name }
+  const bare = base.replace(KEYSPACE, '')
+  return [...sources].some(([key, { type }]) => {
+    const toolkit = toolkitOf(key)
+    const isInToolkit = ['.', '_'].some((border) => bare.startsWith(`${toolkit}${border}`))
+    return isInToolkit || (type === 'command' && base.startsWith('x-host-'))
+  })
 }

@@ -1,4 +1,4 @@
-import { SOURCE_OPTIONS } from '#config/sources-schema'
+import { SOURCE_OPTIONS } from '#config/schema'
 import { fault } from '#core/errors'
 import type { SourceDesk, SourceView } from '#core/imports/sources'
 import { isJsonObject, type JsonValue } from '#core/json'

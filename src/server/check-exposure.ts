@@ -1,6 +1,6 @@
 import { type Credentials, findWeakCredentials } from '#auth/api-keys'
-import { isImported } from '#config/is-imported'
 import type { Settings } from '#config/settings'
+import { isImported } from '#config/to-settings'
 import { didYouMean } from '#core/nearest-name'
 import { Registry } from '#core/tools/catalog'
 import { isLoopback } from './loopback.ts'

@@ -1,4 +1,4 @@
-import type { SourceOptions } from '#config/sources-schema'
+import type { SourceOptions } from '#config/schema'
 import type { Source, SourceServices } from '#core/ports/source'
 import type { SourceKind } from '#core/tool'
 import { createCommandSource } from '#sources/command/index'

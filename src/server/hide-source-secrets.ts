@@ -1,4 +1,4 @@
-import type { SourceOptions } from '#config/sources-schema'
+import type { SourceOptions } from '#config/schema'
 import { isSecretName } from '#core/approvals/binding'
 import { cleanerFor } from '#core/calls/redact'
 import type { Source } from '#core/ports/source'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
+import { SOURCE_OPTIONS, type SourceOptions } from '#config/schema'
 import type { Settings } from '#config/settings'
-import { SOURCE_OPTIONS, type SourceOptions } from '#config/sources-schema'
 import { fault } from '#core/errors'
 import { PinDesk } from '#core/imports/pins'
 import { projectTools } from '#core/imports/project'

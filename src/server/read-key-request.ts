@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { NAME, SCOPE } from '#config/config-schema'
+import { NAME, SCOPE } from '#config/schema'
 import { parseToolName } from '#core/ids'
 import type { JsonValue } from '#core/json'
 import type { KeyGrant } from '#core/ports/key-store'

@@ -1,4 +1,4 @@
-import type { SourceOptions } from '#config/sources-schema'
+import type { SourceOptions } from '#config/schema'
 import { hostOf } from './configured-hosts.ts'
 
 /** Options that say where an upstream is. */

@@ -1,5 +1,5 @@
-import { isImported } from '#config/is-imported'
-import type { SourceOptions } from '#config/sources-schema'
+import type { SourceOptions } from '#config/schema'
+import { isImported } from '#config/to-settings'
 import { type ApprovalRules, namesFor } from '#core/approvals/approvals'
 import type { SourceOverride } from '#core/imports/overrides'
 import type { Tool } from '#core/tool'

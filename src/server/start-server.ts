@@ -1,7 +1,7 @@
 import { createAuthenticator } from '#auth/authenticator'
 import { createStartToken } from '#auth/start-token'
-import { startTokenFileIn } from '#config/data-files'
 import type { Settings } from '#config/settings'
+import { startTokenFileIn } from '#config/to-settings'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'

@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { COMMANDS } from '#cli/commands'
 import { renderCommandHelp, renderOverview } from '#cli/help'
-import { CONFIG_SCHEMA } from '#config/config-schema'
-import { parseConfig } from '#config/parse-config'
+import { parseConfig } from '#config/load'
+import { CONFIG_SCHEMA } from '#config/schema'
 import { VERSION } from '#server/version'
 
 const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')

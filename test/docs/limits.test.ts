@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseConfig } from '#config/parse-config'
+import { parseConfig } from '#config/load'
 import { readBlocks } from './markdown-blocks.ts'
 
 describe('"Limits and budgets" of docs/configuration.md', () => {

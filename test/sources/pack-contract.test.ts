@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { parseConfig } from '#config/parse-config'
+import { parseConfig } from '#config/load'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'

@@ -4,7 +4,7 @@ import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { STORE_OPTIONS, storeAccess } from '#cli/operator-store'
 import { UsageError } from '#cli/usage-error'
-import { keyFileIn } from '#config/data-files'
+import { keyFileIn } from '#config/to-settings'
 
 export const backup = defineCommand<'store' | 'config'>({
   name: 'backup',

@@ -6,7 +6,7 @@ import { loadProjectConfig } from '#cli/load-project'
 import { actAtStore, askAsOperator, asksServer } from '#cli/operator-credential'
 import { withStore } from '#cli/operator-store'
 import { SECRETS_OPTIONS, type SecretsOption } from '#cli/secrets-options'
-import { toOAuthSettings } from '#config/oauth-settings'
+import { toOAuthSettings } from '#config/to-settings'
 import { NO_BROKER, SILENT_LOGGER, type TokenBroker } from '#core/runtime'
 
 export const secretsRemove = defineCommand<SecretsOption>({

@@ -5,7 +5,7 @@ import { keepRestarting } from '#cli/keep-restarting'
 import { loadProject } from '#cli/load-project'
 import { serveUntilStopped } from '#cli/serve-until-stopped'
 import { watchFolder } from '#cli/watch-folder'
-import { findConfig } from '#config/find-config'
+import { findConfig } from '#config/load'
 import { type SettingsFlags, toSettings } from '#config/to-settings'
 
 const LARGEST_PORT = 65_535

@@ -1,8 +1,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
-import { ConfigError } from '#config/config-error'
-import { keyFileIn } from '#config/data-files'
 import { decodeMasterKey } from '#config/environment'
-import type { StoreLocation } from '#config/locate-store'
+import { ConfigError } from '#config/load'
+import { keyFileIn, type StoreLocation } from '#config/to-settings'
 import { Secret } from '#core/secret'
 import { type Check, fail, ok, reasonOf } from './check.ts'
 

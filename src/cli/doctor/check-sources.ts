@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import type { SourceOptions } from '#config/sources-schema'
+import type { SourceOptions } from '#config/schema'
 import { idleOverrides } from '#core/imports/overrides'
 import { functionNameOf, toolkitOf } from '#core/imports/project'
 import type { Store } from '#core/ports/store'

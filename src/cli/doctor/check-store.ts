@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { StoreLocation } from '#config/locate-store'
+import type { StoreLocation } from '#config/to-settings'
 import { type Check, fail, ok, reasonOf, warn } from './check.ts'
 
 const TMPFS = 0x01021994

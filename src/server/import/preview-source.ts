@@ -1,4 +1,4 @@
-import { SOURCE_OPTIONS } from '#config/sources-schema'
+import { SOURCE_OPTIONS } from '#config/schema'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { Discovery, SourceServices } from '#core/ports/source'

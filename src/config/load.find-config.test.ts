@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { findConfig } from './find-config.ts'
+import { findConfig } from './load.ts'
 
 describe('findConfig', () => {
   let folder = ''

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { locateStore } from './locate-store.ts'
-import { parseStoreUrl } from './store-url.ts'
+import { parseStoreUrl } from './schema.ts'
+import { locateStore } from './to-settings.ts'
 
 function problemOf(text: string): string {
   const url = parseStoreUrl(text)

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type ImportModule, importFile } from './import-file.ts'
+import { type ImportModule, importFile } from './load.ts'
 
 describe('importFile', () => {
   let folder = ''

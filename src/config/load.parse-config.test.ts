@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { ColletConfig } from './collet-config.ts'
-import { ConfigError } from './config-error.ts'
-import type { ParsedConfig } from './config-schema.ts'
-import { parseConfig } from './parse-config.ts'
+import type { ColletConfig } from './config.ts'
+import { ConfigError, parseConfig } from './load.ts'
+import type { ParsedConfig } from './schema.ts'
 
 const FILE = '/app/collet.config.ts'
 

@@ -4,13 +4,70 @@ import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
-import { approvalsSchema } from './approvals-schema.ts'
-import { closed } from './closed-object.ts'
-import { BUDGETS, LIMITS } from './limits-schema.ts'
-import { OAUTH } from './oauth-schema.ts'
+import { COMMAND_OPTIONS } from '#sources/command/options'
+import { CUSTOM_OPTIONS } from '#sources/custom/options'
+import { MCP_OPTIONS } from '#sources/mcp/options'
+import { OPENAPI_OPTIONS } from '#sources/openapi/options'
+import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
+import { OTC_OPTIONS } from '#sources/otc/options'
+import { PACK_OPTIONS } from '#sources/pack/options'
+import { approvalsSchema, BUDGETS, closed, LIMITS, OAUTH } from './schema-policies.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
-import { SOURCES } from './sources-schema.ts'
-import { parseStoreUrl } from './store-url.ts'
+
+/** The options of every type of source. */
+export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
+  COMMAND_OPTIONS,
+  MCP_OPTIONS,
+  OPENAPI_OPTIONS,
+  OTC_OPTIONS,
+  OPENTOOL_OPTIONS,
+  PACK_OPTIONS,
+  CUSTOM_OPTIONS,
+])
+
+export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
+
+/** The key is the toolkit of the source's tools. */
+const SOURCE_KEY = z.string().regex(/^[A-Za-z0-9_]{1,64}$/)
+
+export const SOURCES = z.record(SOURCE_KEY, SOURCE_OPTIONS).default({})
+
+/** What `store` names, before its path is made absolute. */
+export type StoreUrl =
+  | { readonly kind: 'sqlite'; readonly path: string }
+  | { readonly kind: 'memory' }
+  | { readonly kind: 'invalid'; readonly problem: string }
+
+const FORMS = 'Write "sqlite:PATH" or "memory:".'
+
+/** Reads `sqlite:PATH` and `memory:`. The text is not repeated in problems: it may hold a password. */
+export function parseStoreUrl(text: string): StoreUrl {
+  const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z0-9+.-]*):(.*)$/s.exec(text) ?? []
+  if (scheme === 'memory') {
+    return rest === '' ? { kind: 'memory' } : invalid('"memory:" takes nothing after the colon.')
+  }
+  if (scheme === 'sqlite') return sqliteUrl(rest)
+  if (scheme === 'postgres' || scheme === 'postgresql') {
+    return invalid(`PostgreSQL stores come in a later release. ${FORMS}`)
+  }
+  return invalid(`expected a store address. ${FORMS}`)
+}
+
+function sqliteUrl(path: string): StoreUrl {
+  if (path === '') return invalid('"sqlite:" needs a path, for example "sqlite:.collet/collet.db".')
+  if (path === ':memory:') return invalid('a store without a file is written "memory:".')
+  if (path.startsWith('//')) {
+    return invalid(
+      'write the path directly after "sqlite:", without "//", for example "sqlite:.collet/collet.db".',
+    )
+  }
+  if (path.includes('\0')) return invalid('a path cannot contain NUL.')
+  return { kind: 'sqlite', path }
+}
+
+function invalid(problem: string): StoreUrl {
+  return { kind: 'invalid', problem }
+}
 
 /** Longest delay a Node timer can hold. */
 const LONGEST_TIMER_MS = 2_147_483_647

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { tool } from '#core/tools/define'
 import { prepareTools } from '#core/tools/prepare-tools'
-import { checkApprovals } from './check-approvals.ts'
-import { defineConfig } from './collet-config.ts'
-import { parseConfig } from './parse-config.ts'
+import { defineConfig } from './config.ts'
+import { parseConfig } from './load.ts'
+import { checkApprovals } from './to-settings.ts'
 
 const pay = tool({
   id: 'Bank.Pay@1.0.0',

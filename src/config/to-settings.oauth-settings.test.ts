@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { tool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { ConfigError } from './config-error.ts'
-import { toOAuthSettings } from './oauth-settings.ts'
-import { parseConfig } from './parse-config.ts'
+import { ConfigError, parseConfig } from './load.ts'
+import { toOAuthSettings } from './to-settings.ts'
 
 const FILE = '/p/collet.config.ts'
 const CLIENT = { clientId: 'id', clientSecret: 'client-secret-text' }

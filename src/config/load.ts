@@ -1,0 +1,236 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { z } from 'zod'
+import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
+import { LINE } from './schema-policies.ts'
+
+export const CONFIG_NAMES = [
+  'collet.config.ts',
+  'collet.config.js',
+  'collet.config.mjs',
+  'collet.config.json',
+] as const
+
+/** The config file to use, absolute: the named one, or the only one in the folder. */
+export function findConfig(folder: string, named?: string): string {
+  if (named !== undefined) return existing(resolve(folder, named))
+  const [first, second] = CONFIG_NAMES.filter((name) => existsSync(join(folder, name)))
+  if (first === undefined) {
+    throw problemInFindConfig(
+      `There is no config in ${folder}. Create collet.config.ts there, or name a file with --config.`,
+    )
+  }
+  if (second !== undefined) {
+    throw problemInFindConfig(
+      `There are both ${first} and ${second} in ${folder}. Keep one, or name one with --config.`,
+    )
+  }
+  return join(folder, first)
+}
+
+function existing(file: string): string {
+  if (existsSync(file)) return file
+  throw problemInFindConfig(`There is no config file ${file}.`)
+}
+
+function problemInFindConfig(message: string): ConfigError {
+  return new ConfigError([{ severity: 'error', message }])
+}
+
+export interface LoadedConfig {
+  /** Absolute. */
+  readonly file: string
+  /** What relative paths in the config are relative to. */
+  readonly folder: string
+  readonly config: ParsedConfig
+}
+
+/** Reads and checks one config file. Tool files are not imported yet: see `loadTools`. */
+export async function loadConfig(file: string, load?: ImportModule): Promise<LoadedConfig> {
+  const raw = file.endsWith('.json') ? await readJson(file) : await readModule(file, load)
+  return { file, folder: dirname(file), config: parseConfig(raw, file) }
+}
+
+async function readModule(file: string, load: ImportModule | undefined): Promise<unknown> {
+  const { default: config } = await importFile(file, load)
+  if (config !== undefined) return config
+  throw problem(file, 'exports no config. Write "export default defineConfig({ … })".')
+}
+
+async function readJson(file: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8'))
+  } catch (error) {
+    throw problem(
+      file,
+      error instanceof SyntaxError ? `is not JSON: ${error.message}` : 'cannot be read.',
+      error,
+    )
+  }
+}
+
+function problem(file: string, message: string, cause?: unknown): ConfigError {
+  return new ConfigError([{ severity: 'error', file, message }], { cause })
+}
+
+/** Checks a config and fills in its defaults; throws one `ConfigError` with every problem. */
+export function parseConfig(config: unknown, file: string): ParsedConfig {
+  const parsed = CONFIG_SCHEMA.safeParse(config, { error: explain })
+  if (parsed.success) return parsed.data
+  throw new ConfigError(parsed.error.issues.flatMap((issue) => toProblems(issue, file)))
+}
+
+function toProblems(issue: z.core.$ZodIssue, file: string): ConfigProblem[] {
+  const where = pathText(issue.path)
+  return issue.message
+    .split(LINE)
+    .map((message) => ({ severity: 'error', file, ...(where === '' ? {} : { where }), message }))
+}
+
+function pathText(path: readonly PropertyKey[]): string {
+  return path.reduce<string>((text, step) => {
+    if (typeof step === 'number') return `${text}[${step}]`
+    return text === '' ? String(step) : `${text}.${String(step)}`
+  }, '')
+}
+
+/** Words for the issues that the schema itself does not explain. Values are never repeated: they may be secrets. */
+function explain(issue: z.core.$ZodRawIssue): string | undefined {
+  switch (issue.code) {
+    case 'invalid_type':
+      return wrongType(issue.expected, issue.input)
+    case 'too_small':
+      return issue.origin === 'string' ? 'must not be empty.' : `must be at least ${issue.minimum}.`
+    case 'too_big':
+      return `must be at most ${issue.maximum}.`
+    case 'invalid_value':
+      return `expected one of ${issue.values.map((value) => JSON.stringify(value)).join(', ')}.`
+    case 'invalid_key':
+      return 'a toolkit name has only letters, digits and "_".'
+    default:
+      return undefined
+  }
+}
+
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  string: 'text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+  undefined: 'nothing',
+}
+
+function wrongType(expected: string, input: unknown): string {
+  const wanted = TYPE_NAMES[expected] ?? expected
+  if (input === undefined)
+    return `expected ${wanted}, got nothing. If it comes from an environment variable, is that set?`
+  return `expected ${wanted}, got ${kindOf(input)}.`
+}
+
+function kindOf(input: unknown): string {
+  if (input === null) return 'null'
+  if (Array.isArray(input)) return 'a list'
+  if (typeof input === 'number') return Number.isInteger(input) ? 'a number' : `${input}`
+  return TYPE_NAMES[typeof input] ?? `a ${typeof input}`
+}
+
+/** Frames from here on are the loader's, not the user's. */
+const OWN_FOLDER = new URL('.', import.meta.url).href
+
+export type ImportModule = (url: string) => Promise<Readonly<Record<string, unknown>>>
+
+/** Node's own import: `.ts` files load by type stripping. */
+export const importModule: ImportModule = (url) => import(url)
+
+/** The exports of a file of the user's; whatever goes wrong becomes one problem that names the file. */
+export async function importFile(
+  file: string,
+  load: ImportModule = importModule,
+): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    return await load(pathToFileURL(file).href)
+  } catch (error) {
+    const where = firstOwnLine(error)
+    throw new ConfigError(
+      [
+        {
+          severity: 'error',
+          file,
+          ...(where === undefined ? {} : { where: `at ${where}` }),
+          message: explainInImportFile(error),
+        },
+      ],
+      { cause: error },
+    )
+  }
+}
+
+/** What Node's codes mean for the author of the file. */
+const EXPLAINED: Readonly<Record<string, string>> = {
+  ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX:
+    'Node runs TypeScript by removing types, so syntax that needs code (enum, namespace, parameter properties) cannot be used here; write plain objects and fields instead.',
+  ERR_UNSUPPORTED_NODE_MODULES_TYPE_STRIPPING:
+    'Node does not run TypeScript inside node_modules; import a package that ships JavaScript.',
+  ERR_MODULE_NOT_FOUND: 'Check the path, with its extension: Node imports "./x.ts", not "./x".',
+  ERR_UNSUPPORTED_DIR_IMPORT: 'Name the file in that folder, with its extension.',
+}
+
+function explainInImportFile(error: unknown): string {
+  if (!(error instanceof Error))
+    return `threw ${typeof error === 'string' ? error : 'something that is not an Error'} while loading.`
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  const advice = EXPLAINED[code]
+  const text = `${error.name}: ${error.message}`
+  return advice === undefined ? `failed while loading: ${text}` : `${text}. ${advice}`
+}
+
+/** `path:line:column` of the topmost frame in the user's own files. */
+function firstOwnLine(error: unknown): string | undefined {
+  if (!(error instanceof Error) || error.stack === undefined) return undefined
+  const lines = error.stack.split('\n')
+  // A syntax error has no frame of its own: V8 puts the place on the line before the excerpt.
+  const marked = /^(file:\/\/\S+|\/\S.*):(\d+)$/.exec(lines[0] ?? '')
+  if (marked !== null) return `${toPath(marked[1] ?? '')}:${marked[2]}`
+  for (const line of lines) {
+    const frame = /^\s+at .*?(file:\/\/\S+?|\/[^\s)]+?):(\d+):(\d+)\)?$/.exec(line)
+    if (line.includes(OWN_FOLDER)) return undefined
+    if (frame === null || line.includes('/node_modules/')) continue
+    return `${toPath(frame[1] ?? '')}:${frame[2]}:${frame[3]}`
+  }
+  return undefined
+}
+
+function toPath(place: string): string {
+  return place.startsWith('file://') ? fileURLToPath(place) : place
+}
+
+/** One thing to put right before the server can start, or (a warning) one to know. */
+export interface ConfigProblem {
+  readonly severity: 'error' | 'warning'
+  /** Absolute path of the file to edit; absent for flags and environment variables. */
+  readonly file?: string
+  /** Where in it: `server.port`, a tool id, `COLLET_KEY`, or a line such as `12:5`. */
+  readonly where?: string
+  /** What was expected, what came, what to do. Never holds a key or secret. */
+  readonly message: string
+}
+
+/** A configuration that cannot be used: every problem found, not the first one. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+  readonly problems: readonly ConfigProblem[]
+
+  constructor(problems: readonly ConfigProblem[], options?: { readonly cause?: unknown }) {
+    super(problems.map(describeProblem).join('\n'), options)
+    this.problems = problems
+  }
+}
+
+export function describeProblem({ file, where, message }: ConfigProblem): string {
+  return [file, where, message].filter((part) => part !== undefined && part !== '').join(': ')
+}

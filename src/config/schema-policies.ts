@@ -1,0 +1,352 @@
+import { z } from 'zod'
+import { type ApprovalPredicate, type ApprovalRules, DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { shortHash } from '#core/hash'
+import { NO_LIMIT } from '#core/limits/budgets'
+import { didYouMean } from '#core/nearest-name'
+import { Secret } from '#core/secret'
+
+const TEXT = z.string().min(1)
+const LOOPBACK_IN_OAUTH_SCHEMA = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** Kept as written, because issuers are compared as text (OIDC Discovery §4.3). Plain http only to this machine. */
+const ENDPOINT = TEXT.refine(
+  (text) => {
+    const url = URL.parse(text)
+    if (url === null || url.hash !== '' || url.username !== '' || url.password !== '') return false
+    return (
+      url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK_IN_OAUTH_SCHEMA.test(url.hostname))
+    )
+  },
+  { error: 'expected an https URL, for example "https://accounts.example.com"; http only on loopback.' },
+)
+
+/** RFC 6749 §3.3. */
+const SCOPE = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, {
+  error: 'expected one scope of printable ASCII without spaces.',
+})
+
+const CLIENT = {
+  clientId: TEXT,
+  clientSecret: TEXT.transform((text) => new Secret(text)).optional(),
+  clientAuth: z.enum(['basic', 'post', 'none']).optional(),
+}
+
+/** What the flow itself sets, and nobody else may. */
+const RESERVED = [
+  'client_id',
+  'code_challenge',
+  'code_challenge_method',
+  'nonce',
+  'redirect_uri',
+  'request',
+  'request_uri',
+  'resource',
+  'response_mode',
+  'response_type',
+  'scope',
+  'state',
+]
+
+const PROVIDER = closed({
+  ...CLIENT,
+  issuer: ENDPOINT.optional(),
+  authorizationEndpoint: ENDPOINT.optional(),
+  tokenEndpoint: ENDPOINT.optional(),
+  revocationEndpoint: ENDPOINT.optional(),
+  scopes: z.array(SCOPE).optional(),
+  alwaysScopes: z.array(SCOPE).default([]),
+  resource: ENDPOINT.optional(),
+  parameters: z
+    .record(
+      TEXT.refine((name) => !RESERVED.includes(name), { error: 'is set by the server itself.' }),
+      z.string(),
+    )
+    .default({}),
+})
+  .refine(
+    ({ issuer, authorizationEndpoint, tokenEndpoint }) => {
+      const both = authorizationEndpoint !== undefined && tokenEndpoint !== undefined
+      return (
+        both || (issuer !== undefined && authorizationEndpoint === undefined && tokenEndpoint === undefined)
+      )
+    },
+    { error: 'needs `issuer`, or `authorizationEndpoint` and `tokenEndpoint`.' },
+  )
+  .refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
+
+const SIGN_IN = closed({
+  ...CLIENT,
+  issuer: ENDPOINT,
+  scopes: z
+    .array(SCOPE)
+    .default(['openid'])
+    .transform((scopes) => [...new Set(['openid', ...scopes])]),
+  userClaim: TEXT.default('sub'),
+  owners: z.record(TEXT, z.array(TEXT)).default({}),
+}).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
+
+function hasSecretItNeeds({
+  clientSecret,
+  clientAuth,
+}: {
+  readonly clientSecret?: Secret | undefined
+  readonly clientAuth?: string | undefined
+}): boolean {
+  return clientSecret !== undefined || clientAuth === undefined || clientAuth === 'none'
+}
+
+/** `oauth` of a config. */
+export const OAUTH = closed({
+  providers: z.record(TEXT, PROVIDER).default({}),
+  signIn: SIGN_IN.optional(),
+  allowUnboundConsent: z.boolean().default(false),
+})
+
+export type ParsedOAuth = z.output<typeof OAUTH>
+
+/** The longest a question may stay open: 30 days. */
+const LONGEST_MS = 30 * 24 * 3_600_000
+const SHORTEST_SECRET = 16
+const MOST_WEBHOOKS = 20
+
+interface Words {
+  readonly closed: <Shape extends z.ZodRawShape>(shape: Shape) => z.ZodObject<Shape>
+  readonly url: z.ZodType<string, string>
+  readonly scope: z.ZodType<string, string>
+  readonly name: z.ZodType<string, string>
+}
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** Whether nobody on the way can read what is sent there. */
+function isPrivate(text: string): boolean {
+  const url = URL.parse(text)
+  return url?.protocol === 'https:' || LOOPBACK.test(url?.hostname ?? '')
+}
+
+/** The `approvals` key, in the words of the other keys. */
+export function approvalsSchema({ closed, url, scope, name }: Words) {
+  const terms = {
+    expiresAfterMs: z.int().min(1_000).max(LONGEST_MS).optional(),
+    quorum: z.int().min(1).max(100).optional(),
+    requiredScope: scope.optional(),
+    selfApproval: z.boolean().optional(),
+    overrideBypassesQuorum: z.boolean().optional(),
+  }
+  const webhook = closed({
+    url,
+    secret: z
+      .string()
+      .min(SHORTEST_SECRET, { error: `must have at least ${SHORTEST_SECRET} characters.` })
+      .transform((text) => new Secret(text)),
+    approver: name.optional(),
+  }).refine(({ url: text, approver }) => approver === undefined || isPrivate(text), {
+    path: ['url'],
+    error: 'must be https, or http on loopback: its messages carry links that decide for `approver`.',
+  })
+  const when = z
+    .custom<ApprovalPredicate>((value) => typeof value === 'function', {
+      error: 'expected a function.',
+    })
+    .optional()
+  return closed({
+    ...terms,
+    when,
+    perTool: z.record(z.string().min(1), closed({ ...terms, when })).default({}),
+    webhooks: z.array(webhook).max(MOST_WEBHOOKS).default([]),
+    mostParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.mostParkedPerPrincipal),
+  }).prefault({})
+}
+
+type ParsedApprovals = z.output<ReturnType<typeof approvalsSchema>>
+
+/** With every default filled in. */
+export function toApprovalRules(parsed: ParsedApprovals): ApprovalRules {
+  const { when, perTool, webhooks, mostParkedPerPrincipal, ...terms } = parsed
+  return {
+    ...DEFAULT_APPROVAL_RULES,
+    ...given(terms),
+    when,
+    whenPerTool: new Map(
+      Object.entries(perTool).flatMap(([tool, own]) => (own.when === undefined ? [] : [[tool, own.when]])),
+    ),
+    perTool: new Map(Object.entries(perTool).map(([tool, own]) => [tool, given(own)])),
+    webhooks: webhooks.map(({ url, secret, approver }) => ({
+      target: shortHash(JSON.stringify([url, approver ?? null])),
+      url,
+      secret,
+      approver,
+    })),
+    mostParkedPerPrincipal,
+  }
+}
+
+/** Without members that were left out, so that they do not hide defaults. */
+function given<Terms extends object>(terms: Terms) {
+  const { expiresAfterMs, quorum, requiredScope, selfApproval, overrideBypassesQuorum }: OptionalTerms = terms
+  return {
+    ...(expiresAfterMs === undefined ? {} : { expiresAfterMs }),
+    ...(quorum === undefined ? {} : { quorum }),
+    ...(requiredScope === undefined ? {} : { requiredScope }),
+    ...(selfApproval === undefined ? {} : { selfApproval }),
+    ...(overrideBypassesQuorum === undefined ? {} : { overrideBypassesQuorum }),
+  }
+}
+
+interface OptionalTerms {
+  readonly expiresAfterMs?: number | undefined
+  readonly quorum?: number | undefined
+  readonly requiredScope?: string | undefined
+  readonly selfApproval?: boolean | undefined
+  readonly overrideBypassesQuorum?: boolean | undefined
+}
+
+const MINUTE_MS = 60_000
+const WINDOW_UNITS: Readonly<Record<string, number>> = {
+  m: MINUTE_MS,
+  h: 60 * MINUTE_MS,
+  d: 1_440 * MINUTE_MS,
+}
+const LONGEST_WINDOW_MS = 31 * 1_440 * MINUTE_MS
+const MIB = 1_024 * 1_024
+/** OWP-98 knows no longer poll. */
+const LONGEST_WAIT_S = 60
+/** So that sums of thousandths stay exact. */
+const MOST = 1_000_000_000
+
+const COUNT = z.int().min(1).max(MOST)
+const AMOUNT = z
+  .number()
+  .max(MOST)
+  .refine((value) => value > 0, { error: 'must be more than 0.' })
+
+const RATE = { callsPerMinute: AMOUNT.optional(), burst: COUNT.optional() }
+const LIMIT = { ...RATE, concurrent: COUNT.optional() }
+
+interface WrittenRate {
+  readonly callsPerMinute?: number | undefined
+  readonly burst?: number | undefined
+}
+
+const BURST_ALONE = {
+  path: ['burst'],
+  error: 'says how many may come at once; it needs "callsPerMinute" beside it.',
+}
+
+function hasRateForBurst({ callsPerMinute, burst }: WrittenRate): boolean {
+  return burst === undefined || callsPerMinute !== undefined
+}
+
+const CALL_LIMIT = closed(LIMIT).refine(hasRateForBurst, BURST_ALONE)
+const TOOL_LIMIT = closed({ ...LIMIT, perPrincipal: CALL_LIMIT.prefault({}) }).refine(
+  hasRateForBurst,
+  BURST_ALONE,
+)
+
+const PRINCIPAL = /^(key:.+|jwt:.+|anonymous)$/s
+const NO_PRINCIPAL = 'is no principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".'
+
+export const LIMITS = closed({
+  perPrincipal: CALL_LIMIT.prefault({}),
+  perTool: TOOL_LIMIT.prefault({}),
+  byPrincipal: z.record(z.string(), CALL_LIMIT).default({}),
+  byTool: z.record(z.string(), TOOL_LIMIT).default({}),
+  total: closed({
+    ...RATE,
+    concurrent: COUNT.default(1_000),
+    pendingWrites: COUNT.default(5_000),
+    delayMs: COUNT.default(500),
+    bodyBytes: COUNT.default(64 * MIB),
+  })
+    .refine(hasRateForBurst, BURST_ALONE)
+    .prefault({}),
+  waiting: closed({
+    perPrincipal: COUNT.default(100),
+    total: COUNT.default(1_000),
+    longestSeconds: z.int().min(1).max(LONGEST_WAIT_S).default(LONGEST_WAIT_S),
+  }).prefault({}),
+})
+  .superRefine(({ byPrincipal }, context) => {
+    for (const id of Object.keys(byPrincipal)) {
+      if (!PRINCIPAL.test(id))
+        context.addIssue({ code: 'custom', path: ['byPrincipal', id], message: NO_PRINCIPAL })
+    }
+  })
+  .prefault({})
+
+const WINDOW = z.string().transform((text, context) => {
+  const [, count = '', unit = ''] = /^([1-9]\d{0,4})([mhd])$/.exec(text) ?? []
+  const windowMs = Number(count) * (WINDOW_UNITS[unit] ?? 0)
+  if (windowMs > 0 && windowMs <= LONGEST_WINDOW_MS) return windowMs
+  context.addIssue('expected minutes, hours or days, such as "15m", "1h" or "1d", and at most "31d".')
+  return z.NEVER
+})
+
+const BUDGET = closed({
+  for: z.enum(['principal', 'tenant']),
+  of: z.array(z.string().min(1)).optional(),
+  window: WINDOW,
+  calls: COUNT.optional(),
+  seconds: AMOUNT.optional(),
+  cost: AMOUNT.optional(),
+})
+  .superRefine((budget, context) => {
+    const { calls, seconds, cost, of = [] } = budget
+    if (calls === undefined && seconds === undefined && cost === undefined) {
+      context.addIssue('limits nothing: write "calls", "seconds" or "cost".')
+    }
+    for (const [index, id] of of.entries()) {
+      if (budget.for === 'principal' && !PRINCIPAL.test(id))
+        context.addIssue({ code: 'custom', path: ['of', index], message: NO_PRINCIPAL })
+    }
+  })
+  .transform(({ of, window, calls, seconds, cost, ...budget }) => ({
+    ...budget,
+    of: of === undefined ? undefined : new Set(of),
+    windowMs: window,
+    limit: {
+      calls: calls ?? NO_LIMIT,
+      milliseconds: seconds === undefined ? NO_LIMIT : Math.floor(seconds * 1_000),
+      cost: cost === undefined ? NO_LIMIT : Math.floor(cost * 1_000),
+    },
+  }))
+
+export const BUDGETS = z.array(BUDGET).default([])
+
+/** Separates the unknown keys of one object, which zod reports as one issue. */
+export const LINE = '\n'
+
+const HOME_OF: ReadonlyMap<string, string> = new Map(
+  [
+    ...['host', 'port', 'publicUrl', 'bodyLimitBytes', 'allowedOrigins', 'maxConnections', 'metricsPort'].map(
+      (key) => `server.${key}`,
+    ),
+    ...['apiKeys', 'jwt', 'issuers', 'roles'].map((key) => `auth.${key}`),
+    ...['retentionHours', 'defaultTimeoutMs', 'maxResultBytes'].map((key) => `calls.${key}`),
+    'journal.retentionDays',
+    ...['allow', 'maxResponseBytes', 'maxRedirects'].map((key) => `egress.${key}`),
+    ...['stringIdsAreKeys', 'streaming'].map((key) => `opentool.${key}`),
+    ...['instructions', 'pageSize'].map((key) => `mcp.${key}`),
+    ...['perPrincipal', 'perTool', 'byPrincipal', 'byTool'].map((key) => `limits.${key}`),
+    ...['providers', 'signIn', 'allowUnboundConsent'].map((key) => `oauth.${key}`),
+    'telemetry.otlpEndpoint',
+  ].map((path) => [path.slice(path.indexOf('.') + 1), path]),
+)
+
+/** An object that refuses keys it does not know, and says which one was probably meant. */
+export function closed<Shape extends z.ZodRawShape>(shape: Shape) {
+  const known = Object.keys(shape)
+  return z.strictObject(shape, {
+    error: (issue) => (issue.code === 'unrecognized_keys' ? unknownKeys(issue.keys, known) : undefined),
+  })
+}
+
+function unknownKeys(keys: readonly string[], known: readonly string[]): string {
+  return keys
+    .map((key) => {
+      const home = HOME_OF.get(key)
+      const suggestion = home === undefined ? didYouMean(key, known) : ` Did you mean "${home}"?`
+      return `unknown key "${key}".${suggestion === '' ? ` Known here: ${known.join(', ')}.` : suggestion}`
+    })
+    .join(LINE)
+}
