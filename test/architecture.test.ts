@@ -105,10 +105,10 @@ describe('the house', () => {
   })
 
   it('notices a forbidden door', () => {
-    const text = "import { createHttpApp } from '#server/http-app'\nimport x from '../up.ts'\n"
+    const text = "import { createHttpApp } from '#server/http/app'\nimport x from '../up.ts'\n"
     const found = findViolations({ path: 'src/core/tool.ts', text, imports: importsOf(text) })
     expect(found).toEqual([
-      'src/core/tool.ts (core) may not import src/server/http-app.ts (server)',
+      'src/core/tool.ts (core) may not import src/server/http/app.ts (server)',
       "src/core/tool.ts: '../up.ts' climbs; write #room/file",
     ])
   })
@@ -133,7 +133,7 @@ describe('the house', () => {
       'src/cli/real-services.ts',
       'src/egress/agent.ts',
       // Sends traces to the operator's own collector.
-      'src/server/tracing.ts',
+      'src/server/telemetry/tracing.ts',
       // Wraps the pipe to the server that started it.
       'src/sources/pack/child.ts',
       // Test parts: a desk without a server.

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { cleanJson, cleanText, type JsonObject } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
-import { type ApprovalView, renderApproval } from '#server/render-approval'
+import { type ApprovalView, renderApproval } from '#server/admin/approvals'
 
 const ROW = z.object({
   id: z.string(),

@@ -1,5 +1,5 @@
 import type { JsonObject } from '#core/json'
-import { decided, readDecision } from '#server/admin-approvals'
+import { decided, readDecision } from '#server/admin/approvals'
 import { askAboutApprovals, asksServerAboutApprovals, noCollet, withApprovals } from './approval-access.ts'
 import { type ApprovalRow, rowOfAnswer, rowOfApproval } from './approval-row.ts'
 import type { Arguments } from './arguments.ts'

@@ -1,5 +1,4 @@
-import { checkDecided } from '#server/admin-pins'
-import { renderPinDiff } from '#server/render-pin'
+import { checkDecided, renderPinDiff } from '#server/admin/pins'
 import type { Arguments } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { actAtStore, asksServer } from './operator-credential.ts'

@@ -1,5 +1,5 @@
 import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { ACTING_AS } from '#server/operator-access'
+import { ACTING_AS } from '#server/admin/access'
 import { CommandFailure } from './command-failure.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Detection } from '#server/import/detect-url'
-import type { ImportType } from '#server/import/found-source'
+import type { Detection } from '#server/import/detect'
+import type { ImportType } from '#server/import/probe'
 import type { CommandContext } from './command.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -47,18 +47,18 @@ export async function findSource(
 ): Promise<Detection> {
   switch (target.kind) {
     case 'url': {
-      const { detectUrl } = await import('#server/import/detect-url')
+      const { detectUrl } = await import('#server/import/detect')
       const onStep = (text: string): void => output.note(text)
       const rules = { send, signal, apiKey, onStep, ...(only === undefined ? {} : { only }) }
       return await detectUrl(target.url, rules)
     }
     case 'file': {
-      const { detectFile } = await import('#server/import/detect-file')
+      const { detectFile } = await import('#server/import/detect')
       output.note(`Reading ${target.file}`)
       return await detectFile(target.file)
     }
     case 'command': {
-      const { foundCommand } = await import('#server/import/detect-command')
+      const { foundCommand } = await import('#server/import/detect')
       return { found: foundCommand(target.words, workingFolder), seen: [] }
     }
   }

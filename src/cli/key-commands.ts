@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import { type IssuedKey, type KeyActor, KeyDesk } from '#server/key-desk'
+import { type IssuedKey, type KeyActor, KeyDesk } from '#server/admin/keys'
 import type { Arguments, OptionSpecs } from './arguments.ts'
 import type { CommandContext } from './command.ts'
 import { CommandFailure } from './command-failure.ts'

@@ -11,11 +11,11 @@ export const REAL_SERVICES: Services = {
     return await startStdio(settings, options)
   },
   async openStore({ url, dataFolder, masterKey }) {
-    const { openStore } = await import('#server/open-store')
+    const { openStore } = await import('#server/services')
     return await openStore(url, { dataFolder, masterKey, mode: 'operator' })
   },
   async checkWritable({ url, dataFolder, masterKey }) {
-    const { openSqlite } = await import('#server/open-store')
+    const { openSqlite } = await import('#server/services')
     const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
     try {
       store.checkWritable()
@@ -24,11 +24,11 @@ export const REAL_SERVICES: Services = {
     }
   },
   async backUp({ url }, file) {
-    const { backUpStore } = await import('#server/open-store')
+    const { backUpStore } = await import('#server/services')
     backUpStore(url, file)
   },
   async verifyJournal({ url, dataFolder, masterKey }, kept) {
-    const { openSqlite } = await import('#server/open-store')
+    const { openSqlite } = await import('#server/services')
     const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
     try {
       const plain = store.verify()

@@ -2,7 +2,7 @@ import type { ColletClient, RequirementResolvers } from '#client/index'
 import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/events'
 import type { Store } from '#core/ports/store'
-import type { OpenToolServing } from '#server/opentool-routes'
+import type { OpenToolServing } from '#server/protocol-routes'
 import type { RunningServer } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
 

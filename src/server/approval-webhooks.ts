@@ -3,7 +3,7 @@ import { type ApprovalRules, type ApprovalWebhook, isMoreThanALink, namedBy } fr
 import { mintLink } from '#core/approvals/decisions'
 import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
-import { renderApproval, renderInList } from './render-approval.ts'
+import { renderApproval, renderInList } from '#server/admin/approvals'
 
 const LOOK_EVERY_MS = 1_000
 const ANSWER_LIMIT_MS = 10_000

@@ -5,7 +5,7 @@ import { COMMANDS } from '#cli/commands'
 import { renderCommandHelp, renderOverview } from '#cli/help'
 import { parseConfig } from '#config/load'
 import { CONFIG_SCHEMA } from '#config/schema'
-import { VERSION } from '#server/version'
+import { VERSION } from '#server/protocol-routes'
 
 const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')
 

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Services } from '#cli/services'
 import type { Settings } from '#config/settings'
 import { StoreError } from '#core/errors'
-import { StartRefused } from '#server/start-refused'
+import { StartRefused } from '#server/safety'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet serve', () => {

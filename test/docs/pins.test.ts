@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PinDesk } from '#core/imports/pins'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
-import { openStore } from '#server/open-store'
+import { openStore } from '#server/services'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
 import { readBlocks } from './markdown-blocks.ts'
 

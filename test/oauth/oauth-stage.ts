@@ -4,8 +4,8 @@ import { ToolError } from '#core/errors'
 import { Secret } from '#core/secret'
 import { tool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { createLog } from '#server/log'
 import { startServer } from '#server/start-server'
+import { createLog } from '#server/telemetry/log'
 import { sqliteSettings } from '../test-settings.ts'
 import {
   type AuthorizationServerOptions,

@@ -1,6 +1,6 @@
 import { packToken, unpackToken } from '#core/credentials/credentials'
 import { Secret } from '#core/secret'
-import { openStore } from '#server/open-store'
+import { openStore } from '#server/services'
 import type { Stage } from './oauth-stage.ts'
 
 interface Hands {

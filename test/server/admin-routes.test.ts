@@ -4,7 +4,7 @@ import type { Settings } from '#config/settings'
 import type { CallFilter, CallRecord, Settlement, SettleResult } from '#core/ports/store'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { createAdminRoutes } from '#server/admin-routes'
+import { createAdminRoutes } from '#server/admin/calls'
 import { echoRoutes, startApp, stopApps } from './start-app.ts'
 
 afterEach(stopApps)

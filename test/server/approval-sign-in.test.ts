@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { Secret } from '#core/secret'
-import { makePass, readPass } from '#server/approver-pass'
+import { makePass, readPass } from '#server/approval-links'
 import {
   CLIENT_SECRET,
   startAuthorizationServer,

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Settings } from '#config/settings'
 import { Secret } from '#core/secret'
-import { createMetrics } from '#server/metrics'
+import { createMetrics } from '#server/telemetry/metrics'
 import { echoRoutes, heldRoute, startApp, stopApps } from './start-app.ts'
 
 afterEach(stopApps)

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openStore } from '#server/open-store'
+import { openStore } from '#server/services'
 import { startServer } from '#server/start-server'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 

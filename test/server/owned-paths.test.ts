@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { jsonReply } from '#server/message-reply'
-import type { ServerRoute } from '#server/server-route'
+import type { ServerRoute } from '#server/http/request'
+import { jsonReply } from '#server/http/request'
 import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
 
 afterEach(stopApps)

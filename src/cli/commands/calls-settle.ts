@@ -9,7 +9,7 @@ import { UsageError } from '#cli/usage-error'
 import { ToolError } from '#core/errors'
 import { cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { CallRecord, Settlement, SettleResult, Store } from '#core/ports/store'
-import { readSettlement } from '#server/read-settlement'
+import { readSettlement } from '#server/admin/calls'
 
 type SettleOption = 'as' | 'value' | 'why' | 'force' | 'store' | 'config' | 'url' | 'key'
 

@@ -12,9 +12,9 @@ import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, type JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER } from '#core/runtime'
-import { type FoundSource, IMPORT_TYPES } from '#server/import/found-source'
-import { isSourceKey, suggestKey } from '#server/import/source-key'
-import { isLoopback } from '#server/loopback'
+import { isSourceKey, suggestKey } from '#server/import/detect'
+import { type FoundSource, IMPORT_TYPES } from '#server/import/probe'
+import { isLoopback } from '#server/safety'
 
 type ImportOption =
   | 'key'
@@ -71,7 +71,7 @@ export const importSource = defineCommand<ImportOption>({
     }
     const ending = new AbortController()
     const stopListening = context.onStop(() => ending.abort(new CommandFailure(EXIT.usage, 'Stopped.')))
-    const { createImportFetch } = await import('#server/import/import-fetch')
+    const { createImportFetch } = await import('#server/import/preview')
     const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
     try {
       return await importTarget(target, { args, place, send, signal: ending.signal }, context)
@@ -160,7 +160,7 @@ async function lookInside(
   { send, signal }: Pick<Import, 'send' | 'signal'>,
   context: CommandContext,
 ): Promise<Discovery> {
-  const { previewSource } = await import('#server/import/preview-source')
+  const { previewSource } = await import('#server/import/preview')
   const services = {
     fetch: send,
     clock: context.clock,

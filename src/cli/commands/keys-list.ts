@@ -6,7 +6,7 @@ import { askServer, KEY_OPTIONS, type KeyOption, onStore } from '#cli/key-comman
 import { asksServer, nameAtStore } from '#cli/operator-credential'
 import { renderTable } from '#cli/table'
 import { cleanText } from '#core/json'
-import { renderKey } from '#server/admin-keys'
+import { renderKey } from '#server/admin/keys'
 
 const MOST_LISTED = 1_000
 const HEADINGS = [

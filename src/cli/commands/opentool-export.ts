@@ -2,7 +2,7 @@ import { defineCommand } from '#cli/command'
 import { EXIT } from '#cli/exit-codes'
 import { loadProject } from '#cli/load-project'
 import { cleanJson, cleanText } from '#core/json'
-import { VERSION } from '#server/version'
+import { VERSION } from '#server/protocol-routes'
 
 const INDENT = 2
 /** What a careful reader of the document should know; the rest only says more than OpenTool can. */

@@ -4,8 +4,7 @@ import { EXIT } from '#cli/exit-codes'
 import { asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_DIFF, PIN_OPTIONS, type PinDiffRow, withPins } from '#cli/pin-access'
 import { cleanJson, cleanText } from '#core/json'
-import { unknownPin } from '#server/admin-pins'
-import { renderPinDiff } from '#server/render-pin'
+import { renderPinDiff, unknownPin } from '#server/admin/pins'
 
 const MOST_SHOWN = 400
 

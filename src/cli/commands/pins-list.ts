@@ -4,7 +4,7 @@ import { asksServer } from '#cli/operator-credential'
 import { askAboutPins, PIN_LIST, PIN_OPTIONS, type PinRow, withPins } from '#cli/pin-access'
 import { renderTable } from '#cli/table'
 import { cleanText } from '#core/json'
-import { renderPin } from '#server/render-pin'
+import { renderPin } from '#server/admin/pins'
 
 const HEADINGS = ['TOOL', 'STATE', 'VERSION', 'WAITING', 'CLASS', 'WHY'] as const
 

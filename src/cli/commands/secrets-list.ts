@@ -7,7 +7,7 @@ import { withStore } from '#cli/operator-store'
 import { SECRETS_OPTIONS, type SecretsOption } from '#cli/secrets-options'
 import { renderTable } from '#cli/table'
 import { isJsonObject, type JsonObject } from '#core/json'
-import { renderFacts } from '#server/render-facts'
+import { renderFacts } from '#server/admin/secrets'
 
 const MOST_LISTED = 1_000
 const COLUMNS = [

@@ -32,7 +32,7 @@ async function removeInStore(
   args: Arguments<SecretsOption>,
   context: CommandContext,
 ): Promise<boolean> {
-  const { removeCredential } = await import('#server/remove-credential')
+  const { removeCredential } = await import('#server/admin/secrets')
   const broker = await brokerOf(args, context)
   const removed = await withStore(args, context, (store) =>
     removeCredential(
@@ -50,7 +50,7 @@ async function removeInStore(
 async function brokerOf(args: Arguments<SecretsOption>, context: CommandContext): Promise<TokenBroker> {
   if (args.text('store') !== undefined && args.text('config') === undefined) return NO_BROKER
   const { config, file } = await loadProjectConfig(args.text('config'), context)
-  const { createBroker } = await import('#server/create-broker')
+  const { createBroker } = await import('#server/services')
   const oauth = toOAuthSettings(config.oauth, [], file)
   const server = { ...config.server, publicUrl: config.server.publicUrl }
   return createBroker(

@@ -9,7 +9,7 @@ import { SECRETS_OPTIONS, type SecretsOption } from '#cli/secrets-options'
 import { UsageError } from '#cli/usage-error'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import { readSecretToSet, type SecretToSet } from '#server/read-secret'
+import { readSecretToSet, type SecretToSet } from '#server/admin/secrets'
 
 type SetOption = 'principal' | 'user' | 'token' | 'scope' | 'tenant' | SecretsOption
 
@@ -70,7 +70,7 @@ async function setInStore(
   context: CommandContext,
 ): Promise<string> {
   const wanted = checked(() => readSecretToSet(body, undefined))
-  const { setCredential } = await import('#server/set-credential')
+  const { setCredential } = await import('#server/admin/secrets')
   return await withStore(args, context, (store) =>
     setCredential(store, wanted, { by: actAtStore(context), atMs: context.clock.nowMs() }),
   )

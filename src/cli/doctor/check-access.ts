@@ -1,5 +1,4 @@
-import { checkExposure, type Exposure, needsCredential } from '#server/check-exposure'
-import { StartRefused } from '#server/start-refused'
+import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
 import { type Check, fail, ok, warn } from './check.ts'
 
 const REFUSED =

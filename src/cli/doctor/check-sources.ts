@@ -4,7 +4,7 @@ import { idleOverrides } from '#core/imports/overrides'
 import { functionNameOf, toolkitOf } from '#core/imports/project'
 import type { Store } from '#core/ports/store'
 import type { Tool } from '#core/tool'
-import { type Governing, overridesOf } from '#server/source-overrides'
+import { type Governing, overridesOf } from '#server/sources'
 import { type Check, fail, reasonOf, warn } from './check.ts'
 
 export interface CheckedSources {

@@ -1,5 +1,5 @@
 import { DEFAULT_PORT } from '#protocols/opentool/wire'
-import { VERSION } from '#server/version'
+import { VERSION } from '#server/protocol-routes'
 
 /** Display name and command of the guidelines (OTS-73). */
 const NAME = 'COLLET'

@@ -1,3 +1,329 @@
+import { parse as parseFromYaml } from 'yaml'
+import { readOptions } from '#client/client-options'
+import { EventParser } from '#client/event-stream'
+import { OpenToolClient } from '#client/opentool-client'
+import { ToolDirectory } from '#client/tool-directory'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { serverBaseUrl } from '#protocols/opentool/codec-document'
+import { VERSION } from '#server/protocol-routes'
+
+/** An OTC server has `GET /tools`. */
+export async function probeOtc(url: string, probe: Probe): Promise<Look> {
+  const base = withoutEnd(url, '/tools')
+  const listing = await new ToolDirectory(clientSettings(base, 'otc', probe)).refresh(probe.signal)
+  // Any list of anything is one to a liberal reader.
+  if (listing.tools.length === 0 && listing.wire.dialect === 'uts') return OTHER
+  return {
+    kind: 'found',
+    source: {
+      type: 'otc',
+      options: { type: 'otc', url: base, ...keyOption(probe) },
+      what: `an OTC server (${listing.wire.dialect})`,
+      notes: [],
+    },
+  }
+}
+
+/** An OpenTool server tells its version, and mostly its functions. */
+export async function probeOpenTool(url: string, probe: Probe): Promise<Look> {
+  const base = withoutEnd(withoutEnd(url, '/load'), '/version')
+  const client = new OpenToolClient(clientSettings(base, 'opentool', probe))
+  const { version } = await client.version({ signal: probe.signal })
+  const document = await client.load({ signal: probe.signal })
+  if (document === null) {
+    return { kind: 'unusable', why: `${base} is an OpenTool server that does not describe its functions.` }
+  }
+  return {
+    kind: 'found',
+    source: {
+      type: 'opentool',
+      options: { type: 'opentool', url: base, ...keyOption(probe) },
+      what: `an OpenTool server (version ${version})`,
+      name: document.info.title,
+      notes: [],
+    },
+  }
+}
+
+/** openwop lists tools and tells of runs, but has no operation by which somebody else calls a tool. */
+export async function probeOpenwop(url: string, probe: Probe): Promise<Look> {
+  const document = await getDocument(new URL('/.well-known/openwop', url).href, probe)
+  if (document === undefined || !Array.isArray(document.supportedEnvelopes)) return OTHER
+  const { implementation } = document
+  const name = isJsonObject(implementation) ? implementation.name : undefined
+  const who = typeof name === 'string' ? `an openwop host (${name})` : 'an openwop host'
+  return {
+    kind: 'unusable',
+    why: `${url} is ${who}. openwop lists tools but has no operation to call them from outside: import its MCP, OTC, OpenTool or OpenAPI address.`,
+  }
+}
+
+/** The document at an address, read as what it says it is. */
+export async function probeDocument(url: string, probe: Probe): Promise<Look> {
+  const document = await getDocument(url, probe)
+  if (document === undefined) return OTHER
+  const headers = probe.apiKey === undefined ? {} : { Authorization: `Bearer ${probe.apiKey}` }
+  return lookAtDocument(document, { url }, headers)
+}
+
+const USUAL_PLACES = ['/openapi.json', '/openapi.yaml', '/swagger.json', '/v3/api-docs', '/api-docs']
+
+/** Services put their description into one of a few places. */
+export async function probeUsualPlaces(url: string, probe: Probe): Promise<Look> {
+  for (const place of USUAL_PLACES) {
+    const look = await probeDocument(`${url.replace(/\/+$/, '')}${place}`, probe).catch(() => OTHER)
+    if (look.kind !== 'other') return look
+  }
+  return OTHER
+}
+
+async function getDocument(url: string, { send, signal, apiKey }: Probe): Promise<JsonObject | undefined> {
+  const response = await send(url, {
+    headers: {
+      accept: 'application/json, application/yaml;q=0.9, */*;q=0.1',
+      ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+    },
+    signal,
+  })
+  const type = response.headers.get('content-type') ?? ''
+  // A stream has no end to wait for.
+  if (!response.ok || type.startsWith('text/event-stream')) {
+    await response.body?.cancel()
+    return undefined
+  }
+  return parseDescription(await response.text())
+}
+
+function clientSettings(url: string, protocol: 'otc' | 'opentool', { send, apiKey }: Probe) {
+  return readOptions(url, { apiKey, protocol, maxRetries: 0, fetch: (address, init) => send(address, init) })
+}
+
+function keyOption({ apiKey }: Probe): JsonObject {
+  return apiKey === undefined ? {} : { apiKey }
+}
+
+function withoutEnd(url: string, end: string): string {
+  const bare = url.replace(/\/+$/, '')
+  return bare.endsWith(end) ? bare.slice(0, -end.length) : bare
+}
+
+/** YAML can name a part many times over; a description needs few such names. */
+const MOST_ALIASES = 1_000
+
+/** A document of JSON or YAML; `undefined` for any other text. */
+export function parseDescription(text: string): JsonObject | undefined {
+  const value = parseJson(text) ?? parseYaml(text)
+  return isJsonObject(value) ? value : undefined
+}
+
+/** An OpenAPI or OpenTool document, by what it says of itself. */
+export function lookAtDocument(
+  document: JsonObject,
+  place: { readonly url: string } | { readonly file: string },
+  headers: JsonObject = {},
+): Look {
+  const { openapi, swagger, opentool, info } = document
+  const title = isJsonObject(info) && typeof info.title === 'string' ? { name: info.title } : {}
+  const version = openapi ?? swagger
+  if (version !== undefined) {
+    const options = { type: 'openapi', ...place, ...(Object.keys(headers).length === 0 ? {} : { headers }) }
+    const kind = openapi === undefined ? 'a Swagger' : 'an OpenAPI'
+    return {
+      kind: 'found',
+      source: { type: 'openapi', options, what: `${kind} ${String(version)} document`, ...title, notes: [] },
+    }
+  }
+  return opentool === undefined ? OTHER : lookAtOpenTool(document, place, title)
+}
+
+/**
+ * A document describes its server's functions, whether or not the server does. The operator has the file, or typed the
+ * server's own host: what is elsewhere stays behind the guard of the way out (rule 33).
+ */
+function lookAtOpenTool(
+  { opentool, server }: JsonObject,
+  place: { readonly url: string } | { readonly file: string },
+  title: { readonly name?: string },
+): Look {
+  const written = isJsonObject(server) && typeof server.url === 'string' ? server.url : undefined
+  const url = written === undefined ? undefined : serverBaseUrl({ url: written })
+  if (url === undefined) {
+    return {
+      kind: 'unusable',
+      why: 'It is an OpenTool document that does not say where its server is (server.url). Import the address of the server; if that does not describe itself, write both into the config: { "type": "opentool", "url": …, "document": … }.',
+    }
+  }
+  const document = 'file' in place ? place.file : place.url
+  const isNamed = 'file' in place || new URL(place.url).host === new URL(url).host
+  return {
+    kind: 'found',
+    source: {
+      type: 'opentool',
+      options: { type: 'opentool', ...(isNamed ? { url } : {}), document },
+      what: `an OpenTool ${String(opentool)} document of the server ${url}`,
+      ...title,
+      notes: [],
+    },
+  }
+}
+
+function parseJson(text: string): JsonValue | undefined {
+  try {
+    const value: JsonValue = JSON.parse(text.startsWith('\uFEFF') ? text.slice(1) : text)
+    return value
+  } catch {
+    return undefined
+  }
+}
+
+function parseYaml(text: string): JsonValue | undefined {
+  // A page of HTML is YAML too, as one long text.
+  if (/^\s*</.test(text)) return undefined
+  try {
+    const value: JsonValue = parseFromYaml(text, {
+      merge: true,
+      maxAliasCount: MOST_ALIASES,
+      logLevel: 'error',
+    })
+    return value
+  } catch {
+    return undefined
+  }
+}
+
+const REQUEST_ID = 'collet-import'
+const INITIALIZE: JsonObject = {
+  jsonrpc: '2.0',
+  id: REQUEST_ID,
+  method: 'initialize',
+  params: {
+    protocolVersion: '2025-11-25',
+    capabilities: {},
+    clientInfo: { name: 'collet', version: VERSION },
+  },
+}
+const MOST_CHARACTERS = 1_000_000
+
+/** Says hello as a client does; servers of the newest revision answer that with an error of their own. */
+export async function probeMcp(url: string, { send, signal, apiKey }: Probe): Promise<Look> {
+  const headers = apiKey === undefined ? {} : { Authorization: `Bearer ${apiKey}` }
+  const response = await send(url, {
+    method: 'POST',
+    headers: {
+      ...headers,
+      accept: 'application/json, text/event-stream',
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify(INITIALIZE),
+    redirect: 'manual',
+    signal,
+  })
+  if (response.status === 401) {
+    await response.body?.cancel()
+    const isMcp = (response.headers.get('www-authenticate') ?? '').includes('resource_metadata')
+    if (!isMcp) return OTHER
+    const notes = ['It wants a token of its own: add `authorization: { provider, scopes }` to its options.']
+    return found(url, headers, { notes })
+  }
+  const answer = await readAnswer(response)
+  await endSession(url, response, { send, signal, apiKey })
+  if (!isJsonObject(answer) || answer.jsonrpc !== '2.0' || answer.id !== REQUEST_ID) return OTHER
+  const { result, error } = answer
+  if (isJsonObject(result) && typeof result.protocolVersion === 'string') {
+    const { serverInfo } = result
+    const name = isJsonObject(serverInfo) ? (serverInfo.title ?? serverInfo.name) : undefined
+    return found(url, headers, {
+      revision: result.protocolVersion,
+      ...(typeof name === 'string' ? { name } : {}),
+      notes: [],
+    })
+  }
+  return isJsonObject(error) && typeof error.code === 'number' ? found(url, headers, { notes: [] }) : OTHER
+}
+
+function found(
+  url: string,
+  headers: JsonObject,
+  { revision, name, notes }: { revision?: string; name?: string; notes: readonly string[] },
+): Look {
+  return {
+    kind: 'found',
+    source: {
+      type: 'mcp',
+      options: { type: 'mcp', url, ...(Object.keys(headers).length === 0 ? {} : { headers }) },
+      what: revision === undefined ? 'an MCP server' : `an MCP server (${revision})`,
+      ...(name === undefined ? {} : { name }),
+      notes,
+    },
+  }
+}
+
+/** The first message, alone or as an event; a stream may go on for ever. */
+async function readAnswer(response: Response): Promise<JsonValue | undefined> {
+  const type = response.headers.get('content-type') ?? ''
+  if (!type.startsWith('text/event-stream')) return parse(await response.text())
+  const parser = new EventParser(MOST_CHARACTERS)
+  const decoder = new TextDecoder()
+  const reader = response.body?.getReader()
+  try {
+    for (let read = await reader?.read(); read?.done === false; read = await reader?.read()) {
+      for (const { data } of parser.read(decoder.decode(read.value, { stream: true }))) {
+        const message = parse(data)
+        if (isJsonObject(message) && message.id === REQUEST_ID) return message
+      }
+    }
+    return undefined
+  } finally {
+    await reader?.cancel().catch(() => undefined)
+  }
+}
+
+/** The look opened one; whoever uses the source opens its own. */
+async function endSession(url: string, response: Response, { send, signal, apiKey }: Probe): Promise<void> {
+  const session = response.headers.get('mcp-session-id')
+  if (session === null) return
+  const headers = {
+    'mcp-session-id': session,
+    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+  }
+  const ended = await send(url, { method: 'DELETE', headers, signal }).catch(() => undefined)
+  await ended?.body?.cancel()
+}
+
+function parse(text: string): JsonValue | undefined {
+  try {
+    const value: JsonValue = JSON.parse(text)
+    return value
+  } catch {
+    return undefined
+  }
+}
+
+export const IMPORT_TYPES = ['mcp', 'openapi', 'otc', 'opentool'] as const
+export type ImportType = (typeof IMPORT_TYPES)[number]
+
+/** What an address, a file or a command turned out to be. */
+export interface FoundSource {
+  readonly type: ImportType
+  /** As the configuration would have them, `type` included. */
+  readonly options: JsonObject
+  /** In words: `an OTC server (oxp-1.0)`. */
+  readonly what: string
+  /** What it calls itself. */
+  readonly name?: string
+  /** What else there is to know. */
+  readonly notes: readonly string[]
+}
+
+/** A look at one thing it could be. */
+export type Look =
+  | { readonly kind: 'found'; readonly source: FoundSource }
+  /** It is something, but nothing that can be used as it is. */
+  | { readonly kind: 'unusable'; readonly why: string }
+  | { readonly kind: 'other' }
+
+export const OTHER: Look = { kind: 'other' }
+
 /** What a look at a server needs. */
 export interface Probe {
   readonly send: typeof fetch

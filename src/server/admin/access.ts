@@ -1,0 +1,94 @@
+import { type Authenticator, type RequestHeaders, readBearer } from '#auth/authenticator'
+import type { StartToken } from '#auth/start-token'
+import type { Approver } from '#core/approvals/approvals'
+import { fault } from '#core/errors'
+import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'
+import { API_KEY_HEADERS, type HttpRoute } from '#protocols/http-exchange'
+import type { ServerRoute } from '#server/http/request'
+import type { NoteDenial } from '#server/telemetry/observe'
+
+/** The operator looks at every tenant, everybody else at its own. */
+export function approverOf(principal: Principal): Approver {
+  const { id, tenant, scopes } = principal
+  return { id, tenant: isOperator(principal) ? undefined : tenant, scopes }
+}
+
+/** Lets the start token open interrupts too; what needs no credential stays as it is. */
+export function openToOperators(
+  routes: readonly HttpRoute[],
+  { authenticate }: Pick<OperatorAccess, 'authenticate'>,
+): readonly ServerRoute[] {
+  return routes.map((route) =>
+    route.access === 'authenticated' && route.path.includes('/interrupts/')
+      ? { ...route, authenticate }
+      : route,
+  )
+}
+
+export interface OperatorAccessOptions {
+  readonly startToken: Pick<StartToken, 'matches'>
+  readonly authenticator: Authenticator
+  readonly noteDenial?: NoteDenial
+}
+
+/** Whoever holds the start token: the person at this machine (rule 29). Sees every tenant, and is let in by these routes alone. */
+const OPERATOR: Principal = { id: 'operator', tenant: DEFAULT_TENANT, scopes: ['*'] }
+
+/** The header in which answers to operators say as whom they were let in. */
+export const ACTING_AS = 'collet-acting-as'
+
+/** Who may use operators' routes: the start token opens these and nothing else; being on loopback is not enough. */
+export interface OperatorAccess {
+  authenticate(headers: RequestHeaders): Promise<Principal>
+  /** Throws `not_authorized`, and has it written down. */
+  requireScope(principal: Principal, scope: string): void
+  /** Has a refusal written down that only the work behind the scope could make. */
+  noteDenied(principal: Principal, scope: string): void
+}
+
+export function createOperatorAccess(options: OperatorAccessOptions): OperatorAccess {
+  const { startToken, authenticator, noteDenial } = options
+  const noteDenied = (principal: Principal, scope: string): void =>
+    noteDenial?.(principal, { action: 'admin', resource: scope, reason: 'scope' })
+  return {
+    noteDenied,
+    async authenticate(headers) {
+      const bearer = headers.authorization === undefined ? undefined : readBearer(headers.authorization)
+      if (bearer !== undefined && startToken.matches(bearer)) {
+        // One bad credential is 401, whatever stands beside it (T-28).
+        const { authorization: _startToken, ...others } = headers
+        if (API_KEY_HEADERS.some((name) => others[name] !== undefined))
+          await authenticator.authenticate(others)
+        return OPERATOR
+      }
+      const principal = await authenticator.authenticate(headers)
+      if (authenticator.isConfigured) return principal
+      throw fault(
+        'unauthenticated',
+        'Looking after calls, keys, secrets and approvals needs a credential, on loopback too. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
+      )
+    },
+    requireScope(principal, scope) {
+      if (coversScope(principal.scopes, scope)) return
+      noteDenied(principal, scope)
+      throw fault('not_authorized', `This needs a credential with the scope ${scope}.`)
+    },
+  }
+}
+
+export function isOperator(principal: Principal): boolean {
+  return principal === OPERATOR
+}
+
+/** For what belongs to the whole server: a credential of one tenant among several may not decide about the others' tools. */
+export function requireServerScope(principal: Principal, scope: string, access: OperatorAccess): void {
+  access.requireScope(principal, scope)
+  if (isOperator(principal) || principal.tenant === DEFAULT_TENANT) return
+  access.noteDenied(principal, scope)
+  throw fault('not_authorized', 'This belongs to the whole server; this credential is for one tenant.')
+}
+
+/** The only tenant a principal may look at; `undefined` for the operator, who may look at all. */
+export function tenantWithin(principal: Principal): string | undefined {
+  return isOperator(principal) ? undefined : principal.tenant
+}

@@ -1,0 +1,257 @@
+import {
+  type ApprovalDesk,
+  type Approver,
+  type Decision,
+  type DecisionResult,
+  hidesSomething,
+  stateOf,
+} from '#core/approvals/approvals'
+import { fault, type ToolError } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
+import type { Clock } from '#core/runtime'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { approverOf, type OperatorAccess } from './access.ts'
+
+export interface AdminApprovalsOptions {
+  readonly access: Pick<OperatorAccess, 'authenticate'>
+  readonly approvals: ApprovalDesk
+  readonly clock: Clock
+  /** Whether approvers can sign in, for links that decide only then (rule 23). */
+  readonly canSignIn: boolean
+  publicUrl(): string
+}
+
+const LONGEST_REASON = 1_000
+const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
+
+/** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
+export function createAdminApprovals(options: AdminApprovalsOptions): readonly ServerRoute[] {
+  const { approvals, clock } = options
+  const shared = {
+    access: 'authenticated',
+    authenticate: options.access.authenticate,
+    refuse: refuseWithMessage,
+  } as const
+
+  const viewOf = (approval: ApprovalRecord) => ({
+    nowMs: clock.nowMs(),
+    isStale: approvals.isStale(approval),
+  })
+  const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
+    const approver = allowed(approvals, principal)
+    const found = await approvals.list(approver, readFilter(query))
+    return jsonReply(
+      200,
+      { approvals: found.map((approval) => renderInList(approval, viewOf(approval))) },
+      FRESH,
+    )
+  }
+  const show = async (request: HttpRequest): Promise<HttpReply> => {
+    const found = await findApproval(approvals, request)
+    return jsonReply(200, { approval: renderApproval(found, viewOf(found)) }, FRESH)
+  }
+  const decide =
+    (verb: 'approve' | 'reject') =>
+    async (request: HttpRequest): Promise<HttpReply> => {
+      const decision = readDecision(verb, request.body)
+      const found = await findApproval(approvals, request)
+      const result = await approvals.decide(approverOf(request.principal), found, decision)
+      const after = decided(result)
+      return jsonReply(200, { approval: renderApproval(after, viewOf(after)) }, FRESH)
+    }
+  const link = async (request: HttpRequest): Promise<HttpReply> => {
+    const asked = readLinkRequest(request.body)
+    const found = await findApproval(approvals, request)
+    const isBound = approvals.needsSignIn(found)
+    const power = isBound && !options.canSignIn ? 'inspect' : asked.power
+    const made = approvals.mint(approverOf(request.principal), found, { ...asked, power })
+    if (made.kind === 'forbidden') throw lacksScope(made.scope)
+    if (made.kind !== 'minted') throw refusalOf(made.kind)
+    const { token } = made
+    const url = `${options.publicUrl()}/approve/${token}`
+    const needs = { needs_sign_in: isBound && power === 'decide' }
+    return jsonReply(200, { url, token, approver: asked.approver, power, ...needs }, FRESH)
+  }
+  const path = '/admin/approvals/:id'
+  return [
+    { ...shared, method: 'GET', path: '/admin/approvals', body: 'never', handle: list },
+    { ...shared, method: 'GET', path, body: 'never', handle: show },
+    { ...shared, method: 'POST', path: `${path}/approve`, body: 'json', handle: decide('approve') },
+    { ...shared, method: 'POST', path: `${path}/reject`, body: 'json', handle: decide('reject') },
+    { ...shared, method: 'POST', path: `${path}/link`, body: 'json', handle: link },
+  ]
+}
+
+const FRESH = { 'cache-control': 'no-store' } as const
+
+function allowed(approvals: ApprovalDesk, principal: HttpRequest['principal']): Approver {
+  return checkApprover(approvals, approverOf(principal))
+}
+
+/** Throws what an approver lacks to look at questions at all. */
+export function checkApprover(approvals: ApprovalDesk, approver: Approver): Approver {
+  const lacks = approvals.lacks(approver)
+  if (lacks?.kind === 'forbidden') throw lacksScope(lacks.scope)
+  if (lacks !== undefined) throw refusalOf(lacks.kind)
+  return approver
+}
+
+async function findApproval(approvals: ApprovalDesk, request: HttpRequest): Promise<ApprovalRecord> {
+  const found = await approvals.find(allowed(approvals, request.principal), request.params.id ?? '')
+  if (found === undefined) throw refusalOf('not_found')
+  return found
+}
+
+const STATES: readonly ApprovalState[] = ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled']
+
+function readFilter(query: URLSearchParams): Omit<ApprovalFilter, 'tenant'> {
+  return checkFilter({ state: query.get('state') ?? undefined, limit: Number(query.get('limit') ?? 100) })
+}
+
+export function checkFilter({
+  state: asked,
+  limit,
+}: {
+  readonly state: string | undefined
+  readonly limit: number
+}): Omit<ApprovalFilter, 'tenant'> {
+  if (!Number.isInteger(limit) || limit < 1 || limit > 1_000) {
+    throw fault('request_invalid', '`limit` is a whole number from 1 to 1000.')
+  }
+  const state = STATES.find((known) => known === asked)
+  if (asked !== undefined && state === undefined) {
+    throw fault('request_invalid', `\`state\` is one of ${STATES.join(', ')}.`)
+  }
+  return { limit, ...(state === undefined ? {} : { state }) }
+}
+
+/** `{ reason?, override?, acceptHidden? }`; no body at all is a plain yes or no. */
+export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undefined): Decision {
+  if (body !== undefined && !isJsonObject(body)) throw wrong('Send a JSON object with perhaps `reason`.')
+  const { reason, override, acceptHidden, ...rest } = body ?? {}
+  if (Object.keys(rest).length > 0) {
+    throw wrong('Only `reason`, `override` and `acceptHidden` may be sent.')
+  }
+  if (acceptHidden !== undefined && typeof acceptHidden !== 'boolean') {
+    throw wrong('`acceptHidden` is true or false.')
+  }
+  const acceptsHidden = acceptHidden === true
+  if (reason !== undefined && (typeof reason !== 'string' || reason.length > LONGEST_REASON)) {
+    throw wrong(`\`reason\` is a text of at most ${LONGEST_REASON} characters.`)
+  }
+  if (override !== undefined && typeof override !== 'boolean') throw wrong('`override` is true or false.')
+  const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
+  if (override !== true)
+    return { action: verb === 'approve' ? 'grant' : 'reject', reason: why, acceptsHidden }
+  if (verb === 'reject') throw wrong('`override` goes only with an approval.')
+  if (why === undefined) throw wrong('An override needs a `reason`.')
+  return { action: 'override', reason: why, acceptsHidden }
+}
+
+/** `{ approver, power? }`: for whom, and whether it may decide or only shows. */
+function readLinkRequest(body: JsonValue | undefined) {
+  const { approver, power = 'decide' } = isJsonObject(body) ? body : {}
+  if (typeof approver !== 'string' || !APPROVER_NAME.test(approver)) {
+    throw wrong('`approver` names whom the link is for, such as "alice@example.com".')
+  }
+  if (power !== 'decide' && power !== 'inspect') throw wrong('`power` is "decide" or "inspect".')
+  return { approver, power } as const
+}
+
+/** The approval after a decision that counts; everything else is a refusal in words. */
+export function decided(result: DecisionResult): ApprovalRecord {
+  if (result.kind === 'decided' || result.kind === 'counted') return result.approval
+  if (result.kind === 'forbidden') throw lacksScope(result.scope)
+  throw refusalOf(result.kind)
+}
+
+function lacksScope(scope: string): ToolError {
+  return fault('not_authorized', `This needs a credential with the scope ${scope}.`)
+}
+
+function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' | 'forbidden'>): ToolError {
+  switch (kind) {
+    case 'unauthenticated':
+      return fault('unauthenticated', 'Deciding about calls needs a credential, on loopback too.')
+    case 'not_found':
+      return httpFault(404, 'There is no such approval; GET /admin/approvals lists them.')
+    case 'own':
+      return fault('not_authorized', 'The caller of a tool cannot approve its own call.')
+    case 'link_only_shows':
+      return httpFault(403, 'This call needs a credential to be decided, not a link.')
+    case 'stale':
+      return httpFault(409, 'Its definition changed since it was asked; make a new call.')
+    case 'hidden':
+      return httpFault(
+        409,
+        'Some of its input is hidden. To say yes to that too, send "acceptHidden": true (collet approvals approve --accept-hidden).',
+      )
+    case 'resolved':
+      return httpFault(409, 'Somebody decided this before.')
+    case 'expired':
+      return httpFault(410, 'The time for this decision is over.')
+    case 'cancelled':
+      return httpFault(422, 'The call was cancelled, so there is nothing to decide.')
+  }
+}
+
+function wrong(message: string): ToolError {
+  return fault('request_invalid', message)
+}
+
+/** What is not in the record: when it is looked at, and whether its tool is another one by now. */
+export interface ApprovalView {
+  readonly nowMs: number
+  readonly isStale: boolean
+}
+
+/** A question as operators see it: ids, a summary of the input, and all of it. */
+export function renderApproval(approval: ApprovalRecord, view: ApprovalView): JsonObject {
+  const input: JsonValue = JSON.parse(approval.subject.inputJson)
+  return { ...renderInList(approval, view), input }
+}
+
+/** The same in lists and where room is bounded: how large the whole is stands in its place. */
+export function renderInList(approval: ApprovalRecord, { nowMs, isStale }: ApprovalView): JsonObject {
+  const { id, tenant, principal, record, attempt, tool, toolId, tier, subject, decidedAtMs } = approval
+  const summary: JsonValue = JSON.parse(subject.summaryJson)
+  return {
+    id,
+    state: stateOf(approval, nowMs),
+    stale: isStale,
+    tenant,
+    principal,
+    record,
+    call_id: subject.callId,
+    run_id: subject.runId,
+    user_id: subject.userId ?? null,
+    user_proven: subject.isUserProven,
+    attempt,
+    tool,
+    tool_id: toolId,
+    safety_tier: tier,
+    args_hash: subject.argsHash,
+    definition_hash: approval.definitionHash,
+    summary,
+    input_bytes: Buffer.byteLength(subject.inputJson),
+    hidden_values: subject.hidden,
+    hides_something: hidesSomething(approval),
+    quorum: approval.quorum,
+    required_scope: approval.requiredScope,
+    created_at: timeOf(approval.createdAtMs),
+    expires_at: timeOf(approval.expiresAtMs),
+    decided_at: decidedAtMs === undefined ? null : timeOf(decidedAtMs),
+    decisions: approval.decisions.map(({ by, action, reason, atMs }) => ({
+      by,
+      action,
+      reason: reason ?? null,
+      at: timeOf(atMs),
+    })),
+  }
+}
+
+function timeOf(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,224 @@
+import type { CallError } from '#core/call'
+import { fault, type ToolError } from '#core/errors'
+import { ownRunId } from '#core/ids'
+import { isJsonObject, type JsonValue } from '#core/json'
+import type { AuditStore } from '#core/ports/key-store'
+import type { CallFilter, CallRecord, CallState, Settlement, SettleResult, Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import {
+  createOperatorAccess,
+  type OperatorAccess,
+  type OperatorAccessOptions,
+  tenantWithin,
+} from './access.ts'
+
+const SCOPE = 'audit:read'
+const DEFAULT_LIMIT_IN_ADMIN_AUDIT = 100
+const MOST = 1_000
+
+/** `GET /admin/audit?after=&limit=`: who was refused what, oldest first (rule 30a, OWP-62). */
+export function createAuditRoutes(audit: AuditStore, access: OperatorAccess): readonly ServerRoute[] {
+  const read = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(principal, SCOPE)
+    const tenant = tenantWithin(principal)
+    const filter = {
+      after: wholeNumber(query, 'after', 0, Number.MAX_SAFE_INTEGER),
+      limit: wholeNumber(query, 'limit', DEFAULT_LIMIT_IN_ADMIN_AUDIT, MOST),
+      ...(tenant === undefined ? {} : { tenant }),
+    }
+    const denials = await audit.readDenials(filter)
+    const events = denials.map(({ no, atMs, ...denial }) => ({
+      no,
+      type: 'authorization.decided',
+      at: new Date(atMs).toISOString(),
+      ...denial,
+      allowed: false,
+    }))
+    return jsonReply(
+      200,
+      { events, next: denials.at(-1)?.no ?? filter.after },
+      { 'cache-control': 'no-store' },
+    )
+  }
+  return [
+    {
+      method: 'GET',
+      path: '/admin/audit',
+      access: 'authenticated',
+      body: 'never',
+      authenticate: access.authenticate,
+      handle: read,
+      refuse: refuseWithMessage,
+    },
+  ]
+}
+
+function wholeNumber(query: URLSearchParams, name: string, fallback: number, most: number): number {
+  const text = query.get(name)
+  if (text === null) return fallback
+  const number = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  if (number <= most) return number
+  throw httpFault(400, `${name}: expected a whole number up to ${most}.`)
+}
+
+export interface AdminRoutesOptions extends OperatorAccessOptions {
+  readonly calls: AdminCalls
+  readonly clock: Clock
+}
+
+/** What operators may do to calls; a store has it all. */
+export type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle'>
+
+const LIST_SCOPE = 'admin:calls'
+const SETTLE_SCOPE = 'calls:settle'
+
+/** Operators' routes. The start token opens these and nothing else; being on loopback is not enough. */
+export function createAdminRoutes(options: AdminRoutesOptions): readonly ServerRoute[] {
+  const { calls, clock } = options
+  const { authenticate, requireScope } = createOperatorAccess(options)
+
+  const list = async (request: HttpRequest): Promise<HttpReply> => {
+    requireScope(request.principal, LIST_SCOPE)
+    const filter = readCallFilter(request.query)
+    const tenant = tenantWithin(request.principal)
+    const found = await calls.list(tenant === undefined ? filter : { ...filter, tenant })
+    return jsonReply(200, { calls: found.filter((call) => isWithin(tenant, call)).map(renderCall) })
+  }
+
+  const settle = async (request: HttpRequest): Promise<HttpReply> => {
+    const { principal, params, body } = request
+    requireScope(principal, SETTLE_SCOPE)
+    const record = params.record ?? ''
+    const settlement = readSettlement(body, { record, who: principal.id, atMs: clock.nowMs() })
+    const call = await calls.findByRecord(record)
+    const result: SettleResult =
+      call === undefined || !isWithin(tenantWithin(principal), call)
+        ? 'not_found'
+        : await calls.settle(settlement)
+    return renderResult(result, record, settlement.as)
+  }
+
+  const shared = { access: 'authenticated', authenticate, refuse: refuseWithMessage } as const
+  return [
+    { ...shared, method: 'GET', path: '/admin/calls', body: 'never', handle: list },
+    { ...shared, method: 'POST', path: '/admin/calls/:record/settle', body: 'json', handle: settle },
+  ]
+}
+
+function isWithin(tenant: string | undefined, call: CallRecord): boolean {
+  return tenant === undefined || call.tenant === tenant
+}
+
+function renderResult(result: SettleResult, record: string, as: string): HttpReply {
+  switch (result) {
+    case 'settled':
+      return jsonReply(200, { record, settled_as: as })
+    case 'not_found':
+      throw httpFault(
+        404,
+        'There is no call with this record id; GET /admin/calls?state=ambiguous lists them.',
+      )
+    case 'not_ambiguous':
+      throw httpFault(400, 'Only an ambiguous call can be settled, and this one is not ambiguous (any more).')
+  }
+}
+
+/** What happened, without input and output. */
+function renderCall(call: CallRecord): object {
+  const { outcome } = call
+  return {
+    record: call.record,
+    call_id: call.callId,
+    run_id: call.runId ?? ownRunId(call.record),
+    trace_id: call.traceId,
+    protocol: call.protocol ?? null,
+    user_id: call.userId ?? null,
+    tenant: call.tenant,
+    principal: call.principal,
+    tool: call.tool,
+    safety_tier: call.tier,
+    state: call.state,
+    attempt: call.attempt,
+    created_at: new Date(call.createdAtMs).toISOString(),
+    finished_at: call.finishedAtMs === undefined ? null : new Date(call.finishedAtMs).toISOString(),
+    error_code: outcome === undefined || outcome.ok ? null : outcome.error.code,
+    result_expired: call.expired,
+    has_late_result: call.late !== undefined,
+  }
+}
+
+const LONGEST_WHY = 1_000
+const MEMBERS: ReadonlySet<string> = new Set(['as', 'value', 'why'])
+
+const SETTLED_AS_FAILED: CallError = {
+  code: 'tool_failed',
+  message: 'The call was cut short, and an operator found that it failed.',
+  canRetry: false,
+}
+
+/** `{ as, value?, why }` of an operator who knows how an ambiguous call ended (rule 12). */
+export function readSettlement(
+  body: JsonValue | undefined,
+  by: Pick<Settlement, 'record' | 'who' | 'atMs'>,
+): Settlement {
+  if (!isJsonObject(body)) throw wrong('Send a JSON object with `as`, `why`, and perhaps `value`.')
+  const stranger = Object.keys(body).find((name) => !MEMBERS.has(name))
+  if (stranger !== undefined) throw wrong('Only `as`, `value` and `why` may be sent.')
+  const as = readAs(body.as)
+  const value = Object.hasOwn(body, 'value') ? body.value : undefined
+  if (value !== undefined && as !== 'succeeded') throw wrong('`value` goes only with `as: "succeeded"`.')
+  return {
+    ...by,
+    as,
+    why: readWhy(body.why),
+    valueJson: value === undefined ? undefined : JSON.stringify(value),
+    error: as === 'failed' ? SETTLED_AS_FAILED : undefined,
+  }
+}
+
+function readAs(as: JsonValue | undefined): Settlement['as'] {
+  if (as === 'succeeded' || as === 'failed' || as === 'not-run') return as
+  throw wrong('`as` is one of "succeeded", "failed" and "not-run".')
+}
+
+function readWhy(why: JsonValue | undefined): string {
+  if (typeof why === 'string' && why.trim() !== '' && why.length <= LONGEST_WHY) return why
+  throw wrong(`\`why\` is a text of 1 to ${LONGEST_WHY} characters: how do you know?`)
+}
+
+function wrong(message: string): ToolError {
+  return fault('request_invalid', message)
+}
+
+const DEFAULT_LIMIT = 100
+const HIGHEST_LIMIT = 1_000
+const STATES = {
+  parked: 'parked',
+  running: 'running',
+  succeeded: 'succeeded',
+  failed: 'failed',
+  released: 'released',
+  ambiguous: 'ambiguous',
+} as const satisfies Record<CallState, CallState>
+
+/** `?state=&limit=` of the operators' list. */
+export function readCallFilter(query: URLSearchParams): CallFilter {
+  const limit = readLimit(query.get('limit'))
+  const state = query.get('state')
+  if (state === null || state === '') return { limit }
+  if (!isState(state)) throw httpFault(400, `\`state\` is one of ${Object.keys(STATES).join(', ')}.`)
+  return { limit, state }
+}
+
+function readLimit(text: string | null): number {
+  if (text === null || text === '') return DEFAULT_LIMIT
+  const limit = Number(text)
+  if (Number.isInteger(limit) && limit >= 1 && limit <= HIGHEST_LIMIT) return limit
+  throw httpFault(400, `\`limit\` is a whole number from 1 to ${HIGHEST_LIMIT}.`)
+}
+
+function isState(text: string): text is CallState {
+  return Object.hasOwn(STATES, text)
+}

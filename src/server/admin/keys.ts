@@ -1,0 +1,397 @@
+import { z } from 'zod'
+import { type MadeKey, makeKey } from '#auth/api-keys'
+import { NAME, SCOPE as SCOPEFromConfigSchema } from '#config/schema'
+import { fault, isToolError } from '#core/errors'
+import { LATEST, parseToolName } from '#core/ids'
+import type { JsonValue } from '#core/json'
+import type { KeyChange, KeyGrant, KeyOwner, KeyRecord } from '#core/ports/key-store'
+import type { Store } from '#core/ports/store'
+import {
+  coversScope,
+  DEFAULT_TENANT,
+  grantedScopes,
+  NO_ROLES,
+  type Principal,
+  type RoleTable,
+} from '#core/principal'
+import type { Clock } from '#core/runtime'
+import type { Secret as SecretFromSecret } from '#core/secret'
+import type { Tool } from '#core/tool'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { isOperator, type OperatorAccess } from './access.ts'
+
+const SCOPE = 'admin:keys'
+const MOST_LISTED = 1_000
+/** A key is shown once, and nobody on the way keeps it. */
+const NO_STORE = { 'cache-control': 'no-store' }
+
+/** Keys over HTTP: for the start token everywhere, for the scope `admin:keys` in its own tenant. */
+export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly ServerRoute[] {
+  const handled = (handle: (request: HttpRequest, actor: KeyActor) => Promise<HttpReply>) => {
+    return async (request: HttpRequest): Promise<HttpReply> => {
+      access.requireScope(request.principal, SCOPE)
+      try {
+        return await handle(request, actorOf(request.principal))
+      } catch (error) {
+        if (isToolError(error) && error.code === 'not_authorized') access.noteDenied(request.principal, SCOPE)
+        throw error
+      }
+    }
+  }
+  const shared = {
+    access: 'authenticated',
+    authenticate: access.authenticate,
+    refuse: refuseWithMessage,
+  } as const
+  return [
+    {
+      ...shared,
+      method: 'GET',
+      path: '/admin/keys',
+      body: 'never',
+      handle: handled(async (_request, actor) =>
+        jsonReply(200, { keys: (await desk.list(actor, MOST_LISTED)).map(renderKey) }, NO_STORE),
+      ),
+    },
+    {
+      ...shared,
+      method: 'POST',
+      path: '/admin/keys',
+      body: 'json',
+      handle: handled(async ({ body }, actor) => issuedReply(await desk.create(body, actor))),
+    },
+    {
+      ...shared,
+      method: 'DELETE',
+      path: '/admin/keys/:keyId',
+      body: 'never',
+      handle: handled(async ({ params }, actor) => {
+        const keyId = params.keyId ?? ''
+        await desk.revoke(keyId, actor)
+        return jsonReply(200, { key_id: keyId, revoked: true })
+      }),
+    },
+    {
+      ...shared,
+      method: 'POST',
+      path: '/admin/principals/:principal/keys',
+      body: 'json',
+      handle: handled(async ({ params, body }, actor) =>
+        issuedReply(await desk.rotate(params.principal ?? '', body, actor)),
+      ),
+    },
+    {
+      ...shared,
+      method: 'DELETE',
+      path: '/admin/principals/:principal',
+      body: 'never',
+      handle: handled(async ({ params, query }, actor) => {
+        const tenant = query.get('tenant') ?? actor.bounds?.tenant ?? DEFAULT_TENANT
+        const name = params.principal ?? ''
+        await desk.endPrincipal({ tenant, name }, actor)
+        return jsonReply(200, { tenant, principal: name, ended: true })
+      }),
+    },
+  ]
+}
+
+function actorOf(principal: Principal): KeyActor {
+  return { id: principal.id, bounds: isOperator(principal) ? undefined : principal }
+}
+
+function issuedReply({ tenant, name, keyId, key, expiresAtMs }: IssuedKey): HttpReply {
+  const body = {
+    tenant,
+    principal: name,
+    key_id: keyId,
+    key: key.reveal(),
+    expires_at: momentOf(expiresAtMs),
+  }
+  return jsonReply(201, body, NO_STORE)
+}
+
+/** Everything about a key but the key. */
+export function renderKey(key: KeyRecord) {
+  return {
+    key_id: key.keyId,
+    tenant: key.tenant,
+    principal: key.name,
+    label: key.label ?? null,
+    scopes: key.scopes,
+    roles: key.roles,
+    tools: key.tools ?? null,
+    created_at: new Date(key.createdAtMs).toISOString(),
+    expires_at: momentOf(key.expiresAtMs),
+    revoked_at: momentOf(key.revokedAtMs),
+    last_used_at: momentOf(key.lastUsedAtMs),
+  }
+}
+
+function momentOf(atMs: number | undefined): string | null {
+  return atMs === undefined ? null : new Date(atMs).toISOString()
+}
+
+/** Who changes keys. */
+export interface KeyActor {
+  /** Named in the journal. */
+  readonly id: string
+  /** Whose own power bounds what may be given on; `undefined` = an operator, who may do anything in every tenant. */
+  readonly bounds: Principal | undefined
+}
+
+/** A key as it is shown once. */
+export interface IssuedKey extends KeyOwner {
+  readonly keyId: string
+  readonly key: SecretFromSecret
+  readonly expiresAtMs: number | undefined
+}
+
+export interface KeyDeskOptions {
+  readonly store: Pick<Store, 'keys' | 'digest'>
+  readonly clock: Clock
+  /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
+  readonly roles: RoleTable | undefined
+  /** The tool of the tenant that a name stands for; `undefined` = not known here. */
+  readonly findTool: ((name: string, tenant: string) => Tool | undefined) | undefined
+  /** Whether the configuration has keys of this principal; `undefined` = not known here. */
+  readonly isConfigured: ((owner: KeyOwner) => boolean) | undefined
+}
+
+/** Everything that happens to the keys of the store, the same for the command line and the admin API. */
+export class KeyDesk {
+  readonly #options: KeyDeskOptions
+
+  constructor(options: KeyDeskOptions) {
+    this.#options = options
+  }
+
+  async create(body: JsonValue | undefined, actor: KeyActor): Promise<IssuedKey> {
+    const { store, clock } = this.#options
+    const atMs = clock.nowMs()
+    const { grant, ...request } = readNewKey(body, { tenant: actor.bounds?.tenant, nowMs: atMs })
+    const owner = { tenant: request.tenant, name: request.name }
+    checkTenant(owner.tenant, actor)
+    this.#checkNames(grant, owner.tenant)
+    this.#checkBounds(grant, actor)
+    // A second key of a configured principal would open its calls and its vault to whoever makes it (rule 3).
+    if (this.#options.isConfigured?.(owner) === true) throw configuredFault(owner)
+    const made = this.#make()
+    const { label, expiresAtMs } = request
+    const key = { ...owner, ...grant, label, expiresAtMs, keyId: made.keyId, digest: made.digest }
+    const result = await store.keys.createKey({ ...key, by: actor.id, atMs })
+    if (result === 'exists') {
+      throw httpFault(400, `There is a principal "${owner.name}" already. Rotating gives it another key.`)
+    }
+    if (result === 'ended') throw endedFault(owner)
+    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs }
+  }
+
+  async rotate(name: string, body: JsonValue | undefined, actor: KeyActor): Promise<IssuedKey> {
+    const { store, clock } = this.#options
+    const atMs = clock.nowMs()
+    const { label, expiresAtMs, oldEndAtMs, tenant } = readRotation(body, {
+      tenant: actor.bounds?.tenant,
+      nowMs: atMs,
+    })
+    const owner = { tenant, name }
+    checkTenant(tenant, actor)
+    const mine = await store.keys.keysOf(owner)
+    // Whoever gets a new key of a principal can do what the principal can.
+    for (const key of mine) this.#checkBounds(key, actor)
+    const made = this.#make()
+    const secret = { label, expiresAtMs, keyId: made.keyId, digest: made.digest }
+    const result = await store.keys.rotateKey({ ...owner, ...secret, oldEndAtMs, by: actor.id, atMs })
+    if (result === 'not_found') throw noSuchPrincipal()
+    if (result === 'ended') throw endedFault(owner)
+    return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs }
+  }
+
+  async revoke(keyId: string, actor: KeyActor): Promise<void> {
+    const { keys } = this.#options.store
+    const found = await keys.findKey(keyId)
+    const isTheirs = found !== undefined && isWithin(found.tenant, actor)
+    if (isTheirs) this.#checkStrength(found, actor)
+    if (!isTheirs || !(await keys.revokeKey({ tenant: found.tenant, keyId, ...this.#by(actor) }))) {
+      throw httpFault(404, 'There is no key with this id, or it is revoked already.')
+    }
+  }
+
+  async endPrincipal(owner: KeyOwner, actor: KeyActor): Promise<void> {
+    checkTenant(owner.tenant, actor)
+    const { keys } = this.#options.store
+    // An end is for good: nobody ends whom they could not be (rule 3).
+    for (const key of await keys.keysOf(owner)) this.#checkStrength(key, actor)
+    if (!(await keys.endPrincipal({ ...owner, ...this.#by(actor) }))) throw noSuchPrincipal()
+  }
+
+  async list(actor: KeyActor, limit: number): Promise<readonly KeyRecord[]> {
+    const tenant = actor.bounds?.tenant
+    return await this.#options.store.keys.listKeys(tenant === undefined ? { limit } : { tenant, limit })
+  }
+
+  #make(): MadeKey {
+    const { store } = this.#options
+    return makeKey((text) => store.digest(text))
+  }
+
+  #by(actor: KeyActor): KeyChange {
+    return { by: actor.id, atMs: this.#options.clock.nowMs() }
+  }
+
+  /** A role or tool that is not there would grant nothing, and nobody would notice. */
+  #checkNames(grant: KeyGrant, tenant: string): void {
+    const { roles, findTool } = this.#options
+    const role = roles === undefined ? undefined : grant.roles.find((name) => !roles.has(name))
+    if (role !== undefined) throw httpFault(400, `There is no role "${role}" in auth.roles.`)
+    const tool =
+      findTool === undefined ? undefined : grant.tools?.find((name) => findTool(name, tenant) === undefined)
+    if (tool !== undefined)
+      throw httpFault(400, `There is no tool "${tool}". List the tools to see their names.`)
+  }
+
+  /** Nobody takes away what is more than they have. */
+  #checkStrength(grant: KeyGrant, actor: KeyActor): void {
+    try {
+      this.#checkBounds(grant, actor)
+    } catch (error) {
+      if (!isToolError(error)) throw error
+      throw fault(
+        'not_authorized',
+        'You cannot end keys of a principal that may do more than you. Ask somebody who may do as much, or use the start token.',
+      )
+    }
+  }
+
+  /** Nobody gives on what they do not hold. */
+  #checkBounds(grant: KeyGrant, { bounds }: KeyActor): void {
+    if (bounds === undefined) return
+    const scopes = grantedScopes(this.#options.roles ?? NO_ROLES, grant)
+    const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
+    if (over !== undefined)
+      throw fault('not_authorized', `You cannot give on the scope ${over}, because you do not hold it.`)
+    const { tools } = bounds
+    if (
+      tools !== undefined &&
+      grant.tools?.every((name) => this.#isAmong(name, tools, bounds.tenant)) !== true
+    ) {
+      throw fault('not_authorized', 'You can give on only the tools that your own key is limited to.')
+    }
+  }
+
+  /** Whether one of these names opens all that this one does. */
+  #isAmong(name: string, held: readonly string[], tenant: string): boolean {
+    if (held.includes(name)) return true
+    const base = this.#options.findTool?.(name, tenant)?.parts.base
+    const version = parseToolName(name)?.version
+    if (base === undefined) return false
+    return held.some((other) => {
+      const ref = parseToolName(other)
+      const isTool = this.#options.findTool?.(other, tenant)?.parts.base === base
+      return isTool && (ref?.version === LATEST || ref?.version === version)
+    })
+  }
+}
+
+function isWithin(tenant: string, { bounds }: KeyActor): boolean {
+  return bounds === undefined || bounds.tenant === tenant
+}
+
+function checkTenant(tenant: string, actor: KeyActor): void {
+  if (!isWithin(tenant, actor))
+    throw fault('not_authorized', 'You can change the keys of your own tenant only.')
+}
+
+function noSuchPrincipal() {
+  return httpFault(404, 'There is no principal with this name that has keys here.')
+}
+
+function configuredFault({ name }: KeyOwner) {
+  return httpFault(400, `The principal "${name}" has its keys in the configuration. Choose another name.`)
+}
+
+/** Rule 3. */
+function endedFault({ name }: KeyOwner) {
+  return httpFault(400, `The principal "${name}" has been ended, and no name is given twice. Choose another.`)
+}
+
+const MOST_ENTRIES = 1_000
+const LONGEST_LABEL = 200
+const LONGEST_OVERLAP_SECONDS = 366 * 86_400
+
+/** What can be no name would open nothing, and nobody would notice (OWP-57). */
+const TOOL_NAME = z
+  .string()
+  .max(300)
+  .refine((text) => parseToolName(text) !== undefined, {
+    error: 'expected a name of a tool, such as "Mail.Send", "Mail.Send@1.0.0" or "openwop:Mail.Send".',
+  })
+const MOMENT = z.iso.datetime({ offset: true })
+
+const SECRET = {
+  tenant: NAME.optional(),
+  label: z.string().min(1).max(LONGEST_LABEL).optional(),
+  expires_at: MOMENT.optional(),
+}
+
+const NEW_KEY = z.strictObject({
+  ...SECRET,
+  principal: NAME,
+  scopes: z.array(SCOPEFromConfigSchema).max(MOST_ENTRIES).default([]),
+  roles: z.array(NAME).max(MOST_ENTRIES).default([]),
+  tools: z.array(TOOL_NAME).max(MOST_ENTRIES).optional(),
+})
+
+const ROTATION = z.strictObject({
+  ...SECRET,
+  old_ends_in_seconds: z.int().min(0).max(LONGEST_OVERLAP_SECONDS).optional(),
+})
+
+interface Secret {
+  readonly tenant: string
+  readonly label: string | undefined
+  readonly expiresAtMs: number | undefined
+}
+
+interface Reading {
+  /** Where the asker is, if it is somewhere; what it may not leave. */
+  readonly tenant: string | undefined
+  readonly nowMs: number
+}
+
+/** What a request for a new principal with a key says; throws a 400 that names the member. */
+export function readNewKey(
+  body: JsonValue | undefined,
+  reading: Reading,
+): Secret & { readonly name: string; readonly grant: KeyGrant } {
+  const { principal, scopes, roles, tools, ...secret } = parse(NEW_KEY, body)
+  return { ...readSecret(secret, reading), name: principal, grant: { scopes, roles, tools } }
+}
+
+/** What a request for another key of a principal says. */
+export function readRotation(
+  body: JsonValue | undefined,
+  reading: Reading,
+): Secret & { readonly oldEndAtMs: number | undefined } {
+  const { old_ends_in_seconds: seconds, ...secret } = parse(ROTATION, body ?? {})
+  const oldEndAtMs = seconds === undefined ? undefined : reading.nowMs + seconds * 1_000
+  return { ...readSecret(secret, reading), oldEndAtMs }
+}
+
+function readSecret(
+  secret: { tenant?: string | undefined; label?: string | undefined; expires_at?: string | undefined },
+  { tenant, nowMs }: Reading,
+): Secret {
+  const expiresAtMs = secret.expires_at === undefined ? undefined : Date.parse(secret.expires_at)
+  if (expiresAtMs !== undefined && expiresAtMs <= nowMs)
+    throw httpFault(400, 'expires_at: has passed already.')
+  return { tenant: secret.tenant ?? tenant ?? DEFAULT_TENANT, label: secret.label, expiresAtMs }
+}
+
+function parse<Schema extends z.ZodType>(schema: Schema, body: JsonValue | undefined): z.output<Schema> {
+  const parsed = schema.safeParse(body)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const where = issue === undefined || issue.path.length === 0 ? 'The body' : issue.path.join('.')
+  throw httpFault(400, `${where}: ${issue?.message ?? 'is not as expected.'}`)
+}

@@ -1,0 +1,208 @@
+import { packToken, unpackToken, userDigest } from '#core/credentials/credentials'
+import { fault, StoreError, type ToolError } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Store } from '#core/ports/store'
+import type { CredentialKind, VaultFacts } from '#core/ports/vault-store'
+import { ANONYMOUS, DEFAULT_TENANT } from '#core/principal'
+import type { Clock, TokenBroker } from '#core/runtime'
+import { Secret } from '#core/secret'
+import { newCredentialRef } from '#oauth/consent'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { type OperatorAccess, tenantWithin } from './access.ts'
+
+export interface SecretsRoutesOptions {
+  readonly store: Pick<Store, 'vault' | 'digest'>
+  readonly broker: TokenBroker
+  readonly access: OperatorAccess
+  readonly clock: Clock
+}
+
+const SCOPE = 'admin:secrets'
+const MOST_LISTED = 1_000
+
+/** Write-only: a value goes in and never comes out again. */
+export function createSecretsRoutes(options: SecretsRoutesOptions): readonly ServerRoute[] {
+  const { store, broker, clock } = options
+  const { authenticate, requireScope } = options.access
+
+  const list = async ({ principal }: HttpRequest): Promise<HttpReply> => {
+    requireScope(principal, SCOPE)
+    const tenant = tenantWithin(principal)
+    const filter = { limit: MOST_LISTED, ...(tenant === undefined ? {} : { tenant }) }
+    return jsonReply(200, { secrets: (await store.vault.list(filter)).map(renderFacts) }, NO_STORE)
+  }
+
+  const set = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
+    requireScope(principal, SCOPE)
+    const wanted = readSecretToSet(body, tenantWithin(principal))
+    const ref = await setCredential(store, wanted, { by: principal.id, atMs: clock.nowMs() })
+    return jsonReply(200, { ref }, NO_STORE)
+  }
+
+  const remove = async ({ principal, params }: HttpRequest): Promise<HttpReply> => {
+    requireScope(principal, SCOPE)
+    const tenant = tenantWithin(principal)
+    const removed = await removeCredential(
+      { store, broker },
+      { ref: params.ref ?? '', tenant, by: principal.id, atMs: clock.nowMs() },
+    )
+    if (removed === undefined)
+      throw httpFault(404, 'There is no credential with this reference; GET /admin/secrets lists them.')
+    return jsonReply(200, { ref: params.ref, revoked: removed.revoked }, NO_STORE)
+  }
+
+  const shared = { access: 'authenticated', authenticate, refuse: refuseWithMessage } as const
+  return [
+    { ...shared, method: 'GET', path: '/admin/secrets', body: 'never', handle: list },
+    { ...shared, method: 'POST', path: '/admin/secrets', body: 'json', handle: set },
+    { ...shared, method: 'DELETE', path: '/admin/secrets/:ref', body: 'never', handle: remove },
+  ]
+}
+
+const NO_STORE = { 'cache-control': 'no-store' }
+
+/** Puts one credential in the place of the one that is there; gives its reference. */
+export async function setCredential(
+  store: Pick<Store, 'vault' | 'digest'>,
+  wanted: SecretToSet,
+  set: { readonly by: string; readonly atMs: number },
+): Promise<string> {
+  const { tenant, principal, userId, name, kind, scopes, value } = wanted
+  const ref = newCredentialRef()
+  await store.vault.put({
+    ...{ tenant, principal, user: userDigest(store, userId), provider: name, kind },
+    ref,
+    value: kind === 'token' ? packToken({ accessToken: value, refreshToken: undefined }) : value,
+    scopes,
+    expiresAtMs: undefined,
+    ...set,
+  })
+  return ref
+}
+
+/** What is known without the value. A user is told by its digest: the same user, the same text. */
+export function renderFacts(facts: VaultFacts): JsonObject {
+  return {
+    ref: facts.ref,
+    kind: facts.kind,
+    name: facts.provider,
+    tenant: facts.tenant,
+    principal: facts.principal,
+    user: facts.user === '' ? null : facts.user,
+    scopes: [...facts.scopes],
+    state: facts.isSpent ? 'spent' : 'live',
+    expires_at: facts.expiresAtMs === undefined ? null : new Date(facts.expiresAtMs).toISOString(),
+    created_at: new Date(facts.createdAtMs).toISOString(),
+    updated_at: new Date(facts.updatedAtMs).toISOString(),
+  }
+}
+
+/**
+ * Forgets one credential, then tells its provider; `undefined` when there is none. First here: a provider that does not
+ * answer must not keep a credential alive in the vault.
+ */
+export async function removeCredential(
+  { store, broker }: { readonly store: Pick<Store, 'vault'>; readonly broker: TokenBroker },
+  wanted: {
+    readonly ref: string
+    readonly tenant: string | undefined
+    readonly by: string
+    readonly atMs: number
+  },
+): Promise<{ readonly revoked: boolean } | undefined> {
+  const facts = await store.vault.findByRef(wanted.ref)
+  if (facts === undefined || (wanted.tenant !== undefined && facts.tenant !== wanted.tenant)) return undefined
+  const token = await tokenToRevoke(store, facts)
+  if (!(await store.vault.remove(facts, wanted.by, wanted.atMs))) return undefined
+  return { revoked: token !== undefined && (await broker.revoke(facts.provider, token)) }
+}
+
+/** The refresh token takes all its access tokens with it (RFC 7009 §2.1). What cannot be read can still be removed. */
+async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Promise<Secret | undefined> {
+  if (facts.kind !== 'token') return undefined
+  try {
+    const value = (await store.vault.find(facts))?.value
+    if (value === undefined) return undefined
+    const { accessToken, refreshToken } = unpackToken(value)
+    return refreshToken ?? accessToken
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'unreadable') return undefined
+    throw error
+  }
+}
+
+/** What an operator puts into the vault. */
+export interface SecretToSet {
+  readonly tenant: string
+  readonly principal: string
+  readonly userId: string | undefined
+  readonly name: string
+  readonly kind: CredentialKind
+  readonly scopes: readonly string[]
+  readonly value: Secret
+}
+
+const MEMBERS: ReadonlySet<string> = new Set([
+  'kind',
+  'name',
+  'principal',
+  'scopes',
+  'tenant',
+  'user_id',
+  'value',
+])
+/** A name without its kind is no principal (rule 3), so nobody could use what is kept for it. */
+const PRINCIPAL = /^[a-z]+:./
+const LONGEST_NAME = 256
+const LONGEST_VALUE = 64 * 1_024
+
+/** Checks what was sent; texts of refusals never repeat it. `ownTenant` is the only one its sender may write to. */
+export function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefined): SecretToSet {
+  if (!isJsonObject(body))
+    throw wrong(
+      'Send a JSON object with `name`, `principal`, `value`, and perhaps `user_id`, `kind`, `scopes` and `tenant`.',
+    )
+  if (Object.keys(body).some((name) => !MEMBERS.has(name)))
+    throw wrong(`Only ${[...MEMBERS].join(', ')} may be sent.`)
+  const { kind = 'secret', scopes = [], value } = body
+  const tenant = body.tenant === undefined ? (ownTenant ?? DEFAULT_TENANT) : readName(body.tenant, 'tenant')
+  if (ownTenant !== undefined && tenant !== ownTenant)
+    throw fault('not_authorized', 'This credential may only write to its own tenant.')
+  const principal = readName(body.principal, 'principal')
+  if (principal === ANONYMOUS.id)
+    throw wrong('`anonymous` is shared by everybody, so it has no vault (rule 3).')
+  if (!PRINCIPAL.test(principal))
+    throw wrong('`principal` begins with its kind: "key:<id>", or "jwt:<issuer>#<sub>".')
+  if (kind !== 'secret' && kind !== 'token') throw wrong('`kind` is "secret" or "token".')
+  if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string' && scope !== ''))
+    throw wrong('`scopes` is a list of texts.')
+  if (kind === 'secret' && scopes.length > 0) throw wrong('`scopes` goes only with `kind: "token"`.')
+  if (typeof value !== 'string' || value === '' || value.length > LONGEST_VALUE)
+    throw wrong(`\`value\` is a text of 1 to ${LONGEST_VALUE} characters.`)
+  const userId = body.user_id === undefined ? undefined : readName(body.user_id, 'user_id')
+  const name = readName(body.name, 'name')
+  return {
+    tenant,
+    principal,
+    userId,
+    name,
+    kind,
+    scopes: scopes.filter((scope) => typeof scope === 'string'),
+    value: new Secret(value),
+  }
+}
+
+function readName(text: JsonValue | undefined, member: string): string {
+  const isName = typeof text === 'string' && text !== '' && text.length <= LONGEST_NAME && !hasControl(text)
+  if (isName) return text
+  throw wrong(`\`${member}\` is a text of 1 to ${LONGEST_NAME} characters.`)
+}
+
+function hasControl(text: string): boolean {
+  return /\p{Cc}/u.test(text)
+}
+
+function wrong(message: string): ToolError {
+  return fault('request_invalid', message)
+}

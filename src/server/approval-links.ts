@@ -1,0 +1,324 @@
+import { randomBytes } from 'node:crypto'
+import {
+  type ApprovalDesk,
+  type DecisionResult,
+  hidesSomething,
+  type LinkView,
+  stateOf,
+} from '#core/approvals/approvals'
+import { isSame } from '#core/approvals/decisions'
+import { cleanJson, cleanText, type JsonValue } from '#core/json'
+import type { ApprovalStore } from '#core/ports/approval-store'
+import type { Clock, Logger } from '#core/runtime'
+import type { ApproverSignIn } from '#oauth/consent'
+import type { Arrival } from '#oauth/round-trips'
+import { escapeHtml, FORM_PAGE_HEADERS, PAGE_HEADERS, renderPage } from '#protocols/html-page'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { howToDecide, STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'
+import { refuseWithMessage, type ServerRoute } from '#server/http/request'
+
+export interface ApprovalLinkOptions {
+  readonly approvals: ApprovalDesk
+  readonly sign: ApprovalStore['sign']
+  readonly signIn: ApproverSignIn
+  readonly clock: Clock
+  readonly log: Logger
+  publicUrl(): string
+}
+
+export interface ApprovalLinks {
+  readonly routes: readonly ServerRoute[]
+  /** An approver who comes back from the sign-in. */
+  finishSignIn(arrival: Arrival): Promise<HttpReply>
+}
+
+const COOKIE = 'collet_approver'
+
+/**
+ * The page behind an approver's one-time link (rule 23). `GET` only shows; a decision is a `POST` from that page, in the
+ * browser that opened it: its cookie and the form's token belong together, and another site can make neither. Where a
+ * link is too little, only the browser that signed in as its approver gets the form.
+ */
+export function createApprovalLinks(options: ApprovalLinkOptions): ApprovalLinks {
+  const shared = { access: 'open', body: 'never', refuse: refuseWithMessage } as const
+  return {
+    finishSignIn: (arrival) => finishSignIn(arrival, options),
+    routes: [
+      {
+        ...shared,
+        method: 'GET',
+        path: '/approve/:token',
+        handle: (request) => showPage(request, options),
+      },
+      {
+        ...shared,
+        method: 'GET',
+        path: '/approve/:token/sign-in',
+        handle: (request) => startSignIn(request, options),
+      },
+      {
+        ...shared,
+        method: 'POST',
+        path: '/approve/:token/:verb',
+        handle: (request) => decideFromPage(request, options),
+      },
+    ],
+  }
+}
+
+type Opened = { readonly view: LinkView } | { readonly over: HttpReply }
+
+/** A link to a question that is still open, or the page that says what became of it. */
+async function open(token: string, { approvals, clock }: ApprovalLinkOptions): Promise<Opened> {
+  const view = await approvals.readLink(token)
+  if (view === undefined) return { over: textPage(404, 'Unknown link', UNKNOWN_LINK) }
+  const state = stateOf(view.approval, clock.nowMs())
+  if (state === 'expired' || (view.isOver && state === 'pending')) {
+    return { over: textPage(410, 'Approval', STATE_TEXT.expired) }
+  }
+  if (approvals.isStale(view.approval)) return { over: textPage(409, 'Approval', STALE_TEXT) }
+  return state === 'pending' ? { view } : { over: textPage(409, 'Approval', STATE_TEXT[state]) }
+}
+
+async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
+  const token = params.token ?? ''
+  const opened = await open(token, options)
+  if ('over' in opened) return opened.over
+  const { view } = opened
+  if (view.link.power !== 'decide') return showingPage(view)
+  if (!options.approvals.needsSignIn(view.approval))
+    return formPage(view, token, { signedIn: undefined }, options)
+  return options.signIn.isThere ? signInPage(view, pathOf(options, token)) : showingPage(view)
+}
+
+async function startSignIn({ params, query }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
+  const token = params.token ?? ''
+  const opened = await open(token, options)
+  if ('over' in opened) return opened.over
+  const { view } = opened
+  if (view.link.power !== 'decide' || !options.signIn.isThere) return showingPage(view)
+  const link = { tenant: view.approval.tenant, token }
+  const left = await options.signIn.start(link, { asOther: query.get('as') === 'other' })
+  return left ?? signInFailedPage()
+}
+
+/** The form is in the answer itself: a redirect from another site would come without our strict cookie. */
+async function finishSignIn(arrival: Arrival, options: ApprovalLinkOptions): Promise<HttpReply> {
+  const came = await options.signIn.finish(arrival)
+  if (came.kind === 'failed') return signInFailedPage()
+  const opened = await open(came.token, options)
+  if ('over' in opened) return opened.over
+  const { view } = opened
+  if (view.link.power !== 'decide') return showingPage(view)
+  if (came.name !== view.link.approver) {
+    options.log.warn({ approval: view.approval.id }, 'an approval link was opened by somebody it is not for')
+    return wrongApproverPage(pathOf(options, came.token))
+  }
+  return formPage(view, came.token, { signedIn: { principal: came.principal } }, options)
+}
+
+function formPage(
+  view: LinkView,
+  token: string,
+  holder: PassHolder,
+  options: ApprovalLinkOptions,
+): HttpReply {
+  const { sign, clock, publicUrl } = options
+  const { cookie, csrf } = makePass(sign, token, holder, clock.nowMs())
+  const secure = publicUrl().startsWith('https:') ? '; Secure' : ''
+  const reply = decidingPage(view, pathOf(options, token), csrf)
+  const set = `${COOKIE}=${cookie}; Path=${pathOf(options)}; HttpOnly; SameSite=Strict${secure}`
+  return { ...reply, headers: { ...reply.headers, 'set-cookie': set } }
+}
+
+/** Of a link, or of all: a proxy may serve us below a path of its own, which `publicUrl` then has. */
+function pathOf({ publicUrl }: ApprovalLinkOptions, token?: string): string {
+  const all = `${new URL(publicUrl()).pathname.replace(/\/$/, '')}/approve`
+  return token === undefined ? all : `${all}/${token}`
+}
+
+const VERBS: Readonly<Record<string, 'grant' | 'reject'>> = { approve: 'grant', reject: 'reject' }
+
+async function decideFromPage(request: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
+  const { token = '', verb = '' } = request.params
+  const action = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined
+  const view = await options.approvals.readLink(token)
+  if (view === undefined || action === undefined) return textPage(404, 'Unknown link', UNKNOWN_LINK)
+  const holder = holderOf(request, options, token)
+  if (holder === undefined) {
+    return textPage(403, 'Not decided', 'Open the link again and decide on that page. Nothing was decided.')
+  }
+  const decision = { action, reason: undefined, acceptsHidden: request.query.get('hidden') === 'accepted' }
+  const result = await options.approvals.decideByLink(view, decision, holder.signedIn)
+  const { status, text } = LINK_ANSWERS[result.kind]
+  return textPage(status, 'Approval', text)
+}
+
+/** Its own page, in the browser that opened it: Fetch Metadata, and a cookie that fits the form's token. */
+function holderOf(
+  { headers, query }: HttpRequest,
+  { sign, clock }: ApprovalLinkOptions,
+  token: string,
+): PassHolder | undefined {
+  const site = headers['sec-fetch-site']
+  if (site !== undefined && site !== 'same-origin') return undefined
+  const cookie = readCookie(headers.cookie)
+  const csrf = query.get('csrf')
+  if (cookie === undefined || csrf === null) return undefined
+  return readPass(sign, token, { cookie, csrf }, clock.nowMs())
+}
+
+function readCookie(header: string | undefined): string | undefined {
+  const pairs = (header ?? '').split(';').map((pair) => pair.trim())
+  return pairs.find((pair) => pair.startsWith(`${COOKIE}=`))?.slice(COOKIE.length + 1)
+}
+
+const NONCE_BYTES = 18
+const SIGNED_IN_MS = 10 * 60_000
+
+type Sign = ApprovalStore['sign']
+
+/** Whoever may press a button on an approver's page: anybody with the page, or who signed in for it. */
+export interface PassHolder {
+  readonly signedIn: { readonly principal: string } | undefined
+}
+
+/** A cookie of the browser and a text of the form that belong together; another site can make neither. */
+export interface ApproverPass {
+  readonly cookie: string
+  readonly csrf: string
+}
+
+export function makePass(sign: Sign, token: string, { signedIn }: PassHolder, nowMs: number): ApproverPass {
+  const nonce = randomBytes(NONCE_BYTES).toString('base64url')
+  const rest =
+    signedIn === undefined
+      ? []
+      : [String(nowMs + SIGNED_IN_MS), Buffer.from(signedIn.principal).toString('base64url')]
+  const cookie = [nonce, ...rest].join('.')
+  return { cookie, csrf: sign('csrf', JSON.stringify([token, cookie])) }
+}
+
+/** Who pressed; `undefined` when the two do not fit each other and this link, or the sign-in was too long ago. */
+export function readPass(
+  sign: Sign,
+  token: string,
+  { cookie, csrf }: ApproverPass,
+  nowMs: number,
+): PassHolder | undefined {
+  if (!isSame(sign('csrf', JSON.stringify([token, cookie])), csrf)) return undefined
+  const [, until, principal] = cookie.split('.')
+  if (until === undefined || principal === undefined) return { signedIn: undefined }
+  if (Number(until) <= nowMs) return undefined
+  return { signedIn: { principal: Buffer.from(principal, 'base64url').toString() } }
+}
+
+export const UNKNOWN_LINK = 'This link is not one of ours, or what it was for has been forgotten.'
+
+/** What a decision by link came to. */
+export const LINK_ANSWERS = {
+  decided: { status: 200, text: 'Your decision counts. You can close this page.' },
+  counted: { status: 200, text: 'Your decision counts. More approvers are needed.' },
+  resolved: { status: 409, text: 'Somebody decided this before.' },
+  expired: { status: 410, text: 'The time for this decision is over.' },
+  cancelled: { status: 409, text: 'The call was cancelled, so there is nothing to decide.' },
+  not_found: { status: 404, text: UNKNOWN_LINK },
+  unauthenticated: { status: 403, text: 'Deciding this needs a credential.' },
+  forbidden: { status: 403, text: 'This link may not decide that.' },
+  own: { status: 403, text: 'The caller of a tool cannot approve its own call.' },
+  stale: {
+    status: 409,
+    text: 'Its definition changed since it was asked; make a new call. Nothing was decided.',
+  },
+  hidden: {
+    status: 409,
+    text: 'Some of its input is hidden, and your yes did not say that it is for that too. Open the link again. Nothing was decided.',
+  },
+  link_only_shows: { status: 403, text: 'This link only shows the call. Deciding needs a credential.' },
+} as const satisfies Record<DecisionResult['kind'], { readonly status: number; readonly text: string }>
+
+/** With the two buttons that decide. `path` is that of the link, as the browser sees it. */
+export function decidingPage(view: LinkView, path: string, csrf: string): HttpReply {
+  const form = (verb: string, label: string, more = '') =>
+    `<form method="post" action="${escapeHtml(path)}/${verb}?csrf=${encodeURIComponent(csrf)}${more}"><button type="submit">${label}</button></form>`
+  const approve = hidesSomething(view.approval)
+    ? form('approve', 'Approve, with what is hidden', '&amp;hidden=accepted')
+    : form('approve', 'Approve')
+  const content = `${describe(view)}<p>${approve}${form('reject', 'Reject')}</p>`
+  return { status: 200, headers: FORM_PAGE_HEADERS, body: renderPage(TITLE, content) }
+}
+
+/** Shows, and says how to decide otherwise. */
+export function showingPage(view: LinkView): HttpReply {
+  const text = '<p>This link only shows the call. Deciding needs a credential.</p>'
+  return page(200, TITLE, `${describe(view)}${text}\n${howToDecide(view.approval.id)}`)
+}
+
+/** Shows, and leads to the sign-in (rule 23). */
+export function signInPage(view: LinkView, path: string): HttpReply {
+  const as = escapeHtml(cleanText(view.link.approver))
+  return page(
+    200,
+    TITLE,
+    `${describe(view)}<p>This call can be decided after a sign-in only.</p>
+<p><a href="${escapeHtml(path)}/sign-in" rel="noreferrer">Sign in as ${as}</a></p>`,
+  )
+}
+
+export function wrongApproverPage(path: string): HttpReply {
+  return page(
+    403,
+    'Not for this user',
+    `<p>You are signed in as somebody other than whom this link is for. Nothing was decided.</p>
+<p><a href="${escapeHtml(path)}/sign-in?as=other" rel="noreferrer">Sign in as another user</a></p>`,
+  )
+}
+
+export function signInFailedPage(): HttpReply {
+  return textPage(
+    502,
+    'No usable answer',
+    'The sign-in did not answer as expected. Nothing was decided. Open the link again in a while.',
+  )
+}
+
+export function textPage(status: number, title: string, text: string): HttpReply {
+  return page(status, title, `<p>${text}</p>`)
+}
+
+const TITLE = 'Approve a call?'
+
+function page(status: number, title: string, content: string): HttpReply {
+  return { status, headers: PAGE_HEADERS, body: renderPage(title, content) }
+}
+
+function describe({ approval, link }: LinkView): string {
+  const { tool, tier, principal, subject, expiresAtMs } = approval
+  const row = (label: string, text: string) => `<dt>${label}</dt><dd>${escapeHtml(cleanText(text))}</dd>`
+  // The mark stands before the id: callers choose ids, and how long they are.
+  const label = subject.isUserProven ? 'For user' : 'For user (claimed, not proven)'
+  const user = subject.userId === undefined ? '' : row(label, subject.userId)
+  return `<p>${STATE_TEXT.pending}</p>
+<dl>${row('Tool', `${tool} (${tier})`)}${row('Called by', principal)}${user}
+${row('Open until', new Date(expiresAtMs).toISOString())}${row('You are', link.approver)}</dl>
+${describeInput(subject)}
+`
+}
+
+/** A summary first, then all of it; what cannot be seen is told, and characters that hide or turn text are spelled out. */
+function describeInput(subject: LinkView['approval']['subject']): string {
+  const shown = (value: JsonValue) => `<pre>${escapeHtml(cleanJson(value, 2))}</pre>`
+  const input: JsonValue = JSON.parse(subject.inputJson)
+  const summary: JsonValue = JSON.parse(subject.summaryJson)
+  const isShort = cleanJson(summary) === cleanJson(input)
+  const hidden =
+    subject.hidden === 0
+      ? ''
+      : `<p><strong>${subject.hidden} of its values ${subject.hidden === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential that the tool asks for. You do not see them.</p>`
+  const partial =
+    subject.isPartial === true
+      ? '<p><strong>This is not all of the input:</strong> it was asked by an earlier version, which kept a summary only.</p>'
+      : ''
+  const whole = `<h2>The whole input (${Buffer.byteLength(subject.inputJson)} bytes)</h2>${shown(input)}`
+  return `${hidden}${partial}${isShort ? '' : `<h2>Summary</h2>${shown(summary)}`}${whole}`
+}

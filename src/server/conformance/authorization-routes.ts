@@ -1,0 +1,97 @@
+import type { Settings } from '#config/settings'
+import type { Gateway } from '#core/calls/gateway'
+import { principalIdOf } from '#core/journal/append'
+import { isJsonObject } from '#core/json'
+import type { KeyStore } from '#core/ports/key-store'
+import { coversScope, grantedScopes, makePrincipal, NO_ROLES, type Principal } from '#core/principal'
+import type { Clock, Logger } from '#core/runtime'
+import type { HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { jsonReply, refuse } from '#protocols/openwop/errors'
+import type { NoteDenial } from '#server/telemetry/observe'
+import { seededPrincipal } from './seeded-principal.ts'
+
+const PATH = '/v1/host/sample/authorization/decide'
+
+export interface AuthorizationSeam {
+  readonly gateway: Pick<Gateway, 'catalogFor'>
+  readonly auth: Settings['auth']
+  readonly keys: Pick<KeyStore, 'keysOf'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly noteDenial: NoteDenial
+}
+
+/** OWP-106: whether a principal of the asker's tenant may do something, as its keys and roles of production say. */
+export function authorizationRoutes(seam: AuthorizationSeam): readonly HttpRoute[] {
+  return [
+    {
+      method: 'POST',
+      path: PATH,
+      access: 'authenticated',
+      body: 'json',
+      handle: async (request) => jsonReply(200, { allowed: await isAllowed(request, seam) }),
+      refuse,
+    },
+  ]
+}
+
+/** What cannot be decided is denied (OWP-60). */
+async function isAllowed({ principal: asker, body }: HttpRequest, seam: AuthorizationSeam): Promise<boolean> {
+  const { principal: name, action, resource } = isJsonObject(body) ? body : {}
+  if (typeof name !== 'string' || typeof action !== 'string') return false
+  try {
+    const principals = await principalsOf(name, asker.tenant, seam)
+    const isGranted = principals.some((each) => covers(each, action, resource, seam))
+    if (!isGranted) noteDenied(principals[0] ?? seededPrincipal(name, asker.tenant), seam)
+    return isGranted
+  } catch (err) {
+    seam.log.warn({ err }, 'a decision could not be made, so it is a no')
+    return false
+  }
+}
+
+/** One for each good key it has, those of the configuration and those of the store; nobody knows any other name. */
+async function principalsOf(
+  name: string,
+  tenant: string,
+  { auth, keys, clock }: AuthorizationSeam,
+): Promise<readonly Principal[]> {
+  const { roles = NO_ROLES } = auth
+  const owner = name.replace(/^key:/, '')
+  const nowMs = clock.nowMs()
+  const configured = auth.apiKeys.filter((key) => key.id === owner && key.tenant === tenant)
+  const stored = (await keys.keysOf({ tenant, name: owner })).filter(
+    ({ revokedAtMs }) => revokedAtMs === undefined,
+  )
+  return [...configured, ...stored]
+    .filter(({ expiresAtMs = Number.POSITIVE_INFINITY }) => nowMs < expiresAtMs)
+    .map(({ scopes, roles: held = [], tools }) =>
+      makePrincipal({
+        id: principalIdOf(owner),
+        tenant,
+        scopes: grantedScopes(roles, { scopes, roles: held }),
+        tools,
+      }),
+    )
+}
+
+/** The scope of the action, and where the resource is a tool, that it is there for this principal. */
+function covers(
+  principal: Principal,
+  action: string,
+  resource: unknown,
+  { gateway }: AuthorizationSeam,
+): boolean {
+  if (!coversScope(principal.scopes, action)) return false
+  if (typeof resource !== 'string') return true
+  const everything = { ...principal, scopes: ['*'], tools: undefined }
+  return (
+    gateway.catalogFor(makePrincipal(everything)).find(resource) === undefined ||
+    gateway.catalogFor(principal).find(resource) !== undefined
+  )
+}
+
+/** OWP-62, without a word of the asker's. */
+function noteDenied(principal: Principal, { noteDenial }: AuthorizationSeam): void {
+  noteDenial(principal, { action: 'seam.decide', resource: PATH, reason: 'scope' })
+}

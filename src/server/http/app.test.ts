@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest'
+import { listenError } from './app.ts'
+
+const settings = {
+  host: '127.0.0.1',
+  port: 4100,
+  publicUrl: undefined,
+  bodyLimitBytes: 1,
+  allowedOrigins: [],
+  maxConnections: 10_000,
+}
+const explain = (code?: string) =>
+  listenError(settings, Object.assign(new Error('x'), code === undefined ? {} : { code })).message
+
+describe('listenError', () => {
+  it.each([
+    ['EADDRINUSE', /Port 4100 on 127\.0\.0\.1 is already in use.*--port/],
+    ['EACCES', /Port 4100 may not be used.*--port/],
+    ['EADDRNOTAVAIL', /"127\.0\.0\.1" is not an address of this machine.*--host/],
+    [undefined, /Cannot listen on 127\.0\.0\.1, port 4100/],
+  ])('says what to do about %s', (code, text) => {
+    expect(explain(code)).toMatch(text)
+  })
+})

@@ -1,0 +1,349 @@
+import { isUtf8 } from 'node:buffer'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { fault, type ToolError } from '#core/errors'
+import { isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
+import { subjectKey } from '#core/limits/counters'
+import { type LimitName, limitRefusal } from '#core/limits/settings'
+import type { MaybePromise } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { httpFault } from './request.ts'
+
+/**
+ * The JSON body of a request, GET included; `undefined` when it has none, whatever its content type says.
+ * Throws or rejects with a fault that says what to send instead. Our own reader, because member names such as
+ * `__proto__` are data here, `1e400` and lone surrogates are errors, and GET may have a body (OTC-08, OTC-66).
+ */
+export function readJsonBody(
+  raw: IncomingMessage,
+  limitBytes: number,
+  held?: HeldBody,
+): MaybePromise<JsonValue | undefined> {
+  const { headers } = raw
+  if (headers['transfer-encoding'] === undefined) {
+    const length = Number(headers['content-length'] ?? 0)
+    if (length === 0) return undefined
+    checkBodyHeaders(headers)
+    if (length > limitBytes) throw tooLarge(limitBytes)
+  }
+  return new Promise((resolve, reject) => {
+    const announced = Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
+    const chunks: Buffer[] = []
+    let bytes = 0
+    const onData = (chunk: Buffer): void => {
+      bytes += chunk.length
+      const refusal = bytes > limitBytes ? tooLarge(limitBytes) : held?.add(chunk.length)
+      if (refusal === undefined) {
+        chunks.push(chunk)
+        if (bytes < announced) held?.wait(stop)
+      } else stop(refusal)
+    }
+    const onEnd = (): void => {
+      held?.complete()
+      try {
+        resolve(parseChunks(headers, chunks, bytes))
+      } catch (error) {
+        reject(error)
+      }
+    }
+    const onError = (cause: Error): void => {
+      stop(fault('request_invalid', 'The connection closed before the body was complete.', { cause }))
+    }
+    const stop = (error: Error): void => {
+      raw.off('data', onData).off('end', onEnd).off('error', onError)
+      reject(error)
+    }
+    raw.on('data', onData).on('end', onEnd).on('error', onError)
+  })
+}
+
+function parseChunks(
+  headers: IncomingHttpHeaders,
+  chunks: readonly Buffer[],
+  bytes: number,
+): JsonValue | undefined {
+  const [first] = chunks
+  if (first === undefined) return undefined
+  checkBodyHeaders(headers)
+  return parseJsonBody(chunks.length === 1 ? first : Buffer.concat(chunks, bytes))
+}
+
+/** Bytes to a JSON value that is exact: everything later stages rely on is checked here, once. */
+export function parseJsonBody(bytes: Buffer): JsonValue {
+  if (!isUtf8(bytes)) throw fault('request_invalid', 'The body is not UTF-8; send JSON encoded as UTF-8.')
+  const text = withoutByteOrderMark(bytes.toString('utf8'))
+  const value = parse(text)
+  const problem = findJsonProblem(value, { hasEscapes: text.includes('\\u') })
+  if (problem === undefined) return value
+  const place = problem.pointer === '' ? 'the body' : shorten(problem.pointer)
+  throw fault('request_invalid', `The JSON body cannot be used: at ${place}, ${problem.reason}.`)
+}
+
+/** A pointer is the sender's own text, and may be as long as the body. */
+function shorten(pointer: string): string {
+  return pointer.length <= LONGEST_POINTER ? pointer : `${pointer.slice(0, LONGEST_POINTER)}…`
+}
+
+const LONGEST_POINTER = 200
+
+function parse(text: string): JsonValue {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw fault('request_invalid', `The body is not valid JSON${placeOf(cause)}.`, { cause })
+  }
+}
+
+/** The place only: the engine's own message quotes the body, which may hold secrets. */
+function placeOf(error: unknown): string {
+  if (!(error instanceof SyntaxError)) return ''
+  if (error.message.includes('end of JSON input')) return ': it ends too early'
+  const position = /at position (\d+)/.exec(error.message)?.[1]
+  return position === undefined ? '' : ` (see position ${position})`
+}
+
+/** RFC 8259 §8.1 lets a reader ignore it, and some clients send it. */
+function withoutByteOrderMark(text: string): string {
+  return text.charCodeAt(0) === 0xfeff ? text.slice(1) : text
+}
+
+/** Exactly `application/json`, parameters allowed: anything else is what a foreign page can send (rule 28). */
+function checkBodyHeaders(headers: IncomingHttpHeaders): void {
+  const type = headers['content-type']
+  if (type !== 'application/json' && mediaTypeOf(type) !== 'application/json') {
+    const came = type === undefined ? 'no Content-Type' : 'another Content-Type'
+    throw fault(
+      'request_invalid',
+      `The body came with ${came}; send JSON with "Content-Type: application/json".`,
+    )
+  }
+  const encoding = headers['content-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
+    throw fault('request_invalid', 'The body is encoded; send it without Content-Encoding.')
+  }
+}
+
+function mediaTypeOf(contentType: string | undefined): string | undefined {
+  return contentType?.split(';', 1)[0]?.trim().toLowerCase()
+}
+
+function tooLarge(limitBytes: number): Error {
+  return httpFault(413, `The body is larger than ${limitBytes} bytes, the limit of this server.`)
+}
+
+const RETRY_MS = 1_000
+/** How much of a body has to arrive, as long as it is not there. */
+const LEAST_BYTES_A_SECOND = 4_096
+
+export interface HeldBytesOptions {
+  /** Of all bodies together. */
+  readonly most: number
+  /** The longest body: whatever others do, a principal that holds nothing may send one. */
+  readonly longestBody: number
+  /** How often it is looked whether bodies arrive. */
+  readonly lookMs: number
+  onRefused(name: LimitName): void
+}
+
+/**
+ * Bytes of request bodies that this process holds: as they arrive, until their reply is made. Nobody gets all of them: a principal
+ * may hold half as much as is free, and a tenant as much as is free, so that a third of the room is the most that one key takes,
+ * half of it the most that one tenant takes, and something is always left for others.
+ */
+export class HeldBytes {
+  readonly #options: HeldBytesOptions
+  #held = 0
+  readonly #byPrincipal = new Map<string, number>()
+  readonly #byTenant = new Map<string, number>()
+  readonly #arriving = new Set<HeldBody>()
+  #looking: NodeJS.Timeout | undefined
+
+  constructor(options: HeldBytesOptions) {
+    this.#options = options
+  }
+
+  open(): HeldBody {
+    return new HeldBody(this)
+  }
+
+  /** What arrives is counted, not what is announced: a slow sender takes no room it does not use. */
+  add(bytes: number, principal: Principal): ToolError | undefined {
+    const name = this.#whyNot(bytes, principal)
+    if (name !== undefined) {
+      this.#options.onRefused(name)
+      return limitRefusal(name, RETRY_MS)
+    }
+    this.#count(bytes, principal)
+    return undefined
+  }
+
+  free(bytes: number, principal: Principal): void {
+    this.#count(-bytes, principal)
+  }
+
+  #whyNot(bytes: number, principal: Principal): LimitName | undefined {
+    const { most, longestBody } = this.#options
+    const free = most - this.#held
+    if (bytes > free) return 'body_bytes'
+    const own = (this.#byPrincipal.get(subjectKey(principal)) ?? 0) + bytes
+    if (own > longestBody && own > (free - bytes) / 2) return 'principal_bodies'
+    const shared = (this.#byTenant.get(principal.tenant) ?? 0) + bytes
+    return shared > 2 * longestBody && shared > free - bytes ? 'tenant_bodies' : undefined
+  }
+
+  #count(bytes: number, principal: Principal): void {
+    this.#held += bytes
+    change(this.#byPrincipal, subjectKey(principal), bytes)
+    change(this.#byTenant, principal.tenant, bytes)
+  }
+
+  /** From its first bytes that were not its last. */
+  watch(body: HeldBody): void {
+    this.#arriving.add(body)
+    this.#looking ??= setInterval(() => this.#look(), this.#options.lookMs).unref()
+  }
+
+  forget(body: HeldBody): void {
+    this.#arriving.delete(body)
+  }
+
+  #look(): void {
+    const least = (LEAST_BYTES_A_SECOND * this.#options.lookMs) / 1_000
+    for (const body of this.#arriving) {
+      if (!body.hasArrived(least)) body.tooSlow()
+    }
+    if (this.#arriving.size > 0) return
+    clearInterval(this.#looking)
+    this.#looking = undefined
+  }
+}
+
+function change(held: Map<string, number>, key: string, bytes: number): void {
+  const now = (held.get(key) ?? 0) + bytes
+  if (now === 0) held.delete(key)
+  else held.set(key, now)
+}
+
+/** One body's share. */
+export class HeldBody {
+  readonly #all: HeldBytes
+  #principal: Principal | undefined
+  #bytes = 0
+  /** When it was last looked at; the first time nothing is expected yet. */
+  #seenBytes: number | undefined
+  #stop: ((error: Error) => void) | undefined
+
+  constructor(all: HeldBytes) {
+    this.#all = all
+  }
+
+  /** Whose it is; known before any of it is read. */
+  of(principal: Principal): this {
+    this.#principal = principal
+    return this
+  }
+
+  /** The refusal, if there is no room. */
+  add(bytes: number): ToolError | undefined {
+    if (this.#principal === undefined) return undefined
+    const refusal = this.#all.add(bytes, this.#principal)
+    if (refusal === undefined) this.#bytes += bytes
+    return refusal
+  }
+
+  /** More is to come: `stop` is called when it does not. */
+  wait(stop: (error: Error) => void): void {
+    if (this.#stop === undefined) this.#all.watch(this)
+    this.#stop = stop
+  }
+
+  /** Nothing more is to come. */
+  complete(): void {
+    if (this.#stop !== undefined) this.#all.forget(this)
+    this.#stop = undefined
+  }
+
+  hasArrived(least: number): boolean {
+    const before = this.#seenBytes
+    this.#seenBytes = this.#bytes
+    return before === undefined || this.#bytes - before >= least
+  }
+
+  tooSlow(): void {
+    this.#stop?.(
+      httpFault(408, `The body arrives too slowly; send at least ${LEAST_BYTES_A_SECOND} bytes a second.`),
+    )
+    this.complete()
+  }
+
+  free(): void {
+    this.complete()
+    if (this.#bytes === 0 || this.#principal === undefined) return
+    this.#all.free(this.#bytes, this.#principal)
+    this.#bytes = 0
+  }
+}
+
+const DEEPEST = 100
+
+const TOO_DEEP = problem(`it is nested more than ${DEEPEST} levels deep`)
+
+/** Why a parsed value is not one we can store, compare and send on exactly. */
+export interface JsonProblem {
+  /** JSON Pointer to the value. */
+  readonly pointer: string
+  readonly reason: string
+}
+
+export interface JsonCheck {
+  /** Lone surrogates come only from `\u` escapes: text without one needs no look at its strings. */
+  readonly hasEscapes: boolean
+}
+
+/** One walk: finite numbers (`1e400` parses to Infinity), well-formed strings and member names, bounded depth. */
+export function findJsonProblem(value: JsonValue, check: JsonCheck): JsonProblem | undefined {
+  return problemOf(value, check.hasEscapes, 1)
+}
+
+function problemOf(value: JsonValue, hasEscapes: boolean, depth: number): JsonProblem | undefined {
+  switch (typeof value) {
+    case 'number':
+      return Number.isFinite(value) ? undefined : problem('the number is too large for a double')
+    case 'string':
+      return !hasEscapes || value.isWellFormed() ? undefined : problem('the string has a lone surrogate')
+    case 'object':
+      if (value === null) return undefined
+      return isJsonObject(value)
+        ? problemInObject(value, hasEscapes, depth)
+        : problemInArray(value, hasEscapes, depth)
+    case 'boolean':
+      return undefined
+  }
+}
+
+function problemInArray(items: JsonArray, hasEscapes: boolean, depth: number): JsonProblem | undefined {
+  if (depth > DEEPEST) return TOO_DEEP
+  for (let place = 0; place < items.length; place += 1) {
+    const found = problemOf(items[place] ?? null, hasEscapes, depth + 1)
+    if (found !== undefined) return { ...found, pointer: `/${place}${found.pointer}` }
+  }
+  return undefined
+}
+
+function problemInObject(object: JsonObject, hasEscapes: boolean, depth: number): JsonProblem | undefined {
+  if (depth > DEEPEST) return TOO_DEEP
+  for (const name of Object.keys(object)) {
+    if (hasEscapes && !name.isWellFormed()) return problem('a member name has a lone surrogate')
+    const found = problemOf(object[name] ?? null, hasEscapes, depth + 1)
+    if (found !== undefined) return { ...found, pointer: `/${escapeToken(name)}${found.pointer}` }
+  }
+  return undefined
+}
+
+function problem(reason: string): JsonProblem {
+  return { pointer: '', reason }
+}
+
+/** RFC 6901 §3. */
+function escapeToken(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1')
+}

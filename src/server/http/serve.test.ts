@@ -1,0 +1,12 @@
+import { describe, expect, it } from 'vitest'
+import { CALL_ID_HEADER, ERROR_CODE_HEADER } from '#protocols/otc/wire'
+import { corsHeaders } from './serve.ts'
+
+describe('corsHeaders', () => {
+  it('lets a client in a browser read every header it acts on', () => {
+    const readable = corsHeaders('https://app.example').at(-1)?.split(', ')
+    expect(readable).toEqual(
+      expect.arrayContaining([CALL_ID_HEADER, ERROR_CODE_HEADER, 'retry-after', 'x-should-retry']),
+    )
+  })
+})

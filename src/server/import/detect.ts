@@ -1,0 +1,178 @@
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { isToolError } from '#core/errors'
+import {
+  type FoundSource,
+  type ImportType,
+  type Look,
+  lookAtDocument,
+  type Probe,
+  parseDescription,
+  probeDocument,
+  probeMcp,
+  probeOpenTool,
+  probeOpenwop,
+  probeOtc,
+  probeUsualPlaces,
+} from './probe.ts'
+
+const KEY = /^[A-Za-z0-9_]{1,64}$/
+/** Words that say nothing about a service. */
+const EMPTY_WORDS = /^(?:api|www|mcp|server|openapi|swagger|com|org|net|io|dev|app|the|of|for|rest|v\d+)$/i
+
+export function isSourceKey(text: string): boolean {
+  return KEY.test(text)
+}
+
+/** A key for a source, from what it calls itself or where it is: the toolkit of its tools. */
+export function suggestKey({ name, options }: Pick<FoundSource, 'name' | 'options'>): string {
+  const { url, file } = options
+  const place = typeof url === 'string' ? new URL(url).hostname : typeof file === 'string' ? file : ''
+  return keyFrom(name ?? '') ?? keyFrom(place) ?? 'Imported'
+}
+
+function keyFrom(text: string): string | undefined {
+  const words = text
+    .split(/[^A-Za-z0-9]+/)
+    .filter((word) => word !== '' && !EMPTY_WORDS.test(word) && !/^\d+$/.test(word))
+  const key = words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('')
+  return key === '' ? undefined : key.slice(0, 32)
+}
+
+/** What a file is: a description of a service. `file` is absolute. */
+export async function detectFile(file: string): Promise<Detection> {
+  const document = parseDescription(await readFile(file, 'utf8'))
+  if (document === undefined) {
+    const why = `${file} is neither JSON nor YAML. To import a program that speaks MCP: collet import -- node ${file}`
+    return { found: undefined, seen: [why] }
+  }
+  const look = lookAtDocument(document, { file })
+  if (look.kind === 'found') return { found: look.source, seen: [] }
+  const why = look.kind === 'unusable' ? look.why : `${file} is no OpenAPI, Swagger or OpenTool document.`
+  return { found: undefined, seen: [why] }
+}
+
+export interface Detection {
+  readonly found: FoundSource | undefined
+  /** What was seen on the way, for somebody who expected something else. */
+  readonly seen: readonly string[]
+}
+
+export interface DetectUrlOptions extends Omit<Probe, 'signal'> {
+  readonly signal: AbortSignal
+  /** Looks for this alone. */
+  readonly only?: ImportType
+  /** Told before each look. */
+  onStep(text: string): void
+}
+
+interface Step {
+  /** What it can find; nothing = only what to say. */
+  readonly finds: readonly ImportType[]
+  readonly text: string
+  readonly url: string
+  look(url: string, probe: Probe): Promise<Look>
+}
+
+const UNREACHABLE = Symbol('unreachable')
+const STEP_MS = 15_000
+
+/** What an address is, by asking it: what its path suggests first, what could be mistaken last. */
+export async function detectUrl(url: string, options: DetectUrlOptions): Promise<Detection> {
+  const { only, signal, send, apiKey, onStep } = options
+  const seen: string[] = []
+  for (const { finds, text, url: address, look } of stepsFor(url)) {
+    if (only !== undefined && !finds.includes(only)) continue
+    signal.throwIfAborted()
+    onStep(text)
+    const result = await attempt(address, look, {
+      send,
+      apiKey,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(STEP_MS)]),
+    })
+    signal.throwIfAborted()
+    // Whatever else could be asked for is at the same place.
+    if (result === UNREACHABLE) return { found: undefined, seen: [`${new URL(url).host} cannot be reached.`] }
+    if (typeof result === 'string') seen.push(`${text}: ${result}`)
+    else if (result.kind === 'unusable') seen.push(result.why)
+    else if (result.kind === 'found' && (only ?? result.source.type) === result.source.type)
+      return { found: result.source, seen }
+  }
+  return { found: undefined, seen: [...new Set(seen)] }
+}
+
+/** A look that fails says only that it is not this. */
+async function attempt(
+  url: string,
+  look: Step['look'],
+  probe: Probe,
+): Promise<Look | string | typeof UNREACHABLE> {
+  try {
+    return await look(url, probe)
+  } catch (error) {
+    if (isUnreachable(error) || (error instanceof Error && isUnreachable(error.cause))) return UNREACHABLE
+    return error instanceof Error ? detailOf(error) : 'no answer'
+  }
+}
+
+/** The guarded fetch says so only when no connection was made (rule 9). */
+function isUnreachable(error: unknown): boolean {
+  return isToolError(error) && error.code === 'upstream_failed' && error.canRetry
+}
+
+function detailOf(error: Error): string {
+  return 'developerMessage' in error && typeof error.developerMessage === 'string'
+    ? error.developerMessage
+    : error.message
+}
+
+function stepsFor(url: string): readonly Step[] {
+  const bare = url.replace(/\/+$/, '')
+  const { pathname } = new URL(url)
+  const document: Step = { finds: ['openapi', 'opentool'], text: `Reading ${url}`, url, look: probeDocument }
+  const mcp: Step = { finds: ['mcp'], text: `Asking ${url} for MCP`, url, look: probeMcp }
+  const otc: Step = { finds: ['otc'], text: `Asking ${url} for OTC`, url, look: probeOtc }
+  const opentool: Step = {
+    ...{ finds: ['opentool'], text: `Asking ${url} for OpenTool` },
+    ...{ url, look: probeOpenTool },
+  }
+  const rest: readonly Step[] = [
+    { finds: ['mcp'], text: `Asking ${bare}/mcp for MCP`, url: `${bare}/mcp`, look: probeMcp },
+    { ...document, text: `Looking for an OpenAPI document at ${bare}`, url: bare, look: probeUsualPlaces },
+    { finds: [], text: `Asking ${url} for openwop`, url, look: probeOpenwop },
+  ]
+  if (/\/(?:mcp|sse)\/?$/.test(pathname)) return [mcp, document, otc, opentool, ...rest]
+  if (/\/opentool(?:\/|$)/.test(pathname)) return [opentool, document, mcp, otc, ...rest]
+  return [document, otc, opentool, mcp, ...rest]
+}
+
+/** A program is taken for an MCP server on its standard input and output; looking at its tools will tell. */
+export function foundCommand(words: readonly string[], cwd: string): FoundSource {
+  const [command = '', ...args] = words
+  return {
+    type: 'mcp',
+    options: { type: 'mcp', command, ...(args.length === 0 ? {} : { args: [...args] }), cwd },
+    what: 'an MCP server (stdio)',
+    name: nameOf(command, args),
+    notes: [],
+  }
+}
+
+const LAUNCHERS: ReadonlySet<string> = new Set([
+  'npx',
+  'node',
+  'uvx',
+  'uv',
+  'bunx',
+  'deno',
+  'python',
+  'python3',
+])
+
+/** `npx -y @scope/server-files@1.2 /data` is `server-files`. */
+function nameOf(command: string, args: readonly string[]): string {
+  const program = basename(command)
+  if (!LAUNCHERS.has(program)) return program
+  const meant = args.find((word) => !word.startsWith('-') && word !== 'run') ?? program
+  return basename(meant.replace(/(?<=.)@[^/]*$/, '')).replace(/\.[cm]?[jt]s$|\.py$/, '')
+}

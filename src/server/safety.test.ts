@@ -1,0 +1,162 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import type { Settings } from '#config/settings'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { NO_LIMITS } from '#core/limits/settings'
+import { Secret } from '#core/secret'
+import { sampleTool } from '#testing/sample-tool'
+import { checkExposure, StartRefused } from './safety.ts'
+import { startServer } from './start-server.ts'
+
+const dataFolder = mkdtempSync(join(tmpdir(), 'collet-exposure-'))
+afterAll(() => rmSync(dataFolder, { recursive: true }))
+
+const strong = randomBytes(32).toString('base64')
+const OPEN: Settings['auth'] = { apiKeys: [], jwt: undefined }
+const BY_KEY = (key: string): Settings['auth'] => ({
+  apiKeys: [{ id: 'alice', key: new Secret(key), tenant: 'default', scopes: [] }],
+  jwt: undefined,
+})
+const BY_JWT = (secret: string): Settings['auth'] => ({
+  apiKeys: [],
+  jwt: { secret: new Secret(secret), audiences: [], maxLifetimeSeconds: 900, tenant: 'default' },
+})
+
+function settingsOf(host: string, auth: Settings['auth'], tools: Settings['tools'] = []): Settings {
+  return {
+    tools,
+    toolkits: new Map(),
+    sources: new Map(),
+    folder: '.',
+    server: {
+      host,
+      port: 0,
+      publicUrl: undefined,
+      bodyLimitBytes: 1_000,
+      allowedOrigins: [],
+      maxConnections: 100,
+    },
+    store: 'memory:',
+    dataFolder,
+    masterKey: undefined,
+    auth,
+    oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
+    calls: { retentionHours: 24, defaultTimeoutMs: 1_000, maxResultBytes: 1_000 },
+    journal: { retentionDays: 90 },
+    egress: { allow: [], maxResponseBytes: 10_485_760, timeoutMs: 30_000, maxRedirects: 5 },
+    limits: NO_LIMITS,
+    budgets: [],
+    openwop: { catalog: true, compactView: true, sessions: true },
+    otc: { strictRequests: false, hideDeveloperMessages: false, omitListKey: undefined },
+    opentool: {
+      title: 'Collet',
+      version: undefined,
+      description: undefined,
+      stringIdsAreKeys: false,
+      streaming: false,
+    },
+    mcp: { enabled: true, name: 'collet', instructions: undefined, pageSize: 1_000 },
+    hooks: {},
+    approvals: DEFAULT_APPROVAL_RULES,
+    logLevel: 'silent',
+    otlpEndpoint: undefined,
+  }
+}
+
+const LOOPBACK = ['127.0.0.1', '127.9.9.9', '::1', 'localhost']
+const PUBLIC = ['0.0.0.0', '::', '192.168.0.10', '203.0.113.7', 'tools.example.com', 'localhost.example.com']
+
+describe('checkExposure', () => {
+  it.each(PUBLIC)(
+    'OTC-97, rule 28: refuses to listen on %s without credentials, and says what to do',
+    (host) => {
+      expect(() => checkExposure(settingsOf(host, OPEN), false)).toThrow(StartRefused)
+      expect(() => checkExposure(settingsOf(host, OPEN), false)).toThrow(
+        /auth\.apiKeys, auth\.jwt or auth\.issuers.*127\.0\.0\.1.*--allow-anonymous/,
+      )
+    },
+  )
+
+  it.each(PUBLIC)('OTC-97: warns when told to serve anybody on %s', (host) => {
+    expect(checkExposure(settingsOf(host, OPEN), true)).toEqual([
+      expect.objectContaining({ text: expect.stringContaining(`reach ${host} can call`) }),
+    ])
+  })
+
+  it.each(LOOPBACK)('OTC-97: %s without credentials is nobody else’s business', (host) => {
+    expect(checkExposure(settingsOf(host, OPEN), false)).toEqual([])
+  })
+
+  it('OTC-97, MCP-12: a key or a JWT secret is enough to serve others', () => {
+    expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong)), false)).toEqual([])
+    expect(checkExposure(settingsOf('0.0.0.0', BY_JWT(strong)), false)).toEqual([])
+  })
+
+  it('OTC-97: so is an issuer, or the word that keys of the store are required', () => {
+    expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, required: true }), false)).toEqual([])
+    const claims = { tenant: undefined, scopes: undefined, roles: undefined }
+    const issuer = {
+      issuer: 'https://a.test',
+      audiences: ['x'],
+      jwksUri: undefined,
+      claims,
+      tenant: 'a',
+      algorithms: undefined,
+    }
+    expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, issuers: [issuer] }), false)).toEqual([])
+  })
+
+  it('OWP-57: names entries of an allow-list that no tool has', () => {
+    const apiKeys = BY_KEY(strong).apiKeys.map((entry) => ({
+      ...entry,
+      tools: ['openwop:Mail.Send', 'openwop:Gone'],
+    }))
+    const tools = [sampleTool('Mail.Send@1.0.0', () => null)]
+    expect(checkExposure(settingsOf('0.0.0.0', { ...OPEN, apiKeys }, tools), false)).toEqual([
+      {
+        text: expect.stringMatching(/not served: openwop:Gone\./),
+        advice: expect.stringContaining('collet tools'),
+      },
+    ])
+  })
+
+  it.each([BY_KEY('k-alice'), BY_JWT('test-secret')])(
+    'OTC-103: a weak credential is a warning on loopback and refused elsewhere, whatever else is allowed',
+    (auth) => {
+      expect(checkExposure(settingsOf('127.0.0.1', auth), false)).toHaveLength(1)
+      expect(() => checkExposure(settingsOf('0.0.0.0', auth), true)).toThrow(StartRefused)
+    },
+  )
+
+  it('names tools nobody can reach', () => {
+    const scoped = sampleTool('Mail.Send@1.0.0', () => null, { policy: { scopes: ['mail:send'] } })
+    expect(checkExposure(settingsOf('127.0.0.1', OPEN, [scoped]), false)).toEqual([
+      expect.objectContaining({ text: expect.stringContaining('Mail.Send@1.0.0') }),
+    ])
+    expect(checkExposure(settingsOf('127.0.0.1', BY_KEY(strong), [scoped]), false)).toEqual([])
+  })
+
+  it('has nothing to say about tools that ask for an approval: it can be given', () => {
+    const asking = sampleTool('Mail.Send@1.0.0', () => null, { policy: { approval: 'always' } })
+    expect(checkExposure(settingsOf('0.0.0.0', BY_KEY(strong), [asking]), false)).toEqual([])
+  })
+})
+
+describe('startServer', () => {
+  it('OTC-97: opens nothing when it refuses, no port, no store and no start token', async () => {
+    await expect(startServer(settingsOf('0.0.0.0', OPEN))).rejects.toThrow(StartRefused)
+    expect(readdirSync(dataFolder)).toEqual([])
+  })
+
+  it('OTC-97: carries the warning to whoever started it', async () => {
+    const server = await startServer(settingsOf('0.0.0.0', OPEN), { allowAnonymous: true, graceMs: 0 })
+    try {
+      expect(server.warnings).toEqual([expect.stringContaining('Anybody')])
+    } finally {
+      await server.close()
+    }
+  })
+})

@@ -1,0 +1,103 @@
+import { isIPv4 } from 'node:net'
+import { type Credentials, findWeakCredentials } from '#auth/api-keys'
+import type { Settings } from '#config/settings'
+import { isImported } from '#config/to-settings'
+import { didYouMean } from '#core/nearest-name'
+import type { KeyStore } from '#core/ports/key-store'
+import { Registry } from '#core/tools/catalog'
+
+/** Rule 3: a name that was ended in the store is not given again by the configuration either. */
+export async function checkPrincipals(
+  { apiKeys }: Settings['auth'],
+  keys: Pick<KeyStore, 'isEnded'>,
+): Promise<void> {
+  for (const { id, tenant } of apiKeys) {
+    if (!(await keys.isEnded({ tenant, name: id }))) continue
+    throw new StartRefused(
+      `auth.apiKeys: the principal "${id}" of tenant "${tenant}" was ended with collet keys revoke, and no name is given twice. Choose another id.`,
+    )
+  }
+}
+
+/** The part of the settings that says who could call what. */
+export interface Exposure {
+  readonly tools: Settings['tools']
+  readonly auth: Credentials & Pick<Settings['auth'], 'issuers' | 'required'>
+  readonly server: Pick<Settings['server'], 'host'>
+  readonly sources?: Iterable<readonly [string, { readonly type: string }]>
+}
+
+/** What is worth a line at the start, and what to do about it. */
+export interface ExposureWarning {
+  readonly text: string
+  readonly advice: string
+}
+
+const CREDENTIALS = 'Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
+
+/**
+ * Rule 28, OTC-97 and OTC-103: nobody but this machine without credentials, and no weak ones towards others.
+ * Gives what is worth a warning; throws when starting would be unsafe.
+ */
+export function checkExposure(settings: Exposure, allowAnonymous: boolean): readonly ExposureWarning[] {
+  const { auth, server } = settings
+  const isOpen = !needsCredential(auth)
+  const weak = findWeakCredentials(auth)
+  const warnings = [...(isOpen ? findUnreachableTools(settings) : []), ...findUnknownTools(settings)]
+  if (isLoopback(server.host)) return [...weak.map(lackingCredential), ...warnings]
+  if (weak.length > 0) throw new StartRefused(weak.join('\n'))
+  if (!isOpen) return warnings
+  if (allowAnonymous) {
+    const text = `Anybody who can reach ${server.host} can call every tool, because anonymous callers are allowed.`
+    return [lackingCredential(text), ...warnings]
+  }
+  throw new StartRefused(
+    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys, auth.jwt or auth.issuers, set auth.required and make keys with collet keys create (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
+  )
+}
+
+/** Whether the configuration alone lets in nobody without a credential. */
+export function needsCredential({ apiKeys, jwt, issuers = [], required = false }: Exposure['auth']): boolean {
+  return required || apiKeys.length > 0 || jwt !== undefined || issuers.length > 0
+}
+
+/** OWP-57: an entry that names no tool opens nothing, which is hardly what was meant. */
+function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly ExposureWarning[] {
+  const served = new Registry(tools)
+  const isUnknown = (name: string) => served.find(name) === undefined && !isImported(name, sources)
+  const unknown = new Set(auth.apiKeys.flatMap((entry) => (entry.tools ?? []).filter(isUnknown)))
+  if (unknown.size === 0) return []
+  const known = tools.flatMap(({ parts, name, catalogId }) => [parts.base, name, catalogId])
+  const told = [...unknown].map((name) => `${name}${didYouMean(name, known)}`)
+  return [
+    {
+      text: `auth.apiKeys[].tools names tools that are not served: ${told.join(', ')}.`,
+      advice:
+        'Write names as collet tools shows them, or take these out: an entry that names no tool opens nothing.',
+    },
+  ]
+}
+
+function findUnreachableTools(settings: Exposure): readonly ExposureWarning[] {
+  const scoped = settings.tools.filter(({ policy }) => policy.scopes.length > 0).map(({ id }) => id)
+  if (scoped.length === 0) return []
+  const text = `No credential is configured, so nobody holds the scopes that these tools ask for: ${scoped.join(', ')}.`
+  return [lackingCredential(text)]
+}
+
+function lackingCredential(text: string): ExposureWarning {
+  return { text, advice: CREDENTIALS }
+}
+
+/** The settings are understood, and starting with them would be unsafe. */
+export class StartRefused extends Error {
+  override readonly name = 'StartRefused'
+}
+
+/** Whether a host name or address reaches only this machine: `localhost`, 127.0.0.0/8, `::1` or `[::1]`. */
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase()
+  return (
+    name === 'localhost' || name === '::1' || name === '[::1]' || (isIPv4(name) && name.startsWith('127.'))
+  )
+}

@@ -1,0 +1,257 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import type { Settings } from '#config/settings'
+import { type CallDesk, openCallDesk } from '#core/calls/gateway'
+import { startRetention } from '#core/journal/chain'
+import type { LimitName } from '#core/limits/settings'
+import type { RecoveryReport, Store } from '#core/ports/store'
+import { DEFAULT_TENANT } from '#core/principal'
+import type { Clock, Logger } from '#core/runtime'
+import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
+import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { Listener } from '#egress/policy'
+import { OAuthBroker } from '#oauth/broker'
+import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
+import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
+import { MemoryStore } from '#store/memory/memory'
+import { backUpDatabase } from '#store/sqlite/database'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { startApprovalWebhooks } from './approval-webhooks.ts'
+import { isLoopback } from './safety.ts'
+import { configuredHosts, type OpenSources, openSources } from './sources.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+const CHALLENGE_ID_BYTES = 24
+const SESSION_ID_BYTES = 24
+/** Whoever wrote into the database past the server: nobody knows who, and all tenants are in it. */
+const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
+
+export interface OpenGatewayOptions {
+  readonly clock: Clock
+  readonly log: Logger
+  /** Base of the URLs we hand out (T-16). */
+  publicUrl(): string
+  /** What this process listens on: no tool may reach it (rule 33). */
+  ownListeners?(): readonly Listener[]
+  onCommit(changes: number, durationMs: number): void
+  onLimitRefused?(name: LimitName): void
+  readonly catalogChanges?: CatalogChanges
+}
+
+export interface OpenGateway {
+  readonly desk: CallDesk
+  /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
+  readonly fetch: typeof fetch
+  readonly broker: OAuthBroker
+  /** All tools there are now, of code and of sources. */
+  readonly registry: LiveRegistry
+  readonly sources: OpenSources
+  /** Writes a refusal to the audit stream (rule 30a). */
+  readonly noteDenial: NoteDenial
+  /** Lets running calls finish for `graceMs`, cancels the rest, closes the store. */
+  close(graceMs: number): Promise<void>
+}
+
+/** The part behind every protocol: tools, calls, store, recovery and retention. Needs no network. */
+export async function openGateway(settings: Settings, options: OpenGatewayOptions): Promise<OpenGateway> {
+  const { clock, log } = options
+  const guardedFetch = createGuardedFetch({
+    ...settings.egress,
+    ownListeners: () => options.ownListeners?.() ?? [],
+  })
+  // The operator wrote these addresses down, so they may be local; where they lead is guarded all the same.
+  const configuredFetch = createGuardedFetch({
+    ...settings.egress,
+    allow: [...settings.egress.allow, ...configuredHosts(settings)],
+    ownListeners: () => options.ownListeners?.() ?? [],
+  })
+  const store = openStore(settings.store, {
+    dataFolder: settings.dataFolder,
+    masterKey: settings.masterKey,
+    mode: 'server',
+    onCommit: options.onCommit,
+    onForeign: (row, table) => {
+      log.error({ row }, 'a stored row was changed by somebody without the key, and is refused')
+      // What the row says is somebody else's text, its tenant too; which one it is stands in the log.
+      denials.note(UNKNOWN_WRITER, { action: 'store.read', resource: table, reason: 'changed_row' })
+    },
+  })
+  const catalogChanges = options.catalogChanges ?? new CatalogChanges()
+  const registry = new LiveRegistry(settings.tools, settings.toolkits, catalogChanges)
+  const denials = createDenialLog({ store, clock, log })
+  const load = startLoadWatch(clock)
+  const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
+  const desk = openCallDesk({
+    registry,
+    store,
+    clock,
+    log,
+    fetch: guardedFetch,
+    hooks: settings.hooks,
+    broker,
+    canSignIn: broker.signIn !== undefined,
+    approvalRules: settings.approvals,
+    newCallId: randomUUID,
+    newChallengeId: () => randomBytes(CHALLENGE_ID_BYTES).toString('base64url'),
+    newSessionId: () => randomBytes(SESSION_ID_BYTES).toString('base64url'),
+    publicUrl: options.publicUrl,
+    maxResultBytes: settings.calls.maxResultBytes,
+    limits: settings.limits,
+    budgets: settings.budgets,
+    delayMs: load.delayMs,
+    onLimitRefused: (name) => options.onLimitRefused?.(name),
+    onApproverDenied: denials.note,
+    catalogChanges,
+  })
+  const sources = openSources(settings, {
+    ...{ registry, store, clock, log },
+    ownListeners: () => options.ownListeners?.() ?? [],
+  })
+  const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
+  if (ambiguous > 0)
+    log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
+  const retention = startRetention(
+    store,
+    {
+      resultsMs: settings.calls.retentionHours * HOUR_MS,
+      journalMs: settings.journal.retentionDays * DAY_MS,
+    },
+    { clock, log },
+  )
+  const webhooks = startApprovalWebhooks({
+    approvals: store.approvals,
+    rules: settings.approvals,
+    fetch: configuredFetch,
+    clock,
+    log,
+    canSignIn: broker.signIn !== undefined,
+    publicUrl: options.publicUrl,
+  })
+  await sources.desk.start()
+  return {
+    ...{ desk, registry, sources },
+    fetch: configuredFetch,
+    broker,
+    noteDenial: denials.note,
+    async close(graceMs) {
+      load.stop()
+      retention.stop()
+      await webhooks.stop()
+      await desk.drain(graceMs)
+      await sources.desk.close()
+      await denials.close()
+      await guardedFetch.close()
+      await configuredFetch.close()
+      await store.close()
+    },
+  }
+}
+
+/** A start that fails here must leave nothing open behind it. */
+async function recoverOrClose(desk: CallDesk, load: LoadWatch, nowMs: number): Promise<RecoveryReport> {
+  try {
+    return await desk.store.recover(nowMs)
+  } catch (error) {
+    load.stop()
+    await desk.drain(0)
+    await desk.store.close()
+    throw error
+  }
+}
+
+export const KEY_FILE = 'key'
+
+export interface OpenStoreOptions {
+  /** Folder of the key file. */
+  readonly dataFolder: string
+  /** `COLLET_KEY`; without it the key file is used. */
+  readonly masterKey: Uint8Array | undefined
+  /** Operators' commands never make a key file: a missing one means they look in the wrong place. */
+  readonly mode: 'server' | 'operator'
+  readonly onCommit?: (changes: number, durationMs: number) => void
+  /** Told of rows that decide and were changed by somebody without the key. */
+  readonly onForeign?: (row: string, table: string) => void
+}
+
+/** The store behind a URL: `memory:` or `sqlite:PATH`. */
+export function openStore(url: string, options: OpenStoreOptions): Store {
+  return url === 'memory:' ? new MemoryStore() : openSqlite(url, options)
+}
+
+export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore {
+  const { onCommit, onForeign } = options
+  const path = pathOf(url)
+  return new SqliteStore({
+    path,
+    masterKey: masterKeyOf(options, path),
+    ...(onCommit === undefined ? {} : { onCommit }),
+    ...(onForeign === undefined ? {} : { onForeign }),
+  })
+}
+
+/** Copies the database of a store, also while a server uses it, to a file that must not be there yet. */
+export function backUpStore(url: string, target: string): void {
+  backUpDatabase(pathOf(url), target)
+}
+
+function pathOf(url: string): string {
+  if (url.startsWith('sqlite:')) return url.slice('sqlite:'.length)
+  throw new Error(`The store '${url}' is not known. Write 'sqlite:PATH' or 'memory:'.`)
+}
+
+function masterKeyOf(options: OpenStoreOptions, database: string): Uint8Array {
+  if (options.masterKey !== undefined) return options.masterKey
+  const file = join(options.dataFolder, KEY_FILE)
+  return options.mode === 'server' ? readOrCreateKeyFile(file, database) : readKeyFile(file)
+}
+
+const LOOK_EVERY_MS = 100
+/** One late look is a garbage collection or a tool that computes; so many in a row are overload. */
+const LOOKS = 3
+
+/** How late the event loop is, again and again. */
+export interface LoadWatch {
+  /** The least of the last looks, so that only what lasts counts. */
+  delayMs(): number
+  stop(): void
+}
+
+export function startLoadWatch(clock: Clock): LoadWatch {
+  const late = Array<number>(LOOKS).fill(0)
+  let dueMs = clock.monotonicMs() + LOOK_EVERY_MS
+  const timer = setInterval(() => {
+    const nowMs = clock.monotonicMs()
+    late.shift()
+    late.push(Math.max(0, nowMs - dueMs))
+    dueMs = nowMs + LOOK_EVERY_MS
+  }, LOOK_EVERY_MS).unref()
+  return { delayMs: () => Math.min(...late), stop: () => clearInterval(timer) }
+}
+
+/** The providers of the config. Nobody is asked for consent where it could be given for somebody else unseen (rule 25). */
+export function createBroker(
+  { oauth, server }: Pick<Settings, 'oauth' | 'server'>,
+  parts: { readonly fetch: typeof fetch; readonly clock: Clock; readonly log: Logger },
+): OAuthBroker {
+  const canBind = oauth.signIn !== undefined || isOwnMachine(server) || oauth.allowUnboundConsent
+  return new OAuthBroker({ settings: oauth, canBind, ...parts })
+}
+
+/** What an operator should know about who may consent. */
+export function findConsentWarnings({
+  oauth,
+  server,
+}: Pick<Settings, 'oauth' | 'server'>): readonly string[] {
+  const names = Object.keys(oauth.providers)
+  if (names.length === 0 || oauth.signIn !== undefined || isOwnMachine(server)) return []
+  return oauth.allowUnboundConsent
+    ? [
+        'Whoever has the link of a challenge can consent, because oauth.allowUnboundConsent is set and oauth.signIn is not.',
+      ]
+    : [`Nobody can be asked for access to ${names.join(', ')}: beyond this machine that needs oauth.signIn.`]
+}
+
+function isOwnMachine({ host, publicUrl }: Settings['server']): boolean {
+  return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
+}

@@ -1,0 +1,27 @@
+import { expect, it } from 'vitest'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { Secret } from '#core/secret'
+import { configuredHosts } from './sources.ts'
+
+it('rule 33: names the hosts the operator wrote down, with their ports, and no other', () => {
+  const issuer = {
+    issuer: 'https://login.example.com',
+    jwksUri: 'http://127.0.0.1:9000/keys',
+    audiences: ['a'],
+    claims: { tenant: undefined, scopes: undefined, roles: undefined },
+    tenant: 'default',
+    algorithms: undefined,
+  }
+  const hook = {
+    url: 'http://[::1]:7000/hook',
+    secret: new Secret('s'.repeat(32)),
+    approver: undefined,
+    target: 'hook',
+  }
+  const hosts = configuredHosts({
+    auth: { apiKeys: [], jwt: undefined, issuers: [issuer] },
+    oauth: { providers: {}, signIn: undefined, allowUnboundConsent: false },
+    approvals: { ...DEFAULT_APPROVAL_RULES, webhooks: [hook] },
+  })
+  expect(hosts).toEqual(['login.example.com:443', '127.0.0.1:9000', '[::1]:7000'])
+})

@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest'
+import { fault } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import { MCP_OPTIONS } from '#sources/mcp/options'
+import { OTC_OPTIONS } from '#sources/otc/options'
+import { sampleSource } from '#testing/sample-source'
+import { contextFor } from '#testing/source-contract'
+import { hideSourceSecrets } from './sources.ts'
+
+const OTC = OTC_OPTIONS.parse({
+  ...{ type: 'otc', url: 'https://other.example', apiKey: 'canary-key-1' },
+  secrets: { MAIL: 'canary-mail' },
+})
+const MCP = MCP_OPTIONS.parse({
+  ...{ type: 'mcp', url: 'https://other.example/mcp' },
+  headers: { Authorization: 'Bearer canary-bearer', 'X-Format': 'application/json' },
+})
+
+const INVOCATION = { nativeName: 'say', binding: {}, input: {}, context: contextFor() }
+
+describe('credentials that a source was configured with', () => {
+  it('OWP-58: are cut out of what its upstream answers, wherever they stand', async () => {
+    const said: JsonValue = {
+      header: 'Authorization: Bearer canary-bearer',
+      bare: ['canary-bearer'],
+      kind: 'application/json',
+    }
+    const source = hideSourceSecrets(sampleSource({ invoke: async () => said }), MCP)
+    expect(await source.invoke(INVOCATION)).toEqual({
+      ...{ header: 'Authorization: [redacted]', bare: ['[redacted]'], kind: 'application/json' },
+    })
+    const nothing = hideSourceSecrets(sampleSource({ invoke: async () => undefined }), OTC)
+    expect(await nothing.invoke(INVOCATION)).toBe(undefined)
+  })
+
+  it('OWP-58: are cut out of its failures, which stay what they are', async () => {
+    const error = fault('upstream_failed', 'canary-key-1 is not known.', {
+      ...{ developerMessage: 'canary-mail too', canRetry: true, retryAfterMs: 5, errorNumber: 7 },
+      cause: new Error('canary-key-1'),
+    })
+    const failing = hideSourceSecrets(
+      sampleSource({
+        invoke: async () => {
+          throw error
+        },
+      }),
+      OTC,
+    )
+    const thrown = await failing.invoke(INVOCATION).catch((caught: unknown) => caught)
+    expect(thrown).toMatchObject({
+      ...{ code: 'upstream_failed', message: '[redacted] is not known.', developerMessage: '[redacted] too' },
+      ...{ canRetry: true, retryAfterMs: 5, errorNumber: 7, cause: { message: '[redacted]' } },
+    })
+  })
+
+  it('OWP-58: a source without any is left as it is', () => {
+    const source = sampleSource({})
+    const { invoke } = source
+    const plain = OTC_OPTIONS.parse({ type: 'otc', url: 'https://other.example' })
+    expect(hideSourceSecrets(source, plain).invoke).toBe(invoke)
+  })
+})

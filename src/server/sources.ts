@@ -1,0 +1,299 @@
+import { hash } from 'node:crypto'
+import { SOURCE_OPTIONS, type SourceOptions } from '#config/schema'
+import type { Settings } from '#config/settings'
+import { isImported } from '#config/to-settings'
+import { type ApprovalRules, namesFor } from '#core/approvals/approvals'
+import { isSecretName } from '#core/approvals/binding'
+import { cleanerFor } from '#core/calls/redact'
+import { fault } from '#core/errors'
+import type { SourceOverride } from '#core/imports/overrides'
+import { PinDesk } from '#core/imports/pins'
+import { projectTools } from '#core/imports/project'
+import { FailedSource, SourceDesk, type WantedSource } from '#core/imports/sources'
+import type { Source, SourceServices } from '#core/ports/source'
+import type { Store } from '#core/ports/store'
+import { boundLogger, type Clock, type Logger } from '#core/runtime'
+import { Secret } from '#core/secret'
+import type { SourceKind, Tool } from '#core/tool'
+import type { LiveRegistry } from '#core/tools/catalog'
+import { createGuardedFetch } from '#egress/guarded-fetch'
+import type { Listener } from '#egress/policy'
+import { createCommandSource } from '#sources/command/index'
+import { createMcpSource } from '#sources/mcp/index'
+import { createOpenapiSource } from '#sources/openapi/index'
+import { createOpenToolSource } from '#sources/opentool/index'
+import { createOtcSource } from '#sources/otc/index'
+import { createPackSource } from '#sources/pack/index'
+
+const LONGEST_REQUEST_MS = 24 * 3_600_000
+const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
+
+export interface OpenSourcesOptions {
+  readonly registry: LiveRegistry
+  readonly store: Pick<Store, 'pins' | 'sources'>
+  readonly clock: Clock
+  readonly log: Logger
+  ownListeners(): readonly Listener[]
+}
+
+export interface OpenSources {
+  readonly desk: SourceDesk
+  readonly pins: PinDesk
+}
+
+/** The sources of the configuration and of the store. A key in both means the configuration's. */
+export function openSources(settings: Settings, options: OpenSourcesOptions): OpenSources {
+  const { registry, store, clock, log } = options
+  const pins = new PinDesk({ store, clock, log })
+  const desk = new SourceDesk({
+    ...{ registry, pins, clock, log },
+    own: { tools: settings.tools, toolkits: settings.toolkits },
+    project: (source, pinned) =>
+      projectTools(source, pinned, { defaultTimeoutMs: settings.calls.defaultTimeoutMs }),
+    epoch: async () => `${await store.sources.epoch()} ${await store.pins.epoch()}`,
+    wanted: async () => [
+      ...[...settings.sources].map(([key, source]) => wantedOf(key, source, 'configuration')),
+      ...(await store.sources.list())
+        .filter(({ key }) => !settings.sources.has(key))
+        .map(({ key, options: written, addedMs }) => {
+          const revision = hash('sha256', JSON.stringify([written, addedMs]))
+          const parsed = SOURCE_OPTIONS.safeParse(written)
+          return parsed.success ? wantedOf(key, parsed.data, revision) : unreadable(key, revision)
+        }),
+    ],
+  })
+  return { desk, pins }
+
+  function wantedOf(key: string, source: SourceOptions, revision: string): WantedSource {
+    return {
+      ...{ key, revision, type: source.type, kind: kindOf(source) },
+      ...(source.description === undefined ? {} : { description: source.description }),
+      overrides: overridesOf(key, source, { ...settings, sourceKeys: settings.sources.keys() }),
+      open: () => open(key, source),
+    }
+  }
+
+  /** Each has a way out of its own: the operator wrote down where its upstream is, and that opens nothing to others (rule 33). */
+  function open(key: string, source: SourceOptions): Source {
+    const wayOut = (maxResponseBytes: number) =>
+      createGuardedFetch({
+        ...settings.egress,
+        maxResponseBytes,
+        // Calls end with their own signal, and streams of events stay open.
+        timeoutMs: LONGEST_REQUEST_MS,
+        allow: [...settings.egress.allow, ...sourceHosts(source)],
+        ownListeners: options.ownListeners,
+      })
+    const { maxResponseBytes } = settings.egress
+    const calls = wayOut(maxResponseBytes)
+    const descriptions = wayOut(Math.max(maxResponseBytes, MOST_DESCRIPTION_BYTES))
+    const opened = createSource(key, source, {
+      fetch: calls,
+      fetchDescription: descriptions,
+      clock,
+      log: boundLogger(log, { source: key }),
+      folder: settings.folder,
+      ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
+    })
+    return closingWith(hideSourceSecrets(opened, source), async () => {
+      await Promise.all([calls.close(), descriptions.close()])
+    })
+  }
+}
+
+/** The same source, which lets its connections go when it is closed. */
+function closingWith(source: Source, close: () => Promise<void>): Source {
+  const inner = source.close.bind(source)
+  source.close = async () => {
+    await inner()
+    await close()
+  }
+  return source
+}
+
+/** Written by a newer version, or by hand. */
+function unreadable(key: string, revision: string): WantedSource {
+  const error = fault(
+    'request_invalid',
+    'Its options in the store cannot be read by this version. Import it again: collet import --key.',
+  )
+  return {
+    key,
+    revision,
+    type: 'unknown',
+    kind: 'connector',
+    open: () => new FailedSource({ key, type: 'unknown', kind: 'connector' }, error),
+  }
+}
+
+/** What of a configuration may speak of single tools. */
+export interface Governing {
+  readonly approvals: Pick<ApprovalRules, 'perTool' | 'whenPerTool'>
+  /** Tools written as code: what is said of these is not said of a source. */
+  readonly tools: readonly Tool[]
+  readonly sourceKeys: Iterable<string>
+}
+
+/** Everything an operator wrote about single tools of a source: in its options, and under `approvals`. */
+export function overridesOf(
+  key: string,
+  options: SourceOptions,
+  governing: Governing,
+): readonly SourceOverride[] {
+  return [...ofOptions(options), ...termsOverrides(key, options, governing)]
+}
+
+function ofOptions(options: SourceOptions): readonly SourceOverride[] {
+  if (options.type === 'custom') return []
+  const { tools, include = [], exclude } = options
+  return [
+    ...Object.entries(tools).map(([name, { approval, scopes, tenants }]): SourceOverride => {
+      const asks = approval !== undefined && approval !== 'never'
+      return {
+        where: `tools.${name}`,
+        name,
+        of: 'native names',
+        guards: asks || tenants !== undefined || (scopes !== undefined && scopes.length > 0),
+      }
+    }),
+    ...include.map((name): SourceOverride => ({ where: 'include', name, of: 'patterns', guards: false })),
+    ...exclude.map((name): SourceOverride => ({ where: 'exclude', name, of: 'patterns', guards: false })),
+  ]
+}
+
+function termsOverrides(
+  key: string,
+  options: SourceOptions,
+  { approvals: { perTool, whenPerTool }, tools, sourceKeys }: Governing,
+): readonly SourceOverride[] {
+  const own = new Set(tools.flatMap(namesFor))
+  const isOf = (name: string, source: string): boolean =>
+    isImported(name, [[source, { type: source === key ? options.type : '' }]])
+  // `Fs_2.read` begins with `Fs_` too: it is of the source with the longest name that fits.
+  const longer = [...sourceKeys].filter((other) => other.length > key.length && other.startsWith(key))
+  return [...perTool.keys()]
+    .filter((name) => !own.has(name) && isOf(name, key) && !longer.some((other) => isOf(name, other)))
+    .filter((name) => !isOfOtherHost(name, options))
+    .map((name) => ({
+      where: 'approvals.perTool',
+      name,
+      of: 'tools',
+      guards: true,
+      isPredicate: whenPerTool.has(name),
+    }))
+}
+
+/** Commands are catalogued by their vendor, and two tables may have two. */
+function isOfOtherHost(name: string, options: SourceOptions): boolean {
+  const isHost = name.startsWith('x-host-') && options.type === 'command'
+  return isHost && options.vendor !== undefined && !name.startsWith(`x-host-${options.vendor}-`)
+}
+
+/** Options that say where an upstream is. */
+const ADDRESSES: ReadonlySet<string> = new Set(['url', 'baseUrl', 'document'])
+
+/** The hosts that the operator wrote into a source's options, as entries of an egress allow-list. */
+export function sourceHosts(options: SourceOptions): readonly string[] {
+  return Object.entries(options).flatMap(([name, value]) =>
+    ADDRESSES.has(name) && typeof value === 'string' ? hostOf(value) : [],
+  )
+}
+
+/** Hosts that the configuration names, as entries of an egress allow-list. */
+export function configuredHosts({
+  auth,
+  oauth,
+  approvals,
+}: Pick<Settings, 'auth' | 'oauth' | 'approvals'>): readonly string[] {
+  const { providers, signIn } = oauth
+  const clients = [...Object.values(providers), ...(signIn === undefined ? [] : [signIn])]
+  const urls = [
+    ...(auth.issuers ?? []).flatMap(({ issuer, jwksUri }) => [issuer, jwksUri]),
+    ...approvals.webhooks.map(({ url }) => url),
+    ...clients.flatMap(({ issuer, tokenEndpoint, revocationEndpoint }) => [
+      issuer,
+      tokenEndpoint,
+      revocationEndpoint,
+    ]),
+  ]
+  return [...new Set(urls.flatMap((url) => (url === undefined ? [] : hostOf(url))))]
+}
+
+/** `host:port` of an address; nothing for what is no URL. */
+export function hostOf(text: string): readonly string[] {
+  const url = URL.parse(text)
+  if (url === null) return []
+  const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port
+  return [`${url.hostname}:${port}`]
+}
+
+/** The same source, whose answers and failures lose what it was configured with, whoever echoes it (OWP-58). */
+export function hideSourceSecrets(source: Source, options: SourceOptions): Source {
+  const cleaner = cleanerFor(secretsIn(options))
+  if (cleaner === undefined) return source
+  const inner = source.invoke.bind(source)
+  source.invoke = async (invocation) => {
+    try {
+      return cleaner.output(await inner(invocation))
+    } catch (error) {
+      throw cleaner.thrown(error)
+    }
+  }
+  return source
+}
+
+/**
+ * Wherever options of any type keep one, if something around it is named like a credential: headers and variables hold ordinary
+ * words too (`application/json`), which must not vanish from answers.
+ */
+function secretsIn(value: unknown, isCredential = false): readonly Secret[] {
+  if (value instanceof Secret) return isCredential ? spellingsOf(value) : []
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, member]) =>
+    secretsIn(member, isCredential || isSecretName(name)),
+  )
+}
+
+/** A header has its scheme before the credential. */
+function spellingsOf(secret: Secret): readonly Secret[] {
+  const bare = /^(?:bearer|basic|token|apikey) +(\S+)$/i.exec(secret.reveal())?.[1]
+  return bare === undefined ? [secret] : [new Secret(bare), secret]
+}
+
+/** Opens a source of any type. */
+export function createSource(key: string, options: SourceOptions, services: SourceServices): Source {
+  switch (options.type) {
+    case 'command':
+      return createCommandSource(key, options, services)
+    case 'mcp':
+      return createMcpSource(key, options, services)
+    case 'openapi':
+      return createOpenapiSource(key, options, services)
+    case 'otc':
+      return createOtcSource(key, options, services)
+    case 'opentool':
+      return createOpenToolSource(key, options, services)
+    case 'pack':
+      return createPackSource(key, options, services)
+    case 'custom':
+      return options.open(key, services)
+  }
+}
+
+/** What its tools are catalogued as. */
+export function kindOf(options: SourceOptions): SourceKind {
+  switch (options.type) {
+    case 'command':
+      return 'host-extension'
+    case 'mcp':
+      return 'mcp'
+    case 'openapi':
+    case 'otc':
+    case 'opentool':
+      return 'connector'
+    case 'pack':
+      return 'node-pack'
+    case 'custom':
+      return options.kind
+  }
+}

@@ -1,0 +1,90 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { StoreError } from '#core/errors'
+import { SILENT_LOGGER } from '#core/runtime'
+import { MemoryStore } from '#store/memory/memory'
+import { FakeClock } from '#testing/fake-clock'
+import { createDenialLog } from './observe.ts'
+
+afterEach(() => vi.useRealTimers())
+
+const who = (id: string) => ({ id: `key:${id}`, tenant: 'acme', scopes: [] })
+const about = (resource: string) => ({ action: 'tool.call', resource, reason: 'scope' }) as const
+
+function open() {
+  vi.useFakeTimers()
+  const store = new MemoryStore()
+  const log = createDenialLog({ store, clock: new FakeClock(), log: SILENT_LOGGER })
+  const written = () =>
+    store.audit.readDenials({ after: 0, limit: 10_000 }).map(({ resource, count }) => `${resource} ${count}`)
+  return { store, log, written }
+}
+
+describe('createDenialLog', () => {
+  it('OWP-62: writes the first refusal at once, and its repetitions as one line a minute later', async () => {
+    const { log, written } = open()
+    for (let time = 0; time < 1_000; time += 1) log.note(who('ann'), about('openwop:A'))
+    await vi.advanceTimersByTimeAsync(1)
+    expect(written()).toEqual(['openwop:A 1'])
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(written()).toEqual(['openwop:A 1', 'openwop:A 999'])
+    log.note(who('ann'), about('openwop:A'))
+    await vi.advanceTimersByTimeAsync(1)
+    expect(written()).toHaveLength(3)
+    await log.close()
+    expect(written()).toHaveLength(3)
+  })
+
+  it('OWP-22: commits as often for what is hidden as for what is not there', async () => {
+    const commitsFor = async (facts: () => ReturnType<typeof about> | undefined) => {
+      const { log, store } = open()
+      const start = Date.now()
+      const times: number[] = []
+      const record = store.audit.recordDenials.bind(store.audit)
+      vi.spyOn(store.audit, 'recordDenials').mockImplementation((denials) => {
+        times.push(Date.now() - start)
+        record(denials)
+      })
+      for (let round = 0; round < 5; round += 1) {
+        log.note(who('ann'), facts)
+        await vi.advanceTimersByTimeAsync(20_000)
+      }
+      return times
+    }
+    const hidden = await commitsFor(() => about('openwop:A'))
+    expect(hidden).toEqual([1_000, 21_000, 41_000, 60_000, 61_000, 81_000])
+    expect(await commitsFor(() => undefined)).toEqual(hidden)
+  })
+
+  it('a flood of different refusals fills no disk, and hides nobody else’s', async () => {
+    const { log, written } = open()
+    for (let place = 0; place < 5_000; place += 1) log.note(who('ann'), about(`openwop:T${place}`))
+    log.note(who('bob'), about('openwop:B'))
+    await vi.advanceTimersByTimeAsync(60_001)
+    expect(written()).toHaveLength(20 + 1 + 1 + 1)
+    expect(written()).toContain('openwop:B 1')
+    expect(written()).toContain('* 4979')
+  })
+
+  it('a flood of principals is bounded too', async () => {
+    const { log, written } = open()
+    for (let place = 0; place < 5_000; place += 1) log.note(who(`p${place}`), about('openwop:A'))
+    await vi.advanceTimersByTimeAsync(60_001)
+    expect(written()).toHaveLength(200)
+  })
+
+  it('writes what is counted when it closes', async () => {
+    const { log, written } = open()
+    for (let time = 0; time < 3; time += 1) log.note(who('ann'), about('openwop:A'))
+    await log.close()
+    expect(written()).toEqual(['openwop:A 1', 'openwop:A 2'])
+  })
+
+  it('a store that cannot write stops nobody', async () => {
+    const { store, log } = open()
+    vi.spyOn(store.audit, 'recordDenials').mockImplementation(() => {
+      throw new StoreError('full', 'the disk is full')
+    })
+    log.note(who('ann'), about('openwop:A'))
+    await expect(log.close()).resolves.toBeUndefined()
+  })
+})

@@ -1,0 +1,294 @@
+import type { CallReply, CallRequest } from '#core/call'
+import type { Gateway } from '#core/calls/gateway'
+import { isToolError } from '#core/errors'
+import type { Denial, DenialFacts, DenialReason } from '#core/ports/key-store'
+import type { Store } from '#core/ports/store'
+import { DEFAULT_TENANT, opaquePrincipal, type Principal } from '#core/principal'
+import type { Clock, Logger } from '#core/runtime'
+import { isForTenant, type Tool } from '#core/tool'
+import type { ServerRoute } from '#server/http/request'
+import { requestScope } from '#server/http/serve'
+import type { Metrics } from './metrics.ts'
+
+/** Sees every tool; nobody's credential gives it. */
+const EVERYTHING: Principal = { id: 'audit', tenant: DEFAULT_TENANT, scopes: ['*'], seesEveryTenant: true }
+
+/** The same gateway, whose refusals to principals that may not see a tool are audited (rule 30a). Unknown tools are nobody's. */
+export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
+  const all = () => gateway.catalogFor(EVERYTHING)
+  return {
+    ...gateway,
+    async call(principal, request) {
+      const reply = await gateway.call(principal, request)
+      if (!reply.outcome.ok && reply.outcome.error.code === 'tool_not_found') {
+        const tool = { ...request.tool, base: shortName(request.tool.base) }
+        const find = () => all().resolve(tool)
+        noteHidden(gateway, note, { principal, action: 'tool.call', find })
+      }
+      return reply
+    },
+    async openSession(principal, request) {
+      try {
+        return await gateway.openSession(principal, request)
+      } catch (error) {
+        if (isToolError(error) && error.code === 'tool_not_found') {
+          const name = shortName(request.toolId)
+          const find = () => all().find(name)
+          noteHidden(gateway, note, { principal, action: 'tool.call', find })
+        }
+        throw error
+      }
+    },
+  }
+}
+
+/** The same route, whose look-ups of one tool by its catalog id are audited alike. */
+export function auditRead(route: ServerRoute, gateway: Gateway, note: NoteDenial): ServerRoute {
+  return {
+    ...route,
+    async handle(request) {
+      try {
+        return await route.handle(request)
+      } catch (error) {
+        if (isToolError(error) && error.code === 'tool_not_found') {
+          const { principal, params } = request
+          const name = shortName(params.toolId ?? '')
+          const find = () => gateway.catalogFor(EVERYTHING).find(name)
+          noteHidden(gateway, note, { principal, action: 'tool.read', find })
+        }
+        throw error
+      }
+    },
+  }
+}
+
+interface Denied {
+  readonly principal: Principal
+  readonly action: 'tool.call' | 'tool.read'
+  /** `undefined` when there is no such tool at all. */
+  find(): Tool | undefined
+}
+
+/** Of no use to anybody when it is longer than any tool's, and kept for a second. */
+function shortName(name: string): string {
+  return name.length > LONGEST_NAME ? '' : name
+}
+
+const LONGEST_NAME = 1_000
+
+/** Which of the two it was is looked for later, by nobody's request. */
+function noteHidden(gateway: Gateway, note: NoteDenial, { principal, action, find }: Denied): void {
+  note(principal, () => {
+    const tool = find()
+    if (tool === undefined) return undefined
+    return { action, resource: tool.catalogId, reason: reasonOf(gateway, principal, tool) }
+  })
+}
+
+function reasonOf(gateway: Gateway, { tenant, tools }: Principal, { id, policy }: Tool): DenialReason {
+  if (!isForTenant(policy, tenant)) return 'tenant'
+  // Which names an allow-list means is for the catalog to say.
+  const isListed = tools === undefined || gateway.catalogFor({ ...EVERYTHING, tools }).get(id) !== undefined
+  return isListed ? 'scope' : 'allowlist'
+}
+
+/** Equal denials within this time are one line with a count, after the first. */
+const WINDOW_MS = 60_000
+/** Different denials of one principal that a window tells apart; the others are one line. */
+const MOST_PER_PRINCIPAL = 20
+/** The same of all principals together; the others are counted in the server's log alone. */
+const MOST_PER_WINDOW = 200
+const EVERYTHING_IN_DENIAL_LOG = '*'
+/** How long after a refusal it is written. */
+const TICK_MS = 1_000
+/** Noted between two ticks. */
+const MOST_NOTED = 10_000
+
+type Refused = Pick<Principal, 'id' | 'tenant'>
+
+/**
+ * Writes a refusal to the audit stream. Never throws, never waits. Facts may be found later: `undefined` then means that nothing was
+ * refused, because there is nothing of that name. It costs the same, so that nobody learns by time what is hidden (OWP-22).
+ */
+export type NoteDenial = (principal: Refused, facts: DenialFacts | (() => DenialFacts | undefined)) => void
+
+interface Noted {
+  readonly principal: Refused
+  readonly facts: DenialFacts | (() => DenialFacts | undefined)
+  readonly atMs: number
+}
+
+interface Counted {
+  readonly denial: Denial
+  count: number
+}
+
+export interface DenialLog {
+  readonly note: NoteDenial
+  /** Writes what is still counted. */
+  close(): Promise<void>
+}
+
+/**
+ * Denials on their way to the store (rule 30a, OWP-62). The first of a kind is written at once, its repetitions as one line a
+ * minute later: a flood writes at most two lines per kind and 400 a minute in all. Where nobody may learn whether there was
+ * anything to refuse, it is looked at a second later, on a tick that always commits: whatever a caller asked for in vain,
+ * hidden or not there at all, costs the same at the same time.
+ */
+export function createDenialLog(world: {
+  readonly store: Pick<Store, 'audit' | 'digest'>
+  readonly clock: Clock
+  readonly log: Logger
+}): DenialLog {
+  const { store, clock, log } = world
+  let noted: Noted[] = []
+  const fresh: Denial[] = []
+  let counted = new Map<string, Counted>()
+  let perPrincipal = new Map<string, number>()
+  let dropped = 0
+  let tick: NodeJS.Timeout | undefined
+  let windowEnd: NodeJS.Timeout | undefined
+  let writing: Promise<void> = Promise.resolve()
+
+  const write = (denials: readonly Denial[]): void => {
+    writing = writing.then(async () => {
+      try {
+        await store.audit.recordDenials(denials)
+      } catch (err) {
+        log.error({ err, denials: denials.length }, 'refusals could not be written to the audit stream')
+      }
+    })
+  }
+
+  /** The line to write now, if it is the first of its kind. */
+  const count = (key: string, denial: Denial): readonly Denial[] => {
+    const known = counted.get(key)
+    if (known !== undefined) {
+      known.count += 1
+      return []
+    }
+    if (counted.size >= MOST_PER_WINDOW) {
+      dropped += 1
+      return []
+    }
+    counted.set(key, { denial, count: 0 })
+    return [denial]
+  }
+
+  const read = ({ principal, facts, atMs }: Noted): readonly Denial[] => {
+    const found = typeof facts === 'function' ? facts() : facts
+    if (found === undefined) return []
+    const who = opaquePrincipal(store, principal)
+    const denial = { atMs, tenant: principal.tenant, principal: who, ...found, count: 1 }
+    const key = JSON.stringify([who, found.action, found.resource, found.reason])
+    if (counted.has(key)) return count(key, denial)
+    const kinds = (perPrincipal.get(who) ?? 0) + 1
+    if (kinds > MOST_PER_PRINCIPAL)
+      return count(who, { ...denial, action: EVERYTHING_IN_DENIAL_LOG, resource: EVERYTHING_IN_DENIAL_LOG })
+    perPrincipal.set(who, kinds)
+    return count(key, denial)
+  }
+
+  const takeNoted = (): readonly Denial[] => {
+    clearTimeout(tick)
+    tick = undefined
+    const taken = noted
+    noted = []
+    return taken.flatMap(read)
+  }
+
+  /** Gives the lines of the window that ends. */
+  const endWindow = (): readonly Denial[] => {
+    clearTimeout(windowEnd)
+    windowEnd = undefined
+    const found = [...fresh.splice(0), ...takeNoted()]
+    const atMs = clock.nowMs()
+    const repeated = [...counted.values()]
+      .filter((each) => each.count > 0)
+      .map((each) => ({ ...each.denial, atMs, count: each.count }))
+    if (dropped > 0) log.warn({ dropped }, 'more refusals than the audit stream takes in a minute')
+    counted = new Map()
+    perPrincipal = new Map()
+    dropped = 0
+    return [...found, ...repeated]
+  }
+
+  return {
+    note(principal, facts) {
+      windowEnd ??= setTimeout(() => write(endWindow()), WINDOW_MS).unref()
+      if (typeof facts === 'object') {
+        const lines = read({ principal, facts, atMs: clock.nowMs() })
+        if (fresh.push(...lines) === 1) setImmediate(() => write(fresh.splice(0)))
+        return
+      }
+      if (noted.length >= MOST_NOTED) dropped += 1
+      else noted.push({ principal, facts, atMs: clock.nowMs() })
+      tick ??= setTimeout(() => write(takeNoted()), TICK_MS).unref()
+    },
+    async close() {
+      const last = endWindow()
+      if (last.length > 0) write(last)
+      await writing
+    },
+  }
+}
+
+/** Of ids that callers made. */
+const LONGEST_ID = 256
+
+export interface ObserveCallsOptions {
+  readonly metrics: Metrics
+  readonly clock: Clock
+}
+
+/** The same gateway, whose calls are counted, timed and named in the request's log line and span. */
+export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Gateway {
+  const { metrics, clock } = options
+
+  /** Labels come from the catalog only, so a caller cannot make new ones. */
+  const toolOf = (principal: Principal, request: CallRequest): string =>
+    gateway.catalogFor(principal).resolve(request.tool)?.id ?? 'unknown'
+
+  const observe = (tool: string, request: CallRequest, reply: CallReply, durationMs: number): void => {
+    const outcome = reply.outcome.ok ? 'ok' : reply.outcome.error.code
+    metrics.callEnded({ tool, outcome, durationMs, isReplay: reply.replayed })
+    const scope = requestScope.getStore()
+    if (scope === undefined) return
+    const callerTraceId =
+      request.traceId === scope.trace.traceId ? undefined : request.traceId?.slice(0, LONGEST_ID)
+    const [callId, runId] = [reply.callId.slice(0, LONGEST_ID), reply.runId?.slice(0, LONGEST_ID)]
+    scope.call = { tool, outcome, isReplay: reply.replayed, callId, runId, callerTraceId }
+  }
+
+  return {
+    toolkits: () => gateway.toolkits(),
+    catalogChanges: gateway.catalogChanges,
+    approvals: gateway.approvals,
+    catalogFor: (principal) => gateway.catalogFor(principal),
+    readCall: (principal, callId) => gateway.readCall(principal, callId),
+    listCalls: (principal, query) => gateway.listCalls(principal, query),
+    cancelCall: (principal, callId) => gateway.cancelCall(principal, callId),
+    readRun: (principal, query) => gateway.readRun(principal, query),
+    admit: (principal) => gateway.admit(principal),
+    enterWaiting: (principal) => gateway.enterWaiting(principal),
+    endRun: (principal, runId) => gateway.endRun(principal, runId),
+    openSession: (principal, request) => gateway.openSession(principal, request),
+    closeSession: (principal, sessionId) => gateway.closeSession(principal, sessionId),
+    findChallenge: (id) => gateway.findChallenge(id),
+    isReady: () => gateway.isReady(),
+    async call(principal, request) {
+      const startedMs = clock.monotonicMs()
+      metrics.callStarted()
+      let reply: CallReply | undefined
+      try {
+        reply = await gateway.call(principal, request)
+        return reply
+      } finally {
+        metrics.callLeft()
+        if (reply !== undefined) {
+          observe(toolOf(principal, request), request, reply, clock.monotonicMs() - startedMs)
+        }
+      }
+    },
+  }
+}
