@@ -3,7 +3,7 @@
  * `node --expose-gc --conditions=collet-source bench/measure-mcp-fleet.ts [programs] [seconds]`
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { PROCESS_PLACES } from '#sources/mcp/process-places'
+import { PROCESS_PLACES } from '#sources/mcp/pool'
 import { faulty } from '../test/sources/fault-mcp.ts'
 import { type OpenedMcp, openMcp } from '../test/sources/open-mcp.ts'
 

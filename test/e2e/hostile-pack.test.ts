@@ -10,7 +10,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { findConfinement } from '#sources/common/sandbox'
+import { findConfinement } from '#sources/common/process'
 import { type ServerProcess, startCollet } from './server-process.ts'
 
 const LIMIT_MS = 90_000

@@ -5,8 +5,8 @@ import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
+import { ANY_RESULT } from '#sources/mcp/connection'
 import { MCP_OPTIONS } from '#sources/mcp/options'
-import { ANY_RESULT } from '#sources/mcp/wire'
 import {
   answerOf,
   ask,

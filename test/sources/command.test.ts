@@ -6,7 +6,7 @@ import type { z } from 'zod'
 import { readCatalogId } from '#core/tools/checks'
 import { createCommandSource } from '#sources/command/index'
 import { COMMAND_OPTIONS } from '#sources/command/options'
-import { findConfinement } from '#sources/common/sandbox'
+import { findConfinement } from '#sources/common/process'
 import { invocationOf, servicesOf, toolIn } from './sample-invocation.ts'
 
 type Commands = z.input<typeof COMMAND_OPTIONS>['commands']

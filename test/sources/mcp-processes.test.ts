@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { ProcessPlaces } from '#sources/mcp/process-places'
+import { ProcessPlaces } from '#sources/mcp/pool'
 import { faulty, isAlive, said } from './fault-mcp.ts'
 import { type OpenedMcp, openMcp } from './open-mcp.ts'
 

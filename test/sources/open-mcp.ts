@@ -5,7 +5,7 @@ import type { StatefulContext } from '#core/tool'
 import { plainValue } from '#core/tool'
 import { createMcpSource } from '#sources/mcp/index'
 import { MCP_OPTIONS } from '#sources/mcp/options'
-import type { ProcessPlaces } from '#sources/mcp/process-places'
+import type { ProcessPlaces } from '#sources/mcp/pool'
 import { callContext } from './call-context.ts'
 
 export const SERVICES: SourceServices = {

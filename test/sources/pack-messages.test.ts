@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type ChannelBounds, PackChannel } from '#sources/pack/channel'
-import { PROCESS_BOUNDS } from '#sources/pack/pack-process'
-import { parseMessage } from '#sources/pack/parse-message'
+import { parseMessage } from '#sources/pack/messages'
+import { PROCESS_BOUNDS } from '#sources/pack/process'
 import { longestTurn } from '../longest-turn.ts'
 
 /** Raw lines that a process may send; none of them may hurt anybody but itself. */

@@ -1,13 +1,13 @@
 import { resolve } from 'node:path'
+import { z } from 'zod'
+import { fault } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import type { ToolRequirements } from '#core/tool'
 import type { PolicyDefinition } from '#core/tools/define'
-import { type ArgvPart, exposedParameters } from '#sources/common/argv-template'
-import { findProgram } from '#sources/common/find-program'
-import { isWanted, policyOf } from '#sources/common/policy-options'
-import type { Confinement } from '#sources/common/sandbox'
-import type { CommandBinding } from './binding.ts'
+import { ARGV_PART, type ArgvPart, exposedParameters } from '#sources/common/argv-template'
+import { isWanted, policyOf } from '#sources/common/options'
+import { type Confinement, findProgram } from '#sources/common/process'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
 
 export interface CommandPlace {
@@ -165,4 +165,41 @@ function guard(schema: JsonValue): JsonValue {
 function joined(description: JsonValue | undefined): string {
   const rule = 'Must not begin with "-".'
   return typeof description === 'string' && description !== '' ? `${description} ${rule}` : rule
+}
+
+/** Everything that decides what is run how, but for the values of variables: they may be secret (rule 32). */
+const BINDING = z.object({
+  vendor: z.string(),
+  /** Absolute. */
+  program: z.string(),
+  argv: z.array(ARGV_PART).min(1),
+  stdin: z.string().nullable(),
+  output: z.enum(['text', 'json', 'none']),
+  okExitCodes: z.array(z.number()),
+  retryExitCodes: z.array(z.number()),
+  env: z.array(z.string()),
+  inheritEnv: z.array(z.string()),
+  secretEnv: z.record(z.string(), z.string()),
+  tokenEnv: z.record(z.string(), z.string()),
+  /** Absolute. */
+  cwd: z.string(),
+  maxOutputBytes: z.number(),
+  cpuSeconds: z.number().nullable(),
+  memoryMb: z.number().nullable(),
+  isolation: z.enum(['auto', 'required', 'none']),
+  network: z.boolean(),
+  /** Absolute. */
+  writable: z.array(z.string()),
+  /** Absolute. */
+  hide: z.array(z.string()),
+})
+
+export type CommandBinding = z.output<typeof BINDING>
+
+export function readBinding(nativeName: string, binding: JsonObject): CommandBinding {
+  const parsed = BINDING.safeParse(binding)
+  if (parsed.success) return parsed.data
+  throw fault('upstream_failed', `The accepted definition of the command ${nativeName} cannot be used.`, {
+    developerMessage: z.prettifyError(parsed.error),
+  })
 }

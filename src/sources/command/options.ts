@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { ARGV_PART, type ArgvPart, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
-import { COMMON_OPTIONS } from '#sources/common/policy-options'
+import { COMMON_OPTIONS } from '#sources/common/options'
 
 const MIB = 1024 * 1024
 const LONGEST_TIMEOUT_MS = 24 * 3_600_000

@@ -1,8 +1,7 @@
 import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
-import type { Discovery, Invocation, Source } from '#core/ports/source'
-import { type CommonOptions, isWanted, remotePolicyOf } from './policy-options.ts'
-import { ServerHealth } from './server-health.ts'
+import type { Discovery, Invocation, Source, SourceHealth } from '#core/ports/source'
+import { type CommonOptions, isWanted, remotePolicyOf } from './options.ts'
 
 /** How one protocol reaches another tool server. */
 export interface RemoteServer {
@@ -54,4 +53,32 @@ export function remoteSource(
       closing.abort(fault('cancelled', 'The server is shutting down.'))
     },
   }
+}
+
+/** How a server that we ask is, as its last answers tell. */
+export class ServerHealth {
+  #now: SourceHealth = { state: 'starting', reason: 'Its tools have not been read yet.' }
+
+  get now(): SourceHealth {
+    return this.#now
+  }
+
+  /** It answered. */
+  ready(): void {
+    this.#now = { state: 'ready' }
+  }
+
+  /** Its tools could not be read. */
+  down(error: unknown): void {
+    this.#now = { state: 'down', reason: reasonOf(error) }
+  }
+
+  /** A call found it out of reach; reading its tools will tell more. */
+  degraded(error: unknown): void {
+    this.#now = { state: 'degraded', reason: reasonOf(error) }
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'It cannot be asked.'
 }

@@ -2,14 +2,11 @@ import { fault } from '#core/errors'
 import { suspensionBy } from '#core/imports/pin-view'
 import type { Discovery, Invocation, OfferedTool } from '#core/ports/source'
 import type { Connection } from './connection.ts'
-import { readListing } from './discover.ts'
-import type { Endpoint } from './endpoint.ts'
-import { reasonOf } from './explain.ts'
-import { listTools } from './list-tools.ts'
+import { listTools, readListing } from './discover.ts'
+import { reasonOf, unreachable } from './errors.ts'
 import type { McpOptions } from './options.ts'
-import { raced } from './raced.ts'
-import { unreachable } from './unreachable.ts'
-import type { Upstream } from './upstream.ts'
+import { raced } from './pool.ts'
+import type { Endpoint, Upstream } from './upstream.ts'
 
 export interface CheckSetting {
   readonly endpoint: Endpoint

@@ -1,8 +1,8 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, Progress, Transport } from '@modelcontextprotocol/client'
-import type { JsonObject } from '#core/json'
-import { CALL_SCOPE, type CallScope } from './call-scope.ts'
-import { Turns } from './turns.ts'
-import { ANY_RESULT } from './wire.ts'
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { ToolContext } from '#core/tool'
 
 /** The client's own limit is 60 s; ours is the tool's, by its signal. */
 const NO_LIMIT_MS = 2_147_483_647
@@ -106,3 +106,89 @@ export class Connection {
 function report({ context }: CallScope, { progress, total, message }: Progress): void {
   context.progress(progress, total, message)
 }
+
+/** Whether a value that came off the wire, and so is JSON, is an object. */
+export function isWireObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function isWireArray(value: unknown): value is readonly JsonValue[] {
+  return Array.isArray(value)
+}
+
+export function textOf(value: JsonValue | undefined): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+/**
+ * Takes any object for a result: what it means is read by us, once, and one odd member of one tool or block
+ * does not cost the whole answer.
+ */
+export const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
+  '~standard': {
+    version: 1,
+    vendor: 'collet',
+    validate: (value) =>
+      isWireObject(value) ? { value } : { issues: [{ message: 'the result is not an object' }] },
+  },
+}
+
+/** Lets only so many in at a time; the rest wait in line. The limit may change while they do. */
+export class Turns {
+  readonly #limit: () => number
+  readonly #waiting = new Set<() => void>()
+  #taken = 0
+
+  constructor(limit: () => number) {
+    this.#limit = limit
+  }
+
+  get taken(): number {
+    return this.#taken
+  }
+
+  /** Resolves when it is one's turn; rejects with the signal's reason. Each turn is given back by `leave`. */
+  async enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (this.#taken < this.#limit()) {
+      this.#taken += 1
+      return
+    }
+    await new Promise<void>((resolve, reject) => {
+      const abandon = (): void => {
+        this.#waiting.delete(go)
+        reject(signal.reason)
+      }
+      const go = (): void => {
+        signal.removeEventListener('abort', abandon)
+        this.#taken += 1
+        resolve()
+      }
+      signal.addEventListener('abort', abandon, { once: true })
+      this.#waiting.add(go)
+    })
+  }
+
+  leave(): void {
+    this.#taken -= 1
+    for (const go of this.#waiting) {
+      if (this.#taken >= this.#limit()) return
+      this.#waiting.delete(go)
+      go()
+    }
+  }
+}
+
+/** One call on its way, for what happens below the client: credentials, questions, the end of its exchange. */
+export interface CallScope {
+  readonly context: ToolContext
+  /** Headers with the caller's credentials. */
+  readonly credentials: Readonly<Record<string, string>>
+  /** Aborted when the call is over, so that no exchange outlives it. */
+  readonly over: AbortSignal
+  /** What the upstream said about when to come back. */
+  retryAfterMs: number | undefined
+}
+
+/** Follows a call through the client into its exchange, and back from its stream to the questions it carries. */
+export const CALL_SCOPE = new AsyncLocalStorage<CallScope>()

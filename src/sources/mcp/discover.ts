@@ -1,16 +1,14 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { Discovery, OfferedTool, SourceServices } from '#core/ports/source'
-import { Breather } from '#core/runtime'
-import { isWanted } from '#sources/common/policy-options'
-import type { Connection } from './connection.ts'
-import { type Endpoint, endpointJson } from './endpoint.ts'
-import { isRefusal, isStale, reasonOf, StaleConnection } from './explain.ts'
-import { listTools, type ToolListing } from './list-tools.ts'
-import { listenForChanges } from './listen.ts'
+import { Breather, type Logger } from '#core/runtime'
+import { isWanted } from '#sources/common/options'
+import { type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
+import { isRefusal, isStale, reasonOf, StaleConnection } from './errors.ts'
 import type { McpOptions } from './options.ts'
 import { readTool } from './read-tool.ts'
-import type { Upstream } from './upstream.ts'
+import { type Endpoint, endpointJson, type Upstream } from './upstream.ts'
 
 export interface DiscoverSetting {
   readonly key: string
@@ -121,4 +119,79 @@ function explainDiscovery(error: unknown, { key, options }: DiscoverSetting, lat
     canRetry: true,
     cause: error,
   })
+}
+
+const FIRST_PAUSE_MS = 1000
+const LONGEST_PAUSE_MS = 60_000
+const ACKNOWLEDGED_MS = 10_000
+
+/** 2026-07-28 tells of changes only on a stream that was asked for; it is asked for again whenever it ends. */
+export async function listenForChanges(
+  connection: Connection,
+  { log, signal, onMissed }: { readonly log: Logger; readonly signal: AbortSignal; onMissed(): void },
+): Promise<void> {
+  let pauseMs = FIRST_PAUSE_MS
+  let isAgain = false
+  while (connection.isOpen && !signal.aborted) {
+    try {
+      const subscription = await connection.client.listen(
+        { toolsListChanged: true },
+        { timeout: ACKNOWLEDGED_MS },
+      )
+      pauseMs = FIRST_PAUSE_MS
+      // What changed between two streams was told to nobody.
+      if (isAgain) onMissed()
+      isAgain = true
+      await subscription.closed
+    } catch (error) {
+      log.debug({ err: error }, 'The MCP server does not take our subscription')
+      pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)
+    }
+    await pause(pauseMs, undefined, { signal, ref: false }).catch(() => undefined)
+  }
+}
+
+const MOST_PAGES = 1000
+const MOST_TOOLS = 10_000
+const MIB = 1_048_576
+/** They are held until all are here. */
+const LARGEST_LISTING_BYTES = 16 * MIB
+
+export interface ToolListing {
+  readonly tools: readonly JsonObject[]
+  readonly warnings: readonly string[]
+}
+
+/** Every page of `tools/list` (T-12), but no endless ones. */
+export async function listTools(connection: Connection, signal: AbortSignal): Promise<ToolListing> {
+  if (connection.client.getServerCapabilities()?.tools === undefined)
+    return { tools: [], warnings: ['the server says that it has no tools'] }
+  const tools: JsonObject[] = []
+  const seen = new Set<string>()
+  let cursor: string | undefined
+  let bytes = 0
+  const breather = new Breather()
+  for (let page = 0; page < MOST_PAGES; page += 1) {
+    const result = await connection.request('tools/list', cursor === undefined ? {} : { cursor }, signal)
+    if (!isWireArray(result.tools)) throw new TypeError('tools/list gave no list of tools')
+    // Reading the page was a long step already.
+    await breather.breathe()
+    for (const tool of result.tools) {
+      bytes += Buffer.byteLength(JSON.stringify(tool))
+      if (bytes > LARGEST_LISTING_BYTES)
+        return {
+          tools,
+          warnings: [`only the first ${LARGEST_LISTING_BYTES / MIB} MiB of tools/list are read`],
+        }
+      if (isWireObject(tool)) tools.push(tool)
+      if (breather.isDue) await breather.breathe()
+    }
+    if (tools.length > MOST_TOOLS)
+      return { tools: tools.slice(0, MOST_TOOLS), warnings: [`only the first ${MOST_TOOLS} tools are read`] }
+    cursor = textOf(result.nextCursor)
+    if (cursor === undefined) return { tools, warnings: [] }
+    if (seen.has(cursor)) return { tools, warnings: ['the pages of tools/list run in a circle'] }
+    seen.add(cursor)
+  }
+  return { tools, warnings: [`only the first ${MOST_PAGES} pages of tools/list are read`] }
 }

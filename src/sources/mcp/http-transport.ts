@@ -6,9 +6,8 @@ import {
   type TransportSendOptions,
 } from '@modelcontextprotocol/client'
 import type { Secret } from '#core/secret'
-import { boundedAnswer, CALL_BOUNDS, PAGE_BOUNDS } from './answer-bounds.ts'
-import { CALL_SCOPE } from './call-scope.ts'
-import { NoticeGate } from './notice-gate.ts'
+import { boundedAnswer, CALL_BOUNDS, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
+import { CALL_SCOPE } from './connection.ts'
 
 /** Code of the error that a request gets whose stream ended without an answer. */
 export const STREAM_ENDED = -31_999

@@ -1,16 +1,13 @@
 import { fault, isToolError } from '#core/errors'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
 import type { SessionDefinition } from '#core/tools/define'
-import { isWanted } from '#sources/common/policy-options'
+import { isWanted } from '#sources/common/options'
 import { discover } from './discover.ts'
-import { endpointOf } from './endpoint.ts'
-import { invoke } from './invoke.ts'
+import { invoke, SessionHold } from './invoke.ts'
 import type { McpOptions } from './options.ts'
-import type { ProcessPlaces } from './process-places.ts'
+import type { ProcessPlaces } from './pool.ts'
 import { mcpPolicy } from './read-tool.ts'
-import { SessionHold } from './session-hold.ts'
-import { throttle } from './throttle.ts'
-import { Upstream } from './upstream.ts'
+import { endpointOf, Upstream } from './upstream.ts'
 
 /** However often an upstream says that it changed, or callers meet definitions that are none any more. */
 const NEWS_GAP_MS = 1000
@@ -79,4 +76,30 @@ export function createMcpSource(
     },
   }
   return source
+}
+
+export interface Throttled {
+  (): void
+  stop(): void
+}
+
+/** The same function, at most once per gap: at once, and once more at its end if it was asked for in between. */
+export function throttle(run: () => void, gapMs: number): Throttled {
+  let pausing: NodeJS.Timeout | undefined
+  let isWanted = false
+  const go = (): void => {
+    if (pausing !== undefined) {
+      isWanted = true
+      return
+    }
+    isWanted = false
+    pausing = setTimeout(() => {
+      pausing = undefined
+      if (isWanted) go()
+    }, gapMs)
+    pausing.unref()
+    run()
+  }
+  const stop = (): void => clearTimeout(pausing)
+  return Object.assign(go, { stop })
 }

@@ -1,21 +1,16 @@
-import { isToolError } from '#core/errors'
-import type { JsonObject, JsonValue } from '#core/json'
+import { hash } from 'node:crypto'
+import { fault, isToolError } from '#core/errors'
+import type { JsonArray, JsonObject, JsonValue } from '#core/json'
 import type { Invocation } from '#core/ports/source'
-import type { ShownValue } from '#core/tool'
-import type { CallScope } from './call-scope.ts'
+import { ShownValue, type ToolContext } from '#core/tool'
 import { callTool } from './call-tool.ts'
 import { checkProgram } from './check-program.ts'
-import type { Connection } from './connection.ts'
-import { type Credentials, readCredentials } from './credentials.ts'
-import { type Endpoint, isAt } from './endpoint.ts'
-import { explain, isOutdated, StaleConnection } from './explain.ts'
-import { type HeaderParam, headersFor } from './header-params.ts'
+import { type CallScope, type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
+import { explain, isOutdated, StaleConnection, unreachable } from './errors.ts'
 import type { McpOptions } from './options.ts'
-import { readOutput } from './output.ts'
-import { SessionHold, sessionLost } from './session-hold.ts'
-import { unreachable } from './unreachable.ts'
-import type { Upstream } from './upstream.ts'
-import { isWireArray, isWireObject, textOf } from './wire.ts'
+import type { Lease } from './pool.ts'
+import { type HeaderParam, headersFor } from './read-tool.ts'
+import { type Endpoint, isAt, type Upstream } from './upstream.ts'
 
 /** Rule 27: ours to derive, harmless to those who do not know it. */
 const KEY_MEMBER = 'collet/idempotencyKey'
@@ -134,4 +129,123 @@ function headerParams({ headers }: JsonObject): readonly HeaderParam[] {
     const path = entry.path.flatMap((name) => (typeof name === 'string' ? [name] : []))
     return header === undefined ? [] : [{ header, path }]
   })
+}
+
+/** State of a session: a connection that nobody else uses, made with the first call (openwop §7.3). */
+export class SessionHold {
+  readonly #sessionId: string
+  readonly #upstream: Upstream
+  #leasing: Promise<Lease> | undefined
+  #lease: Lease | undefined
+  #isClosed = false
+
+  constructor(sessionId: string, upstream: Upstream) {
+    this.#sessionId = sessionId
+    this.#upstream = upstream
+  }
+
+  /** The session's connection; when it is gone, so is what the session stood on. */
+  async connect(credentials: Credentials, signal: AbortSignal): Promise<Connection> {
+    if (this.#lease === undefined) {
+      this.#leasing ??= this.#upstream.leaseSession(this.#sessionId, credentials, signal)
+      try {
+        this.#lease = await this.#leasing
+      } finally {
+        this.#leasing = undefined
+      }
+    }
+    if (this.#isClosed) this.#end()
+    const { connection } = this.#lease
+    if (!connection.isOpen) throw sessionLost()
+    return connection
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#end()
+  }
+
+  #end(): void {
+    if (this.#lease === undefined) return
+    const { connection, release } = this.#lease
+    release()
+    this.#upstream.retire(connection)
+  }
+}
+
+export function sessionLost() {
+  return fault(
+    'session_lost',
+    'The MCP server that held the state of this session is gone; open a new session.',
+  )
+}
+
+const LONGEST_ERROR = 8000
+
+/** About the upstream's own exchange (§1.3), or names of ours that only we may use. */
+const NOT_PASSED_ON = /^(?:collet\/|[^./]+\.(?:mcp|modelcontextprotocol)(?:\.[^/]*)?\/)/
+
+/**
+ * The value of a result: structured where the definition promises that, content blocks everywhere else. What was shown
+ * beside it goes along, for callers who speak MCP too.
+ */
+export function readOutput(result: JsonObject, isStructured: boolean): JsonValue | ShownValue {
+  const content = isWireArray(result.content) ? result.content : undefined
+  const { structuredContent } = result
+  const meta = metaOf(result)
+  if (result.isError === true)
+    throw fault('tool_failed', errorText(content ?? []), {
+      shown: {
+        content: content ?? [],
+        ...(structuredContent === undefined ? {} : { structuredContent }),
+        ...meta,
+      },
+    })
+  if (!isStructured) {
+    const blocks = content ?? []
+    const value =
+      structuredContent === undefined ? { content: blocks } : { content: blocks, structuredContent }
+    return new ShownValue(value, meta)
+  }
+  if (structuredContent === undefined)
+    throw fault('output_invalid', 'The tool gave no structured result, although its definition says so.', {
+      developerMessage: 'The result has no structuredContent, but the tool has an outputSchema (MCP-65).',
+    })
+  if (content === undefined) return structuredContent
+  return new ShownValue(structuredContent, { content, ...meta })
+}
+
+function metaOf({ _meta }: JsonObject): { readonly meta?: JsonObject } {
+  if (!isWireObject(_meta)) return {}
+  const members = Object.entries(_meta).filter(([name]) => !NOT_PASSED_ON.test(name))
+  return members.length === 0 ? {} : { meta: Object.fromEntries(members) }
+}
+
+/** What the upstream said about its failure, as one text. */
+function errorText(content: JsonArray): string {
+  const texts = content.flatMap((block) => {
+    if (!isWireObject(block)) return []
+    return [textOf(block.text) ?? `[${textOf(block.type) ?? 'unknown'}]`]
+  })
+  const text = texts.join('\n').trim()
+  if (text === '') return 'The tool failed and did not say why.'
+  return text.length > LONGEST_ERROR ? `${text.slice(0, LONGEST_ERROR)}…` : text
+}
+
+export interface Credentials {
+  readonly headers: Readonly<Record<string, string>>
+  /** Tells credentials apart; a connection is never shared between them (§7.3). Empty when there are none. */
+  readonly fingerprint: string
+}
+
+/** What the accepted definition says a call brings along: the broker's token, the vault's secrets. */
+export function readCredentials(binding: JsonObject, context: ToolContext): Credentials {
+  const headers: Record<string, string> = {}
+  const provider = textOf(binding.authorization)
+  if (provider !== undefined) headers.authorization = `Bearer ${context.token(provider).reveal()}`
+  if (isWireObject(binding.secretHeaders))
+    for (const [name, id] of Object.entries(binding.secretHeaders))
+      if (typeof id === 'string') headers[name.toLowerCase()] = context.secret(id).reveal()
+  const isEmpty = Object.keys(headers).length === 0
+  return { headers, fingerprint: isEmpty ? '' : hash('sha256', JSON.stringify(headers), 'hex') }
 }

@@ -7,13 +7,13 @@ import {
 } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import type { SourceServices } from '#core/ports/source'
+import { answerOf, askCaller } from './call-tool.ts'
 import { Connection } from './connection.ts'
-import type { Endpoint } from './endpoint.ts'
 import { HttpTransport } from './http-transport.ts'
 import type { McpOptions } from './options.ts'
-import { answerOf, askCaller } from './questions.ts'
-import { raced } from './raced.ts'
+import { raced } from './pool.ts'
 import { StdioTransport } from './stdio-transport.ts'
+import type { Endpoint } from './upstream.ts'
 
 const CLIENT_INFO = { name: 'collet', version: '1' }
 /** T-24: silence on stdio is an old server; longer than this nobody needs to say no. */

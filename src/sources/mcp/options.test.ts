@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { endpointJson, endpointOf, isAt } from './endpoint.ts'
 import { MCP_OPTIONS } from './options.ts'
+import { endpointJson, endpointOf, isAt } from './upstream.ts'
 
 function problems(options: Record<string, unknown>): string {
   const { error } = MCP_OPTIONS.safeParse({ type: 'mcp', ...options })

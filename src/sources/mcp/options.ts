@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Secret } from '#core/secret'
-import { COMMON_OPTIONS_WITH_EGRESS } from '#sources/common/policy-options'
+import { COMMON_OPTIONS_WITH_EGRESS } from '#sources/common/options'
 
 const MIB = 1_048_576
 const DAY_MS = 24 * 3_600_000

@@ -1,10 +1,8 @@
 import { fault } from '#core/errors'
 import type { Clock } from '#core/runtime'
-import type { Backoff } from './backoff.ts'
 import type { Connection } from './connection.ts'
-import type { PlaceHolder, ProcessPlaces } from './process-places.ts'
-import { raced } from './raced.ts'
-import { unreachable } from './unreachable.ts'
+import { unreachable } from './errors.ts'
+import type { Backoff } from './upstream.ts'
 
 /** A connection that is in use; given back when that ends. */
 export interface Lease {
@@ -235,3 +233,69 @@ function once(run: () => void): () => void {
 function closed() {
   return fault('upstream_failed', 'The server is stopping.', { canRetry: true })
 }
+
+/** The same promise, given up when the signal says so. */
+export async function raced<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  promise.catch(() => undefined)
+  signal.throwIfAborted()
+  let stop: () => void = () => undefined
+  const stopped = new Promise<never>((_resolve, reject) => {
+    stop = () => reject(signal.reason)
+    signal.addEventListener('abort', stop, { once: true })
+  })
+  try {
+    return await Promise.race([promise, stopped])
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+/** Somebody who holds places and can give up one that is not in use. */
+export interface PlaceHolder {
+  /** Ends one that idles; `false` when all of its places are in use. */
+  releaseIdle(): Promise<boolean>
+}
+
+/** How many processes all sources together may have (pain 9: elsewhere they leak by the thousand). */
+const MOST_PROCESSES = 256
+
+/** A hard cap on processes; one that idles gives way to one that is needed. */
+export class ProcessPlaces {
+  readonly #limit: number
+  readonly #holders = new Set<PlaceHolder>()
+  #taken = 0
+
+  constructor(limit: number = MOST_PROCESSES) {
+    this.#limit = limit
+  }
+
+  get taken(): number {
+    return this.#taken
+  }
+
+  join(holder: PlaceHolder): void {
+    this.#holders.add(holder)
+  }
+
+  leave(holder: PlaceHolder): void {
+    this.#holders.delete(holder)
+  }
+
+  /** `false` when there is no room, not even by ending idle ones. */
+  async take(): Promise<boolean> {
+    while (this.#taken >= this.#limit) if (!(await this.#makeRoom())) return false
+    this.#taken += 1
+    return true
+  }
+
+  give(): void {
+    this.#taken -= 1
+  }
+
+  async #makeRoom(): Promise<boolean> {
+    for (const holder of this.#holders) if (await holder.releaseIdle()) return true
+    return false
+  }
+}
+
+export const PROCESS_PLACES = new ProcessPlaces()

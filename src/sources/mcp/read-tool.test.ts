@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
 import { CONTENT_BLOCKS_SCHEMA, plainValue } from '#core/tool'
-import { endpointOf } from './endpoint.ts'
+import { readOutput } from './invoke.ts'
 import { MCP_OPTIONS } from './options.ts'
-import { readOutput } from './output.ts'
 import { readTool } from './read-tool.ts'
+import { endpointOf } from './upstream.ts'
 
 const OPTIONS = MCP_OPTIONS.parse({ type: 'mcp', url: 'https://h/mcp', secretHeaders: { 'X-Key': 'UP_KEY' } })
 const read = (written: JsonObject) => readTool(written, OPTIONS, endpointOf(OPTIONS, '/'))

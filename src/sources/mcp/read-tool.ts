@@ -1,14 +1,13 @@
-import type { JsonObject } from '#core/json'
+import type { JsonObject, JsonValue } from '#core/json'
 import { JSON_BOUNDS, tooMuchJson } from '#core/json-bounds'
 import type { OfferedTool } from '#core/ports/source'
+import { SUBSCHEMAS } from '#core/schema/keywords'
 import { CONTENT_BLOCKS_SCHEMA, type ToolRequirements } from '#core/tool'
 import type { PolicyDefinition } from '#core/tools/define'
-import { policyOf } from '#sources/common/policy-options'
-import { type Endpoint, endpointJson } from './endpoint.ts'
-import { readHeaderParams } from './header-params.ts'
+import { policyOf } from '#sources/common/options'
+import { isWireArray, isWireObject, textOf } from './connection.ts'
 import type { McpOptions } from './options.ts'
-import { raiseSchema } from './raise-schema.ts'
-import { isWireObject, textOf } from './wire.ts'
+import { type Endpoint, endpointJson } from './upstream.ts'
 
 const LONGEST_NAME = 256
 const LARGEST_DEFINITION = 1_048_576
@@ -83,4 +82,196 @@ function requirementsOf({ authorization, secretHeaders }: McpOptions): ToolRequi
       : { authorization: [{ id: authorization.provider, oauth2: { scopes: authorization.scopes } }] }),
     ...(ids.length === 0 ? {} : { secrets: ids.map((id) => ({ id })) }),
   }
+}
+
+export type RaisedSchema =
+  | { readonly ok: true; readonly schema: JsonObject }
+  | { readonly ok: false; readonly problem: string }
+
+const NEWEST = 'https://json-schema.org/draft/2020-12/schema'
+/** What servers write; most of those in use say draft-07, because their library does (MCP-54). */
+const OLDER = /^https?:\/\/json-schema\.org\/(?:draft-0[4-7]\/schema|draft\/2019-09\/schema)$/
+const DEEPEST = 200
+/** All that counts beside a reference in drafts up to 7. */
+const BESIDE_REFERENCE: ReadonlySet<string> = new Set([
+  '$ref',
+  'definitions',
+  '$defs',
+  'title',
+  'description',
+])
+
+/**
+ * The same schema in 2020-12, the one dialect that is enforced here. One that names none is read as 2020-12, but for
+ * forms that only older ones have.
+ */
+export function raiseSchema(schema: JsonObject): RaisedSchema {
+  const { $schema: dialect, ...rest } = schema
+  const name = typeof dialect === 'string' ? dialect.replace(/#$/, '') : ''
+  if (name === NEWEST) return { ok: true, schema }
+  if (dialect !== undefined && !OLDER.test(name))
+    return { ok: false, problem: `its schema is in a dialect that is not known: "${name}"` }
+  return { ok: true, schema: raise(rest, { isLonely: /draft-0[4-7]/.test(name), depth: 0 }) }
+}
+
+interface Place {
+  /** Whether a reference stands alone, whatever is written beside it. */
+  readonly isLonely: boolean
+  readonly depth: number
+}
+
+function raise(schema: JsonObject, place: Place): JsonObject {
+  if (place.depth > DEEPEST) return schema
+  const isReference = place.isLonely && typeof schema.$ref === 'string'
+  const raised: Record<string, JsonValue> = {}
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (isReference && !BESIDE_REFERENCE.has(keyword)) continue
+    for (const [newer, meaning] of Object.entries(raiseKeyword(keyword, value, schema))) {
+      const holds = SUBSCHEMAS.get(newer)
+      raised[newer] = holds === undefined ? meaning : raiseInside(meaning, holds, place)
+    }
+  }
+  return raised
+}
+
+function raiseInside(value: JsonValue, holds: 'one' | 'list' | 'map', { isLonely, depth }: Place): JsonValue {
+  const each = (member: JsonValue): JsonValue =>
+    isWireObject(member) ? raise(member, { isLonely, depth: depth + 1 }) : member
+  if (holds === 'one') return each(value)
+  if (holds === 'list') return isWireArray(value) ? value.map(each) : value
+  if (!isWireObject(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, each(member)]))
+}
+
+/** What has another name or form in 2020-12. */
+function raiseKeyword(keyword: string, value: JsonValue, schema: JsonObject): JsonObject {
+  const isTuple = isWireArray(schema.items)
+  switch (keyword) {
+    case 'items':
+      return isTuple ? { prefixItems: value } : { items: value }
+    case 'additionalItems':
+      return isTuple ? { items: value } : {}
+    case 'dependencies':
+      return isWireObject(value) ? splitDependencies(value) : {}
+    case 'exclusiveMinimum':
+      return raiseLimit(keyword, value, schema.minimum)
+    case 'exclusiveMaximum':
+      return raiseLimit(keyword, value, schema.maximum)
+    case 'type':
+      return { type: schema.nullable === true && typeof value === 'string' ? [value, 'null'] : value }
+    case '$recursiveRef':
+      return { $ref: value }
+    case '$schema':
+    case 'id':
+    case '$async':
+    case 'nullable':
+    case '$recursiveAnchor':
+      return {}
+    default:
+      return { [keyword]: value }
+  }
+}
+
+/** Draft 4 has a yes or no beside the limit. */
+function raiseLimit(keyword: string, value: JsonValue, limit: JsonValue | undefined): JsonObject {
+  if (typeof value !== 'boolean') return { [keyword]: value }
+  return value && limit !== undefined ? { [keyword]: limit } : {}
+}
+
+function splitDependencies(dependencies: JsonObject): JsonObject {
+  const entries = Object.entries(dependencies)
+  const required = entries.filter(([, value]) => isWireArray(value))
+  const schemas = entries.filter(([, value]) => !isWireArray(value))
+  return {
+    ...(required.length === 0 ? {} : { dependentRequired: Object.fromEntries(required) }),
+    ...(schemas.length === 0 ? {} : { dependentSchemas: Object.fromEntries(schemas) }),
+  }
+}
+
+/** An argument that 2026-07-28 repeats in a header of the request (MCP-48). */
+export interface HeaderParam {
+  readonly header: string
+  readonly path: readonly string[]
+}
+
+export type HeaderParams =
+  | { readonly ok: true; readonly params: readonly HeaderParam[]; readonly schema: JsonObject }
+  | { readonly ok: false; readonly problem: string }
+
+const MARK = 'x-mcp-header'
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
+const TYPES: ReadonlySet<JsonValue | undefined> = new Set(['string', 'integer', 'boolean'])
+const DEEPEST_IN_HEADER_PARAMS = 64
+
+/** Which arguments go into headers too, and the schema without the marks; marks in wrong places spoil the tool. */
+export function readHeaderParams(schema: JsonObject): HeaderParams {
+  const params: HeaderParam[] = []
+  try {
+    const stripped = strip(schema, [], params)
+    const names = params.map(({ header }) => header.toLowerCase())
+    const twice = names.find((name, index) => names.indexOf(name) !== index)
+    if (twice !== undefined) return { ok: false, problem: `two arguments claim the header "${twice}"` }
+    return { ok: true, params, schema: stripped }
+  } catch (error) {
+    if (error instanceof BadMark) return { ok: false, problem: error.message }
+    throw error
+  }
+}
+
+class BadMark extends Error {}
+
+/** Follows chains of `properties` only, as the standard does; anywhere else a mark is a mistake. */
+function strip(schema: JsonObject, path: readonly string[], params: HeaderParam[]): JsonObject {
+  if (!hasMark(schema, 0)) return schema
+  const { [MARK]: mark, properties, ...rest } = schema
+  if (mark !== undefined) params.push(readMark(mark, rest, path))
+  for (const [name, value] of Object.entries(rest))
+    if (hasMark(value, 0)) throw new BadMark(`${MARK} below "${name}", which is no chain of properties`)
+  if (!isWireObject(properties)) return rest
+  const stripped = Object.entries(properties).map(([name, value]): [string, JsonValue] => [
+    name,
+    isWireObject(value) ? strip(value, [...path, name], params) : value,
+  ])
+  return { ...rest, properties: Object.fromEntries(stripped) }
+}
+
+function readMark(mark: JsonValue, schema: JsonObject, path: readonly string[]): HeaderParam {
+  const where = path.length === 0 ? 'the root' : path.join('.')
+  if (path.length === 0 || typeof mark !== 'string' || !TOKEN.test(mark))
+    throw new BadMark(`${MARK} of ${where} is not the name of a header`)
+  if (!TYPES.has(schema.type))
+    throw new BadMark(`${MARK} of ${where} is on something else than a string, an integer or a boolean`)
+  return { header: mark, path }
+}
+
+function hasMark(value: JsonValue | undefined, depth: number): boolean {
+  if (depth > DEEPEST_IN_HEADER_PARAMS) return false
+  if (isWireArray(value)) return value.some((item) => hasMark(item, depth + 1))
+  if (!isWireObject(value)) return false
+  return MARK in value || Object.values(value).some((member) => hasMark(member, depth + 1))
+}
+
+/** The headers of one call. */
+export function headersFor(
+  params: readonly HeaderParam[],
+  input: JsonObject,
+): Readonly<Record<string, string>> | undefined {
+  const headers = params.flatMap(({ header, path }): [string, string][] => {
+    const value = valueAt(input, path)
+    const isPlain = typeof value === 'string' || typeof value === 'boolean' || Number.isSafeInteger(value)
+    return isPlain ? [[`Mcp-Param-${header}`, encodeHeader(String(value))]] : []
+  })
+  return headers.length === 0 ? undefined : Object.fromEntries(headers)
+}
+
+function valueAt(input: JsonObject, path: readonly string[]): JsonValue | undefined {
+  let value: JsonValue | undefined = input
+  for (const name of path) value = isWireObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
+  return value
+}
+
+/** What a header cannot carry, or what looks like this encoding, is written in it. */
+function encodeHeader(text: string): string {
+  const isSafe = /^[\t\x20-\x7e]+$/.test(text) && text === text.trim() && !/^=\?base64\?.*\?=$/.test(text)
+  return isSafe ? text : `=?base64?${Buffer.from(text, 'utf8').toString('base64')}?=`
 }

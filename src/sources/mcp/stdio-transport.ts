@@ -1,11 +1,9 @@
-import type { ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { type JSONRPCMessage, SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
+import { JsonScan } from '#core/json-bounds'
 import type { Logger } from '#core/runtime'
-import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, PAGE_BOUNDS } from './answer-bounds.ts'
-import { type ChildCommand, signalGroup, startGroup } from './child-group.ts'
-import { LineReader } from './line-reader.ts'
-import { NoticeGate } from './notice-gate.ts'
-import { isWireArray, isWireObject } from './wire.ts'
+import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
+import { isWireArray, isWireObject } from './connection.ts'
 
 /** How long a program gets to leave by itself, and then once more after being asked to. */
 const GRACE_MS = 1000
@@ -226,4 +224,103 @@ function isId(value: unknown): value is string | number {
 function isMessage(value: unknown): value is JSONRPCMessage {
   if (!isWireObject(value) || value.jsonrpc !== '2.0') return false
   return typeof value.method === 'string' || 'result' in value || 'error' in value
+}
+
+const NEWLINE = 0x0a
+
+/** Cuts a stream of bytes into lines; none may be longer, or hold more JSON, than the bounds of the moment it begins. */
+export class LineReader {
+  readonly #boundsNow: () => MessageBounds
+  #bounds: MessageBounds
+  #scan: JsonScan
+  #parts: Buffer[] = []
+  #bytes = 0
+
+  constructor(boundsNow: () => MessageBounds) {
+    this.#boundsNow = boundsNow
+    this.#bounds = boundsNow()
+    this.#scan = new JsonScan(this.#bounds.json)
+  }
+
+  /** The lines that these bytes complete. Throws `RangeError` for one that is too much. */
+  read(chunk: Buffer): readonly string[] {
+    const lines: string[] = []
+    let from = 0
+    for (;;) {
+      const at = chunk.indexOf(NEWLINE, from)
+      this.#keep(at === -1 ? chunk.subarray(from) : chunk.subarray(from, at))
+      if (at === -1) return lines
+      lines.push(Buffer.concat(this.#parts).toString('utf8'))
+      this.#clear()
+      from = at + 1
+    }
+  }
+
+  #keep(part: Buffer): void {
+    if (part.length === 0) return
+    if (this.#bytes === 0) {
+      this.#bounds = this.#boundsNow()
+      this.#scan = new JsonScan(this.#bounds.json)
+    }
+    this.#bytes += part.length
+    this.#scan.take(part)
+    const isLong = this.#bytes > this.#bounds.mostBytes
+    const problem = isLong ? `is longer than ${this.#bounds.mostBytes} bytes` : this.#scan.problem
+    if (problem !== undefined) {
+      this.#clear()
+      throw new RangeError(`a message that ${problem}`)
+    }
+    this.#parts.push(part)
+  }
+
+  #clear(): void {
+    this.#parts = []
+    this.#bytes = 0
+  }
+}
+
+export interface ChildCommand {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly cwd: string
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** Groups that must not outlive us, whatever ends this process. */
+const LIVING = new Set<number>()
+let isWatching = false
+
+/** Starts a program as the head of a process group of its own, so that it can be ended with all it starts. */
+export function startGroup({ command, args, cwd, env }: ChildCommand): ChildProcess {
+  const child = spawn(command, [...args], {
+    cwd,
+    env,
+    detached: true,
+    shell: false,
+    windowsHide: true,
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+  const { pid } = child
+  if (pid === undefined) return child
+  if (!isWatching) {
+    isWatching = true
+    process.on('exit', () => {
+      for (const group of LIVING) signalGroup(group, 'SIGKILL')
+    })
+  }
+  LIVING.add(pid)
+  // What the head leaves behind goes with it; its number is not given to others while members live.
+  child.once('exit', () => {
+    signalGroup(pid, 'SIGKILL')
+    LIVING.delete(pid)
+  })
+  return child
+}
+
+export function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
+  try {
+    process.kill(-pid, signal)
+  } catch {
+    // Nobody is left in the group.
+  }
 }

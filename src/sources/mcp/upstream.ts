@@ -1,18 +1,18 @@
+import { resolve } from 'node:path'
 import type { PriorDiscovery } from '@modelcontextprotocol/client'
 import { isToolError, type ToolError } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceHealth, SourceServices } from '#core/ports/source'
+import type { Clock } from '#core/runtime'
 import type { ToolContext } from '#core/tool'
-import { Backoff } from './backoff.ts'
-import { Completions } from './completions.ts'
+import { shownAddress } from '#sources/common/options'
+import { Completions } from './call-tool.ts'
 import type { Connection } from './connection.ts'
-import type { Credentials } from './credentials.ts'
-import type { Endpoint } from './endpoint.ts'
-import { isRefusal, reasonOf } from './explain.ts'
+import { isRefusal, reasonOf, unreachable } from './errors.ts'
+import type { Credentials } from './invoke.ts'
 import { type ConnectionSetting, openConnection } from './open-connection.ts'
 import type { McpOptions } from './options.ts'
-import { ConnectionPool, type Lease } from './pool.ts'
-import { PROCESS_PLACES, type ProcessPlaces } from './process-places.ts'
-import { unreachable } from './unreachable.ts'
+import { ConnectionPool, type Lease, PROCESS_PLACES, type ProcessPlaces } from './pool.ts'
 
 /** The connection that belongs to nobody: tools are listed on it, and calls of all where nothing is kept. */
 const COMMON = 'common'
@@ -239,4 +239,83 @@ export class Upstream {
 
 function ownKey({ principal, userId, claimedUserId }: ToolContext, { fingerprint }: Credentials): string {
   return JSON.stringify([principal.tenant, principal.id, userId ?? null, claimedUserId ?? null, fingerprint])
+}
+
+/** Where the upstream is. */
+export type Endpoint =
+  | { readonly transport: 'http'; readonly url: string }
+  | {
+      readonly transport: 'stdio'
+      readonly command: string
+      readonly args: readonly string[]
+      readonly cwd: string
+    }
+
+export function endpointOf({ command, args, cwd, url }: McpOptions, folder: string): Endpoint {
+  if (command !== undefined)
+    return { transport: 'stdio', command, args, cwd: cwd === undefined ? folder : resolve(folder, cwd) }
+  if (url === undefined) throw new TypeError('the options of an MCP source name a command or a URL')
+  return { transport: 'http', url: new URL(url).href }
+}
+
+/** The part of an endpoint that a pin holds; not the folder, which differs between machines, and no key of its query (rule 32). */
+export function endpointJson(endpoint: Endpoint): JsonObject {
+  return endpoint.transport === 'http'
+    ? { transport: 'http', url: shownAddress(endpoint.url) }
+    : { transport: 'stdio', command: endpoint.command, args: [...endpoint.args] }
+}
+
+/** Whether an accepted definition was offered by the upstream that is configured now. */
+export function isAt(binding: JsonObject, endpoint: Endpoint): boolean {
+  const { endpoint: accepted } = binding
+  return JSON.stringify(sorted(accepted)) === JSON.stringify(sorted(endpointJson(endpoint)))
+}
+
+/** A store may give members back in another order. */
+function sorted(value: JsonValue | undefined): JsonValue {
+  if (!isJsonObject(value)) return value ?? null
+  return Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
+}
+
+const FIRST_MS = 500
+const LONGEST_MS = 60_000
+/** What lived this long is not one of a series. */
+const STEADY_MS = 30_000
+
+/** How long an upstream that fails is left alone: longer each time, up to a minute. */
+export class Backoff {
+  readonly #clock: Clock
+  #failures = 0
+  #untilMs = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** What is left of the pause; 0 when it may be tried. */
+  get waitMs(): number {
+    return Math.max(0, Math.ceil(this.#untilMs - this.#clock.monotonicMs()))
+  }
+
+  get failures(): number {
+    return this.#failures
+  }
+
+  failed(): void {
+    const pauseMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#failures, 16))
+    this.#failures += 1
+    this.#untilMs = this.#clock.monotonicMs() + pauseMs
+  }
+
+  /** A connection is gone without being closed by us; one that had just been made counts as a failure. */
+  died(livedMs: number): void {
+    if (livedMs < STEADY_MS) this.failed()
+    else this.succeeded()
+  }
+
+  /** It works: the next failure is a first one. */
+  succeeded(): void {
+    this.#failures = 0
+    this.#untilMs = 0
+  }
 }

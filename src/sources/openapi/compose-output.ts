@@ -1,8 +1,7 @@
 import type { JsonObject } from '#core/json'
 import type { Binding } from './binding.ts'
-import { isJson } from './media-type.ts'
-import type { Operation, SuccessResponse } from './operation.ts'
-import type { SchemaShelf } from './schema-shelf.ts'
+import { isJson, type Operation, type SuccessResponse } from './operation.ts'
+import type { SchemaShelf } from './schemas.ts'
 
 /** Headers that lead on: to the next page, the number of all, or the thing that was made. */
 const LEADING =

@@ -1,5 +1,4 @@
-import { isJsonObject, type JsonValue, pointerSteps } from '#core/json'
-import type { Located } from './located.ts'
+import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#core/json'
 
 /** A reference that leads to a reference, and so on: more than this is a circle. */
 const LONGEST_CHAIN = 50
@@ -61,4 +60,37 @@ function follow(whole: JsonValue, pointer: string): JsonValue | undefined {
     place = isJsonObject(place) ? place[step] : place[Number(step)]
   }
   return place
+}
+
+/** A part of a document and the document it is in: where its relative references start. */
+export interface Located {
+  readonly value: JsonValue
+  readonly document: string
+}
+
+export interface LocatedObject extends Located {
+  readonly value: JsonObject
+}
+
+/** A member of something located. */
+export function memberOf({ value, document }: Located, name: string): Located | undefined {
+  if (!isJsonObject(value) || !Object.hasOwn(value, name)) return undefined
+  const member = value[name]
+  return member === undefined ? undefined : { value: member, document }
+}
+
+export function isLocatedObject(located: Located | undefined): located is LocatedObject {
+  return located !== undefined && isJsonObject(located.value)
+}
+
+export function textOf(value: JsonValue | undefined): string | undefined {
+  return typeof value === 'string' && value.trim() !== '' ? value.toWellFormed().trim() : undefined
+}
+
+export function itemsOf(value: JsonValue | undefined): readonly JsonValue[] {
+  return Array.isArray(value) ? value : []
+}
+
+export function entriesOf(value: JsonValue | undefined): readonly (readonly [string, JsonValue])[] {
+  return isJsonObject(value) ? Object.entries(value) : []
 }

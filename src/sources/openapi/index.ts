@@ -1,11 +1,10 @@
 import { fault } from '#core/errors'
 import type { OfferedTool, Source, SourceHealth, SourceServices } from '#core/ports/source'
 import type { PolicyDefinition } from '#core/tools/define'
-import { isWanted } from '#sources/common/policy-options'
+import { isWanted } from '#sources/common/options'
 import { readBinding } from './binding.ts'
-import { type Discovered, discover, isWantedMethod } from './discover.ts'
+import { type Discovered, discover, isWantedMethod, operationPolicy } from './discover.ts'
 import { invoke } from './invoke.ts'
-import { operationPolicy } from './operation-policy.ts'
 import type { OpenapiOptions } from './options.ts'
 
 export interface OpenapiSource extends Source {

@@ -1,12 +1,13 @@
+import { hash } from 'node:crypto'
 import { fault, isToolError, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Invocation, SourceServices } from '#core/ports/source'
-import { applyCredentials } from './apply-credentials.ts'
-import { type Binding, readBinding } from './binding.ts'
-import { buildRequest, type RequestParts } from './build-request.ts'
-import { idempotencyKey } from './idempotency-key.ts'
-import { readAnswer } from './read-answer.ts'
-import { refusedError } from './refused-error.ts'
+import type { ToolContext } from '#core/tool'
+import { readAnswer } from './answer.ts'
+import { type Binding, type BoundCredential, type BoundIdempotency, readBinding } from './binding.ts'
+import { readStart } from './load.ts'
+import { isTextual } from './operation.ts'
+import { buildRequest, encodeStrictly, type Pair, type RequestParts } from './request.ts'
 
 const SHORTEST_SECRET = 4
 
@@ -86,4 +87,133 @@ function redact(text: string, sent: readonly string[]): string {
     .filter((secret) => secret.length >= SHORTEST_SECRET)
     .toSorted((a, b) => b.length - a.length)
   return longest.reduce((rest, secret) => rest.replaceAll(secret, '[redacted]'), text)
+}
+
+const MOST_EXCERPT_BYTES = 4_096
+const LONGEST_EXCERPT = 600
+const LONGEST_WAIT_MS = 24 * 3_600_000
+
+export interface RefusedContext {
+  /** `GET /pets/{petId}`. */
+  readonly operation: string
+  readonly nowMs: number
+  redact(text: string): string
+}
+
+/** What an agent gets for an answer that is no success: the status, what to do, and how the service put it. */
+export async function refusedError(response: Response, context: RefusedContext): Promise<ToolError> {
+  const { status } = response
+  const excerpt = await readExcerpt(response, context)
+  const message = `${context.operation} answered ${status}${adviceFor(status)}${excerpt === '' ? '.' : `: ${excerpt}`}`
+  // Rule 9: these two say that the request was turned away.
+  if (status === 429 || status === 503) {
+    const retryAfterMs = retryAfter(response.headers.get('retry-after'), context.nowMs)
+    return fault('upstream_failed', message, {
+      canRetry: true,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    })
+  }
+  return fault(status >= 500 ? 'upstream_failed' : 'tool_failed', message)
+}
+
+function adviceFor(status: number): string {
+  if (status < 400) return ' (a redirect, which is not followed)'
+  if (status === 400 || status === 422) return ' (the service does not accept this input: correct it)'
+  if (status === 401) return ' (the service does not accept the credential)'
+  if (status === 403) return ' (the credential does not allow this)'
+  if (status === 404 || status === 410) return ' (there is nothing under these parameters)'
+  if (status === 409 || status === 412) return ' (the state there is another: read it first)'
+  if (status === 429) return ' (too many requests: wait)'
+  if (status === 503) return ' (not available right now: wait)'
+  return ''
+}
+
+async function readExcerpt(response: Response, { redact }: RefusedContext): Promise<string> {
+  const mediaType = response.headers.get('content-type') ?? 'text/plain'
+  if (!isTextual(mediaType)) {
+    await response.body?.cancel()
+    return ''
+  }
+  try {
+    const { bytes } = await readStart(response, MOST_EXCERPT_BYTES)
+    // Redacted before it is cut, so that no half of a credential is left.
+    const text = redact(bytes.toString('utf8'))
+      .replaceAll(/\p{Cc}+|\s+/gu, ' ')
+      .trim()
+      .toWellFormed()
+    return text.length <= LONGEST_EXCERPT ? text : `${text.slice(0, LONGEST_EXCERPT).toWellFormed()}…`
+  } catch {
+    return ''
+  }
+}
+
+/** Seconds or a date (RFC 9110 §10.2.3). */
+function retryAfter(value: string | null, nowMs: number): number | undefined {
+  if (value === null) return undefined
+  const waitMs = /^\d{1,9}$/.test(value.trim()) ? Number(value) * 1_000 : Date.parse(value) - nowMs
+  return Number.isFinite(waitMs) ? Math.min(Math.max(0, waitMs), LONGEST_WAIT_MS) : undefined
+}
+
+/** Our key for the one effect of a call, in the form that the service takes (rule 27, OWP-93). */
+export function idempotencyKey(effectKey: string, { form, maxLength }: BoundIdempotency): string {
+  const text = form === 'uuid' ? asUuid(effectKey) : effectKey
+  if (maxLength === undefined || text.length <= maxLength) return text
+  // A digest cut to the length keeps all its letters' worth; the start of the key may not.
+  return hash('sha256', effectKey, 'base64url').slice(0, maxLength)
+}
+
+/** RFC 9562 version 8: our own bits. */
+function asUuid(text: string): string {
+  const digits = hash('sha256', text, 'hex')
+  const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
+  const parts = [
+    digits.slice(0, 8),
+    digits.slice(8, 12),
+    `8${digits.slice(13, 16)}`,
+    variant + digits.slice(17, 20),
+  ]
+  return [...parts, digits.slice(20, 32)].join('-')
+}
+
+const FORMS = {
+  plain: (text) => text,
+  bearer: (text) => `Bearer ${text}`,
+  // RFC 7617: the secret holds `user:password`.
+  basic: (text) => `Basic ${Buffer.from(text, 'utf8').toString('base64')}`,
+} as const satisfies Record<BoundCredential['form'], (text: string) => string>
+
+/** Puts each credential where its scheme says; the texts that were sent, so that no answer repeats them. */
+export function applyCredentials(
+  credentials: readonly BoundCredential[],
+  { query, headers, cookies }: RequestParts,
+  context: Pick<ToolContext, 'token' | 'secret'>,
+): readonly string[] {
+  return credentials.flatMap((credential) => {
+    const secret = credential.from === 'token' ? context.token(credential.id) : context.secret(credential.id)
+    const text = secret.reveal()
+    const sent = FORMS[credential.form](text)
+    if (credential.in === 'header') setCredential(headers, credential, sent)
+    else
+      replace(credential.in === 'query' ? query : cookies, [
+        encodeStrictly(credential.name),
+        encodeStrictly(sent),
+      ])
+    return [
+      text,
+      sent,
+      encodeStrictly(sent),
+      ...(credential.form === 'basic' ? [sent.slice('Basic '.length)] : []),
+    ]
+  })
+}
+
+function setCredential(headers: Headers, { name, id }: BoundCredential, text: string): void {
+  if (!/^[\x20-\x7e]+$/.test(text))
+    throw new ToolError(`The credential "${id}" holds characters that headers cannot carry.`)
+  headers.set(name, text)
+}
+
+function replace(pairs: Pair[], pair: Pair): void {
+  const others = pairs.filter(([name]) => name !== pair[0])
+  pairs.splice(0, pairs.length, ...others, pair)
 }

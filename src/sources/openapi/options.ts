@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Secret } from '#core/secret'
-import { COMMON_OPTIONS } from '#sources/common/policy-options'
+import { COMMON_OPTIONS } from '#sources/common/options'
 
 /** RFC 9110 §5.6.2. */
 export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/

@@ -1,11 +1,32 @@
+import { randomUUID } from 'node:crypto'
+import { readFile, stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { z } from 'zod'
+import { CallFailure } from '#client/call-failure'
+import { checkCallId } from '#client/call-input'
 import { type ClientSettings, readOptions } from '#client/client-options'
-import { isOutage } from '#client/forwarded-call'
+import { ForwardedCall, isOutage } from '#client/forwarded-call'
+import { OpenToolClient } from '#client/opentool-client'
+import { endpointsOf, postCall } from '#client/opentool-exchange'
+import { readText } from '#client/read-text'
 import { unchangedFetch } from '#client/unchanged-fetch'
-import type { Source, SourceServices } from '#core/ports/source'
-import { readAnswer } from '#sources/common/answered-json'
+import { fault } from '#core/errors'
+import type { JsonObject, JsonValue } from '#core/json'
+import { tooMuchJson } from '#core/json-bounds'
+import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
+import { Breather } from '#core/runtime'
+import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
+import {
+  type OpenToolDocument,
+  OpenToolDocumentError,
+  type OpenToolFunction,
+  serverBaseUrl,
+} from '#protocols/opentool/codec-document'
+import { load } from '#protocols/opentool/codec-document-read'
+import { dereference } from '#protocols/opentool/codec-document-references'
+import { readAnswer, readWithin } from '#sources/common/answered-json'
+import { isWanted, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
-import { discoverOpenTool, LARGEST_DOCUMENT_BYTES, readDocument } from './discover.ts'
-import { invokeOpenTool } from './invoke.ts'
 import type { OpenToolSourceOptions } from './options.ts'
 
 /** Limits of time are the call's own. */
@@ -44,5 +65,222 @@ export function createOpenToolSource(
     invoke: (invocation) => invokeOpenTool(invocation, settingsFor, options.url),
     isOutage,
     closing,
+  })
+}
+
+/**
+ * Calls a function, once: nobody but servers of this package knows a repeated one for the same (OTS-66). Those do, by
+ * the key of this effect (rule 27).
+ */
+export async function invokeOpenTool(
+  invocation: Invocation,
+  settingsFor: (url: string) => ClientSettings,
+  configuredUrl: string | undefined,
+): Promise<JsonValue | undefined> {
+  const { nativeName, input, context } = invocation
+  const binding = readBinding(nativeName, invocation.binding)
+  const settings = settingsFor(configuredUrl ?? binding.url)
+  checkAddress(nativeName, binding.url, endpointsOf(settings))
+  const forwarded = new ForwardedCall(settings.fetch, settings.server.origin, context.traceparent)
+  try {
+    const { result } = await postCall(
+      { ...settings, fetch: forwarded.fetch },
+      // The id only matches the answer to its request (rule 4).
+      { id: randomUUID(), name: binding.function, arguments: input },
+      { signal: context.signal, idempotencyKey: checkCallId(context.effectKey()) },
+    )
+    return valueIn(result, binding)
+  } catch (error) {
+    context.signal.throwIfAborted()
+    settings.signal?.throwIfAborted()
+    throw forwarded.toToolError(error)
+  }
+}
+
+/** Our key is for the address in the options; what was accepted may be another one (rule 32). */
+function checkAddress(nativeName: string, accepted: string, configured: string): void {
+  if (accepted === configured) return
+  throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
+    canRetry: true,
+    developerMessage: `Accepted for ${accepted}, configured is ${configured}: accept the change first.`,
+  })
+}
+
+export interface Discovering {
+  readonly services: SourceServices
+  /** How a server is asked for its document; the same for every look, so that an unchanged one is not sent again. */
+  readonly listingFor: (url: string) => ClientSettings
+  readonly signal: AbortSignal
+}
+
+/** A document is read in one step, which must be short for everybody else: about a thousand functions. */
+export const LARGEST_DOCUMENT_BYTES = 4 * 1_048_576
+const DOCUMENT_BOUNDS = { deepest: 256, mostValues: 30_000 }
+
+export async function readDocument(text: string): Promise<JsonValue | undefined> {
+  const value = readWithin(text, DOCUMENT_BOUNDS)
+  // What is made of it is a step of its own.
+  await new Breather().breathe()
+  return value
+}
+
+/** The functions that the other server describes (OTS-63), or that a document describes for it. */
+export async function discoverOpenTool(
+  options: OpenToolSourceOptions,
+  discovering: Discovering,
+): Promise<Discovery> {
+  const document =
+    options.document === undefined
+      ? await askServer(options.url ?? '', discovering)
+      : await readNamed(options.document, discovering)
+  const settings = discovering.listingFor(options.url ?? serverOf(document))
+  const url = endpointsOf(settings)
+  const wanted = document.functions.filter(({ name }) => isWanted(name, options))
+  const breather = new Breather()
+  await breather.breathe()
+  const tools: OfferedTool[] = []
+  for (const described of wanted) {
+    if (breather.isDue) await breather.breathe()
+    tools.push(offer(described, url, options))
+  }
+  return {
+    identity: { origin: settings.server.origin, url },
+    tools,
+    leftOut: document.functions.map(({ name }) => name).filter((name) => !isWanted(name, options)),
+    warnings: wanted
+      .filter(({ stream }) => stream !== undefined)
+      .map(({ name }) => `${name} can stream; only its final result is passed on.`),
+  }
+}
+
+async function askServer(url: string, { listingFor, signal }: Discovering): Promise<OpenToolDocument> {
+  const settings = listingFor(url)
+  try {
+    const document = await new OpenToolClient(settings).load({ signal })
+    if (document !== null) return document
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof CallFailure)) throw error
+    throw fault('upstream_failed', error.message, { cause: error })
+  }
+  throw fault(
+    'upstream_failed',
+    `${endpointsOf(settings)} does not describe its functions. If you have its document, name it with \`document\`.`,
+  )
+}
+
+/** A document that the operator has: from a file, or from wherever it is published. No credential goes with it. */
+async function readNamed(named: string, { services, signal }: Discovering): Promise<OpenToolDocument> {
+  const url = URL.parse(named)
+  const isAddress = url !== null && /^https?:$/.test(url.protocol)
+  try {
+    const text = isAddress
+      ? await fetchText(url, services, signal)
+      : await readFileText(resolve(services.folder, named), signal)
+    const problem = tooMuchJson(Buffer.from(text), DOCUMENT_BOUNDS)
+    if (problem !== undefined) throw fault('upstream_failed', `${named} ${problem}.`)
+    return dereference(load(text, { mode: 'lenient' }))
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof OpenToolDocumentError)
+      throw fault('upstream_failed', `${named} cannot be used. ${error.message}`, { cause: error })
+    if (error instanceof Error && 'syscall' in error)
+      throw fault('upstream_failed', `${named} cannot be read: ${error.message}`, { cause: error })
+    throw error
+  }
+}
+
+async function readFileText(file: string, signal: AbortSignal): Promise<string> {
+  const { size } = await stat(file)
+  if (size > LARGEST_DOCUMENT_BYTES)
+    throw fault('upstream_failed', `${file} has more than ${LARGEST_DOCUMENT_BYTES} bytes.`)
+  return await readFile(file, { encoding: 'utf8', signal })
+}
+
+async function fetchText(url: URL, services: SourceServices, signal: AbortSignal): Promise<string> {
+  const response = await (services.fetchDescription ?? services.fetch)(url, {
+    headers: { accept: 'application/json' },
+    signal,
+  })
+  const text = response.ok ? await readText(response, LARGEST_DOCUMENT_BYTES, signal) : undefined
+  if (text !== undefined) return text
+  if (response.ok)
+    throw fault('upstream_failed', `${url.href} has more than ${LARGEST_DOCUMENT_BYTES} bytes.`)
+  await response.body?.cancel()
+  throw fault('upstream_failed', `${url.origin} answers ${response.status} instead of the document.`)
+}
+
+function serverOf({ server }: OpenToolDocument): string {
+  const url = server === undefined ? undefined : serverBaseUrl(server)
+  if (url !== undefined) return url
+  throw fault(
+    'upstream_failed',
+    'The document does not say where its server is (server.url). Write it as `url` into the options.',
+  )
+}
+
+function offer(described: OpenToolFunction, url: string, options: OpenToolSourceOptions): OfferedTool {
+  const { name, description, return: returned } = described
+  // Servers answer where their document promises nothing; what they say is kept.
+  const value = options.output === 'any' ? {} : (valueSchemaOf(described) ?? {})
+  const binding: OpenToolBinding = {
+    ...{ url, function: name, returnName: returned?.name ?? null },
+    returnType: typeof value.type === 'string' ? value.type : null,
+  }
+  return {
+    nativeName: name,
+    description: description === '' ? name : description,
+    inputSchema: toJsonSchema(described).input,
+    outputSchema: value,
+    policy: remotePolicyOf(name, options),
+    binding,
+  }
+}
+
+/** Everything that decides what is sent where (rule 32), and how the answer is read. */
+const BINDING = z.object({
+  /** Where the endpoints are, without a slash at its end (OTS-04). */
+  url: z.string(),
+  function: z.string(),
+  /** Where in a result its value is; `null` = there is none (OTS-38). */
+  returnName: z.string().nullable(),
+  /** What kind of value that is, as JSON Schema names it; `null` = any. */
+  returnType: z.string().nullable().default(null),
+})
+
+export type OpenToolBinding = z.output<typeof BINDING>
+
+export function readBinding(nativeName: string, binding: JsonObject): OpenToolBinding {
+  const parsed = BINDING.safeParse(binding)
+  if (parsed.success) return parsed.data
+  throw fault('upstream_failed', `The accepted definition of ${nativeName} cannot be used.`, {
+    developerMessage: z.prettifyError(parsed.error),
+  })
+}
+
+/**
+ * The value in a result. It travels under its own name (OTS-38). Servers of other makers write the name in another
+ * case, wrap the value under a name of their own, or do not wrap it: the function has run by then, so the reading that
+ * fits is taken and nothing of what it said is thrown away.
+ */
+export function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding): JsonValue {
+  const names = Object.keys(result)
+  if (names.length === 0) return null
+  if (returnName === null) return result
+  if (Object.hasOwn(result, returnName)) return result[returnName] ?? null
+  const [sameWord, ...furtherWords] = names.filter((name) => name.toLowerCase() === returnName.toLowerCase())
+  if (sameWord !== undefined && furtherWords.length === 0) return result[sameWord] ?? null
+  if (returnType === null || returnType === 'object') return result
+  refuseReportedError(result)
+  const [only, ...others] = Object.values(result)
+  return only !== undefined && others.length === 0 ? only : result
+}
+
+/** Samples of the SDKs give a failure back as a result: `{ "code": 405, "message": "…" }` (OTS-40). */
+function refuseReportedError(result: JsonObject): void {
+  const { code, message, ...rest } = result
+  if (!Number.isInteger(code) || typeof message !== 'string' || Object.keys(rest).length > 0) return
+  throw fault('tool_failed', message, {
+    developerMessage: `The server gave code ${String(code)} as a result.`,
   })
 }

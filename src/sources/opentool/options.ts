@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { COMMON_OPTIONS } from '#sources/common/policy-options'
-import { refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/server-options'
+import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/options'
 
 /** Another OpenTool server, its functions as tools. */
 export const OPENTOOL_OPTIONS = z

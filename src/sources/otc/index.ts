@@ -1,12 +1,32 @@
+import { z } from 'zod'
+import { CallFailure } from '#client/call-failure'
+import { checkCallId, copyJson } from '#client/call-input'
+import type { CallRun } from '#client/call-run'
+import type { CallSession } from '#client/call-target'
 import { type ClientSettings, readOptions } from '#client/client-options'
-import { isOutage } from '#client/forwarded-call'
+import { ForwardedCall, isOutage } from '#client/forwarded-call'
+import { readOutcome } from '#client/read-outcome'
+import { sendCall } from '#client/send-call'
+import { type Listing, ToolDirectory } from '#client/tool-directory'
 import { unchangedFetch } from '#client/unchanged-fetch'
-import type { Source, SourceServices } from '#core/ports/source'
+import { joinSignals } from '#client/wait'
+import { fault } from '#core/errors'
+import { compareVersions, isToolVersion } from '#core/ids'
+import type { JsonObject, JsonValue } from '#core/json'
+import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
+import { Breather } from '#core/runtime'
+import type { ToolRequirements } from '#core/tool'
+import {
+  pinnedWire,
+  type RemoteTool,
+  type ServerWire,
+  versionHeaders,
+  type WireContext,
+} from '#protocols/otc/codec-client'
 import { readAnswer, readList } from '#sources/common/answered-json'
+import { isWanted, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
-import { discoverOtc } from './discover.ts'
-import { invokeOtc, type OtcWorld } from './invoke.ts'
-import type { OtcSourceOptions } from './options.ts'
+import { OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
 /** Limits of time are the call's own. */
 const NO_LIMIT_MS = 2 ** 31 - 1
@@ -41,5 +61,252 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
     invoke: (invocation) => invokeOtc(invocation, world),
     isOutage,
     closing,
+  })
+}
+
+export interface OtcWorld {
+  readonly settings: ClientSettings
+  readonly options: OtcSourceOptions
+  /** The call path that worked last (C-01). */
+  readonly route: CallSession['route']
+}
+
+/**
+ * Calls the accepted version of a tool. The call id is the key of this effect (rule 27), so that the other server runs
+ * it once however often we ask, and requests that were lost are sent again.
+ */
+export async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonValue> {
+  const { nativeName, context } = invocation
+  const binding = readBinding(nativeName, invocation.binding)
+  checkAddress(nativeName, binding, world.settings)
+  const forwarded = new ForwardedCall(world.settings.fetch, world.settings.server.origin, context.traceparent)
+  try {
+    const run = runOf(invocation, binding, {
+      ...world,
+      settings: { ...world.settings, fetch: forwarded.fetch },
+    })
+    const outcome = readOutcome(await sendCall(run), run)
+    if (outcome instanceof CallFailure) throw outcome
+    return outcome.value
+  } catch (error) {
+    context.signal.throwIfAborted()
+    world.settings.signal?.throwIfAborted()
+    throw forwarded.toToolError(error)
+  }
+}
+
+/** Our credentials are for the address in the options; what was accepted may be another one (rule 32). */
+function checkAddress(nativeName: string, { url }: OtcBinding, { server }: ClientSettings): void {
+  if (url === server.base) return
+  throw fault('upstream_failed', `${nativeName} was accepted for another address; ask the operator.`, {
+    canRetry: true,
+    developerMessage: `Accepted for ${url}, configured is ${server.base}: accept the change first.`,
+  })
+}
+
+function runOf({ input, context }: Invocation, binding: OtcBinding, world: OtcWorld): CallRun {
+  const { settings, route } = world
+  const wire = wireOf(binding)
+  return {
+    session: { settings, directory: new ToolDirectory(settings), route },
+    target: {
+      toolId: binding.toolId,
+      tool: undefined,
+      wire,
+      headers: async () => ({
+        ...versionHeaders(wire.dialect),
+        ...(await settings.credentials.headers(wire.dialect, binding.keyHeader ?? undefined)),
+      }),
+    },
+    input: copyJson(input),
+    options: {},
+    signal: joinSignals(settings.signal, context.signal),
+    progress: { resent: 0 },
+    context: wireContext(context, binding, world),
+    callId: checkCallId(context.effectKey()),
+    toolRetries: 0,
+    askedUser: false,
+  }
+}
+
+function wireOf({ dialect, schemaId }: OtcBinding): ServerWire {
+  return {
+    dialect,
+    ...(schemaId === null ? {} : { schemaId }),
+    paths: pinnedWire(dialect).paths,
+  }
+}
+
+function wireContext(
+  context: Invocation['context'],
+  binding: OtcBinding,
+  { settings, options }: OtcWorld,
+): WireContext | undefined {
+  const authorization = Object.entries(binding.authorization).map(([id, own]) => ({
+    id,
+    token: context.token(own).reveal(),
+  }))
+  const secrets = [
+    ...binding.secrets.map((id) => ({ id, value: context.secret(id).reveal() })),
+    ...binding.ownSecrets.map((id) => ({ id, value: ownSecret(id, options) })),
+  ]
+  const hasCredentials = authorization.length > 0 || secrets.length > 0
+  if (hasCredentials && !settings.server.mayCarryCredentials) {
+    const message = `Tokens and secrets are not sent to ${settings.server.origin} over plain http; use its https address.`
+    throw new CallFailure('config', message)
+  }
+  const userId = binding.userId ? context.userId : undefined
+  if (!hasCredentials && userId === undefined) return undefined
+  return { authorization, secrets, ...(userId === undefined ? {} : { userId }) }
+}
+
+function ownSecret(id: string, { secrets }: OtcSourceOptions): string {
+  const value = Object.hasOwn(secrets, id) ? secrets[id] : undefined
+  if (value !== undefined) return value.reveal()
+  throw new CallFailure('config', `The secret ${id} is no longer in the options of this source.`)
+}
+
+/** The newest version of each tool that the other server lists. */
+export async function discoverOtc(
+  settings: ClientSettings,
+  options: OtcSourceOptions,
+  signal: AbortSignal,
+): Promise<Discovery> {
+  const listing = await readListing(settings, signal)
+  const { server } = settings
+  const warnings: string[] = []
+  const breather = new Breather()
+  // Reading the list was a long step already.
+  await breather.breathe()
+  const newest = newestOfEach(listing.tools)
+  const leftOut = newest.map(({ name }) => name).filter((name) => !isWanted(name, options))
+  const offered: OfferedTool[] = []
+  for (const { name, tool } of newest) {
+    if (breather.isDue) await breather.breathe()
+    if (!isWanted(name, options)) continue
+    if (isObjectSchema(tool.input)) offered.push(offer(name, tool, { settings, options, listing }))
+    else warnings.push(`${tool.id} is left out: its input is no object.`)
+  }
+  return { identity: { origin: server.origin, url: server.base }, tools: offered, warnings, leftOut }
+}
+
+async function readListing(settings: ClientSettings, signal: AbortSignal): Promise<Listing> {
+  try {
+    // A directory of its own: the list is read anew, whatever is known.
+    return await new ToolDirectory({ ...settings, signal: joinSignals(settings.signal, signal) }).refresh(
+      signal,
+    )
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof CallFailure)) throw error
+    throw fault('upstream_failed', error.message, {
+      developerMessage: error.developerMessage ?? error.message,
+      cause: error,
+    })
+  }
+}
+
+interface NamedTool {
+  /** Without its version, which changes. */
+  readonly name: string
+  readonly tool: RemoteTool
+}
+
+function newestOfEach(tools: readonly RemoteTool[]): readonly NamedTool[] {
+  const newest = new Map<string, RemoteTool>()
+  for (const tool of tools) {
+    const name = nameOf(tool)
+    const known = newest.get(name)
+    if (known === undefined || isNewer(tool, known)) newest.set(name, tool)
+  }
+  return [...newest].map(([name, tool]) => ({ name, tool }))
+}
+
+function nameOf({ id }: RemoteTool): string {
+  const at = id.lastIndexOf('@')
+  return at > 0 && isToolVersion(id.slice(at + 1)) ? id.slice(0, at) : id
+}
+
+function isNewer(tool: RemoteTool, known: RemoteTool): boolean {
+  const [left, right] = [tool, known].map(({ id }) => id.slice(id.lastIndexOf('@') + 1))
+  if (left === undefined || right === undefined) return false
+  return isToolVersion(left) && isToolVersion(right) && compareVersions(left, right) > 0
+}
+
+/** `{}` and schemas that say nothing of a type take any object. */
+function isObjectSchema({ type }: JsonObject): boolean {
+  return type === undefined || type === 'object'
+}
+
+function offer(
+  name: string,
+  tool: RemoteTool,
+  place: { readonly settings: ClientSettings; readonly options: OtcSourceOptions; readonly listing: Listing },
+): OfferedTool {
+  const { settings, options, listing } = place
+  const { authorization, secrets, userId } = tool.requirements
+  const ours = authorization.map(({ id, scopes }) => ({ id, own: options.providers[id] ?? id, scopes }))
+  const held = secrets.map(({ id }) => id).filter((id) => Object.hasOwn(options.secrets, id))
+  const asked = secrets.map(({ id }) => id).filter((id) => !held.includes(id))
+  const requirements: ToolRequirements = {
+    ...(ours.length === 0
+      ? {}
+      : { authorization: ours.map(({ own, scopes }) => ({ id: own, oauth2: { scopes } })) }),
+    ...(asked.length === 0 ? {} : { secrets: asked.map((id) => ({ id })) }),
+    ...(userId ? { userId: true } : {}),
+  }
+  const binding: OtcBinding = {
+    url: settings.server.base,
+    toolId: tool.id,
+    dialect: listing.wire.dialect,
+    schemaId: listing.wire.schemaId ?? null,
+    keyHeader: listing.keyHeader ?? null,
+    authorization: Object.fromEntries(ours.map(({ id, own }) => [id, own])),
+    secrets: asked,
+    ownSecrets: held,
+    userId,
+  }
+  return {
+    nativeName: name,
+    description: tool.description === '' ? tool.name : tool.description,
+    inputSchema: { type: 'object', ...tool.input },
+    outputSchema: outputOf(tool),
+    ...(Object.keys(requirements).length === 0 ? {} : { requirements }),
+    policy: remotePolicyOf(name, options),
+    binding,
+  }
+}
+
+function outputOf({ output }: RemoteTool): JsonObject | null {
+  if (output === 'none') return null
+  return output === 'any' ? {} : output
+}
+
+/** Everything that decides what is sent where, but for values of credentials (rule 32). */
+const BINDING = z.object({
+  /** Without a slash at its end. */
+  url: z.string(),
+  /** Exact, with its version: an accepted definition stays what is called. */
+  toolId: z.string(),
+  dialect: z.enum(OTC_DIALECTS),
+  schemaId: z.string().nullable(),
+  /** The header that gets our key accepted, where the usual one does not. */
+  keyHeader: z.enum(['OXP-API-Key', 'OTC-API-Key', 'X-API-Key']).nullable(),
+  /** Its name → ours, for tokens that calls bring. */
+  authorization: z.record(z.string(), z.string()),
+  /** Secrets that calls bring. */
+  secrets: z.array(z.string()),
+  /** Secrets that the options bring. */
+  ownSecrets: z.array(z.string()),
+  userId: z.boolean(),
+})
+
+export type OtcBinding = z.output<typeof BINDING>
+
+export function readBinding(nativeName: string, binding: JsonObject): OtcBinding {
+  const parsed = BINDING.safeParse(binding)
+  if (parsed.success) return parsed.data
+  throw fault('upstream_failed', `The accepted definition of ${nativeName} cannot be used.`, {
+    developerMessage: z.prettifyError(parsed.error),
   })
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { Secret } from '#core/secret'
-import { COMMON_OPTIONS } from '#sources/common/policy-options'
-import { refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/server-options'
+import { COMMON_OPTIONS, refuseOpenCredentials, SERVER_OPTIONS } from '#sources/common/options'
 
 const TEXT = z.string().min(1)
 

@@ -11,17 +11,20 @@ import type {
 import { untilAborted } from '#core/runtime'
 import type { Egress } from '#core/tool'
 import type { PolicyDefinition } from '#core/tools/define'
-import { DEFAULT_PATH } from '#sources/common/find-program'
-import { isWanted, policyOf } from '#sources/common/policy-options'
-import { endsWell, findConfinement } from '#sources/common/sandbox'
-import { checkNeeds } from './check-needs.ts'
-import { isSealed, probeCommand } from './child-arguments.ts'
-import { type LoadedPack, loadPack } from './load-pack.ts'
-import { type LocatedPack, locatePack } from './locate-pack.ts'
-import { describeTool, offerTools } from './offer-tools.ts'
-import type { PackOptions } from './options.ts'
-import { PackSupervisor } from './pack-supervisor.ts'
-import { runPackTool } from './run-pack-tool.ts'
+import { isWanted, policyOf } from '#sources/common/options'
+import { DEFAULT_PATH, endsWell, findConfinement } from '#sources/common/process'
+import {
+  describeTool,
+  type LoadedPack,
+  type LocatedPack,
+  loadPack,
+  locatePack,
+  offerTools,
+  runPackTool,
+} from './load.ts'
+import { NEEDS, type PackOptions } from './options.ts'
+import { isSealed, probeCommand } from './process.ts'
+import { PackSupervisor } from './supervisor.ts'
 
 const UNREAD = 'It has not been read yet.'
 
@@ -152,4 +155,21 @@ class PackSource implements Source {
 /** Nothing was run (rule 9). */
 function unusable(why: string) {
   return fault('upstream_failed', `This pack cannot be used: ${why}`, { canRetry: true, retryAfterMs: 5_000 })
+}
+
+/** OWP-88: a pack that needs what nobody granted is refused before any of it runs. */
+export function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'grant'>): void {
+  const granted: ReadonlySet<string> = new Set(grant)
+  const unmet = requires.filter((need) => !granted.has(need))
+  if (unmet.length === 0) return
+  const known: ReadonlySet<string> = new Set(NEEDS)
+  const strange = unmet.filter((need) => !known.has(need))
+  const fix =
+    strange.length > 0
+      ? `${strange.join(', ')} is nothing that can be granted.`
+      : `Add grant: [${[...grant, ...unmet].map((need) => `'${need}'`).join(', ')}] to it if you trust the pack with that.`
+  throw fault(
+    'upstream_failed',
+    `pack_runtime_requirement_unmet: the pack needs ${unmet.join(', ')}, which is not granted. ${fix}`,
+  )
 }

@@ -1,8 +1,133 @@
-import { type ErrorCode, fault, isToolError, type ToolError } from '#core/errors'
+import { z } from 'zod'
+import { type ErrorCode, FAILURE_CODES, fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { Elicitation } from '#core/runtime'
-import type { DescribedTool } from './offer-tools.ts'
+import type { DescribedTool } from './load.ts'
+
+/** A pack that needs more than this says it in another way. */
+const MOST_TOOLS = 1_000
+const MOST_HEADERS = 200
+const LONG = 100_000
+
+const TEXT = z.string().max(LONG)
+const NUMBER = z.number().min(1).max(Number.MAX_SAFE_INTEGER)
+const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isPlainObject)
+const NEED = z.looseObject({ id: z.string().min(1).max(1_000) })
+const HINT = z.enum(['low', 'medium', 'high']).exactOptional()
+
+const REQUIREMENTS = z.looseObject({
+  authorization: z
+    .array(
+      z.looseObject({
+        id: z.string().min(1).max(1_000),
+        oauth2: z.looseObject({ scopes: z.array(TEXT).exactOptional() }).exactOptional(),
+      }),
+    )
+    .max(100)
+    .exactOptional(),
+  secrets: z.array(NEED).max(100).exactOptional(),
+  userId: z.boolean().exactOptional(),
+})
+
+const POLICY = z.strictObject({
+  safetyTier: z.enum(['pure', 'read', 'write', 'exec']),
+  replay: z.enum(['deterministic', 'idempotent', 'non-deterministic']),
+  egress: z.enum(['none', 'safe-fetch', 'host-mediated', 'host-owned']).exactOptional(),
+  approval: z.enum(['never', 'conditional', 'always']),
+  scopes: z.array(TEXT).max(100),
+  timeoutMs: z.number().min(1),
+  rerunWindowMs: z.number().min(0),
+  costHint: HINT,
+  latencyHint: HINT,
+  cost: z.number().min(0).exactOptional(),
+})
+
+const TOOL = z.strictObject({
+  nativeName: z.string().min(1).max(200),
+  title: TEXT.exactOptional(),
+  description: TEXT,
+  inputSchema: JSON_OBJECT,
+  outputSchema: JSON_OBJECT.nullable(),
+  requirements: REQUIREMENTS.exactOptional(),
+  policy: POLICY,
+})
+
+/** Codes are those of runs: no pack can say that a call was not authorized, or waits for a yes. */
+const ERROR = z.strictObject({
+  said: z.boolean(),
+  code: z.enum(FAILURE_CODES).catch('tool_failed'),
+  message: TEXT,
+  developerMessage: TEXT.exactOptional(),
+  canRetry: z.boolean(),
+  retryAfterMs: z.number().min(0).exactOptional(),
+  additionalPromptContent: TEXT.exactOptional(),
+  errorNumber: z.number().exactOptional(),
+})
+
+const END = z.discriminatedUnion('ok', [
+  z.strictObject({ ok: z.literal(true), value: z.unknown().exactOptional() }),
+  z.strictObject({ ok: z.literal(false), error: ERROR }),
+])
+
+const KEY = { key: z.string().max(1_000).exactOptional() }
+
+const QUESTION = z.discriminatedUnion('what', [
+  z.strictObject({
+    what: z.literal('fetch'),
+    url: TEXT,
+    init: z.strictObject({
+      method: z.string().max(100),
+      headers: z.array(z.tuple([TEXT, TEXT])).max(MOST_HEADERS),
+      body: z.string().exactOptional(),
+      redirect: z.enum(['follow', 'error', 'manual']),
+    }),
+  }),
+  z.strictObject({
+    what: z.literal('elicit'),
+    question: z.discriminatedUnion('mode', [
+      z.strictObject({ mode: z.literal('form'), message: TEXT, schema: JSON_OBJECT, ...KEY }),
+      z.strictObject({ mode: z.literal('url'), message: TEXT, url: TEXT, id: TEXT, ...KEY }),
+      z.strictObject({ mode: z.literal('sampling'), params: JSON_OBJECT, ...KEY }),
+      z.strictObject({ mode: z.literal('roots'), ...KEY }),
+    ]),
+  }),
+])
+
+const MESSAGE = z.discriminatedUnion('type', [
+  z.strictObject({
+    type: z.literal('loaded'),
+    tools: z.array(TOOL).max(MOST_TOOLS),
+    warnings: z.array(TEXT).max(2 * MOST_TOOLS),
+  }),
+  z.strictObject({ type: z.literal('broken'), message: TEXT }),
+  z.strictObject({ type: z.literal('ended'), id: NUMBER, end: END }),
+  z.strictObject({ type: z.literal('ask'), id: NUMBER, ask: NUMBER, question: QUESTION }),
+  z.strictObject({
+    type: z.literal('progress'),
+    id: NUMBER,
+    done: z.number(),
+    total: z.number().exactOptional(),
+    message: TEXT.exactOptional(),
+  }),
+  z.strictObject({
+    type: z.literal('log'),
+    id: NUMBER,
+    level: z.enum(['debug', 'info', 'warn', 'error']),
+    fields: z.record(z.string(), z.unknown()),
+    message: TEXT,
+  }),
+])
+
+/** What a pack's process said, or `undefined`: its code may write to the pipe as well as ours. */
+export function parseMessage(value: unknown): ToServer | undefined {
+  return MESSAGE.safeParse(value).data
+}
+
+/** JSON made it, so only the outermost shape is open. */
+function isPlainObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
 
 /** One message of a pack's process, which is one line of JSON; longer ones are not taken. */
 export const MOST_MESSAGE_BYTES = 8 * 1024 * 1024

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { COMMON_OPTIONS } from '#sources/common/policy-options'
+import { COMMON_OPTIONS } from '#sources/common/options'
 
 /** Everything a pack may say it needs: a closed set (openwop §7.2, OWP-88). */
 export const NEEDS = [

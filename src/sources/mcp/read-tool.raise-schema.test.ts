@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest'
+import type { Finding } from '#core/errors'
+import type { JsonObject } from '#core/json'
+import { checkSchema } from '#core/schema/check'
+import { raiseSchema } from './read-tool.ts'
+
+const DRAFT_7 = 'http://json-schema.org/draft-07/schema#'
+
+function raised(schema: JsonObject): JsonObject {
+  const result = raiseSchema(schema)
+  if (!result.ok) throw new Error(result.problem)
+  const findings: Omit<Finding, 'toolId'>[] = []
+  checkSchema(result.schema, '', (where, problem, fix) => findings.push({ where, problem, fix }), {
+    references: 'allowed',
+  })
+  expect(findings).toEqual([])
+  return result.schema
+}
+
+describe('MCP-54: schemas of older dialects', () => {
+  it.each<[string, JsonObject, JsonObject]>([
+    ['lose their name', { $schema: DRAFT_7, type: 'object' }, { type: 'object' }],
+    [
+      'have tuples',
+      { $schema: DRAFT_7, items: [{ type: 'string' }], additionalItems: false },
+      { prefixItems: [{ type: 'string' }], items: false },
+    ],
+    [
+      'have dependencies',
+      { $schema: DRAFT_7, dependencies: { a: ['b'], c: { required: ['d'] } } },
+      { dependentRequired: { a: ['b'] }, dependentSchemas: { c: { required: ['d'] } } },
+    ],
+    [
+      'have limits with a yes (draft 4)',
+      { $schema: 'http://json-schema.org/draft-04/schema#', minimum: 1, exclusiveMinimum: true },
+      { minimum: 1, exclusiveMinimum: 1 },
+    ],
+    [
+      'have nothing beside a reference',
+      {
+        $schema: DRAFT_7,
+        definitions: { a: {} },
+        properties: { x: { $ref: '#/definitions/a', type: 'string' } },
+      },
+      { definitions: { a: {} }, properties: { x: { $ref: '#/definitions/a' } } },
+    ],
+    [
+      'are raised inside too, but names are names',
+      { type: 'object', properties: { id: { type: 'string', nullable: true }, items: { id: 'x' } } },
+      { type: 'object', properties: { id: { type: ['string', 'null'] }, items: {} } },
+    ],
+  ])('%s', (_name, schema, expected) => {
+    expect(raised(schema)).toEqual(expected)
+  })
+
+  it('2020-12 stays as it is; strangers are refused', () => {
+    const newest = { $schema: 'https://json-schema.org/draft/2020-12/schema', $defs: { a: { $anchor: 'a' } } }
+    expect(raiseSchema(newest)).toEqual({ ok: true, schema: newest })
+    expect(raiseSchema({ $schema: 'https://example.com/own' })).toMatchObject({ ok: false })
+  })
+})

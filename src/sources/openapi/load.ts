@@ -1,0 +1,267 @@
+import { readFile, realpath, stat } from 'node:fs/promises'
+import { dirname, sep } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { parse } from 'yaml'
+import { fault, isToolError } from '#core/errors'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { SourceServices } from '#core/ports/source'
+import type { Secret } from '#core/secret'
+import { shownAddress } from '#sources/common/options'
+import { Documents } from './documents.ts'
+
+const MOST_BYTES = 64 * 1_048_576
+
+export interface Resource {
+  readonly url: string
+  readonly bytes: Buffer
+}
+
+export interface ResourceReader {
+  readonly services: Pick<SourceServices, 'fetch' | 'fetchDescription'>
+  readonly headers: Readonly<Record<string, Secret>>
+  readonly signal: AbortSignal
+}
+
+/** Reads the document itself. */
+export async function readRoot(
+  place: { readonly url?: string; readonly file?: string },
+  reader: ResourceReader,
+): Promise<Resource> {
+  try {
+    return place.url === undefined
+      ? await readLocal(place.file ?? '')
+      : await fetchText(place.url, new URL(place.url).origin, reader)
+  } catch (error) {
+    if (error instanceof Unreadable) throw fault('upstream_failed', error.message, { cause: error })
+    throw error
+  }
+}
+
+/** Reads what a document refers to: over HTTP by the guarded fetch alone, from disk only beside a document on disk. */
+export async function readReferred(url: string, root: string, reader: ResourceReader): Promise<Resource> {
+  if (!url.startsWith('file:')) return fetchText(url, URL.parse(root)?.origin ?? 'null', reader)
+  if (!root.startsWith('file:')) throw new Unreadable(`${url} is a file, and the document is not.`)
+  const folder = dirname(fileURLToPath(root))
+  const path = await realpath(fileURLToPath(url)).catch(() => undefined)
+  if (path === undefined) throw new Unreadable(`${url} does not exist.`)
+  // Compared after links are followed, so that none leads out.
+  if (!path.startsWith(folder === sep ? sep : folder + sep))
+    throw new Unreadable(`${url} is outside the folder of the document.`)
+  return { ...(await readLocal(path)), url }
+}
+
+async function readLocal(path: string): Promise<Resource> {
+  const real = await realpath(path).catch(() => undefined)
+  const entry = real === undefined ? undefined : await stat(real)
+  if (real === undefined || entry === undefined) throw new Unreadable(`There is no file ${path}.`)
+  if (!entry.isFile()) throw new Unreadable(`${path} is not a file.`)
+  if (entry.size > MOST_BYTES) throw new Unreadable(`${path} has more than ${MOST_BYTES} bytes.`)
+  return { url: pathToFileURL(real).href, bytes: await readFile(real) }
+}
+
+async function fetchText(url: string, credentialOrigin: string, reader: ResourceReader): Promise<Resource> {
+  const address = URL.parse(url)
+  if (address === null || !/^https?:$/.test(address.protocol))
+    throw new Unreadable(`${url} is not an http or https address.`)
+  const own = address.origin === credentialOrigin ? Object.entries(reader.headers) : []
+  const headers = new Headers({ accept: 'application/json, application/yaml;q=0.9, */*;q=0.5' })
+  for (const [name, secret] of own) headers.set(name, secret.reveal())
+  const response = await send(address, { headers, signal: reader.signal }, reader)
+  if (!response.ok) {
+    await response.body?.cancel()
+    const problem = `${shownAddress(url)} answered ${response.status}.`
+    if (response.status >= 400 && response.status < 500 && ![401, 403, 408, 429].includes(response.status))
+      throw new Unreadable(problem)
+    throw fault('upstream_failed', problem)
+  }
+  const bytes = await readBounded(response, MOST_BYTES)
+  if (bytes === undefined) throw new Unreadable(`${shownAddress(url)} has more than ${MOST_BYTES} bytes.`)
+  // After a redirect, relative references start where the document really is.
+  return { url: response.url === '' ? address.href : response.url, bytes }
+}
+
+async function send(url: URL, init: RequestInit, { services }: ResourceReader): Promise<Response> {
+  try {
+    return await (services.fetchDescription ?? services.fetch)(url, init)
+  } catch (error) {
+    if (isToolError(error) && error.code === 'egress_denied')
+      throw new Unreadable(
+        `${shownAddress(url.href)} is an address this server does not reach: ${error.developerMessage ?? ''}`,
+      )
+    if (isToolError(error) || init.signal?.aborted === true) throw error
+    throw fault('upstream_failed', `${shownAddress(url.href)} cannot be reached.`, { cause: error })
+  }
+}
+
+/** The bytes of a body, or `undefined` when there are more than allowed; the rest is then not read. */
+export async function readBounded(response: Response, mostBytes: number): Promise<Buffer | undefined> {
+  const { bytes, isWhole } = await readStart(response, mostBytes)
+  return isWhole ? bytes : undefined
+}
+
+/** The first bytes of a body. */
+export async function readStart(
+  response: Response,
+  mostBytes: number,
+): Promise<{ readonly bytes: Buffer; readonly isWhole: boolean }> {
+  if (response.body === null) return { bytes: Buffer.alloc(0), isWhole: true }
+  const chunks: Uint8Array[] = []
+  let length = 0
+  // Leaving the loop early cancels the stream.
+  for await (const chunk of response.body) {
+    chunks.push(chunk)
+    length += chunk.length
+    if (length > mostBytes) return { bytes: Buffer.concat(chunks).subarray(0, mostBytes), isWhole: false }
+  }
+  return { bytes: Buffer.concat(chunks), isWhole: true }
+}
+
+const MOST_DOCUMENTS = 200
+/** Of all that a document refers to. */
+const MOST_CHARACTERS = 64 * 1_048_576
+
+/** A reference that leaves its document, in JSON or YAML; without one there is nothing more to read. */
+const LEAVES = /\$ref["']?\s*:\s*["']?[^#"'\s]/
+
+/** A document as it came. */
+export interface RootText {
+  readonly url: string
+  readonly text: string
+}
+
+export interface LoadWays {
+  /** Reads what the document refers to; throws `Unreadable` for what no policy lets us read. */
+  read(url: string): Promise<string>
+  warn(text: string): void
+}
+
+export interface Loaded {
+  readonly documents: Documents
+  /** Whether all of it stands in one text. */
+  readonly isAlone: boolean
+}
+
+/** Parses the document and, with the parser's help, all it refers to. */
+export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
+  const isAlone = !LEAVES.test(root.text)
+  const value = parseText(root.text, 'The document')
+  const values = new Map<string, JsonValue>([[root.url, value]])
+  if (!isAlone && isJsonObject(value)) await readAll(root.url, value, { values, ways })
+  return { isAlone, documents: new Documents(root.url, values) }
+}
+
+interface Reading {
+  readonly values: Map<string, JsonValue>
+  readonly ways: LoadWays
+}
+
+/** The parser finds references; reading is ours alone, so that none reaches what a call could not reach (rule 33). */
+async function readAll(rootUrl: string, root: JsonObject, { values, ways }: Reading): Promise<void> {
+  let failure: unknown
+  let started = values.size
+  let characters = 0
+  const read = async ({ url }: { readonly url: string }): Promise<string> => {
+    try {
+      started += 1
+      if (started > MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
+      const text = await ways.read(url)
+      characters += text.length
+      if (characters > MOST_CHARACTERS)
+        throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
+      values.set(url, parseText(text, url))
+      return text
+    } catch (error) {
+      if (!(error instanceof Unreadable)) failure ??= error
+      else ways.warn(`Not read: ${error.message}`)
+      return 'null'
+    }
+  }
+  // Loaded for the few documents that need it.
+  const { $RefParser } = await import('@apidevtools/json-schema-ref-parser')
+  const parser = new $RefParser()
+  try {
+    await parser.resolve(
+      rootUrl,
+      { ...root },
+      {
+        continueOnError: true,
+        parse: {
+          json: false,
+          yaml: false,
+          text: false,
+          binary: false,
+          own: {
+            order: 1,
+            canParse: true,
+            allowEmpty: true,
+            parse: ({ url }) => values.get(withoutHash(url)) ?? {},
+          },
+        },
+        resolve: { file: false, http: false, own: { order: 1, canRead: true, read } },
+      },
+    )
+  } catch (error) {
+    failure ??= error
+  }
+  // Half a document is none: the last good definitions stay.
+  if (failure !== undefined) {
+    throw isToolError(failure)
+      ? failure
+      : fault('upstream_failed', 'What the document refers to cannot be read.', { cause: failure })
+  }
+}
+
+function withoutHash(url: string): string {
+  return url.split('#')[0] ?? url
+}
+
+/** What no policy lets us read, such as a file outside its folder; permanent, unlike a failing network. */
+export class Unreadable extends Error {
+  override readonly name = 'Unreadable'
+}
+
+/** JSON or YAML, told apart by how it begins: file names and media types are often wrong. */
+export function parseText(text: string, place: string): JsonValue {
+  const body = text.startsWith('\uFEFF') ? text.slice(1) : text
+  try {
+    return beginsAsJson(body) ? parseBraces(body) : parseYaml(body)
+  } catch (error) {
+    const why = error instanceof Error ? (error.message.split('\n')[0] ?? '') : ''
+    throw fault('upstream_failed', `${place} is neither JSON nor YAML.`, {
+      developerMessage: why,
+      cause: error,
+    })
+  }
+}
+
+export function beginsAsJson(text: string): boolean {
+  return /^\uFEFF?\s*[[{]/.test(text)
+}
+
+/** YAML's flow style begins with a brace too. */
+function parseBraces(text: string): JsonValue {
+  try {
+    const value: JsonValue = JSON.parse(text)
+    return value
+  } catch {
+    return parseYaml(text)
+  }
+}
+
+function parseYaml(text: string): JsonValue {
+  const value: JsonValue = JSON.parse(yamlToJson(text))
+  return value
+}
+
+/** YAML can name a part many times over; a description needs few such names. */
+const MOST_ALIASES = 1_000
+const MOST_CHARACTERS_IN_YAML_TO_JSON = 64 * 1_048_576
+
+/** YAML as JSON text: what names itself or unfolds without end throws here and not in whoever walks the value. */
+export function yamlToJson(text: string): string {
+  const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
+  const json = JSON.stringify(value ?? null)
+  if (json.length > MOST_CHARACTERS_IN_YAML_TO_JSON)
+    throw new RangeError(`more than ${MOST_CHARACTERS_IN_YAML_TO_JSON} characters`)
+  return json
+}

@@ -1,0 +1,487 @@
+import { shortHash } from '#core/hash'
+import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
+import { loosenReferences } from '#core/schema/inline'
+import { SUBSCHEMAS } from '#core/schema/keywords'
+import {
+  type Documents,
+  entriesOf,
+  itemsOf,
+  type Located,
+  memberOf,
+  type Target as TargetFromDocuments,
+} from './documents.ts'
+import type { Dialect } from './operation.ts'
+
+export type Direction = 'input' | 'output'
+
+/** What lowering one schema needs to know. */
+export interface Lowering {
+  readonly documents: Documents
+  readonly dialect: Dialect
+  readonly direction: Direction
+  warn(text: string): void
+  /** The name of what a reference points to, under `$defs`; `undefined` when it leads nowhere. */
+  refer(reference: string, document: string): string | undefined
+}
+
+interface Definition {
+  readonly uses: Set<string>
+  schema: JsonValue
+  /** Characters of the schema; counted when somebody asks. */
+  size?: number
+  /** The schema for tools in which others are cut. */
+  loosened?: JsonValue
+}
+
+/**
+ * Characters of what one schema refers to. Objects of large services refer to each other until all of them are in every
+ * answer (Stripe: 690 000 characters for each of 452 tools), which nobody reads and every tool would be checked for.
+ */
+const MOST_REFERRED = 32_768
+/** Of what it refers to itself, which is most of what it says. */
+const MOST_REFERRED_FIRST = 262_144
+
+export interface ShelfOptions {
+  readonly documents: Documents
+  readonly dialect: Dialect
+  readonly direction: Direction
+  warn(text: string): void
+}
+
+/** Schemas of one direction, each lowered once however many operations use it. */
+export class SchemaShelf {
+  readonly #options: ShelfOptions
+  readonly #definitions = new Map<string, Definition>()
+  readonly #names = new Map<string, string>()
+  readonly #waiting: { readonly definition: Definition; readonly target: TargetFromDocuments }[] = []
+
+  constructor(options: ShelfOptions) {
+    this.#options = options
+  }
+
+  /** The schema, with the names of the definitions it uses added to `uses`. */
+  lower(located: Located | undefined, uses: Set<string>): JsonObject {
+    if (located === undefined) return {}
+    const lowered = lowerSchema(located, this.#loweringFor(uses))
+    // One after the other instead of inside each other: a long chain of references takes no stack.
+    for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
+      next.definition.schema = lowerSchema(next.target, this.#loweringFor(next.definition.uses))
+    }
+    if (isJsonObject(lowered)) return lowered
+    return lowered === false ? { not: {} } : {}
+  }
+
+  /** What a lowered schema says directly, or by the reference it consists of. */
+  followed(schema: JsonObject): JsonObject {
+    const name = typeof schema.$ref === 'string' ? schema.$ref.slice('#/$defs/'.length) : undefined
+    const target = name === undefined ? schema : this.#definitions.get(name)?.schema
+    return isJsonObject(target) ? target : {}
+  }
+
+  /**
+   * A lowered schema with the definitions it uses, and the ones they use in turn: all of them, or as many steps of
+   * references as fit. What lies behind is any value, and nothing that fitted is refused for that.
+   */
+  complete(schema: JsonObject, uses: ReadonlySet<string>): JsonObject {
+    if (uses.size === 0) return schema
+    const { kept, cut } = this.#reachable(uses)
+    const definitions: Record<string, JsonValue> = {}
+    // Sorted, so that the same schema reads the same whatever was lowered before it.
+    for (const name of [...kept, ...cut].sort())
+      setMember(definitions, name, cut.has(name) ? {} : this.#shown(name, cut.size > 0))
+    const root = cut.size === 0 ? schema : loosenReferences(schema)
+    return { ...(isJsonObject(root) ? root : {}), $defs: definitions }
+  }
+
+  /** Step by step, because what stands near says more than what stands far. */
+  #reachable(uses: ReadonlySet<string>): { kept: ReadonlySet<string>; cut: ReadonlySet<string> } {
+    const kept = new Set<string>()
+    let next: ReadonlySet<string> = uses
+    let size = 0
+    while (next.size > 0) {
+      for (const name of next) size += this.#sizeOf(name)
+      if (size > (kept.size === 0 ? MOST_REFERRED_FIRST : MOST_REFERRED)) return { kept, cut: next }
+      for (const name of next) kept.add(name)
+      const used = [...next].flatMap((name) => [...(this.#definitions.get(name)?.uses ?? [])])
+      next = new Set(used.filter((name) => !kept.has(name)))
+    }
+    return { kept, cut: next }
+  }
+
+  #sizeOf(name: string): number {
+    const definition = this.#definitions.get(name)
+    if (definition === undefined) return 0
+    definition.size ??= JSON.stringify(definition.schema).length
+    return definition.size
+  }
+
+  #shown(name: string, loosened: boolean): JsonValue {
+    const definition = this.#definitions.get(name)
+    if (definition === undefined) return {}
+    if (!loosened) return definition.schema
+    definition.loosened ??= loosenReferences(definition.schema)
+    return definition.loosened
+  }
+
+  #loweringFor(uses: Set<string>): Lowering {
+    return {
+      ...this.#options,
+      warn: (text) => this.#options.warn(text),
+      refer: (reference, document) => this.#refer(reference, document, uses),
+    }
+  }
+
+  #refer(reference: string, document: string, uses: Set<string>): string | undefined {
+    const target = this.#options.documents.find(reference, document)
+    if (target === undefined) {
+      this.#options.warn(`The reference ${JSON.stringify(reference)} leads nowhere; anything fits there.`)
+      return undefined
+    }
+    const name = this.#nameOf(target)
+    uses.add(name)
+    if (!this.#definitions.has(name)) {
+      const definition: Definition = { uses: new Set(), schema: {} }
+      // Known before it is lowered, so that a schema that contains itself ends.
+      this.#definitions.set(name, definition)
+      this.#waiting.push({ definition, target })
+    }
+    return name
+  }
+
+  /** Follows from where a schema stands and from nothing else, so that names never move (rule 32). */
+  #nameOf({ id }: TargetFromDocuments): string {
+    const known = this.#names.get(id)
+    if (known !== undefined) return known
+    const { documents, dialect } = this.#options
+    const home = `${documents.root.document}#${dialect === '2.0' ? '/definitions/' : '/components/schemas/'}`
+    const own = id.startsWith(home) ? id.slice(home.length) : ''
+    const last = (id.split('/').at(-1) ?? '').replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(-40)
+    const name = /^[A-Za-z0-9._-]+$/.test(own)
+      ? own
+      : `${last}_${shortHash(localPart(id, documents.root.document))}`
+    this.#names.set(id, name)
+    return name
+  }
+}
+
+/** Without the folder of the document: the same files elsewhere are the same schemas. */
+function localPart(id: string, root: string): string {
+  const folder = root.slice(0, root.lastIndexOf('/') + 1)
+  return id.startsWith(folder) ? id.slice(folder.length) : id
+}
+
+const DEEPEST = 100
+const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'default', 'deprecated'])
+/** Reached by references alone, or of no use to a validator. */
+const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
+
+/** A schema of any version of OpenAPI as JSON Schema 2020-12; references become `#/$defs/…` of the shelf. */
+export function lowerSchema(located: Located, lowering: Lowering, depth = 0): JsonValue {
+  const { value, document } = located
+  if (typeof value === 'boolean') return value
+  if (!isJsonObject(value)) return {}
+  if (depth > DEEPEST) {
+    lowering.warn(`A schema is nested more than ${DEEPEST} levels deep; anything fits below.`)
+    return {}
+  }
+  const { $ref: reference, ...siblings } = value
+  if (typeof reference === 'string')
+    return lowerReference({ value: siblings, document }, reference, lowering, depth)
+  return lowerMembers(value, document, lowering, depth)
+}
+
+function lowerReference(
+  { value: siblings, document }: { readonly value: JsonObject; readonly document: string },
+  reference: string,
+  lowering: Lowering,
+  depth: number,
+): JsonValue {
+  const name = lowering.refer(reference, document)
+  // Before 3.1 a reference stands alone; people write what it is for beside it all the same.
+  const kept =
+    lowering.dialect === '3.1'
+      ? siblings
+      : Object.fromEntries(Object.entries(siblings).filter(([keyword]) => ANNOTATIONS.has(keyword)))
+  const around = lowerMembers(kept, document, lowering, depth)
+  if (name === undefined) return around
+  const target: JsonObject = { $ref: `#/$defs/${name}` }
+  if (siblings.nullable !== true) return { ...around, ...target }
+  const { anyOf, ...rest } = around
+  const nullable = { anyOf: [target, { type: 'null' }] }
+  return anyOf === undefined ? { ...rest, ...nullable } : { ...rest, allOf: [{ anyOf }, nullable] }
+}
+
+function lowerMembers(schema: JsonObject, document: string, lowering: Lowering, depth: number): JsonObject {
+  const lowered: Record<string, JsonValue> = {}
+  const hidden = hiddenNames({ value: schema, document }, lowering)
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (LEFT_OUT.has(keyword)) continue
+    const holds = SUBSCHEMAS.get(keyword)
+    if (holds !== undefined) lowerSubschemas(keyword, { value, document }, { lowered, lowering, depth })
+    else if (PLAIN_KEYWORDS.get(keyword)?.(value) === true)
+      lowered[keyword] = typeof value === 'string' ? value.toWellFormed() : value
+  }
+  lowerBounds(schema, lowered)
+  lowerPattern(schema, lowered, lowering)
+  const required = requiredNames(schema, hidden)
+  if (required.length > 0) lowered.required = required
+  // For whoever writes an input; answers come with their own, and are most of what a document says.
+  if (lowering.direction === 'input' && schema.example !== undefined && isShort(schema.example)) {
+    lowered.examples = [schema.example]
+  }
+  splitDiscriminator({ value: schema, document }, lowered, lowering)
+  // Last, because a schema without a type becomes one of two ways as a whole.
+  lowerTypes(schema, lowered)
+  return lowered
+}
+
+interface Target {
+  readonly lowered: Record<string, JsonValue>
+  readonly lowering: Lowering
+  readonly depth: number
+}
+
+function lowerSubschemas(
+  keyword: string,
+  { value, document }: Located,
+  { lowered, lowering, depth }: Target,
+): void {
+  const lower = (member: JsonValue): JsonValue =>
+    lowerSchema({ value: member, document }, lowering, depth + 1)
+  const holds = SUBSCHEMAS.get(keyword)
+  if (keyword === 'items' && Array.isArray(value)) {
+    if (value.length > 0) lowered.prefixItems = value.map(lower)
+  } else if (holds === 'one') {
+    if (typeof value === 'boolean' || isJsonObject(value)) lowered[keyword] = lower(value)
+  } else if (holds === 'list') {
+    if (Array.isArray(value) && value.length > 0) lowered[keyword] = value.map(lower)
+  } else if (isJsonObject(value)) {
+    const members: Record<string, JsonValue> = {}
+    for (const [name, member] of Object.entries(value)) {
+      if (name === '__proto__' || (keyword === 'patternProperties' && !isPattern(name))) {
+        lowering.warn(
+          `The member ${JSON.stringify(name)} of \`${keyword}\` cannot be checked and is left out.`,
+        )
+      } else if (keyword !== 'properties' || !isHidden({ value: member, document }, lowering, 'drop')) {
+        setMember(members, name, lower(member))
+      }
+    }
+    lowered[keyword] = members
+  }
+}
+
+/** `nullable` of 3.0 and `x-nullable` of 2.0 as a type. */
+function lowerTypes(schema: JsonObject, lowered: Record<string, JsonValue>): void {
+  const types = typesOf(schema.type)
+  const nullable = schema.nullable === true || schema['x-nullable'] === true
+  if (schema.format === 'byte') lowered.contentEncoding = 'base64'
+  if (types !== undefined) {
+    const all = nullable && !types.includes('null') ? [...types, 'null'] : types
+    lowered.type = all.length === 1 && all[0] !== undefined ? all[0] : all
+  }
+  if (!nullable) return
+  if (Array.isArray(lowered.enum) && !lowered.enum.includes(null)) lowered.enum = [...lowered.enum, null]
+  if (types !== undefined) return
+  // Without a type the whole schema is one way, and null the other.
+  const { title, description, default: usual, deprecated, ...checks } = lowered
+  if (Object.keys(checks).length === 0) return
+  for (const keyword of Object.keys(checks)) delete lowered[keyword]
+  lowered.anyOf = [checks, { type: 'null' }]
+}
+
+/** Until 3.0 an exclusive bound was a flag beside the bound. */
+function lowerBounds(schema: JsonObject, lowered: Record<string, JsonValue>): void {
+  for (const [flag, bound] of [
+    ['exclusiveMinimum', 'minimum'],
+    ['exclusiveMaximum', 'maximum'],
+  ] as const) {
+    const value = lowered[bound]
+    if (schema[flag] !== true || typeof value !== 'number') continue
+    lowered[flag] = value
+    delete lowered[bound]
+  }
+}
+
+function lowerPattern({ pattern }: JsonObject, lowered: Record<string, JsonValue>, lowering: Lowering): void {
+  if (pattern === undefined) return
+  if (isPattern(pattern)) lowered.pattern = pattern
+  else lowering.warn(`The pattern ${JSON.stringify(pattern)} is no ECMA-262 expression and is not checked.`)
+}
+
+function requiredNames({ required }: JsonObject, hidden: ReadonlySet<string>): readonly string[] {
+  if (!Array.isArray(required)) return []
+  const names = required.filter((name) => typeof name === 'string')
+  return [...new Set(names)].filter((name) => !hidden.has(name) && name !== '__proto__')
+}
+
+const LONGEST_EXAMPLE = 200
+
+function isShort(example: JsonValue): boolean {
+  return JSON.stringify(example).length <= LONGEST_EXAMPLE
+}
+
+type Fits = (value: JsonValue) => boolean
+
+const isText: Fits = (value) => typeof value === 'string'
+const isFlag: Fits = (value) => typeof value === 'boolean'
+const isNumber: Fits = (value) => typeof value === 'number' && Number.isFinite(value)
+const isCount: Fits = (value) => Number.isInteger(value) && Number(value) >= 0
+const isTextList: Fits = (value) =>
+  Array.isArray(value) && value.every(isText) && new Set(value).size === value.length
+const anything: Fits = () => true
+
+/** Keywords of 2020-12 that hold no schema, and what they must hold; all others are annotations of OpenAPI and go. */
+export const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
+  ['title', isText],
+  ['description', isText],
+  ['default', anything],
+  ['deprecated', isFlag],
+  ['format', isText],
+  ['const', anything],
+  ['enum', (value) => Array.isArray(value) && value.length > 0],
+  ['multipleOf', (value) => isNumber(value) && Number(value) > 0],
+  ['maximum', isNumber],
+  ['minimum', isNumber],
+  ['exclusiveMaximum', isNumber],
+  ['exclusiveMinimum', isNumber],
+  ['maxLength', isCount],
+  ['minLength', isCount],
+  ['maxItems', isCount],
+  ['minItems', isCount],
+  ['maxContains', isCount],
+  ['minContains', isCount],
+  ['maxProperties', isCount],
+  ['minProperties', isCount],
+  ['uniqueItems', isFlag],
+  ['contentEncoding', isText],
+  ['contentMediaType', isText],
+  ['dependentRequired', (value) => isJsonObject(value) && Object.values(value).every(isTextList)],
+])
+
+const TYPES: ReadonlySet<string> = new Set([
+  'null',
+  'boolean',
+  'object',
+  'array',
+  'number',
+  'string',
+  'integer',
+])
+
+/** The types of a schema; `undefined` when it says nothing that 2020-12 knows. */
+export function typesOf(type: JsonValue | undefined): readonly string[] | undefined {
+  const written = (Array.isArray(type) ? type : [type]).map((name) => (name === 'file' ? 'string' : name))
+  const known = [...new Set(written.filter((name) => typeof name === 'string' && TYPES.has(name)))]
+  const names = known.filter((name) => typeof name === 'string')
+  return names.length === 0 ? undefined : names
+}
+
+export function isPattern(pattern: JsonValue): pattern is string {
+  if (typeof pattern !== 'string') return false
+  try {
+    new RegExp(pattern, 'u')
+    return true
+  } catch {
+    return false
+  }
+}
+
+const DEEPEST_IN_HIDDEN_MEMBERS = 10
+const NOTHING: ReadonlySet<string> = new Set()
+
+/** What `readOnly` and `writeOnly` take away: a request has no read-only members, an answer need not have write-only ones. */
+const EFFECT = {
+  input: { keyword: 'readOnly', drops: true },
+  output: { keyword: 'writeOnly', drops: false },
+} as const satisfies Record<Lowering['direction'], object>
+
+/** Whether a member is not for this direction: `drop` asks if it goes, `relax` if it is no longer required. */
+export function isHidden(member: Located, lowering: Lowering, question: 'drop' | 'relax'): boolean {
+  const { keyword, drops } = EFFECT[lowering.direction]
+  if (question === 'drop' && !drops) return false
+  if (isJsonObject(member.value) && member.value[keyword] === true) return true
+  const target = lowering.documents.resolve(member)
+  return isJsonObject(target?.value) && target.value[keyword] === true
+}
+
+/** Names that are not required in this direction, also where `allOf` declares them. */
+export function hiddenNames(schema: Located, lowering: Lowering): ReadonlySet<string> {
+  if (!isJsonObject(schema.value) || !Array.isArray(schema.value.required)) return NOTHING
+  const found = new Set<string>()
+  collect(schema, lowering, { found, seen: new Set(), depth: 0 })
+  return found
+}
+
+interface Collecting {
+  readonly found: Set<string>
+  /** A document may name one schema many times over, and that one another. */
+  readonly seen: Set<unknown>
+  readonly depth: number
+}
+
+function collect(schema: Located, lowering: Lowering, { found, seen, depth }: Collecting): void {
+  const target = lowering.documents.resolve(schema)
+  if (target === undefined || depth > DEEPEST_IN_HIDDEN_MEMBERS || seen.has(target.value)) return
+  seen.add(target.value)
+  const { document } = target
+  for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {
+    if (isHidden({ value, document }, lowering, 'relax')) found.add(name)
+  }
+  for (const value of itemsOf(memberOf(target, 'allOf')?.value)) {
+    collect({ value, document }, lowering, { found, seen, depth: depth + 1 })
+  }
+}
+
+/**
+ * `discriminator` is no keyword of JSON Schema. Where it maps values to branches, each branch gets its values; without
+ * a map the branches may overlap, so that one of them is enough.
+ */
+export function splitDiscriminator(
+  { value, document }: { readonly value: JsonObject; readonly document: string },
+  lowered: Record<string, JsonValue>,
+  lowering: Lowering,
+): void {
+  const { discriminator } = value
+  if (!isJsonObject(discriminator) || typeof discriminator.propertyName !== 'string') return
+  const { propertyName } = discriminator
+  const keyword = Array.isArray(lowered.oneOf) ? 'oneOf' : 'anyOf'
+  const branches = lowered[keyword]
+  if (!Array.isArray(branches)) return
+  const values = valuesByTarget(discriminator, document, lowering)
+  const written = itemsOf(value[keyword])
+  const split = branches.map((branch, index) => {
+    const target = targetOf(written[index], document, lowering)
+    const names = target === undefined ? undefined : values.get(target)
+    if (names === undefined || !isJsonObject(branch)) return branch
+    return { ...branch, properties: { [propertyName]: { enum: names } }, required: [propertyName] }
+  })
+  const isExclusive = split.every((branch, index) => branch !== branches[index])
+  if (isExclusive || keyword === 'anyOf' || lowered.anyOf !== undefined) {
+    lowered[keyword] = split
+    return
+  }
+  delete lowered[keyword]
+  lowered.anyOf = split
+}
+
+function valuesByTarget(
+  { mapping }: JsonObject,
+  document: string,
+  lowering: Lowering,
+): ReadonlyMap<string, readonly string[]> {
+  const values = new Map<string, string[]>()
+  for (const [name, reference] of entriesOf(mapping)) {
+    if (typeof reference !== 'string') continue
+    // A map may name a schema of the components instead of pointing to it.
+    const target =
+      lowering.documents.find(reference, document) ??
+      lowering.documents.find(`#/components/schemas/${reference}`, document)
+    if (target !== undefined) values.set(target.id, [...(values.get(target.id) ?? []), name])
+  }
+  return values
+}
+
+function targetOf(branch: JsonValue | undefined, document: string, lowering: Lowering): string | undefined {
+  const reference = isJsonObject(branch) ? branch.$ref : undefined
+  return typeof reference === 'string' ? lowering.documents.find(reference, document)?.id : undefined
+}

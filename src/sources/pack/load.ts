@@ -1,0 +1,287 @@
+import { hash } from 'node:crypto'
+import { readFile, realpath, stat } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { z } from 'zod'
+import { describeIssue, fault, ToolError } from '#core/errors'
+import { compareVersions } from '#core/ids'
+import { copyJson, type JsonObject, type JsonValue } from '#core/json'
+import type { Discovery, OfferedTool } from '#core/ports/source'
+import type { Egress, StatefulContext, Tool, ToolPolicy } from '#core/tool'
+import { isDefinedTool, isWorkflow, type PolicyDefinition } from '#core/tools/define'
+import { inspectTool } from '#core/tools/prepare-tool'
+import { isWanted, policyOf } from '#sources/common/options'
+import type { PackOptions } from './options.ts'
+
+/** Runs one tool of a pack, in whichever process this is. */
+export async function runPackTool(
+  tool: Tool,
+  input: JsonObject,
+  context: StatefulContext<unknown>,
+): Promise<JsonValue | undefined> {
+  const parsed = await tool.parseInput(input)
+  if (!parsed.ok) {
+    throw new ToolError(`The input does not fit: ${parsed.issues.map(describeIssue).join('; ')}`)
+  }
+  const value = await tool.run(parsed.input, context)
+  if (value === undefined || tool.outputSchema === null) return undefined
+  const copied = copyJson(value)
+  if (copied.ok) return copied.value
+  throw new ToolError('The tool gave something that is not JSON.', {
+    developerMessage: `${copied.pointer}: ${copied.problem}`,
+  })
+}
+
+/** A tool as its pack describes it: plain JSON, so that it can come from another process. */
+export type DescribedTool = Pick<
+  Tool,
+  'title' | 'description' | 'inputSchema' | 'outputSchema' | 'requirements' | 'policy'
+> & {
+  readonly nativeName: string
+}
+
+export function describeTool(nativeName: string, tool: Tool): DescribedTool {
+  const { title, description, inputSchema, outputSchema, requirements, policy } = tool
+  return {
+    nativeName,
+    ...(title === undefined ? {} : { title }),
+    description,
+    inputSchema,
+    outputSchema,
+    ...(requirements === undefined ? {} : { requirements }),
+    policy,
+  }
+}
+
+export function offerTools(
+  pack: LocatedPack,
+  described: { readonly tools: readonly DescribedTool[]; readonly warnings: readonly string[] },
+  options: PackOptions,
+  egress: Egress,
+): Discovery {
+  return {
+    identity: pack.identity,
+    warnings: described.warnings,
+    leftOut: described.tools.map(({ nativeName }) => nativeName).filter((name) => !isWanted(name, options)),
+    tools: described.tools
+      .filter(({ nativeName }) => isWanted(nativeName, options))
+      .map((tool) => offer(tool, options, egress)),
+  }
+}
+
+function offer(tool: DescribedTool, options: PackOptions, egress: Egress): OfferedTool {
+  const { policy, ...rest } = tool
+  const said = options.trustPolicy ? policy : restrictions(policy)
+  return {
+    ...rest,
+    policy: policyOf(tool.nativeName, options, {
+      // What an author who is believed says of it is kept; what we found out is looked at anew each time.
+      ...(options.trustPolicy ? {} : { egress }),
+      safetyTier: 'write',
+      replay: 'non-deterministic',
+      ...said,
+    }),
+    binding: BINDING,
+  }
+}
+
+/** What a call runs is the pack itself, which the identity pins. */
+const BINDING: JsonObject = {}
+
+/** Of what a stranger says about its tools only what asks for more care (OWP-33). */
+function restrictions({ approval, scopes, timeoutMs, costHint, latencyHint }: ToolPolicy): PolicyDefinition {
+  return {
+    approval,
+    scopes,
+    timeoutMs,
+    ...(costHint === undefined ? {} : { costHint }),
+    ...(latencyHint === undefined ? {} : { latencyHint }),
+  }
+}
+
+const NAMES = z.array(z.string()).default([])
+
+/** `pack.json`, as openwop has it; only what concerns us. */
+const PACK_FILE = z.looseObject({
+  name: z.string().optional(),
+  version: z.string().optional(),
+  runtime: z.looseObject({ entry: z.string().optional(), requires: NAMES }).optional(),
+})
+
+const PACKAGE_FILE = z.looseObject({
+  name: z.string().optional(),
+  version: z.string().optional(),
+  main: z.string().optional(),
+  collet: z.looseObject({ entry: z.string().optional(), requires: NAMES }).optional(),
+})
+
+/** A pack on this machine: what to load, and what it says it needs. */
+export interface LocatedPack {
+  /** The folder that its own files are in. */
+  readonly root: string
+  /** What it may read of its own: that folder, or for a single file nothing else that lies beside it. */
+  readonly own: string
+  readonly entry: string
+  readonly requires: readonly string[]
+  /** Who it is, for its pins: name, version and the digest of its entry file (rules 21 and 32). */
+  readonly identity: JsonObject
+}
+
+/** Finds the pack's entry and its declared needs, without running any of it. */
+export async function locatePack(options: PackOptions, folder: string): Promise<LocatedPack> {
+  const start =
+    options.path === undefined ? findPackage(options.package ?? '', folder) : resolve(folder, options.path)
+  const place = await realpath(start).catch(() => undefined)
+  if (place === undefined) throw missing(options)
+  if (!(await stat(place)).isDirectory()) {
+    return { ...(await describe(dirname(place), place, {}, {})), own: place }
+  }
+  const pack = await readManifest(join(place, 'pack.json'), PACK_FILE)
+  const packed = await readManifest(join(place, 'package.json'), PACKAGE_FILE)
+  const said = pack?.runtime?.entry ?? packed?.collet?.entry
+  const entry = await findEntry(place, said, packed)
+  if (entry === undefined) throw missing(options)
+  return await describe(place, entry, pack ?? {}, packed ?? {})
+}
+
+/** Its folder: the entry of a package may be hidden behind `exports`, its folder is not. */
+function findPackage(name: string, folder: string): string {
+  for (const modules of createRequire(join(folder, 'collet.config.js')).resolve.paths(name) ?? []) {
+    try {
+      return dirname(createRequire(join(modules, 'x.js')).resolve(join(modules, name, 'package.json')))
+    } catch {
+      // Not in this one.
+    }
+  }
+  return join(folder, 'node_modules', name)
+}
+
+async function findEntry(
+  place: string,
+  said: string | undefined,
+  packed: z.output<typeof PACKAGE_FILE> | undefined,
+): Promise<string | undefined> {
+  const own = packed?.name === undefined ? undefined : resolveOwn(place, packed.name)
+  for (const name of [said, own, packed?.main, 'index.js', 'index.mjs', 'index.ts']) {
+    if (name === undefined) continue
+    const file = await realpath(resolve(place, name)).catch(() => undefined)
+    if (file !== undefined && (await stat(file)).isFile()) return file
+  }
+  return undefined
+}
+
+/** What `import` of its own name would give, by its `exports`. */
+function resolveOwn(place: string, name: string): string | undefined {
+  try {
+    return createRequire(join(place, 'package.json')).resolve(name)
+  } catch {
+    return undefined
+  }
+}
+
+async function describe(
+  root: string,
+  entry: string,
+  pack: Partial<z.output<typeof PACK_FILE>>,
+  packed: Partial<z.output<typeof PACKAGE_FILE>>,
+): Promise<LocatedPack> {
+  const digest = hash('sha256', await readFile(entry), 'base64url')
+  const name = pack.name ?? packed.name
+  const version = pack.version ?? packed.version
+  return {
+    root,
+    own: root,
+    entry,
+    requires: [...new Set([...(pack.runtime?.requires ?? []), ...(packed.collet?.requires ?? [])])],
+    identity: {
+      type: 'pack',
+      ...(name === undefined ? {} : { name }),
+      ...(version === undefined ? {} : { version }),
+      entry: digest,
+    },
+  }
+}
+
+async function readManifest<S extends z.ZodType>(file: string, schema: S): Promise<z.output<S> | undefined> {
+  const text = await readFile(file, 'utf8').catch(() => undefined)
+  if (text === undefined) return undefined
+  try {
+    return schema.parse(JSON.parse(text))
+  } catch (error) {
+    throw fault('upstream_failed', `${file} cannot be read as a manifest.`, { cause: error })
+  }
+}
+
+function missing({ package: name, path }: PackOptions): ToolError {
+  return fault(
+    'upstream_failed',
+    name === undefined
+      ? `There is no pack at ${path}: name a JavaScript file, or a folder with package.json, pack.json or index.js.`
+      : `The package ${name} is not installed, or has nothing to import. Install it beside the configuration.`,
+  )
+}
+
+/** The tools of a pack by the names they have in it. */
+export interface LoadedPack {
+  readonly tools: ReadonlyMap<string, Tool>
+  /** What was left out and why. */
+  readonly warnings: readonly string[]
+}
+
+/** Imports the entry of a pack and takes every tool it exports; what is wrong with one is no reason to lose the others. */
+export async function loadPack(entry: string): Promise<LoadedPack> {
+  const exported: Readonly<Record<string, unknown>> = await import(pathToFileURL(entry).href).catch(
+    (error: unknown) => {
+      throw fault(
+        'upstream_failed',
+        `The pack cannot be loaded: ${error instanceof Error ? error.message : String(error)}`,
+        {
+          cause: error,
+        },
+      )
+    },
+  )
+  const warnings: string[] = []
+  const found = Object.keys(exported)
+    .sort()
+    .flatMap((name) => exported[name])
+    .filter(isDefinedTool)
+  const tools = [...new Set(found)].flatMap((definition) => {
+    const problem = whyNot(definition)
+    if (problem !== undefined) {
+      warnings.push(`${definition.id} is left out: ${problem}`)
+      return []
+    }
+    const { tool, findings } = inspectTool(definition, { describeParameters: false })
+    warnings.push(
+      ...findings.map(({ where, problem: what }) => `${definition.id} is left out: ${where}: ${what}`),
+    )
+    return tool ?? []
+  })
+  if (found.length === 0) warnings.push('It exports no tool: export what tool({ … }) gives.')
+  return { tools: named(tools, warnings), warnings }
+}
+
+function whyNot(definition: object): string | undefined {
+  if (isWorkflow(definition)) return 'workflows are written in the configuration, as `tools`.'
+  return 'session' in definition
+    ? 'tools that keep state are written in the configuration, as `tools`.'
+    : undefined
+}
+
+/** `Name` where all tools are of one toolkit, else `Toolkit.Name`; of several versions the newest. */
+function named(tools: readonly Tool[], warnings: string[]): ReadonlyMap<string, Tool> {
+  const isOne = new Set(tools.map(({ parts }) => parts.toolkit)).size === 1
+  const byName = new Map<string, Tool>()
+  const oldestFirst = tools.toSorted((left, right) =>
+    compareVersions(left.parts.version, right.parts.version),
+  )
+  for (const tool of oldestFirst) {
+    const name = isOne ? tool.parts.name : tool.parts.base
+    const older = byName.get(name)
+    if (older !== undefined) warnings.push(`${older.id} is left out: ${tool.id} is newer.`)
+    byName.set(name, tool)
+  }
+  return byName
+}

@@ -1,0 +1,431 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, realpathSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { Duplex } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { fault, type ToolError } from '#core/errors'
+import { copyJson, type JsonValue } from '#core/json'
+import { JSON_BOUNDS } from '#core/json-bounds'
+import type { Invocation, SourceServices } from '#core/ports/source'
+import type { StatefulContext } from '#core/tool'
+import { SHARED_NETWORK } from '#sources/common/process'
+import { type ChannelEvents, PackChannel } from './channel.ts'
+import type { DescribedTool, LocatedPack } from './load.ts'
+import {
+  type Answer,
+  MOST_MESSAGE_BYTES,
+  parseMessage,
+  type Question,
+  receivedError,
+  type SentCall,
+  type SentResponse,
+  sentError,
+  type ToChild,
+  type ToServer,
+} from './messages.ts'
+import type { Need, PackOptions } from './options.ts'
+
+const START_MS = 30_000
+const LOG_CHARACTERS = 2_000
+/** What a pack prints and nobody asked for. */
+const LOG_LINES_A_SECOND = 20
+/** Requests and questions of one call that are open at once. */
+const MOST_ASKED = 32
+const MIB = 1024 * 1024
+
+/** Our own part of the process keeps these; the pack's code can write to the same pipe. */
+export const PROCESS_BOUNDS = {
+  mostLineBytes: MOST_MESSAGE_BYTES,
+  mostMessages: 1_000,
+  mostBytes: 32 * MIB,
+  mostUnreadBytes: 64 * MIB,
+  // An answer of as many values as are let through, and what is around it.
+  json: { deepest: JSON_BOUNDS.deepest + 16, mostValues: JSON_BOUNDS.mostValues + 100 },
+}
+
+export interface Described {
+  readonly tools: readonly DescribedTool[]
+  readonly warnings: readonly string[]
+}
+
+/** What a pack's process says about one call. */
+type OfCall = Extract<ToServer, { readonly id: number }>
+
+interface OpenCall {
+  readonly invocation: Invocation
+  readonly end: PromiseWithResolvers<Answer>
+  /** Requests and questions that are open. */
+  asked: number
+}
+
+/** One life of a pack's process, from its start until it has ended, whatever ended it. */
+export class PackProcess {
+  readonly described: Promise<Described>
+  /** Why it ended. */
+  readonly ended: Promise<string>
+  readonly #child: ChildProcess
+  readonly #channel: PackChannel | undefined
+  readonly #services: SourceServices
+  readonly #killGraceMs: number
+  readonly #calls = new Map<number, OpenCall>()
+  #next = 0
+  #isOver = false
+  #said = ''
+  #noteSecond = 0
+  #notes = 0
+  #why: string | undefined
+
+  constructor(plan: ChildPlan, services: SourceServices) {
+    this.#services = services
+    this.#killGraceMs = plan.options.killGraceMs
+    ignoreDebugSignal()
+    const [program = '', ...args] = childCommand(plan)
+    this.#child = spawn(program, args, {
+      cwd: plan.pack.root,
+      env: childEnvironment(plan.options, services.environment ?? {}),
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      // A group of its own: it is ended with all it started, and a signal to its own group does not reach us.
+      detached: true,
+      windowsHide: true,
+    })
+    const endWatch = watchOver(this.#child)
+    const loaded = Promise.withResolvers<Described>()
+    this.described = loaded.promise
+    // Whoever waits is told; nobody has to.
+    loaded.promise.catch(() => undefined)
+    this.#channel = openChannel(this.#child, {
+      onMessage: (message) => {
+        const read = parseMessage(message)
+        if (read === undefined) this.kill('it sent a message that makes no sense')
+        else this.#hear(read, loaded)
+      },
+      onBroken: (why) => this.kill(why),
+    })
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream?.on('data', (chunk: Buffer) => this.#note(chunk))
+    }
+    this.ended = new Promise((resolve) => {
+      const end = (why: string) => {
+        this.#isOver = true
+        endWatch()
+        loaded.reject(fault('upstream_failed', `The pack did not start: ${why}.`))
+        for (const call of this.#calls.values()) call.end.reject(cutShort(why))
+        this.#calls.clear()
+        resolve(why)
+      }
+      this.#child.once('error', (error) => end(error.message))
+      this.#child.once('exit', (code, signal) =>
+        end(this.#why ?? `it ended with ${signal ?? `exit code ${code}`}${this.#lastWords()}`),
+      )
+    })
+    const mayStartPrograms = plan.options.grant.includes('subprocess')
+    this.#send({ type: 'load', entry: plan.pack.entry, mayStartPrograms })
+    const patience = setTimeout(() => this.kill(`it was not ready after ${START_MS} ms`), START_MS).unref()
+    loaded.promise.then(
+      () => clearTimeout(patience),
+      () => clearTimeout(patience),
+    )
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  get calls(): number {
+    return this.#calls.size
+  }
+
+  /** Rule 9: from here on the tool may have done anything; only its own author can say that it did not. */
+  async invoke(invocation: Invocation, tool: DescribedTool): Promise<JsonValue | undefined> {
+    const { signal } = invocation.context
+    signal.throwIfAborted()
+    this.#next += 1
+    const id = this.#next
+    const end = Promise.withResolvers<Answer>()
+    this.#calls.set(id, { invocation, end, asked: 0 })
+    const stop = () => this.#stop(id)
+    signal.addEventListener('abort', stop, { once: true })
+    try {
+      this.#send({ type: 'invoke', id, call: sentCall(invocation, tool) })
+      const answer = await end.promise
+      if (!answer.ok) throw receivedError(answer.error)
+      return answer.value === undefined ? undefined : checked(answer.value)
+    } finally {
+      signal.removeEventListener('abort', stop)
+      this.#calls.delete(id)
+    }
+  }
+
+  /** With everything that it started. */
+  kill(why: string): void {
+    if (this.#isOver) return
+    this.#why ??= why
+    killGroup(this.#child)
+  }
+
+  /** A tool that does not let go when it is told to takes its process with it: nothing else can stop a loop. */
+  #stop(id: number): void {
+    this.#send({ type: 'abort', id })
+    const { nativeName } = this.#calls.get(id)?.invocation ?? {}
+    setTimeout(() => {
+      if (this.#calls.has(id)) this.kill(`${nativeName} did not stop when it was told to`)
+    }, this.#killGraceMs).unref()
+  }
+
+  #hear(message: ToServer, loaded: PromiseWithResolvers<Described>): void {
+    if (message.type === 'loaded') loaded.resolve(message)
+    else if (message.type === 'broken') {
+      loaded.reject(fault('upstream_failed', message.message))
+      this.kill(message.message)
+    } else {
+      const call = this.#calls.get(message.id)
+      if (call !== undefined) this.#hearOf(call, message)
+    }
+  }
+
+  #hearOf(call: OpenCall, message: OfCall): void {
+    const { context } = call.invocation
+    if (message.type === 'ended') call.end.resolve(message.end)
+    else if (message.type === 'progress') context.progress(message.done, message.total, message.message)
+    else if (message.type === 'log') context.log[message.level](message.fields, message.message)
+    else if (call.asked >= MOST_ASKED) this.kill(`it asked for more than ${MOST_ASKED} things at once`)
+    else {
+      const { id, ask, question } = message
+      call.asked += 1
+      answerQuestion(question, context).then((answer) => {
+        call.asked -= 1
+        this.#send({ type: 'answer', id, ask, answer })
+      })
+    }
+  }
+
+  #send(message: ToChild): void {
+    this.#channel?.send(message)
+  }
+
+  #note(chunk: Buffer): void {
+    const said = chunk.subarray(-LOG_CHARACTERS).toString('utf8')
+    this.#said = (this.#said + said).slice(-LOG_CHARACTERS)
+    const second = Math.floor(performance.now() / 1_000)
+    if (second !== this.#noteSecond) [this.#noteSecond, this.#notes] = [second, 0]
+    this.#notes += 1
+    if (this.#notes <= LOG_LINES_A_SECOND) this.#services.log.info({ said }, 'a pack wrote')
+  }
+
+  /** The error that Node wrote when it gave up, if it did. */
+  #lastWords(): string {
+    const error = /^\w*(?:Error|FATAL ERROR)\b.*$/m.exec(this.#said)?.[0]
+    return error === undefined ? '' : `: ${error}`
+  }
+}
+
+function sentCall({ nativeName, input, context }: Invocation, { requirements }: DescribedTool): SentCall {
+  const { callId, traceId, principal, userId, claimedUserId, userInfo } = context
+  const tokens = (requirements?.authorization ?? []).map(({ id }) => [id, context.token(id).reveal()])
+  const secrets = (requirements?.secrets ?? []).map(({ id }) => [id, context.secret(id).reveal()])
+  return {
+    ...{ nativeName, input, callId, traceId, principal, userId, claimedUserId, userInfo },
+    tokens: Object.fromEntries(tokens),
+    secrets: Object.fromEntries(secrets),
+    effectKey: context.effectKey(),
+  }
+}
+
+/** It ran: only its answer is lost (rule 9). */
+function checked(value: unknown): JsonValue {
+  const copied = copyJson(value)
+  if (copied.ok) return copied.value
+  throw fault(copied.tooLarge ? 'result_too_large' : 'output_invalid', 'The tool gave something unusable.', {
+    developerMessage: `${copied.pointer}: ${copied.problem}`,
+  })
+}
+
+/** The fourth of its streams; none when it could not be started. */
+function openChannel(child: ChildProcess, events: ChannelEvents): PackChannel | undefined {
+  const [, , , pipe] = child.stdio
+  return pipe instanceof Duplex ? new PackChannel(pipe, PROCESS_BOUNDS, events) : undefined
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // ESRCH: nobody is left in the group.
+  }
+}
+
+/**
+ * Ends the group of `child` when this process is gone, also when nobody could tell it so: a loop hears nothing. The pipe to the
+ * shell closes with us, whatever ended us. Gives a function that ends the watch.
+ */
+function watchOver(child: ChildProcess): () => void {
+  if (child.pid === undefined || process.platform === 'win32') return () => undefined
+  const watch = spawn('/bin/sh', ['-c', 'read -r _; kill -s KILL -- "-$1"', 'sh', String(child.pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    cwd: '/',
+    env: {},
+    // Ctrl-C on our terminal is not for it.
+    detached: true,
+  })
+  watch.on('error', () => undefined)
+  watch.stdin.on('error', () => undefined)
+  watch.unref()
+  return () => watch.kill('SIGKILL')
+}
+
+/**
+ * Node opens its debugger to whoever may send SIGUSR1, and code that is kept from files and programs may: a listener takes that
+ * away. It stays for good, because without it the signal would end us. `--inspect` opens the debugger as before.
+ */
+function ignoreDebugSignal(): void {
+  if (!process.listeners('SIGUSR1').includes(doNothing)) process.on('SIGUSR1', doNothing)
+}
+
+function doNothing(): void {}
+
+function cutShort(why: string): ToolError {
+  return fault(
+    'upstream_failed',
+    'The process of this tool ended before it answered. It may have taken effect: check before repeating it.',
+    { developerMessage: `The pack's process: ${why}.` },
+  )
+}
+
+const IS_SOURCE = import.meta.url.endsWith('.ts')
+const CHILD = fileURLToPath(new URL(IS_SOURCE ? './child.ts' : './child.js', import.meta.url))
+/** `dist/sources/pack` or `src/sources/pack` lies three below it. */
+const OWN_ROOT = resolve(dirname(CHILD), '../../..')
+/** Not the whole package: a server that runs from its sources keeps its data beside them. */
+const OWN_FILES = [resolve(dirname(CHILD), '../..'), join(OWN_ROOT, 'package.json')]
+
+export interface ChildPlan {
+  readonly pack: LocatedPack
+  readonly options: PackOptions
+  /** Relative paths of the options start here. */
+  readonly folder: string
+  /** Absolute path of a `bwrap` that works here. */
+  readonly bwrap: string | undefined
+}
+
+const EVERYTHING = '*'
+
+/** What Node and the programs of the machine are made of; nothing that anybody keeps data in. */
+const SYSTEM = ['/usr', '/lib', '/lib64', '/bin', '/sbin', '/nix/store', '/etc/ld.so.cache', '/etc/localtime']
+/** Where the network may be used: names, and whom to believe. */
+const NETWORK = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf', '/etc/ssl']
+
+/** The command line of a pack's process: in its sandbox, where there is one. */
+export function childCommand(plan: ChildPlan): readonly string[] {
+  const node = [process.execPath, ...nodeArguments(plan)]
+  return plan.bwrap === undefined ? node : [plan.bwrap, ...sandboxArguments(plan), '--', ...node]
+}
+
+/** A command line that ends at once, and well if a sandbox of this kind can run Node here. */
+export function probeCommand(plan: ChildPlan & { readonly bwrap: string }): readonly string[] {
+  return [plan.bwrap, ...sandboxArguments(plan), '--', process.execPath, '--version']
+}
+
+/** Whether a pack in its sandbox has no way out but `ctx.fetch`; sockets that are files count as ways. */
+export function isSealed({ grant }: Pick<PackOptions, 'grant'>): boolean {
+  const ways: readonly Need[] = ['net.dns', 'net.outbound', 'fs.read', 'fs.write']
+  return !ways.some((way) => grant.includes(way))
+}
+
+/**
+ * Processes, network and mounts of its own. What it may not read is not there at all, so neither a link nor a socket in a folder
+ * leads out, and other processes cannot be seen or signalled.
+ */
+function sandboxArguments(plan: ChildPlan): readonly string[] {
+  const { grant } = plan.options
+  const { reads, writes } = pathsOf(plan)
+  const hasNetwork = grant.includes('net.dns') || grant.includes('net.outbound')
+  const bindable = [...SYSTEM, ...(hasNetwork ? NETWORK : []), process.execPath, ...reads]
+  return [
+    ...(reads.includes(EVERYTHING)
+      ? ['--ro-bind', '/', '/']
+      : bindable.flatMap((path) => ['--ro-bind-try', path, path])),
+    ...['--dev', '/dev', '--proc', '/proc', '--unshare-all', '--die-with-parent'],
+    ...(hasNetwork ? SHARED_NETWORK : []),
+    ...writes.flatMap((path) => ['--bind-try', path, path]),
+    ...['--chdir', plan.pack.root],
+  ]
+}
+
+function pathsOf({ pack, options, folder }: ChildPlan) {
+  const { grant, readable, writable } = options
+  const mayRead = grant.includes('fs.read')
+  const reads =
+    mayRead && readable === undefined
+      ? [EVERYTHING]
+      : [
+          ...[...OWN_FILES, pack.own, ...modulesAbove(OWN_ROOT), ...modulesAbove(pack.root)],
+          ...(mayRead ? (readable ?? []).map((path) => resolve(folder, path)) : []),
+        ]
+  const writes = grant.includes('fs.write') ? writable.map((path) => resolve(folder, path)) : []
+  return { reads: [...new Set(reads)], writes }
+}
+
+/** Its caps, and Node's permission model for files and programs. Not for the network. */
+function nodeArguments(plan: ChildPlan): readonly string[] {
+  const { grant, memoryMb } = plan.options
+  const { reads, writes } = pathsOf(plan)
+  return [
+    `--max-old-space-size=${memoryMb}`,
+    '--permission',
+    ...reads.map((path) => `--allow-fs-read=${path}`),
+    ...writes.map((path) => `--allow-fs-write=${path}`),
+    ...(grant.includes('subprocess') ? ['--allow-child-process'] : []),
+    // `ATTACH` of a database reads and writes files that the permission model is not asked about.
+    '--no-experimental-sqlite',
+    '--disable-sigusr1',
+    '--disable-warning=ExperimentalWarning',
+    '--disable-warning=SecurityWarning',
+    ...(IS_SOURCE ? ['--conditions=collet-source'] : []),
+    CHILD,
+  ]
+}
+
+/** Only what the operator names, and nothing at all without `env.read`. */
+export function childEnvironment(
+  { grant, env }: Pick<PackOptions, 'grant' | 'env'>,
+  own: Readonly<Record<string, string | undefined>>,
+): Readonly<Record<string, string>> {
+  if (!grant.includes('env.read')) return {}
+  return Object.fromEntries(
+    env.flatMap((name) => {
+      const value = own[name]
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
+}
+
+/** Where its imports may be found; a package of a linked folder lies elsewhere than it seems to. */
+function modulesAbove(folder: string): readonly string[] {
+  const found: string[] = []
+  for (let place = folder; ; place = dirname(place)) {
+    const modules = join(place, 'node_modules')
+    if (existsSync(modules)) found.push(modules, realpathSync(modules))
+    if (dirname(place) === place) return found
+  }
+}
+
+/** Does for a pack's process what leaves the server: with the call's own context, so limits and signal are the call's. */
+export async function answerQuestion(question: Question, context: StatefulContext<unknown>): Promise<Answer> {
+  try {
+    if (question.what === 'elicit') return { ok: true, value: await context.elicit(question.question) }
+    const { url, init } = question
+    const { body, ...rest } = init
+    const headers = init.headers.map(([name, text]): [string, string] => [name, text])
+    const request = { ...rest, headers, ...(body === undefined ? {} : { body: Buffer.from(body, 'base64') }) }
+    return { ok: true, value: await toSent(await context.fetch(url, request)) }
+  } catch (error) {
+    return { ok: false, error: sentError(error) }
+  }
+}
+
+async function toSent(response: Response): Promise<SentResponse> {
+  const { status, statusText, headers } = response
+  const body = Buffer.from(await response.arrayBuffer()).toString('base64')
+  return { status, statusText, headers: [...headers], body }
+}

@@ -1,0 +1,131 @@
+import { fault, type ToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Invocation, SourceHealth, SourceServices } from '#core/ports/source'
+import type { LocatedPack } from './load.ts'
+import type { PackOptions } from './options.ts'
+import { type Described, PackProcess } from './process.ts'
+
+const FIRST_PAUSE_MS = 250
+const LONGEST_PAUSE_MS = 30_000
+/** A process that lived this long is no loop of crashes. */
+const GOOD_LIFE_MS = 60_000
+
+/** Keeps the process of a pack alive: starts it when it is needed, and after a crash not at once. */
+export class PackSupervisor {
+  readonly #options: PackOptions
+  readonly #services: SourceServices
+  #pack: LocatedPack | undefined
+  #bwrap: string | undefined
+  #process: PackProcess | undefined
+  #crashes = 0
+  #startedAtMs = 0
+  #notBeforeMs = 0
+  #lastEnd: string | undefined
+  #isClosed = false
+
+  constructor(options: PackOptions, services: SourceServices) {
+    this.#options = options
+    this.#services = services
+  }
+
+  /** What the pack has; a process of an older pack goes when it has nothing more to do. */
+  async describe(pack: LocatedPack, bwrap: string | undefined): Promise<Described> {
+    const isSame =
+      JSON.stringify(this.#pack?.identity) === JSON.stringify(pack.identity) && bwrap === this.#bwrap
+    this.#pack = pack
+    this.#bwrap = bwrap
+    if (!isSame) this.#retire()
+    return await this.#current().described
+  }
+
+  async invoke(invocation: Invocation): Promise<JsonValue | undefined> {
+    const process = this.#current()
+    const { tools } = await process.described
+    const tool = tools.find(({ nativeName }) => nativeName === invocation.nativeName)
+    if (tool === undefined) {
+      throw fault(
+        'upstream_failed',
+        `The pack has no tool ${invocation.nativeName} any more. Nothing was run.`,
+      )
+    }
+    if (process.calls >= this.#options.maxCalls) {
+      throw fault('upstream_failed', `${process.calls} calls run in this pack already; nothing was run.`, {
+        canRetry: true,
+        retryAfterMs: 1_000,
+      })
+    }
+    return await process.invoke(invocation, tool)
+  }
+
+  health(): SourceHealth {
+    if (this.#lastEnd === undefined) return { state: 'ready' }
+    return { state: 'degraded', reason: `Its process ended (${this.#lastEnd}) and is started again.` }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const process = this.#process
+    process?.kill('the server is shutting down')
+    await process?.ended
+  }
+
+  #current(): PackProcess {
+    if (this.#isClosed) throw notNow('the server is shutting down', 1_000)
+    if (this.#process !== undefined && !this.#process.isOver) return this.#process
+    const { clock } = this.#services
+    const waitMs = this.#notBeforeMs - clock.monotonicMs()
+    if (waitMs > 0) throw notNow(this.#lastEnd ?? 'it ended', Math.ceil(waitMs))
+    if (this.#pack === undefined) throw notNow('it was not loaded yet', 1_000)
+    const { folder } = this.#services
+    const plan = { pack: this.#pack, options: this.#options, folder, bwrap: this.#bwrap }
+    const started = new PackProcess(plan, this.#services)
+    this.#process = started
+    this.#startedAtMs = clock.monotonicMs()
+    started.described.then(
+      () => {
+        this.#lastEnd = undefined
+      },
+      () => undefined,
+    )
+    started.ended.then((why) => this.#noteEnd(started, why))
+    return started
+  }
+
+  #noteEnd(ended: PackProcess, why: string): void {
+    if (this.#process !== ended || this.#isClosed) return
+    const { clock, log } = this.#services
+    const nowMs = clock.monotonicMs()
+    this.#crashes = nowMs - this.#startedAtMs > GOOD_LIFE_MS ? 1 : this.#crashes + 1
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (this.#crashes - 1), LONGEST_PAUSE_MS)
+    this.#notBeforeMs = nowMs + pauseMs
+    this.#lastEnd = why
+    log.warn({ why, pauseMs }, 'the process of a pack ended')
+  }
+
+  /** Its calls end first, and it is not missed. */
+  #retire(): void {
+    const old = this.#process
+    this.#process = undefined
+    this.#crashes = 0
+    this.#notBeforeMs = 0
+    if (old === undefined) return
+    const end = (): void => {
+      if (old.calls === 0) old.kill('another version of the pack is there')
+      else setTimeout(end, 1_000).unref()
+    }
+    end()
+  }
+}
+
+/** Nothing was sent, so the same call may run again (rule 9). */
+function notNow(why: string, retryAfterMs: number): ToolError {
+  return fault(
+    'upstream_failed',
+    'The process of this pack is not running now. Nothing was run; try again shortly.',
+    {
+      canRetry: true,
+      retryAfterMs,
+      developerMessage: `The pack's process: ${why}.`,
+    },
+  )
+}
