@@ -1,4 +1,4 @@
-import { NoAnswer } from './http-exchange.ts'
+import { NoAnswer } from './http.ts'
 
 /** One event of a stream of `text/event-stream`. */
 export interface StreamEvent {

@@ -1,7 +1,7 @@
 import { type ErrorCode, fault, isToolError, type ToolError } from '#core/errors'
 import type { FailureClass, RemoteMissing } from '#protocols/otc/codec-client-reply'
-import { CallFailure } from './call-failure.ts'
-import type { Fetch } from './http-exchange.ts'
+import { CallFailure } from './failure.ts'
+import type { Fetch } from './http.ts'
 
 /** Answers by which a server says that it did not take the request (rule 9). */
 const NOT_TAKEN: ReadonlySet<number> = new Set([429, 503])

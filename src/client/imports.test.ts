@@ -28,7 +28,7 @@ describe('the import graph of collet/client', () => {
   it('is walked at all', () => {
     expect([...graph.keys()]).toEqual(
       expect.arrayContaining([
-        'src/client/run-call.ts',
+        'src/client/call.ts',
         'src/protocols/otc/codec-client-reply.ts',
         'src/core/json.ts',
       ]),

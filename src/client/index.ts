@@ -1,4 +1,6 @@
+import { ColletClient } from './client.ts'
 import * as opentool from './opentool.ts'
+import { type ClientOptions, readOptions } from './options.ts'
 
 export type { JsonArray, JsonObject, JsonValue } from '#core/json'
 export type { ToolFacts } from '#core/tools/facts'
@@ -9,25 +11,27 @@ export type {
   RemoteTool,
 } from '#protocols/otc/codec-client'
 export type { FailureClass, RemoteChallenge, RemoteMissing } from '#protocols/otc/codec-client-reply'
-export { CallFailure } from './call-failure.ts'
-export type { CallOptions } from './call-run.ts'
-export type { ClientOptions, ClientProtocol, RequirementResolvers } from './client-options.ts'
-export type { ColletClient, Health, TriedCall } from './collet-client.ts'
-export { connect } from './connect.ts'
-export type { JwtOption } from './credentials.ts'
-export type { Fetch } from './http-exchange.ts'
-export type { JwtSigning } from './mint-jwt.ts'
-export type { CallResult } from './read-outcome.ts'
-export type { Calls, RecordedCall } from './recorded-calls.ts'
+export type { CallOptions, CallResult } from './call.ts'
+export type { ColletClient, Health, TriedCall } from './client.ts'
+export type { JwtOption, JwtSigning } from './credentials.ts'
+export { CallFailure } from './failure.ts'
+export type { Fetch, Sleep } from './http.ts'
+export type { ClientOptions, ClientProtocol, RequirementResolvers } from './options.ts'
 export type {
+  Calls,
   Catalog,
   CatalogEntry,
+  RecordedCall,
   RunEvent,
   Runs,
   SessionOptions,
   ToolSession,
 } from './server-resources.ts'
-export type { Sleep } from './wait.ts'
+
+/** A client for the server at `url`. Sends nothing yet; throws `CallFailure` of class `config` on bad options. */
+export function connect(url: string | URL, options: ClientOptions = {}): ColletClient {
+  return new ColletClient(readOptions(url, options))
+}
 
 /** OpenTool servers in the words of their protocol. */
 export { opentool }

@@ -7,11 +7,10 @@ import {
   responseNull,
 } from '#protocols/opentool/codec-client-answer'
 import type { FunctionCall } from '#protocols/opentool/codec-convert-to-json'
-import type { ClientSettings } from './client-options.ts'
 import { EVENT_STREAM, PatientWait, readEvents } from './event-stream.ts'
-import { callSending, factsOf, type OpenToolCallOptions } from './opentool-exchange.ts'
-import { failureOf, noAnswer } from './opentool-failure.ts'
-import { readText } from './read-text.ts'
+import { readText } from './http.ts'
+import { callSending, factsOf, failureOf, noAnswer, type OpenToolCallOptions } from './opentool-exchange.ts'
+import type { ClientSettings } from './options.ts'
 
 /** One event of a streamed call: `data`, or whatever else the server calls its events. */
 export interface StreamedResult {

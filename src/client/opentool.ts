@@ -1,3 +1,25 @@
+import { LATEST, parseToolId, parseToolName } from '#core/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { readFacts, readNeeds } from '#core/tools/facts'
+import { responseNull } from '#protocols/opentool/codec-client-answer'
+import { type FunctionCall, toJsonSchema } from '#protocols/opentool/codec-convert-to-json'
+import {
+  FACTS_EXTENSION,
+  type OpenToolDocument,
+  OpenToolDocumentError,
+  type OpenToolFunction,
+} from '#protocols/opentool/codec-document'
+import { load } from '#protocols/opentool/codec-document-read'
+import { dereference } from '#protocols/opentool/codec-document-references'
+import type { RemoteTool, WireContext } from '#protocols/otc/codec-client'
+import { type CallOptions, type CallResult, checkCallId, copyJson } from './call.ts'
+import { CallFailure, configFailure } from './failure.ts'
+import { untilAborted } from './http.ts'
+import { bodyOf, failureOf, getEndpoint, type OpenToolCallOptions, postCall } from './opentool-exchange.ts'
+import { type StreamedResult, streamCall } from './opentool-stream.ts'
+import { type ClientOptions, type ClientSettings, readOptions, readTimeoutMs } from './options.ts'
+import { resolveContext } from './requirements.ts'
+
 export {
   type FunctionCall,
   fromOpenAiToolCall,
@@ -12,15 +34,304 @@ export type {
   OpenToolReturn,
   OpenToolSchema,
 } from '#protocols/opentool/codec-document'
-export { connectOpenTool as connect, type OpenToolAddress, type OpenToolClient } from './opentool-client.ts'
-export { exceptionOf, OpenToolException } from './opentool-exception.ts'
 export type { OpenToolCallOptions } from './opentool-exchange.ts'
-export {
-  errorInResult,
-  functionCallFromJson,
-  functionCallToJson,
-  type ToolReturn,
-  toolReturnFromJson,
-  toolReturnToJson,
-} from './opentool-models.ts'
+export { exceptionOf, OpenToolException } from './opentool-exchange.ts'
 export type { StreamedResult } from './opentool-stream.ts'
+
+/** By name, in the order of the document: a document may hold 100 000 of them. */
+type Functions = ReadonlyMap<string, OpenToolFunction>
+
+/** An OpenTool server behind the same few methods as any other. */
+export class OpenToolSession {
+  readonly #settings: ClientSettings
+  readonly #client: OpenToolClient
+  #functions: Promise<Functions> | undefined
+
+  constructor(settings: ClientSettings) {
+    this.#settings = settings
+    this.#client = new OpenToolClient(settings)
+  }
+
+  /** Functions as tools; none when the server does not describe itself. */
+  async list(signal?: AbortSignal): Promise<readonly RemoteTool[]> {
+    this.#functions = undefined
+    const functions = await this.#load(signal)
+    return [...functions.values()].map(toRemoteTool)
+  }
+
+  async get(name: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
+    const functions = await this.#load(signal)
+    const named = findNamed(functions, name)
+    return named === undefined || named.isOther ? undefined : toRemoteTool(named.described)
+  }
+
+  /** `callId` travels as the idempotency key; the call itself is sent once (OTS-66). */
+  async call(tool: string | RemoteTool, input: JsonObject, options: CallOptions): Promise<CallResult> {
+    const asked = typeof tool === 'string' ? tool : tool.id
+    if (typeof asked !== 'string' || asked === '') throw configFailure('Name the function to call.')
+    const callId = checkCallId(options.callId ?? this.#settings.randomId())
+    if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
+    const given = copyJson(input)
+    if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
+    const functions = await this.#load(options.signal)
+    // What another version of it needs and gives is told by the newest one, or by nobody.
+    const { described } = findNamed(functions, asked) ?? {}
+    const name = methodFor(asked, described?.name ?? asked)
+    const brought = await resolveContext(
+      {
+        tool: described === undefined ? undefined : toRemoteTool(described),
+        ...{ toolId: name, userId: options.userId, signal: options.signal },
+      },
+      this.#settings,
+    )
+    const called = await postCall(
+      this.#settings,
+      { id: callId, name, arguments: given },
+      { ...options, ...headersOf(brought), idempotencyKey: callId },
+    )
+    return {
+      value: valueIn(called.result, described),
+      callId: called.callId ?? callId,
+      ...(called.runId === undefined ? {} : { runId: called.runId }),
+      toolId: name,
+      retries: 0,
+    }
+  }
+
+  /** Whether an OpenTool server answers us here; asks once. */
+  async answers(signal: AbortSignal | undefined): Promise<boolean> {
+    const { status, body } = await getEndpoint({ ...this.#settings, maxRetries: 0 }, '/version', signal)
+    return status === 200 && isJsonObject(body) && typeof body.version === 'string'
+  }
+
+  /** Read once and shared; a caller who leaves does not disturb the others. */
+  async #load(signal: AbortSignal | undefined): Promise<Functions> {
+    const loading = this.#functions ?? this.#read()
+    this.#functions = loading
+    loading.catch(() => {
+      if (this.#functions === loading) this.#functions = undefined
+    })
+    try {
+      return await untilAborted(signal, () => loading)
+    } catch (error) {
+      if (error instanceof CallFailure || !signal?.aborted) throw error
+      throw new CallFailure(
+        'transport',
+        'Reading the functions was aborted by its caller; nothing was called.',
+        {
+          cause: error,
+        },
+      )
+    }
+  }
+
+  async #read(): Promise<Functions> {
+    const document = await this.#client.load()
+    return new Map((document?.functions ?? []).map((described) => [described.name, described]))
+  }
+}
+
+interface Named {
+  readonly described: OpenToolFunction
+  /** Another version was asked for than the newest one, which is all that is described. */
+  readonly isOther: boolean
+}
+
+/** The function that has this name elsewhere: servers of this package tell; any other name is for the server to judge. */
+function findNamed(functions: Functions, asked: string): Named | undefined {
+  const exact = functions.get(asked)
+  if (exact !== undefined) return { described: exact, isOther: false }
+  const ref = parseToolName(asked)
+  if (ref === undefined) return undefined
+  for (const described of functions.values()) {
+    const { name, [FACTS_EXTENSION]: told } = described
+    if (!isJsonObject(told) || typeof told.id !== 'string') continue
+    const id = parseToolId(told.id)
+    if (ref.base !== id?.base && ref.base !== name && ref.base !== told.catalogId) continue
+    return { described, isOther: ref.version !== LATEST && ref.version !== id?.version }
+  }
+  return undefined
+}
+
+/** A version that was asked for is sent: the newest one may be another by now, and so may the one of a recorded call. */
+function methodFor(asked: string, name: string): string {
+  return (parseToolName(asked)?.version ?? LATEST) === LATEST ? name : asked
+}
+
+function headersOf(
+  brought: WireContext | undefined,
+): Pick<OpenToolCallOptions, 'userId' | 'tokens' | 'secrets'> {
+  if (brought === undefined) return {}
+  const { authorization = [], secrets = [], userId } = brought
+  return {
+    userId,
+    tokens: Object.fromEntries(authorization.map(({ id, token }) => [id, token])),
+    secrets: Object.fromEntries(secrets.map(({ id, value }) => [id, value])),
+  }
+}
+
+/** The value travels under its own name; without a description nobody knows which (OTS-38). */
+function valueIn(result: JsonObject, described: OpenToolFunction | undefined): JsonValue {
+  if (described === undefined) return result
+  const { return: returned } = described
+  if (returned !== undefined && Object.hasOwn(result, returned.name)) return result[returned.name] ?? null
+  return Object.keys(result).length === 0 ? null : result
+}
+
+/** Functions have no version of their own. */
+function toRemoteTool(described: OpenToolFunction): RemoteTool {
+  const { name, description, return: returned, [FACTS_EXTENSION]: told } = described
+  const { input, output } = toJsonSchema(described)
+  const values = isJsonObject(output?.properties) ? output.properties : {}
+  const value = returned === undefined ? undefined : values[returned.name]
+  const facts = isJsonObject(told) ? readFacts(told) : undefined
+  const { authorization, secrets, userId } = readNeeds(isJsonObject(told) ? told.requirements : undefined)
+  return {
+    id: name,
+    name,
+    description,
+    input,
+    output: isJsonObject(value) ? value : 'none',
+    requirements: {
+      authorization: authorization.map(({ id, scopes }) => ({
+        id,
+        scopes,
+        definition: { id, oauth2: { scopes } },
+      })),
+      secrets: secrets.map((id) => ({ id })),
+      userId: userId !== false,
+    },
+    ...(facts === undefined ? {} : { facts }),
+  }
+}
+
+/** Host, port and whether to use TLS, as OpenTool's own clients take them (OTS-60). */
+export interface OpenToolAddress {
+  /** A name or address; a whole base URL is taken too. */
+  readonly host?: string
+  /** Default 9627. */
+  readonly port?: number
+  readonly ssl?: boolean
+}
+
+type Waiting = { readonly signal?: AbortSignal }
+
+/** One OpenTool server, in the words of its protocol. Failures are `CallFailure`s; `exceptionOf` gives their OpenTool name. */
+export class OpenToolClient {
+  readonly #settings: ClientSettings
+
+  constructor(settings: ClientSettings) {
+    this.#settings = settings
+  }
+
+  /** The server's own version (OTS-61). */
+  async version({ signal }: Waiting = {}): Promise<{ readonly version: string }> {
+    const answer = await getEndpoint(this.#settings, '/version', signal)
+    const body = bodyOf(answer)
+    // One SDK's server calls it `versionNumber` (OTS-32).
+    const version = isJsonObject(body) ? (body.version ?? body.versionNumber) : undefined
+    if (typeof version === 'string') return { version }
+    throw failureOf(responseNull(answer.status), { status: answer.status })
+  }
+
+  /** What the server offers, references resolved; `null` when it does not say (OTS-63). */
+  async load({ signal }: Waiting = {}): Promise<OpenToolDocument | null> {
+    const answer = await getEndpoint(this.#settings, '/load', signal)
+    if (answer.status === 404) return null
+    const body = bodyOf(answer)
+    if (!isJsonObject(body) || body.opentool === undefined) return null
+    try {
+      return dereference(load(body, { mode: 'lenient' }))
+    } catch (cause) {
+      if (!(cause instanceof OpenToolDocumentError)) throw cause
+      throw new CallFailure('server', `The server's document cannot be used. ${cause.message}`, {
+        status: answer.status,
+        cause,
+      })
+    }
+  }
+
+  /** Calls a function; never sends it twice (OTS-62, OTS-66). */
+  async call(call: FunctionCall, options: OpenToolCallOptions = {}): Promise<ToolReturn> {
+    const { result } = await postCall(this.#settings, call, options)
+    return { id: call.id, result }
+  }
+
+  /** Calls a function of a server that streams; each result as it comes (OTS-50). */
+  stream(call: FunctionCall, options: OpenToolCallOptions = {}): AsyncGenerator<StreamedResult> {
+    return streamCall(this.#settings, call, options)
+  }
+}
+
+const DEFAULT_PORT = 9_627
+
+/** A client of one OpenTool server. Sends nothing yet; throws `CallFailure` of class `config` on bad options. */
+export function connectOpenTool(
+  address: string | URL | OpenToolAddress,
+  options: Omit<ClientOptions, 'dialect' | 'protocol'> = {},
+): OpenToolClient {
+  return new OpenToolClient(readOptions(addressUrl(address), options))
+}
+
+function addressUrl(address: string | URL | OpenToolAddress): string | URL {
+  if (typeof address === 'string' || address instanceof URL) return address
+  const { host = '127.0.0.1', port, ssl = false } = address
+  if (host.includes('://')) return host
+  if (port !== undefined && !(Number.isInteger(port) && port > 0 && port < 65_536)) {
+    throw configFailure('port must be a whole number from 1 to 65535.')
+  }
+  const name = host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+  return `${ssl ? 'https' : 'http'}://${name}:${port ?? DEFAULT_PORT}`
+}
+
+/** What a function gave, under the id of its call (OTS-67). */
+export interface ToolReturn {
+  readonly id: string
+  readonly result: JsonObject
+}
+
+/** Reads a call as models and agents pass it on: `{ id, name, arguments }` (OTS-67). */
+export function functionCallFromJson(json: unknown): FunctionCall {
+  const { id, name, arguments: given } = membersOf(json)
+  if (typeof id === 'string' && typeof name === 'string' && isJsonObject(given ?? {})) {
+    return { id, name, arguments: isJsonObject(given) ? given : {} }
+  }
+  throw configFailure('A function call needs the strings "id" and "name" and the object "arguments".')
+}
+
+export function functionCallToJson({ id, name, arguments: given }: FunctionCall): JsonObject {
+  return { id, name, arguments: given }
+}
+
+export function toolReturnFromJson(json: unknown): ToolReturn {
+  const { id, result } = membersOf(json)
+  if (typeof id === 'string' && isJsonObject(result)) return { id, result }
+  throw configFailure('A tool return needs the string "id" and the object "result".')
+}
+
+export function toolReturnToJson({ id, result }: ToolReturn): JsonObject {
+  return { id, result }
+}
+
+/**
+ * Samples of two SDKs return a tool's exception as a successful result, which is not taken for an error by itself: it
+ * may be what the function is about (OTS-65).
+ */
+export function errorInResult(
+  result: JsonObject,
+): { readonly code: number; readonly message: string } | undefined {
+  const { code, message, ...others } = result
+  const isError = typeof code === 'number' && typeof message === 'string' && Object.keys(others).length === 0
+  return isError ? { code, message } : undefined
+}
+
+function membersOf(json: unknown): JsonObject {
+  try {
+    const copy: JsonValue = JSON.parse(typeof json === 'string' ? json : (JSON.stringify(json) ?? 'null'))
+    return isJsonObject(copy) ? copy : {}
+  } catch {
+    return {}
+  }
+}
+
+export { connectOpenTool as connect }

@@ -11,11 +11,10 @@ import {
   versionHeaders,
 } from '#protocols/otc/codec-client'
 import { readRefusal } from '#protocols/otc/codec-client-reply'
-import { CallFailure } from './call-failure.ts'
-import type { ClientSettings } from './client-options.ts'
-import { type HttpAnswer, NoAnswer } from './http-exchange.ts'
-import { noAnswerFailure, sendWithRetries } from './send-with-retries.ts'
-import { untilAborted } from './wait.ts'
+import { CallFailure } from './failure.ts'
+import { type HttpAnswer, NoAnswer, untilAborted } from './http.ts'
+import type { ClientSettings } from './options.ts'
+import { noAnswerFailure, sendWithRetries } from './retries.ts'
 
 /** What `GET /tools` told us. */
 export interface Listing {

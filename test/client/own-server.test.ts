@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { connect } from '#client/connect'
+import { connect } from '#client/index'
 import { ToolError } from '#core/errors'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '#testing/sample-tool'

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { connect } from '#client/connect'
 import type { RunEvent } from '#client/index'
+import { connect } from '#client/index'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '#testing/sample-tool'
 import { testSettings } from '../test-settings.ts'

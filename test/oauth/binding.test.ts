@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { jwtMinter } from '#client/mint-jwt'
+import { jwtMinter } from '#client/credentials'
 import type { Settings } from '#config/settings'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'

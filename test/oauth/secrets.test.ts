@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/real-services'
-import { connect } from '#client/connect'
+import { connect } from '#client/index'
 import { chunks, FakeIo } from '../cli/fake-io.ts'
 import { Browser } from './browser.ts'
 import { ADMIN, AGENT, OTHER, openStage, type Stage } from './oauth-stage.ts'

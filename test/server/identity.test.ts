@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { jwtMinter } from '#client/mint-jwt'
+import { jwtMinter } from '#client/credentials'
 import { Secret } from '#core/secret'
 import { tool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'

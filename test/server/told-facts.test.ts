@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { connect } from '#client/connect'
+import { connect } from '#client/index'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '#testing/sample-tool'
 import { FakeIo } from '../cli/fake-io.ts'

@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { jwtMinter } from './mint-jwt.ts'
+import { jwtMinter } from './credentials.ts'
 
 const NOW_MS = 1_700_000_000_000
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { CallFailure } from './call-failure.ts'
+import { CallFailure } from './failure.ts'
 
 describe('CallFailure', () => {
   it('OTC-86, OTC-96: model text has message, parameter errors and prompt content', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { backoffMs, retryAdvice, withJitter } from './retry-policy.ts'
+import { backoffMs, retryAdvice, withJitter } from './retries.ts'
 
 const NOW = Date.parse('2025-03-17T12:00:00Z')
 

@@ -1,8 +1,29 @@
 import type { JsonValue } from '#core/json'
 import { TooMuchJson } from '#core/json-bounds'
-import { CallFailure } from './call-failure.ts'
-import { readText } from './read-text.ts'
-import { untilAborted } from './wait.ts'
+import { CallFailure } from './failure.ts'
+
+/** Remembers the last answer to each `GET` that had an `ETag`, and asks only whether it still holds. */
+export function unchangedFetch(send: Fetch): Fetch {
+  const known = new Map<string, { readonly etag: string; readonly text: string; readonly headers: Headers }>()
+  return async (url, init) => {
+    if (init.method !== 'GET') return await send(url, init)
+    const last = known.get(url)
+    const headers = new Headers(init.headers)
+    if (last !== undefined) headers.set('if-none-match', last.etag)
+    const response = await send(url, { ...init, headers })
+    if (response.status === 304 && last !== undefined) {
+      return new Response(last.text, { status: 200, headers: last.headers })
+    }
+    const etag = response.headers.get('etag')
+    if (response.status !== 200 || etag === null) return response
+    const text = await response.text()
+    const kept = new Headers(response.headers)
+    // The text is decoded and whole now.
+    for (const name of ['content-encoding', 'content-length']) kept.delete(name)
+    known.set(url, { etag, text, headers: kept })
+    return new Response(text, { status: 200, headers: kept })
+  }
+}
 
 /** The part of `fetch` the client uses. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -113,5 +134,70 @@ function parseJson(text: string): JsonValue | undefined {
     return JSON.parse(text)
   } catch {
     return undefined
+  }
+}
+
+/** Waits `ms`, or rejects with the signal's reason as soon as it is aborted. */
+export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>
+
+export const sleep: Sleep = (ms, signal) =>
+  untilAborted(
+    signal,
+    (ended) =>
+      new Promise((resolve) => {
+        const timer = setTimeout(resolve, ms)
+        ended.addEventListener('abort', () => clearTimeout(timer), { once: true })
+      }),
+  )
+
+/**
+ * Runs `work` and leaves it behind when the signal is aborted, so that a caller never waits for something that
+ * does not listen. `work` gets a signal that is aborted in every case once nobody waits any more.
+ */
+export async function untilAborted<T>(
+  signal: AbortSignal | undefined,
+  work: (ended: AbortSignal) => Promise<T>,
+): Promise<T> {
+  signal?.throwIfAborted()
+  const ending = new AbortController()
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const leave = () => reject(signal?.reason)
+  signal?.addEventListener('abort', leave, { once: true })
+  try {
+    return await Promise.race([work(ending.signal), aborted])
+  } finally {
+    signal?.removeEventListener('abort', leave)
+    ending.abort(signal?.reason)
+  }
+}
+
+/** A signal that is aborted with the first of these; `undefined` when there is none. */
+export function joinSignals(...signals: readonly (AbortSignal | undefined)[]): AbortSignal | undefined {
+  const present = signals.filter((signal) => signal !== undefined)
+  return present.length < 2 ? present[0] : AbortSignal.any(present)
+}
+
+/** The body as text, or `undefined` once it proves longer than `maxBytes`: a server cannot fill our memory. */
+export async function readText(
+  response: Response,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (response.body === null) return ''
+  const reader = response.body.getReader()
+  const stop = () => void reader.cancel().catch(() => undefined)
+  signal.addEventListener('abort', stop, { once: true })
+  const decoder = new TextDecoder()
+  let text = ''
+  let bytes = 0
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    bytes += value.byteLength
+    if (bytes > maxBytes) {
+      stop()
+      return undefined
+    }
+    text += decoder.decode(value, { stream: true })
   }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { joinSignals, sleep, untilAborted } from './wait.ts'
+import { joinSignals, sleep, untilAborted } from './http.ts'
 
 describe('untilAborted', () => {
   it('leaves work behind that never ends', async () => {

@@ -1,17 +1,14 @@
 import type { JsonObject } from '#core/json'
 import type { RemoteTool } from '#protocols/otc/codec-client'
-import { CallFailure } from './call-failure.ts'
-import type { CallOptions } from './call-run.ts'
-import type { CallSession } from './call-target.ts'
-import type { ClientSettings } from './client-options.ts'
-import { exchange, NoAnswer } from './http-exchange.ts'
+import { type CallOptions, type CallResult, type CallSession, runCall } from './call.ts'
+import { CallFailure } from './failure.ts'
+import { exchange, joinSignals, NoAnswer } from './http.ts'
+import { OpenToolSession } from './opentool.ts'
 import { endpointsOf } from './opentool-exchange.ts'
-import { OpenToolSession } from './opentool-session.ts'
-import type { CallResult } from './read-outcome.ts'
-import { Calls } from './recorded-calls.ts'
-import { runCall } from './run-call.ts'
-import { noAnswerFailure } from './send-with-retries.ts'
+import type { ClientSettings } from './options.ts'
+import { noAnswerFailure } from './retries.ts'
 import {
+  Calls,
   Catalog,
   openSession,
   Runs,
@@ -20,7 +17,6 @@ import {
   ToolSession,
 } from './server-resources.ts'
 import { ToolDirectory } from './tool-directory.ts'
-import { joinSignals } from './wait.ts'
 
 export interface Health {
   readonly healthy: boolean

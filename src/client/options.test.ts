@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { CallFailure } from './call-failure.ts'
-import { parseServerUrl } from './server-url.ts'
+import { CallFailure } from './failure.ts'
+import { parseServerUrl } from './options.ts'
 
 describe('parseServerUrl', () => {
   it('keeps the path and drops the trailing slash', () => {

@@ -1,0 +1,369 @@
+import { checkCallKey, LATEST, parseToolId, parseToolName } from '#core/ids'
+import type { JsonObject, JsonValue } from '#core/json'
+import { callPlaceHeaders, runOf } from '#protocols/call-headers'
+import {
+  type ApiKeyHeader,
+  buildCallBody,
+  type CallPath,
+  pinnedWire,
+  type RemoteTool,
+  type ServerWire,
+  versionHeaders,
+  type WireContext,
+} from '#protocols/otc/codec-client'
+import { isRouteMiss, readCallReply, type WireFailure } from '#protocols/otc/codec-client-reply'
+import { ERROR_CODE_HEADER } from '#protocols/otc/wire'
+import { CallFailure, configFailure } from './failure.ts'
+import { type HttpAnswer, joinSignals, NoAnswer, untilAborted } from './http.ts'
+import { type ClientSettings, readTimeoutMs } from './options.ts'
+import { awaitChallenges, resolveContext } from './requirements.ts'
+import {
+  backoffMs,
+  LONGEST_WAIT_MS,
+  MOST_TOOL_RETRIES,
+  noAnswerFailure,
+  pause,
+  retryAdvice,
+  sendWithRetries,
+} from './retries.ts'
+import type { ToolDirectory } from './tool-directory.ts'
+
+/** The whole story of a call: find the tool, fill in what it needs, send, read, and maybe again. */
+export async function runCall(
+  session: CallSession,
+  tool: string | RemoteTool,
+  input: JsonObject,
+  options: CallOptions,
+): Promise<CallResult> {
+  const run = await prepare(session, tool, input, options)
+  for (;;) {
+    const outcome = readOutcome(await sendCall(run), run)
+    if (!(outcome instanceof CallFailure)) return outcome
+    if (!(await mayTryAgain(outcome, run))) throw outcome
+  }
+}
+
+async function prepare(
+  session: CallSession,
+  tool: string | RemoteTool,
+  input: JsonObject,
+  options: CallOptions,
+): Promise<CallRun> {
+  const { settings } = session
+  const callId = checkCallId(options.callId ?? settings.randomId())
+  if (options.timeoutMs !== undefined) readTimeoutMs(options.timeoutMs)
+  const copy = copyJson(input)
+  const signal = joinSignals(settings.signal, options.signal)
+  const target = await findTarget(session, tool, { callId: options.callId, signal })
+  const { userId } = options
+  const userInfo = options.userInfo === undefined ? undefined : copyJson(options.userInfo, 'userInfo')
+  const context = await resolveContext({ ...target, userId, userInfo, signal }, settings)
+  if (signal?.aborted) {
+    const message = 'The call was aborted by its caller before it was sent.'
+    throw new CallFailure('transport', message, { toolId: target.toolId, cause: signal.reason })
+  }
+  const progress = { resent: 0 }
+  return {
+    ...{ session, target, input: copy, options, signal, progress, context, callId },
+    ...{ toolRetries: 0, askedUser: false },
+  }
+}
+
+/** Prepares the next attempt, or says that there is none. */
+async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean> {
+  try {
+    if (mayResend(failure, run)) {
+      await pause(failure.retryAfterMs ?? backoffMs(run.toolRetries), run.session.settings, run.signal)
+      run.toolRetries += 1
+      // A caller's own id is kept: under a new one, repeating the call later would run the tool again.
+      run.callId = run.options.callId ?? checkCallId(run.session.settings.randomId())
+      return true
+    }
+    return await isSettledByUser(failure, run)
+  } catch (error) {
+    if (error instanceof NoAnswer) throw noAnswerFailure(error, 'Waiting to repeat the call', factsOf(run))
+    throw error
+  }
+}
+
+/** Prompt content means that the input must change, so that failure goes to the model (T-06). */
+function mayResend(failure: CallFailure, { session, toolRetries }: CallRun): boolean {
+  return (
+    failure.class === 'tool' &&
+    failure.canRetry &&
+    failure.additionalPromptContent === undefined &&
+    toolRetries < Math.min(MOST_TOOL_RETRIES, session.settings.maxRetries) &&
+    (failure.retryAfterMs ?? 0) <= LONGEST_WAIT_MS
+  )
+}
+
+/** Shows each challenge, and after all are completed allows one repetition with the same call id (OTC-78). */
+async function isSettledByUser(failure: CallFailure, run: CallRun): Promise<boolean> {
+  const { session, signal, target } = run
+  const { settings } = session
+  if (run.askedUser || failure.challenges.length === 0) return false
+  run.askedUser = true
+  await showChallenges(failure, run)
+  if (!settings.pollChallenges) return false
+  const rules = { settings, signal, ownHeaders: target.headers }
+  if (!(await awaitChallenges(failure.challenges, rules))) return false
+  run.context = await resolveContext(
+    { ...target, userId: run.context?.userId, userInfo: run.context?.userInfo, signal },
+    settings,
+  )
+  return true
+}
+
+async function showChallenges(failure: CallFailure, run: CallRun): Promise<void> {
+  const { onChallenge } = run.session.settings
+  try {
+    for (const challenge of failure.challenges) {
+      await untilAborted(run.signal, async () => onChallenge(challenge))
+    }
+  } catch (cause) {
+    const { missing = {} } = failure
+    const why = run.signal?.aborted ? 'aborted while onChallenge ran' : 'stopped because onChallenge failed'
+    const message = `The call was ${why}: ${failure.message}`
+    throw new CallFailure(failure.class, message, { ...factsOf(run), missing, cause })
+  }
+}
+
+/** Tries the call paths in order; only an answer from a path that exists counts (C-01). */
+export async function sendCall(run: CallRun): Promise<HttpAnswer> {
+  const { session, target } = run
+  const { paths } = target.wire
+  const known = session.route.path
+  const order = known === undefined ? paths : [known, ...paths.filter((path) => path !== known)]
+  for (const path of order) {
+    const answer = await post(path, run)
+    if (!isRouteMiss(answer.status, answer.body, target.toolId)) {
+      session.route.path = path
+      return answer
+    }
+  }
+  const { base } = session.settings.server
+  const message = `${base} has none of the call paths ${order.join(', ')}; check the server URL.`
+  throw new CallFailure('server', message, { ...factsOf(run), status: 404 })
+}
+
+async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
+  const { target, signal, progress, callId, input, context } = run
+  const { settings } = run.session
+  const { traceId, timeoutMs } = run.options
+  const body = buildCallBody(target.wire, path, {
+    toolId: target.toolId,
+    callId,
+    input,
+    ...(traceId === undefined ? {} : { traceId }),
+    ...(context === undefined ? {} : { context }),
+  })
+  const sending = {
+    method: 'POST' as const,
+    url: settings.server.base + path,
+    headers: async () => ({ ...(await target.headers()), ...callPlaceHeaders(run.options) }),
+    body: JSON.stringify(body),
+  }
+  const rules = { settings, signal, timeoutMs, progress, dedupes: isDeduplicated(run) }
+  try {
+    return await sendWithRetries(sending, rules)
+  } catch (error) {
+    if (!(error instanceof NoAnswer)) throw error
+    throw noAnswerFailure(error, `The call to ${sending.url}`, { ...factsOf(run), advice: doubtOf(run) })
+  }
+}
+
+export interface CallResult {
+  /** `null` for tools without output (OTC-91). */
+  readonly value: JsonValue
+  readonly callId: string
+  /** The run whose events tell of it, on servers of this package. */
+  readonly runId?: string
+  /** The full id that was called. */
+  readonly toolId: string
+  /** Run time as the server measured it. */
+  readonly durationMs?: number
+  /** How often the call was sent again. */
+  readonly retries: number
+}
+
+export function readOutcome(answer: HttpAnswer, run: CallRun): CallResult | CallFailure {
+  const reading = readCallReply(answer.status, answer.body, {
+    dialect: run.target.wire.dialect,
+    errorCode: answer.headers.get(ERROR_CODE_HEADER),
+  })
+  switch (reading.kind) {
+    case 'value': {
+      const { value, callId = run.callId, durationMs } = reading
+      return {
+        ...factsOf(run),
+        callId,
+        value,
+        ...(durationMs === undefined ? {} : { durationMs }),
+        ...runOf(answer.headers),
+      }
+    }
+    case 'failure':
+      return failureOf(reading.failure, answer, run)
+    case 'unreadable': {
+      const message = `The server answered ${answer.status} with something that is no call response.`
+      return new CallFailure('transport', `${message} ${doubtOf(run)}`, {
+        ...factsOf(run),
+        status: answer.status,
+      })
+    }
+  }
+}
+
+function failureOf(wire: WireFailure, answer: HttpAnswer, run: CallRun): CallFailure {
+  const { refused, afterMs } = retryAdvice(answer, true, run.session.settings.now())
+  const retryAfterMs = wire.retryAfterMs ?? afterMs
+  const message = wire.class === 'transport' ? `${wire.message} ${doubtOf(run)}` : wire.message
+  const code = answer.headers.get(ERROR_CODE_HEADER)
+  return new CallFailure(wire.class, message, {
+    ...factsOf(run),
+    ...wire,
+    ...(code === null ? {} : { code }),
+    ...runOf(answer.headers),
+    callId: wire.callId ?? run.callId,
+    canRetry: wire.canRetry || (wire.class === 'server' && refused),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    status: answer.status,
+  })
+}
+
+export interface CallOptions {
+  /**
+   * Your own idempotency key. Repeating a call with the same key and input returns the recorded outcome
+   * instead of running the tool again, also from another process. Default: a new UUID for each call.
+   */
+  readonly callId?: string | undefined
+  /** Joins several calls in the server's logs and traces. */
+  readonly traceId?: string | undefined
+  /** The run to belong to, on servers of this package: its events tell of all its calls. */
+  readonly runId?: string | undefined
+  /** The session whose state to use, as `POST /v1/sessions` gave it. */
+  readonly sessionId?: string | undefined
+  /** Whom the call is for. */
+  readonly userId?: string | undefined
+  /** What the tool may want to know of that user (`context.user_info`). OTC only: OpenTool has no place for it. */
+  readonly userInfo?: JsonValue | undefined
+  /** Stops waiting. The server may still finish the call. */
+  readonly signal?: AbortSignal | undefined
+  /** Limit of one HTTP exchange of this call. */
+  readonly timeoutMs?: number | undefined
+}
+
+/** One call on its way: what stays the same, and what changes between attempts. */
+export interface CallRun {
+  readonly session: CallSession
+  readonly target: CallTarget
+  readonly input: JsonValue
+  readonly options: CallOptions
+  readonly signal: AbortSignal | undefined
+  /** Requests resent after transport failures. */
+  readonly progress: { resent: number }
+  context: WireContext | undefined
+  callId: string
+  /** Calls resent because the tool said `can_retry`. */
+  toolRetries: number
+  askedUser: boolean
+}
+
+/** What every failure of a run says about it. */
+export function factsOf({ target, callId, progress, toolRetries }: CallRun) {
+  return { toolId: target.toolId, callId, retries: progress.resent + toolRetries }
+}
+
+/** Universal tool servers ignore call ids: the same request twice is two runs (C-04). */
+export function isDeduplicated({ target }: CallRun): boolean {
+  return target.wire.dialect !== 'uts'
+}
+
+/** What to do when nobody knows whether the tool ran. */
+export function doubtOf(run: CallRun): string {
+  return isDeduplicated(run)
+    ? `Whether the call ran is not known; repeat it with call id ${run.callId} to get its outcome.`
+    : 'Whether the call ran is not known; check before you repeat it.'
+}
+
+/** What all calls of one client share. */
+export interface CallSession {
+  readonly settings: ClientSettings
+  readonly directory: ToolDirectory
+  /** The call path that worked last (C-01). */
+  readonly route: { path: CallPath | undefined }
+}
+
+/** What is called, and in which words. */
+export interface CallTarget {
+  readonly toolId: string
+  /** `undefined` when the tool is not listed; the server then decides. */
+  readonly tool: RemoteTool | undefined
+  readonly wire: ServerWire
+  headers(): Promise<Readonly<Record<string, string>>>
+}
+
+/** A pinned dialect needs no list, unless there is something to resolve (§3.2 item 5). */
+export async function findTarget(
+  session: CallSession,
+  tool: string | RemoteTool,
+  { callId, signal }: Pick<CallOptions, 'callId' | 'signal'>,
+): Promise<CallTarget> {
+  const { dialect } = session.settings
+  const asked = typeof tool === 'string' ? tool : tool.id
+  if (typeof asked !== 'string' || asked === '') throw configFailure('Name the tool to call by its id.')
+  const given = typeof tool === 'string' ? undefined : tool
+  if (dialect !== undefined && (given !== undefined || !hasResolvers(session.settings))) {
+    return targetOf(session, asked, given, pinnedWire(dialect))
+  }
+  const found = given ?? (await session.directory.find(asked, signal))
+  const { wire, keyHeader } = await session.directory.current(signal)
+  const isRepeatable = callId !== undefined && found?.facts !== undefined
+  const toolId = isRepeatable ? anyVersionOf(found.id, asked) : (found?.id ?? asked)
+  return targetOf(session, toolId, found, wire, keyHeader)
+}
+
+/**
+ * A call under its caller's own id may be recorded already, of an older version than the newest one listed. Servers of
+ * this package find it if no version is named (rule 5); to all others full ids are sent (C-15).
+ */
+function anyVersionOf(id: string, asked: string): string {
+  return parseToolName(asked)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id
+}
+
+function targetOf(
+  { settings }: CallSession,
+  toolId: string,
+  tool: RemoteTool | undefined,
+  wire: ServerWire,
+  keyHeader?: ApiKeyHeader,
+): CallTarget {
+  const headers = async () => ({
+    ...versionHeaders(wire.dialect),
+    ...(await settings.credentials.headers(wire.dialect, keyHeader)),
+  })
+  return { toolId, tool, wire, headers }
+}
+
+function hasResolvers({ requirements }: ClientSettings): boolean {
+  return (requirements.authorization ?? requirements.secrets ?? requirements.userId) !== undefined
+}
+
+export function checkCallId(callId: string): string {
+  if (typeof callId !== 'string') throw configFailure('A call id must be a string.')
+  try {
+    return checkCallKey(callId)
+  } catch (error) {
+    throw configFailure(error instanceof Error ? error.message : 'The call id cannot be used.')
+  }
+}
+
+/** Taken once, so that a change made while we wait cannot turn a retry into another request. */
+export function copyJson(value: JsonValue, name = 'The input'): JsonValue {
+  try {
+    return JSON.parse(JSON.stringify(value))
+  } catch (cause) {
+    const message = `${name} cannot be written as JSON: it must not hold cycles, functions or BigInts.`
+    throw configFailure(message, { cause })
+  }
+}
