@@ -1,7 +1,118 @@
-import type { Arguments, OptionSpecs } from './arguments.ts'
-import type { CliIo } from './cli-io.ts'
-import type { ExitCode } from './exit-codes.ts'
+import { parseArgs } from 'node:util'
+import { didYouMean } from '#core/nearest-name'
+import type { CliIo } from './main.ts'
 import type { Output } from './output.ts'
+
+/** An end that was foreseen: what to say, and the exit code. */
+export class CommandFailure extends Error {
+  override readonly name = 'CommandFailure'
+  readonly exit: ExitCode
+
+  constructor(exit: ExitCode, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options)
+    this.exit = exit
+  }
+}
+
+export interface ParsedArguments {
+  readonly args: Arguments
+  readonly help: boolean
+  readonly json: boolean
+}
+
+/** Checks what follows a command's name against what the command takes. */
+export function parseArguments(command: Command, argv: readonly string[]): ParsedArguments {
+  const specs = new Map<string, OptionSpec>(Object.entries({ ...command.options, ...COMMON_OPTIONS }))
+  const { tokens } = parseArgs({
+    args: argv.map(hideDash),
+    strict: false,
+    allowPositionals: true,
+    tokens: true,
+    options: Object.fromEntries([...specs].map(([name, spec]) => [name, parserOption(spec)])),
+  })
+  const values = new Map<string, string[]>()
+  const flags = new Set<string>()
+  const positionals: string[] = []
+  for (const token of tokens) {
+    if (token.kind === 'positional') positionals.push(showDash(token.value))
+    if (token.kind === 'option') readOption(token, specs, values, flags)
+  }
+  const help = flags.has('help')
+  if (!help) checkPositionals(command, positionals, specs.keys())
+  return { args: new Arguments(positionals, values, flags), help, json: flags.has('json') }
+}
+
+interface OptionToken {
+  readonly name: string
+  readonly rawName: string
+  readonly value?: string | undefined
+  readonly inlineValue?: boolean | undefined
+}
+
+function readOption(
+  { name, rawName, value, inlineValue }: OptionToken,
+  specs: ReadonlyMap<string, OptionSpec>,
+  values: Map<string, string[]>,
+  flags: Set<string>,
+): void {
+  const spec = specs.get(name)
+  if (spec === undefined)
+    throw new UsageError(`Unknown option ${rawName}.${suggestOption(name, specs.keys())}`)
+  if (spec.value === undefined) {
+    if (value !== undefined) throw new UsageError(`--${name} takes no value.`)
+    flags.add(name)
+    return
+  }
+  // `--config --watch` is a forgotten value, not a file called "--watch"; `--config=--watch` is one.
+  if (value === undefined || value === '' || (inlineValue !== true && value.startsWith('--'))) {
+    throw new UsageError(`--${name} needs a value: --${name} ${spec.value}.`)
+  }
+  const given = values.get(name) ?? []
+  if (given.length > 0 && spec.many !== true) throw new UsageError(`--${name} is given twice.`)
+  values.set(name, [...given, showDash(value)])
+}
+
+/** No argument of a process can contain it. */
+const MARK = '\0'
+
+/**
+ * Records and other ids may begin with a dash, and we have no groups of short options: `-x` is an option, `-xyz` is
+ * a word.
+ */
+function hideDash(argument: string): string {
+  return /^-[^-]./.test(argument) ? MARK + argument : argument
+}
+
+function showDash(argument: string): string {
+  return argument.startsWith(MARK) ? argument.slice(MARK.length) : argument
+}
+
+function parserOption(spec: OptionSpec) {
+  const type = spec.value === undefined ? ('boolean' as const) : ('string' as const)
+  return { type, ...(spec.short === undefined ? {} : { short: spec.short }) }
+}
+
+function suggestOption(name: string, known: Iterable<string>): string {
+  return didYouMean(
+    `--${name}`,
+    [...known].map((option) => `--${option}`),
+  )
+}
+
+function checkPositionals(
+  { name, positionals }: Command,
+  given: readonly string[],
+  options: Iterable<string>,
+): void {
+  const missing = positionals[given.length]
+  if (missing !== undefined && missing.optional !== true) {
+    throw new UsageError(`collet ${name} needs ${missing.name}: ${missing.help}`)
+  }
+  const surplus = given[positionals.length]
+  if (surplus === undefined || positionals.at(-1)?.many === true) return
+  const meant = surplus.startsWith('-') ? suggestOption(surplus.slice(1), options) : ''
+  throw new UsageError(`collet ${name} does not take "${surplus}".${meant}`)
+}
 
 export interface PositionalSpec {
   /** Shown in help: `TOOL`. */
@@ -50,3 +161,84 @@ export const COMMON_OPTIONS = {
   json: { help: 'Print data for machines.' },
   help: { short: 'h', help: 'Show this help.' },
 } as const satisfies OptionSpecs
+
+/** What a command's exit says; scripts rely on it. */
+export const EXIT = {
+  ok: 0,
+  /** The tool ran and failed, or a check that was asked for did not hold. */
+  toolFailed: 1,
+  /** The command line, the configuration or the input is wrong. */
+  usage: 2,
+  /** The server, the store or the way to it. */
+  server: 3,
+  /** A command line that breaks the OpenTool guidelines, which have a code of their own for it (OTS-75). */
+  opentoolUsage: 64,
+} as const
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
+
+/** One `--option` of a command. */
+export interface OptionSpec {
+  /** Shown in help as `--port N`; absent = a flag without a value. */
+  readonly value?: string
+  readonly short?: string
+  /** The command does not work without it; the command itself says so in its own words. */
+  readonly required?: true
+  /** May be given several times. */
+  readonly many?: true
+  readonly help: string
+}
+
+export type OptionSpecs<Name extends string = string> = Readonly<Record<Name, OptionSpec>>
+
+/** A command's parsed arguments; reading one checks it. */
+export class Arguments<Name extends string = string> {
+  readonly positionals: readonly string[]
+  readonly #values: ReadonlyMap<string, readonly string[]>
+  readonly #flags: ReadonlySet<string>
+
+  constructor(
+    positionals: readonly string[],
+    values: ReadonlyMap<string, readonly string[]>,
+    flags: ReadonlySet<string>,
+  ) {
+    this.positionals = positionals
+    this.#values = values
+    this.#flags = flags
+  }
+
+  flag(name: Name): boolean {
+    return this.#flags.has(name)
+  }
+
+  text(name: Name): string | undefined {
+    return this.#values.get(name)?.[0]
+  }
+
+  texts(name: Name): readonly string[] {
+    return this.#values.get(name) ?? []
+  }
+
+  integer(name: Name, range: { readonly least: number; readonly most: number }): number | undefined {
+    const text = this.text(name)
+    if (text === undefined) return undefined
+    const number = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN
+    if (number >= range.least && number <= range.most) return number
+    throw new UsageError(
+      `--${name} expects a whole number from ${range.least} to ${range.most}, got "${text}".`,
+    )
+  }
+
+  oneOf<const Choice extends string>(name: Name, choices: readonly Choice[]): Choice | undefined {
+    const text = this.text(name)
+    if (text === undefined) return undefined
+    const choice = choices.find((known) => known === text)
+    if (choice !== undefined) return choice
+    throw new UsageError(`--${name} expects one of ${choices.join(', ')}; got "${text}".`)
+  }
+}
+
+/** A command line that cannot be understood. Ends with exit code 2 and a pointer to `--help`. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}

@@ -1,6 +1,5 @@
-import type { CliIo } from '#cli/cli-io'
-import { runCli } from '#cli/run-cli'
-import type { Services } from '#cli/services'
+import type { CliIo, Services } from '#cli/main'
+import { runCli } from '#cli/run'
 import { readEnvironment } from '#config/environment'
 
 /** A terminal without a terminal: what a command writes is kept, what it may reach is what the test gives. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { COMMANDS } from '#cli/commands'
+import { COMMANDS } from '#cli/run'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet', () => {

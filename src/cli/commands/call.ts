@@ -1,12 +1,124 @@
-import { REQUIREMENT_OPTIONS, readRequirements } from '#cli/call-requirements'
-import { type CommandContext, defineCommand } from '#cli/command'
-import { EXIT } from '#cli/exit-codes'
-import { readAll } from '#cli/read-all'
-import { exitOfFailure, reportFailure } from '#cli/report-call-failure'
-import { readServerAddress, SERVER_OPTIONS } from '#cli/server-address'
-import { UsageError } from '#cli/usage-error'
-import { CallFailure, type CallOptions, type ColletClient, type TriedCall } from '#client/index'
-import { cleanJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-access'
+import {
+  type Arguments,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  type ExitCode,
+  type OptionSpecs,
+  UsageError,
+} from '#cli/command'
+import { readAll } from '#cli/input'
+import type { CliIo } from '#cli/main'
+import { type Output, renderTable } from '#cli/output'
+import { loadProject } from '#cli/project'
+import {
+  CallFailure,
+  type CallOptions,
+  type ColletClient,
+  type FailureClass,
+  type RequirementResolvers,
+  type TriedCall,
+} from '#client/index'
+import { cleanJson, cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Tool } from '#core/tool'
+import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tools/facts'
+
+/** What a tool may need beyond its input. */
+export const REQUIREMENT_OPTIONS = {
+  secret: {
+    value: 'ID=VALUE',
+    many: true,
+    help: 'A secret the tool needs; ID=- reads it from stdin, which other users of this machine cannot see.',
+  },
+  token: {
+    value: 'ID=VALUE',
+    many: true,
+    help: 'A token for an authorization the tool needs; ID=- reads it from stdin.',
+  },
+  user: { value: 'ID', help: 'Whom the call is for.' },
+} as const satisfies OptionSpecs
+
+const FROM_STDIN = '-'
+
+/** Reads `--secret` and `--token`. Problems name the option and never repeat what was written: it may be the secret. */
+export async function readRequirements(
+  args: Arguments<'secret' | 'token'>,
+  stdin: CliIo['stdin'],
+): Promise<RequirementResolvers> {
+  const given = { secret: readPairs(args, 'secret'), token: readPairs(args, 'token') }
+  const hidden = [...given.secret.values(), ...given.token.values(), args.positionals[1]]
+  const places = hidden.filter((text) => text === FROM_STDIN).length
+  if (places > 1) throw new UsageError('Only one of the input, --secret and --token can come from stdin.')
+  const isHere = args.positionals[1] !== FROM_STDIN && places === 1
+  const typed = isHere ? (await readAll(stdin)).replace(/\r?\n$/, '') : ''
+  const filledIn = (text: string | undefined): string | undefined => (text === FROM_STDIN ? typed : text)
+  return {
+    secrets: (id) => filledIn(given.secret.get(id)),
+    authorization: (id) => filledIn(given.token.get(id)),
+  }
+}
+
+function readPairs(
+  args: Arguments<'secret' | 'token'>,
+  name: 'secret' | 'token',
+): ReadonlyMap<string, string> {
+  return new Map(
+    args.texts(name).map((text) => {
+      const at = text.indexOf('=')
+      if (at > 0 && at < text.length - 1) return [text.slice(0, at), text.slice(at + 1)]
+      throw new UsageError(`--${name} expects ID=VALUE, or ID=- to read the value from stdin.`)
+    }),
+  )
+}
+
+const EXIT_OF = {
+  tool: EXIT.toolFailed,
+  validation: EXIT.usage,
+  requirements: EXIT.usage,
+  config: EXIT.usage,
+  server: EXIT.server,
+  unauthenticated: EXIT.server,
+  authorization_required: EXIT.server,
+  approval_required: EXIT.server,
+  transport: EXIT.server,
+} as const satisfies Record<FailureClass, ExitCode>
+
+const ADVICE = {
+  tool: undefined,
+  validation: 'collet tools --url … --json shows the input schema.',
+  requirements:
+    'Give what the tool needs with --secret ID=VALUE or --user ID; an operator can store secrets with collet secrets set.',
+  config: undefined,
+  server: undefined,
+  unauthenticated: 'Pass the API key with --key, or set COLLET_API_KEY.',
+  authorization_required:
+    'Open the address, then repeat the call with the same --call-id; or give a token with --token ID=VALUE.',
+  approval_required: 'Open the address, then repeat the call with the same --call-id.',
+  transport: 'Is the server running? collet serve starts one; --url names another.',
+} as const satisfies Record<FailureClass, string | undefined>
+
+export function exitOfFailure(failure: CallFailure): ExitCode {
+  return EXIT_OF[failure.class]
+}
+
+/** A failed request in words: what happened, what is wrong, what to do. For a person at a terminal. */
+export function reportFailure(failure: CallFailure, output: Output): ExitCode {
+  output.error(cleanText(failure.message))
+  for (const [parameter, problem] of Object.entries(failure.parameterErrors)) {
+    output.note(`  ${cleanText(parameter)}: ${cleanText(problem)}`)
+  }
+  if (failure.additionalPromptContent !== undefined)
+    output.note(`  ${cleanText(failure.additionalPromptContent)}`)
+  if (failure.developerMessage !== undefined) {
+    output.note(`  For developers: ${cleanText(failure.developerMessage)}`)
+  }
+  for (const { url } of failure.challenges) output.note(`  ${cleanText(url)}`)
+  const advice = ADVICE[failure.class]
+  if (advice !== undefined) output.note(`  ${advice}`)
+  if (failure.canRetry) output.note('  Nothing took effect: the call may be repeated.')
+  return EXIT_OF[failure.class]
+}
 
 export const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'user'>({
   name: 'call',
@@ -112,4 +224,126 @@ function parseJson(text: string): JsonValue | undefined {
   } catch {
     return undefined
   }
+}
+
+export const tools = defineCommand<'config' | 'url' | 'key'>({
+  name: 'tools',
+  summary: 'Lists the tools of a config, or of a running server.',
+  details: [
+    'Without --url the config is loaded and its tools are checked; what is wrong with them is shown.',
+    'TOOL, NAME and CATALOG ID are names of one tool: any of them can be called. TIER is what a call can do at worst',
+    '(pure, read, write, exec), APPROVAL whether somebody has to say yes first, NEEDS what it uses besides its input.',
+    'A terminal that is too narrow gets no NAME and CATALOG ID; --json has everything.',
+  ],
+  positionals: [],
+  options: {
+    config: {
+      value: 'F',
+      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
+    },
+    ...SERVER_OPTIONS,
+    url: { value: 'U', help: 'List what this server offers instead.' },
+  },
+  examples: ['collet tools', 'collet tools --json', 'collet tools --url http://127.0.0.1:4100'],
+  async run(args, context) {
+    if (args.text('url') !== undefined) return await listRemote(readServerAddress(args, context), context)
+    const { tools: found } = await loadProject(args.text('config'), context)
+    return list(
+      found.map(describe),
+      found.map((tool) => ({ ...tool, needs: needsOf(tool), facts: factsOf(tool) })),
+      context,
+    )
+  },
+})
+
+async function listRemote({ url, apiKey }: ServerAddress, context: CommandContext): Promise<ExitCode> {
+  const { output, services } = context
+  try {
+    const client = await services.connect(url, { apiKey })
+    const found = await output.during(`Asking ${url}`, client.list())
+    return list(
+      found,
+      found.map(({ requirements, ...tool }) => {
+        const { authorization, secrets, userId } = requirements
+        return { ...tool, needs: { authorization, secrets: secrets.map(({ id }) => id), userId } }
+      }),
+      context,
+    )
+  } catch (error) {
+    if (error instanceof CallFailure) return reportFailure(error, output)
+    throw error
+  }
+}
+
+interface Row {
+  readonly id: string
+  readonly name: string
+  readonly description: string
+  readonly needs: ToolNeeds
+  /** Servers that are not of this package tell none. */
+  readonly facts?: ToolFacts
+}
+
+const HEADINGS = ['TOOL', 'NAME', 'CATALOG ID', 'SOURCE', 'TIER', 'APPROVAL', 'NEEDS', 'DESCRIPTION']
+/** The other names. */
+const FIRST_TO_GO = new Set(['NAME', 'CATALOG ID'])
+
+function list(
+  forMachines: readonly object[],
+  rows: readonly Row[],
+  { output, json }: CommandContext,
+): ExitCode {
+  if (json) {
+    output.json(forMachines)
+    return EXIT.ok
+  }
+  if (rows.length === 0) output.note('There are no tools.')
+  else for (const line of render(rows.map(cellsOf), output.width)) output.data(line)
+  return EXIT.ok
+}
+
+function cellsOf({ id, name, description, needs, facts }: Row): readonly string[] {
+  const { authorization, secrets, userId } = needs
+  const named = [
+    ...authorization.map((each) => each.id),
+    ...secrets,
+    ...(userId === false ? [] : ['user id']),
+  ]
+  // A workflow needs what its steps need.
+  const needed = named.length === 0 && facts?.credential === true ? ['credential'] : named
+  return [
+    id,
+    name,
+    facts?.catalogId ?? '',
+    facts?.source ?? '',
+    facts?.safetyTier ?? '',
+    facts === undefined || facts.approval === 'never' ? '' : facts.approval,
+    needed.join(', '),
+    firstLine(description),
+  ].map((cell) => (cell === '' ? '-' : cell))
+}
+
+function render(rows: readonly (readonly string[])[], width: number | undefined): readonly string[] {
+  const whole = renderTable(HEADINGS, rows, width)
+  if (width === undefined || whole.every((line) => line.length <= width)) return whole
+  const isKept = (_: string, column: number) => !FIRST_TO_GO.has(HEADINGS[column] ?? '')
+  return renderTable(
+    HEADINGS.filter(isKept),
+    rows.map((row) => row.filter(isKept)),
+    width,
+  )
+}
+
+function describe(tool: Tool): object {
+  const { id, name, title, description, inputSchema, outputSchema, requirements, policy } = tool
+  return {
+    ...{ id, name, title, description, inputSchema, outputSchema, requirements, policy },
+    facts: factsOf(tool),
+  }
+}
+
+/** Imported descriptions may be whole pages. */
+function firstLine(description: string): string {
+  const [line = ''] = description.split('\n', 1)
+  return cleanText(line.trim())
 }

@@ -1,21 +1,57 @@
-import { type CommandContext, defineCommand } from '#cli/command'
-import { type Check, fail, ok, warn } from '#cli/doctor/check'
-import { checkAccess } from '#cli/doctor/check-access'
-import { checkKey } from '#cli/doctor/check-key'
-import { checkClock, checkNode } from '#cli/doctor/check-machine'
-import { checkPort } from '#cli/doctor/check-port'
-import { checkSources } from '#cli/doctor/check-sources'
-import { checkDurability, checkStore } from '#cli/doctor/check-store'
-import { EXIT } from '#cli/exit-codes'
-import { loadProjectConfig, problemText } from '#cli/load-project'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { z } from 'zod'
+import { type CommandContext, defineCommand, EXIT } from '#cli/command'
 import type { Output } from '#cli/output'
+import { loadProjectConfig, problemText } from '#cli/project'
 import { decodeMasterKey } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
+import type { SourceOptions } from '#config/schema'
 import { toApprovalRules } from '#config/schema-policies'
-import { checkAgainstTools, chooseStore, type StoreLocation } from '#config/to-settings'
+import { checkAgainstTools, chooseStore, keyFileIn, type StoreLocation } from '#config/to-settings'
+import { idleOverrides } from '#core/imports/overrides'
+import { functionNameOf, toolkitOf } from '#core/imports/project'
 import { cleanText } from '#core/json'
+import type { Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
+import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
+import { type Governing, overridesOf } from '#server/sources'
+
+const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
+
+export const version = defineCommand<never>({
+  name: 'version',
+  summary: 'Prints the versions of Collet and Node.',
+  positionals: [],
+  options: {},
+  examples: ['collet version', 'collet --version'],
+  async run(_, { output, json }) {
+    const { version: collet } = z
+      .object({ version: z.string() })
+      .parse(JSON.parse(await readFile(PACKAGE_FILE, 'utf8')))
+    if (json) output.json({ collet, node: process.versions.node })
+    else output.data(`collet ${collet} (Node ${process.versions.node})`)
+    return EXIT.ok
+  },
+})
 
 export const doctor = defineCommand<'config' | 'store'>({
   name: 'doctor',
@@ -115,4 +151,333 @@ function show({ level, subject, message, advice }: Check, output: Output): void 
   const [color, mark] = MARKS[level]
   output.data(`${output.style(color, mark)} ${subject.padEnd(6)} ${cleanText(message)}`)
   if (advice !== undefined) output.data(`         → ${cleanText(advice)}`)
+}
+
+const TMPFS = 0x01021994
+const RAMFS = 0x858458f6
+/** No disk answers faster; what does has not written anything. */
+const IMPOSSIBLE_FSYNC_MS = 0.01
+const SYNCS = 8
+
+/** The database: whole, readable with our key, and writable. */
+export async function checkStore(
+  location: StoreLocation,
+  checkWritable: () => Promise<void>,
+): Promise<Check> {
+  const { file } = location
+  if (file === undefined) {
+    return warn(
+      'store',
+      'The memory store forgets every call when the server stops',
+      'Use sqlite:PATH to keep them.',
+    )
+  }
+  if (!existsSync(file)) return checkFolder(location.dataFolder, file)
+  try {
+    const damage = quickCheck(file)
+    if (damage !== undefined)
+      return fail('store', `${file} is damaged: ${damage}`, 'Restore it from a backup.')
+    await checkWritable()
+    return ok('store', `${file} is whole and writable`)
+  } catch (error) {
+    return fail(
+      'store',
+      `${file}: ${reasonOf(error)}`,
+      'Check the path, its permissions, the free space and the key.',
+    )
+  }
+}
+
+function quickCheck(file: string): string | undefined {
+  const database = new DatabaseSync(file, { readOnly: true })
+  try {
+    const answer = String(database.prepare('PRAGMA quick_check(1)').get()?.quick_check ?? 'no answer')
+    return answer === 'ok' ? undefined : answer
+  } finally {
+    database.close()
+  }
+}
+
+function checkFolder(folder: string, file: string): Check {
+  const nearest = nearestFolder(folder)
+  try {
+    accessSync(nearest, constants.W_OK | constants.X_OK)
+    return ok('store', `${file} will be made at the first start`)
+  } catch {
+    return fail(
+      'store',
+      `${nearest} is not writable`,
+      'Change its owner or permissions, or choose another store.',
+    )
+  }
+}
+
+/** Whether what is written reaches a disk before it is acknowledged; as far as can be seen from here. */
+export function checkDurability({ file, dataFolder }: StoreLocation): Check {
+  if (file === undefined) return ok('fsync', 'Not needed: the memory store writes nothing')
+  const folder = nearestFolder(dataFolder)
+  const { type } = statfsSync(folder)
+  if (type === TMPFS || type === RAMFS) {
+    return warn(
+      'fsync',
+      `${folder} is in memory and gone after a restart of the machine`,
+      'Put the store on a disk.',
+    )
+  }
+  try {
+    const ms = fsyncMs(folder)
+    if (ms >= IMPOSSIBLE_FSYNC_MS) return ok('fsync', `${folder} syncs in ${ms.toFixed(2)} ms`)
+    const advice = 'Something (libeatmydata, a mount option, a virtual disk) ignores fsync. Turn that off.'
+    return warn('fsync', `${folder} claims to sync in no time`, advice)
+  } catch (error) {
+    return fail('fsync', `${folder}: ${reasonOf(error)}`, 'Make the folder writable and free some space.')
+  }
+}
+
+/** Median of a few small writes, each synced. */
+function fsyncMs(folder: string): number {
+  const path = join(folder, `.collet-doctor-${process.pid}`)
+  const file = openSync(path, 'wx', 0o600)
+  try {
+    const times = Array.from({ length: SYNCS }, () => {
+      const start = performance.now()
+      writeSync(file, 'x')
+      fsyncSync(file)
+      return performance.now() - start
+    })
+    return times.sort((left, right) => left - right)[SYNCS / 2] ?? 0
+  } finally {
+    closeSync(file)
+    rmSync(path, { force: true })
+  }
+}
+
+function nearestFolder(folder: string): string {
+  return existsSync(folder) || dirname(folder) === folder ? folder : nearestFolder(dirname(folder))
+}
+
+export interface CheckedSources {
+  readonly sources: Readonly<Record<string, SourceOptions>>
+  readonly approvals: Governing['approvals']
+  readonly tools: readonly Tool[]
+  /** `undefined` when the store is in memory. */
+  readonly file: string | undefined
+  openStore(): Promise<Store>
+}
+
+/** What is said about tools of sources and is for none, as far as their pins tell: no upstream is asked. */
+export async function checkSources(checked: CheckedSources): Promise<readonly Check[]> {
+  const { sources, file } = checked
+  if (Object.keys(sources).length === 0 || file === undefined || !existsSync(file)) return []
+  try {
+    const store = await checked.openStore()
+    try {
+      const found: Check[] = []
+      for (const key of Object.keys(sources)) found.push(...(await checkSource(key, checked, store)))
+      return found
+    } finally {
+      await store.close()
+    }
+  } catch (error) {
+    return [warn('source', `What sources offer cannot be read: ${reasonOf(error)}`, 'See the store above.')]
+  }
+}
+
+async function checkSource(
+  key: string,
+  { sources, approvals, tools: own }: CheckedSources,
+  store: Store,
+): Promise<readonly Check[]> {
+  const options = sources[key]
+  if (options === undefined) return []
+  const { pins } = await store.pins.read(key)
+  const tools = pins.flatMap(({ local, accepted, isServed }) => {
+    if (!isServed || accepted === undefined) return []
+    const toolkit = toolkitOf(key)
+    const [base, name] = [`${toolkit}.${local}`, functionNameOf(toolkit, local)]
+    const id = `${base}@${accepted.version}`
+    return [{ id, names: [base, id, name, `${name}@${accepted.version}`] }]
+  })
+  const native = new Set(pins.map(({ nativeName }) => nativeName))
+  // Catalog ids depend on what kind of source it is, which only a server works out.
+  const overrides = overridesOf(key, options, {
+    approvals,
+    tools: own,
+    sourceKeys: Object.keys(sources),
+  }).filter(({ of, name }) => of !== 'tools' || !/[:]|^x-host-/.test(name))
+  if (overrides.length > 0 && native.size === 0)
+    return [
+      warn(
+        'source',
+        `${key}: none of its tools is known, so nobody can tell what ${overrides.map(({ where }) => `\`${where}\``).join(', ')} is for.`,
+        'See collet sources while the server runs.',
+      ),
+    ]
+  return idleOverrides(overrides, { native, tools, isRead: false }).map(({ text, guards }) =>
+    guards
+      ? fail('source', `${key}: ${text}`, 'The server keeps its tools back until this is put right.')
+      : warn('source', `${key}: ${text}`, 'Put the name right, or take it out.'),
+  )
+}
+
+/** Whether the server could listen now. A port in use is only a warning: it may be our own server. */
+export async function checkPort(host: string, port: number): Promise<Check> {
+  const place = `${host}:${port}`
+  const code = await tryToListen(host, port)
+  if (code === undefined) return ok('port', `${place} is free`)
+  if (code === 'EADDRINUSE') {
+    return warn(
+      'port',
+      `${place} is taken`,
+      'Fine if Collet runs there; otherwise choose another with --port.',
+    )
+  }
+  return fail(
+    'port',
+    `${place} cannot be used (${code})`,
+    'Set server.host and server.port, or --host and --port.',
+  )
+}
+
+function tryToListen(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', (error) => resolve('code' in error ? String(error.code) : 'unknown'))
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)))
+  })
+}
+
+const LEAST_NODE = 24
+const FIRST_SANE_YEAR = 2025
+const LAST_SANE_YEAR = 2100
+const TOLERATED_FUTURE_MS = 5 * 60_000
+
+export function checkNode(version: string): Check {
+  const major = Number(version.split('.')[0])
+  if (major >= LEAST_NODE) return ok('node', `Node ${version}`)
+  return fail('node', `Node ${version} is too old`, `Install Node ${LEAST_NODE} or newer.`)
+}
+
+/** A clock that is wrong ends tokens early and keeps results too long or too short. */
+export function checkClock(clock: Clock, newestFile?: string): Check {
+  const nowMs = clock.nowMs()
+  const year = new Date(nowMs).getUTCFullYear()
+  const text = Number.isNaN(year) ? 'nonsense' : new Date(nowMs).toISOString()
+  if (!(year >= FIRST_SANE_YEAR && year < LAST_SANE_YEAR)) {
+    return fail('clock', `The clock says ${text}`, 'Set the clock, for example with NTP.')
+  }
+  const before = clock.monotonicMs()
+  if (clock.monotonicMs() < before) {
+    return fail(
+      'clock',
+      'The monotonic clock runs backwards',
+      'This machine cannot measure time; use another one.',
+    )
+  }
+  const written =
+    newestFile === undefined ? undefined : statSync(newestFile, { throwIfNoEntry: false })?.mtimeMs
+  if (written !== undefined && written > nowMs + TOLERATED_FUTURE_MS) {
+    return warn(
+      'clock',
+      `The clock says ${text}, but the store was written at ${new Date(written).toISOString()}`,
+      'The clock went back. Set it, for example with NTP.',
+    )
+  }
+  return ok('clock', text)
+}
+
+const OTHERS = 0o077
+
+/** The key everything stored is sealed with (rule 14): `COLLET_KEY`, or the key file beside the database. */
+export function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check {
+  if (location.file === undefined) return ok('key', 'Not needed: the memory store does not encrypt')
+  if (masterKey !== undefined) return checkVariable(masterKey)
+  const file = keyFileIn(location.dataFolder)
+  const stat = statSync(file, { throwIfNoEntry: false })
+  if (stat === undefined) return checkAbsent(file, location.file)
+  const mode = stat.mode & 0o777
+  if ((mode & OTHERS) !== 0) {
+    return fail('key', `${file} can be read by others (mode ${mode.toString(8)})`, `Run: chmod 600 ${file}`)
+  }
+  return checkContents(file)
+}
+
+function checkVariable(key: Secret): Check {
+  try {
+    decodeMasterKey(key)
+    return ok('key', 'COLLET_KEY has 32 bytes')
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return fail('key', reasonOf(error), 'Set COLLET_KEY to the key the database was made with.')
+  }
+}
+
+function checkAbsent(file: string, database: string): Check {
+  if (!existsSync(database)) return ok('key', `${file} will be made at the first start`)
+  return fail(
+    'key',
+    `${file} is gone, but its database is there`,
+    'Restore it from a backup, or set COLLET_KEY.',
+  )
+}
+
+function checkContents(file: string): Check {
+  try {
+    decodeMasterKey(new Secret(readFileSync(file, 'utf8')))
+    return ok('key', `${file} has 32 bytes and is private`)
+  } catch {
+    return fail(
+      'key',
+      `${file} does not hold a key of 32 bytes`,
+      'Restore it from a backup, or set COLLET_KEY.',
+    )
+  }
+}
+
+const REFUSED =
+  'collet serve refuses to start like this. Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
+
+/** What `serve` would refuse or warn about: who could call the tools, and how strong the credentials are (rule 28). */
+export function checkAccess(exposure: Exposure): readonly Check[] {
+  try {
+    const warnings = checkExposure(exposure, false)
+    if (warnings.length === 0) return [ok('access', describe(exposure))]
+    return warnings.map(({ text, advice }) => warn('access', text, advice))
+  } catch (error) {
+    if (!(error instanceof StartRefused)) throw error
+    return error.message.split('\n').map((text) => fail('access', text, REFUSED))
+  }
+}
+
+function describe({ auth, server }: Exposure): string {
+  return needsCredential(auth)
+    ? `Credentials are needed and strong (${server.host})`
+    : `No credentials: everybody on this machine may call (${server.host})`
+}
+
+/** One thing the doctor looked at. */
+export interface Check {
+  readonly level: 'ok' | 'warn' | 'fail'
+  /** `node`, `config`, `store` … */
+  readonly subject: string
+  readonly message: string
+  /** What to do; absent when all is well. */
+  readonly advice?: string
+}
+
+export function ok(subject: string, message: string): Check {
+  return { level: 'ok', subject, message }
+}
+
+export function warn(subject: string, message: string, advice: string): Check {
+  return { level: 'warn', subject, message, advice }
+}
+
+export function fail(subject: string, message: string, advice: string): Check {
+  return { level: 'fail', subject, message, advice }
+}
+
+/** Text of whatever was thrown. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }

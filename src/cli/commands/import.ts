@@ -1,19 +1,23 @@
-import type { Arguments } from '#cli/arguments'
-import { type CommandContext, defineCommand } from '#cli/command'
-import { CommandFailure } from '#cli/command-failure'
-import { confirm } from '#cli/confirm'
-import { EXIT, type ExitCode } from '#cli/exit-codes'
-import { configuredKeys, type ImportPlace, saveSource } from '#cli/import-save'
-import { findSource, type ImportTarget, readTarget } from '#cli/import-target'
-import { STORE_OPTIONS } from '#cli/operator-store'
-import { readHidden } from '#cli/read-hidden'
-import { UsageError } from '#cli/usage-error'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { actAtStore, askAsOperator, STORE_OPTIONS, withStore } from '#cli/admin-access'
+import {
+  Arguments,
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  type ExitCode,
+  UsageError,
+} from '#cli/command'
+import { confirm, readHidden } from '#cli/input'
+import { loadProjectConfig } from '#cli/project'
 import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, type JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER } from '#core/runtime'
-import { isSourceKey, suggestKey } from '#server/import/detect'
-import { type FoundSource, IMPORT_TYPES } from '#server/import/probe'
+import { type Detection, isSourceKey, suggestKey } from '#server/import/detect'
+import { type FoundSource, IMPORT_TYPES, type ImportType } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
 
 type ImportOption =
@@ -227,4 +231,132 @@ function factsOf({ type, what }: FoundSource, { tools, warnings }: Discovery): J
     tools: tools.map(({ nativeName }) => nativeName),
     warnings: [...warnings, ...tools.flatMap(suspicious)],
   }
+}
+
+/** What the words of `collet import` name. */
+export type ImportTarget =
+  | { readonly kind: 'url'; readonly url: string }
+  | { readonly kind: 'file'; readonly file: string }
+  | { readonly kind: 'command'; readonly words: readonly string[] }
+
+export function readTarget(words: readonly string[], { workingFolder }: CommandContext): ImportTarget {
+  const [first = ''] = words
+  if (words.length > 1 && /^https?:\/\//.test(first)) throw new UsageError('Import one address at a time.')
+  if (words.length === 1) {
+    const url = URL.parse(first)
+    if (url !== null && /^https?:$/.test(url.protocol)) return { kind: 'url', url: checkedUrl(first, url) }
+    const file = resolve(workingFolder, first)
+    if (existsSync(file)) return { kind: 'file', file }
+    if (/[./\\]/.test(first))
+      throw new UsageError(`There is no file ${file}, and it is no http or https URL.`)
+  }
+  return { kind: 'command', words }
+}
+
+function checkedUrl(text: string, url: URL): string {
+  if (url.username !== '' || url.password !== '')
+    throw new UsageError('Leave the password out of the URL; --api-key reads a key from stdin.')
+  if (url.hash !== '') throw new UsageError('Leave out what follows # in the URL.')
+  return text
+}
+
+export interface FindOptions {
+  readonly send: typeof fetch
+  readonly signal: AbortSignal
+  readonly apiKey: string | undefined
+  readonly only: ImportType | undefined
+}
+
+/** Finds out what a target is, saying what it does on the way. */
+export async function findSource(
+  target: ImportTarget,
+  { send, signal, apiKey, only }: FindOptions,
+  { output, workingFolder }: CommandContext,
+): Promise<Detection> {
+  switch (target.kind) {
+    case 'url': {
+      const { detectUrl } = await import('#server/import/detect')
+      const onStep = (text: string): void => output.note(text)
+      const rules = { send, signal, apiKey, onStep, ...(only === undefined ? {} : { only }) }
+      return await detectUrl(target.url, rules)
+    }
+    case 'file': {
+      const { detectFile } = await import('#server/import/detect')
+      output.note(`Reading ${target.file}`)
+      return await detectFile(target.file)
+    }
+    case 'command': {
+      const { foundCommand } = await import('#server/import/detect')
+      return { found: foundCommand(target.words, workingFolder), seen: [] }
+    }
+  }
+}
+
+export interface ImportPlace {
+  /** `--url`: a server that takes it. */
+  readonly url: string | undefined
+  readonly credential: string | undefined
+  readonly store: string | undefined
+  readonly config: string | undefined
+}
+
+export interface NewImport {
+  readonly key: string
+  readonly options: JsonObject
+  readonly replace: boolean
+}
+
+/** Adds a source through the server that `--url` names, else in the store, which running servers watch. */
+export async function saveSource(
+  source: NewImport,
+  place: ImportPlace,
+  context: CommandContext,
+): Promise<void> {
+  const args = placeArguments(place)
+  if (place.url === undefined) await saveInStore(source, args, context)
+  else await saveThroughServer(source, args, context)
+}
+
+type PlaceOption = 'url' | 'key' | 'store' | 'config'
+
+/** On `import`, `--key` is the source's; elsewhere it is the caller's. */
+function placeArguments({ url, credential, store, config }: ImportPlace): Arguments<PlaceOption> {
+  const given = Object.entries({ url, key: credential, store, config })
+  const values = given.flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const]))
+  return new Arguments([], new Map(values), new Set())
+}
+
+async function saveInStore(
+  { key, options, replace }: NewImport,
+  args: Arguments<PlaceOption>,
+  context: CommandContext,
+): Promise<void> {
+  const source = { key, options, replace, addedBy: actAtStore(context), addedMs: context.clock.nowMs() }
+  const result = await withStore(args, context, async (store) => store.sources.put(source))
+  if (result !== 'exists') return
+  throw new CommandFailure(
+    EXIT.usage,
+    `There is a source "${key}" already. Choose another --key, or --replace it.`,
+  )
+}
+
+/** Rule 29: adding a source needs a credential, also on this machine. */
+async function saveThroughServer(
+  { key, options, replace }: NewImport,
+  args: Arguments<PlaceOption>,
+  context: CommandContext,
+): Promise<void> {
+  const body = { key, options, replace }
+  await askAsOperator({ method: 'POST', path: '/admin/sources', body }, args, context)
+}
+
+/** Keys of the configuration's own sources, which win; none when no configuration is in play. */
+export async function configuredKeys(
+  { store, config }: ImportPlace,
+  context: CommandContext,
+): Promise<ReadonlySet<string>> {
+  if (store !== undefined && config === undefined) return new Set()
+  const loaded: object = (await loadProjectConfig(config, context)).config
+  const sources: unknown = 'sources' in loaded ? loaded.sources : undefined
+  return new Set(typeof sources === 'object' && sources !== null ? Object.keys(sources) : [])
 }

@@ -1,9 +1,117 @@
-import { type CommandContext, defineCommand } from '#cli/command'
-import { EXIT } from '#cli/exit-codes'
-import { journalLine } from '#cli/journal-line'
-import { STORE_OPTIONS, withStore } from '#cli/operator-store'
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { STORE_OPTIONS, storeAccess, withStore } from '#cli/admin-access'
+import { type CommandContext, CommandFailure, defineCommand, EXIT, UsageError } from '#cli/command'
+import type { JournalVerification } from '#cli/main'
+import { keyFileIn } from '#config/to-settings'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
+import { cleanText } from '#core/json'
 import type { Store } from '#core/ports/store'
+
+export const backup = defineCommand<'store' | 'config'>({
+  name: 'backup',
+  summary: 'Copies the database to a new file, also while a server uses it.',
+  details: [
+    'A plain copy of the file would miss what is still in its -wal file. Nothing is overwritten, and the key is not copied:',
+    'keep it too, in another place. To restore, stop the server, put both back and remove an old -wal file beside the database.',
+  ],
+  positionals: [{ name: 'FILE', help: 'Where to; must not be there yet.' }],
+  options: STORE_OPTIONS,
+  examples: ['collet backup /backups/collet-monday.db'],
+  async run(args, context) {
+    const { output, json, services, workingFolder, environment } = context
+    const [name = ''] = args.positionals
+    const file = resolve(workingFolder, name)
+    if (existsSync(file)) throw new UsageError(`${file} is there already. Name a new file, or move that one.`)
+    const access = await storeAccess(args, context)
+    await output.during('Copying', services.backUp(access, file))
+    const key = environment.masterKey === undefined ? keyFileIn(access.dataFolder) : 'COLLET_KEY'
+    if (json) {
+      output.json({ file, key })
+      return EXIT.ok
+    }
+    output.data(file)
+    output.note(`Keep the key (${key}) too, in another place: without it the copy cannot be read.`)
+    return EXIT.ok
+  },
+})
+
+export const journalVerify = defineCommand<'head' | 'store' | 'config'>({
+  name: 'journal verify',
+  summary: 'Checks that no recorded event, approval, key or pin was changed, without a server.',
+  details: [
+    'Exit code 1 means that the journal or a row that decides does not hold; the first bad group and every bad row are named.',
+  ],
+  positionals: [],
+  options: {
+    head: {
+      value: 'H',
+      many: true,
+      help: 'A head kept elsewhere (collet journal heads): shows a cut end too.',
+    },
+    ...STORE_OPTIONS,
+  },
+  examples: ['collet journal verify', 'collet journal verify --head "$(cat heads.txt)"'],
+  async run(args, context) {
+    const { output, json, services } = context
+    const kept = args.texts('head').flatMap(readHeads)
+    const access = await storeAccess(args, context)
+    const result = await output.during('Checking the journal', services.verifyJournal(access, kept))
+    if (json) output.json(result)
+    else for (const line of describe(result)) output.data(line)
+    return result.ok ? EXIT.ok : EXIT.toolFailed
+  },
+})
+
+/** One head, or the whole output of `journal heads`. */
+function readHeads(text: string): JournalHead[] {
+  return text
+    .split(/\s+/)
+    .filter((line) => line !== '')
+    .map((line) => {
+      const head = parseHead(line)
+      if (head !== undefined) return head
+      throw new UsageError('--head expects WRITER:GROUP:LINK as collet journal heads prints it.')
+    })
+}
+
+function describe(result: JournalVerification): string[] {
+  const { ok, groups, events, chains, firstBad, rows, badRows, cannotSee } = result
+  const size = `${events} events in ${groups} groups of ${chains} ${chains === 1 ? 'chain' : 'chains'}`
+  const verdict = ok
+    ? [`✓ The journal holds: ${size}. So do the ${rows} rows that decide (approvals, keys, pins).`]
+    : [
+        firstBad === undefined
+          ? `✗ The journal holds (${size}), but ${badRows.length} of the ${rows} rows that decide do not.`
+          : `✗ The journal does not hold (${size} were checked).`,
+        ...badRows.map(({ row, reason }) => `  Row: ${cleanText(row)} ${cleanText(reason)}.`),
+        ...(firstBad === undefined
+          ? []
+          : [
+              `  First bad group: ${firstBad.group} of writer ${cleanText(firstBad.writer)}: ${cleanText(firstBad.reason)}.`,
+            ]),
+      ]
+  return [...verdict, ...cannotSee.map((limit) => `  Not seen by this check: ${limit}.`)]
+}
+
+export const journalHeads = defineCommand<'store' | 'config'>({
+  name: 'journal heads',
+  summary: 'Prints the end of each chain, to be kept elsewhere for journal verify --head.',
+  details: ['The journal is checked first: the heads of a broken one would be worth nothing.'],
+  positionals: [],
+  options: STORE_OPTIONS,
+  examples: ['collet journal heads > heads.txt'],
+  async run(args, context) {
+    const { output, json, services } = context
+    const access = await storeAccess(args, context)
+    const { ok, heads } = await output.during('Checking the journal', services.verifyJournal(access, []))
+    if (!ok)
+      throw new CommandFailure(EXIT.toolFailed, 'The journal does not hold. See: collet journal verify')
+    if (json) output.json(heads)
+    else for (const head of heads) output.data(headText(head))
+    return EXIT.ok
+  },
+})
 
 const PAGE = 500
 const POLL_MS = 250
@@ -74,4 +182,25 @@ async function traceOf(store: Store, record: string): Promise<{ readonly traceId
 
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, POLL_MS))
+}
+
+/** An event as one line: time, type, then its members as `name=value`. */
+export function journalLine({ at, type, ...members }: JournalEvent): string {
+  const facts = Object.entries(members).map(([name, value]) => `${name}=${factText(value)}`)
+  return [new Date(at).toISOString(), type, ...facts].join(' ')
+}
+
+function factText(value: unknown): string {
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return /[\s"=]/.test(text) && typeof value === 'string' ? cleanText(JSON.stringify(text)) : cleanText(text)
+}
+
+/** `writer:group:link`, to be kept elsewhere and given back to `journal verify --head`. */
+export function headText({ writer, group, link }: JournalHead): string {
+  return `${writer}:${group}:${link}`
+}
+
+export function parseHead(text: string): JournalHead | undefined {
+  const [, writer = '', group = '', link = ''] = /^(.+):(\d{1,15}):([^:\s]+)$/.exec(text) ?? []
+  return writer === '' ? undefined : { writer, group: Number(group), link }
 }

@@ -1,12 +1,67 @@
 import { dirname } from 'node:path'
-import type { Arguments } from '#cli/arguments'
-import { defineCommand } from '#cli/command'
-import { keepRestarting } from '#cli/keep-restarting'
-import { loadProject } from '#cli/load-project'
-import { serveUntilStopped } from '#cli/serve-until-stopped'
-import { watchFolder } from '#cli/watch-folder'
+import {
+  type Arguments,
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  type ExitCode,
+} from '#cli/command'
+import { loadProject } from '#cli/project'
 import { findConfig } from '#config/load'
+import type { Settings } from '#config/settings'
 import { type SettingsFlags, toSettings } from '#config/to-settings'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Tool } from '#core/tool'
+import type { RunningServer } from '#server/start-server'
+import { keepRestarting, watchFolder } from './watch.ts'
+
+export const mcp = defineCommand<'config' | 'store'>({
+  name: 'mcp',
+  summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
+  details: [
+    'MCP clients start it themselves. Messages go to stdout, logs and what tools print to stderr.',
+    'It ends when stdin closes. COLLET_API_KEY says whose calls they are, once the config has auth.',
+  ],
+  positionals: [],
+  options: {
+    config: {
+      value: 'F',
+      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
+    },
+    store: {
+      value: 'URL',
+      help: 'sqlite:PATH or memory:. Default sqlite:.collet/collet.db next to the config.',
+    },
+  },
+  examples: ['collet mcp', 'collet mcp --config tools/collet.config.ts --store memory:'],
+  async run(args, context) {
+    const { environment, workingFolder, services, stdin, output } = context
+    // Before any file of the project is loaded: what those print is no message either.
+    const stdout = context.takeStdout()
+    const { loaded, tools } = await loadProject(args.text('config'), context)
+    const store = args.text('store')
+    const flags = store === undefined ? {} : { store }
+    const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
+    const stopped = Promise.withResolvers<void>()
+    const endStop = context.onStop(() => stopped.resolve())
+    const endRejections = context.onStrayRejection((reason) => {
+      output.warn(`A tool left a failed promise behind: ${String(reason)}`)
+    })
+    try {
+      const server = await services.startStdio(settings, {
+        apiKey: environment.apiKey,
+        write: (line) => stdout.write(`${line}\n`),
+      })
+      await Promise.race([server.serve(stdin), stopped.promise])
+      await server.close()
+      return EXIT.ok
+    } finally {
+      endStop()
+      endRejections()
+    }
+  },
+})
 
 const LARGEST_PORT = 65_535
 
@@ -81,4 +136,213 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
     args.flag(name) ? [`--${name}`] : [],
   )
   return ['serve', ...values, ...switches]
+}
+
+export interface ServeOptions {
+  readonly allowAnonymous: boolean
+  readonly testSeams?: boolean
+  /** Lets callers with a key stop the server over OpenTool (OTS-53). */
+  readonly allowStop?: boolean
+  /** A call to try; OTC's unless told. */
+  readonly example?: typeof exampleCurl
+}
+
+/** Starts the server, says where it is, and stays until somebody asks it to stop. */
+export async function serveUntilStopped(
+  settings: Settings,
+  options: ServeOptions,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { output, services } = context
+  const { allowAnonymous, testSeams = false, example = exampleCurl } = options
+  const stop = listenForStop(context)
+  // A tool that loses sight of a promise must not take everybody else's calls down with it.
+  const endRejections = context.onStrayRejection((reason) => {
+    output.warn(`A tool left a failed promise behind: ${traceOf(reason)}`)
+  })
+  // After an exception out of nowhere nothing in this process can be trusted for long: end it, but in order.
+  let isBroken = false
+  const endExceptions = context.onUncaughtException((error) => {
+    output.error(`Nobody caught an exception: ${traceOf(error)}`)
+    isBroken = true
+    stop.request()
+  })
+  try {
+    const opentool = options.allowStop === true ? { stop: stop.request } : {}
+    const starting = services.startServer(settings, { allowAnonymous, testSeams, opentool })
+    const server = await output.during('Starting', starting)
+    for (const warning of server.warnings) output.warn(warning)
+    if (testSeams) output.warn('Test seams are on: never on a server that others use.')
+    announce(server, settings, { ...context, curl: example(server.url, settings) })
+    await stop.requested
+    output.note('Stopping: running calls may finish. Ask again to stop at once.')
+    await server.close()
+    return isBroken ? EXIT.server : EXIT.ok
+  } catch (error) {
+    throw isListenFailure(error) ? new CommandFailure(EXIT.server, error.message, { cause: error }) : error
+  } finally {
+    stop.end()
+    endRejections()
+    endExceptions()
+  }
+}
+
+const LISTEN_CODES: ReadonlySet<unknown> = new Set([
+  'EADDRINUSE',
+  'EACCES',
+  'EADDRNOTAVAIL',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+])
+
+/** The server says in words why it cannot listen, and keeps the system's error as the cause. */
+function isListenFailure(error: unknown): error is Error {
+  if (!(error instanceof Error) || !(error.cause instanceof Error)) return false
+  return 'code' in error.cause && LISTEN_CODES.has(error.cause.code)
+}
+
+function traceOf(thrown: unknown): string {
+  return (thrown instanceof Error ? thrown.stack : undefined) ?? String(thrown)
+}
+
+interface StopWatch {
+  readonly requested: Promise<void>
+  /** Ends the wait from inside. */
+  request(): void
+  end(): void
+}
+
+/** The first request ends the wait, the second one ends the process. */
+function listenForStop({ onStop, exit }: CommandContext): StopWatch {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let asked = false
+  const end = onStop(() => {
+    if (asked) exit(EXIT.server)
+    asked = true
+    resolve()
+  })
+  return { requested: promise, request: resolve, end }
+}
+
+const ALL_ADDRESSES: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
+
+function announce(
+  { url, startTokenFile, counts }: Pick<RunningServer, 'url' | 'startTokenFile' | 'counts'>,
+  settings: Settings,
+  { output, json, curl }: CommandContext & { readonly curl: string | undefined },
+): void {
+  const { tools, sources } = counts()
+  if (json) {
+    output.json({ url, store: settings.store, tools, sources, startTokenFile, curl })
+    return
+  }
+  const origin = sources === 0 ? '' : ` (${counted(sources, 'source')})`
+  const count = `${counted(tools, 'tool')}${origin}`
+  output.data(`${output.style('bold', 'Collet')} serves ${count} on ${output.style('cyan', url)}`)
+  output.data('')
+  const { host } = settings.server
+  if (ALL_ADDRESSES.has(host)) output.data(`  Listens on   all addresses of this machine (${host})`)
+  if (curl !== undefined) output.data(`  Try it       ${curl}`)
+  output.data(`  Data         ${whereDataLives(settings)}`)
+  output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)
+  output.data('')
+}
+
+function counted(count: number, what: string): string {
+  return count === 1 ? `1 ${what}` : `${count} ${what}s`
+}
+
+function whereDataLives({ store }: Settings): string {
+  return store === 'memory:' ? 'in memory: gone when the server stops' : store.slice('sqlite:'.length)
+}
+
+/** Looking further costs start-up time: each look compiles a validator. */
+const MOST_LOOKS = 20
+
+/** A `curl` line that can be pasted and works: a tool that needs nothing, changes nothing if possible, and takes the input. */
+export function exampleCurl(url: string, settings: ExampleSettings): string | undefined {
+  const tool = easyTool(settings)
+  if (tool === undefined) return undefined
+  const body = { request: { tool_id: tool.id, input: exampleInput(tool.inputSchema) } }
+  return curl(`${url}/tools/call`, credentialHeader(settings.auth), body)
+}
+
+/** The same for OpenTool, where keys travel as bearers. */
+export function exampleOpenToolCurl(url: string, settings: ExampleSettings): string | undefined {
+  const tool = easyTool(settings)
+  if (tool === undefined) return undefined
+  const { name, inputSchema } = tool
+  const isOpen = settings.auth.apiKeys.length === 0 && settings.auth.jwt === undefined
+  const body = { jsonrpc: '2.0', method: name, params: exampleInput(inputSchema), id: '1' }
+  return curl(`${url}/opentool/call`, isOpen ? [] : ['-H "Authorization: Bearer $COLLET_API_KEY"'], body)
+}
+
+type ExampleSettings = Pick<Settings, 'tools' | 'auth'>
+
+function easyTool({ tools }: ExampleSettings): Tool | undefined {
+  const easy = tools.filter((tool) => tool.requirements === undefined && tool.policy.scopes.length === 0)
+  const harmless = easy.filter(({ policy }) => policy.safetyTier === 'pure' || policy.safetyTier === 'read')
+  return [...harmless, ...easy].slice(0, MOST_LOOKS).find(takesItsExample)
+}
+
+function curl(url: string, credential: readonly string[], body: JsonObject): string {
+  return [
+    `curl -s ${shellQuote(url)}`,
+    `-H 'content-type: application/json'`,
+    ...credential,
+    `-d ${shellQuote(JSON.stringify(body))}`,
+  ].join(' ')
+}
+
+function takesItsExample(tool: Tool): boolean {
+  return tool.checkInput(exampleInput(tool.inputSchema)).length === 0
+}
+
+/** The credential itself is never printed: the shell fills it in. */
+function credentialHeader({ apiKeys, jwt }: Settings['auth']): string[] {
+  if (apiKeys.length > 0) return ['-H "OXP-API-Key: $COLLET_API_KEY"']
+  return jwt === undefined ? [] : ['-H "Authorization: Bearer $COLLET_TOKEN"']
+}
+
+function shellQuote(text: string): string {
+  return /^[A-Za-z0-9_./:@=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+}
+
+/** A small input that fits a simple schema; whether it really does, the tool's own check says. */
+export function exampleInput(schema: JsonObject): JsonValue {
+  return new Example().of(schema)
+}
+
+/** Numbers count upwards, so that an example reads as 1, 2, 3. */
+class Example {
+  #next = 1
+
+  of(schema: JsonValue | undefined): JsonValue {
+    if (!isJsonObject(schema)) return {}
+    const { type, examples, minItems } = schema
+    if (schema.const !== undefined) return schema.const
+    const written = [examples, schema.enum].find((list) => Array.isArray(list) && list.length > 0)
+    if (Array.isArray(written)) return written[0]
+    if (schema.default !== undefined) return schema.default
+    const kind = Array.isArray(type) ? type[0] : type
+    if (kind === 'string') return 'text'
+    if (kind === 'number' || kind === 'integer') return this.#number(schema)
+    if (kind === 'boolean') return true
+    if (kind === 'null') return null
+    if (kind === 'array') return typeof minItems === 'number' && minItems > 0 ? [this.of(schema.items)] : []
+    return this.#object(schema)
+  }
+
+  #number({ minimum, maximum }: JsonObject): number {
+    const number = this.#next
+    this.#next += 1
+    if (typeof minimum === 'number' && number < minimum) return minimum
+    return typeof maximum === 'number' && number > maximum ? maximum : number
+  }
+
+  #object({ properties, required }: JsonObject): JsonObject {
+    const names = Array.isArray(required) ? required : []
+    const known = isJsonObject(properties) ? properties : {}
+    return Object.fromEntries(names.map((name) => [String(name), this.of(known[String(name)])]))
+  }
 }

@@ -1,16 +1,59 @@
 import { z } from 'zod'
-import { type CommandContext, defineCommand } from '#cli/command'
-import { EXIT } from '#cli/exit-codes'
+import { askAsOperator, STORE_OPTIONS } from '#cli/admin-access'
 import {
-  askAboutSources,
-  readAnswer,
-  SOURCE_COMMAND_OPTIONS,
-  SOURCE_ROW,
-  type SourceCommandOption,
-  type SourceRow,
-} from '#cli/source-access'
-import { renderTable } from '#cli/table'
-import { cleanText } from '#core/json'
+  type Arguments,
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  type OptionSpecs,
+} from '#cli/command'
+import { renderTable } from '#cli/output'
+import { cleanText, type JsonObject } from '#core/json'
+
+/** Sources live in a running server: only that knows how they are. */
+export const SOURCE_COMMAND_OPTIONS = {
+  ...STORE_OPTIONS,
+  url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
+  key: {
+    value: 'K',
+    help: 'API key with the scope admin:sources. Default: COLLET_API_KEY, else the start token of a server here.',
+  },
+} as const satisfies OptionSpecs
+
+export type SourceCommandOption = keyof typeof SOURCE_COMMAND_OPTIONS
+
+/** As `GET /admin/sources` has them. */
+export const SOURCE_ROW = z.object({
+  key: z.string(),
+  type: z.string(),
+  kind: z.string(),
+  state: z.string(),
+  reason: z.string().nullable(),
+  tools: z.number(),
+  offered: z.number().nullable(),
+  waiting: z.number(),
+  read_at: z.string().nullable(),
+  warnings: z.array(z.string()),
+  left_out: z.array(z.object({ tool: z.string(), problem: z.string(), fix: z.string() })),
+})
+
+export type SourceRow = z.output<typeof SOURCE_ROW>
+
+export async function askAboutSources(
+  request: { readonly method: 'GET' | 'POST' | 'DELETE'; readonly path: string; readonly body?: JsonObject },
+  args: Arguments<SourceCommandOption>,
+  context: CommandContext,
+): Promise<JsonObject> {
+  return await askAsOperator({ ...request, path: `/admin/sources${request.path}` }, args, context)
+}
+
+/** Reads the part of an answer that is known; else this is another server or version. */
+export function readAnswer<T>(shape: z.ZodType<T>, answer: JsonObject): T {
+  const parsed = shape.safeParse(answer)
+  if (parsed.success) return parsed.data
+  throw new CommandFailure(EXIT.server, 'The server gave no sources. Is it a Collet server of this version?')
+}
 
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MOST_WARNINGS = 5
@@ -61,3 +104,48 @@ function cellsOf(row: SourceRow): readonly string[] {
     cleanText(row.reason ?? ''),
   ]
 }
+
+export const sourcesRefresh = defineCommand<SourceCommandOption>({
+  name: 'sources refresh',
+  summary: 'Reads the tools of a source again, now.',
+  details: [
+    'Connections are made anew for it, and programs started anew; calls under way end as they are.',
+    'What changed upstream waits for a decision: "collet pins list".',
+  ],
+  positionals: [{ name: 'KEY', help: 'The source, as "collet sources" lists it.' }],
+  options: SOURCE_COMMAND_OPTIONS,
+  examples: ['collet sources refresh GitHub'],
+  async run(args, context) {
+    const [key = ''] = args.positionals
+    const path = `/${encodeURIComponent(key)}/refresh`
+    const answer = await askAboutSources({ method: 'POST', path, body: {} }, args, context)
+    const { source } = readAnswer(z.object({ source: SOURCE_ROW }), answer)
+    if (context.json) context.output.json(source)
+    else {
+      const waiting =
+        source.waiting === 0 ? '' : `, ${source.waiting} waiting for a decision: collet pins list`
+      context.output.data(`${source.key} is ${source.state}: ${source.tools} tools${waiting}`)
+      if (source.reason !== null) context.output.note(source.reason)
+    }
+    return source.state === 'down' ? EXIT.toolFailed : EXIT.ok
+  },
+})
+
+export const sourcesRemove = defineCommand<SourceCommandOption>({
+  name: 'sources remove',
+  summary: 'Takes a source that was imported away, with its tools.',
+  details: [
+    'What was pinned stays known: importing the same source again does not accept what changed meanwhile.',
+    'A source of the config is taken out there.',
+  ],
+  positionals: [{ name: 'KEY', help: 'The source, as "collet sources" lists it.' }],
+  options: SOURCE_COMMAND_OPTIONS,
+  examples: ['collet sources remove GitHub'],
+  async run(args, context) {
+    const [key = ''] = args.positionals
+    await askAboutSources({ method: 'DELETE', path: `/${encodeURIComponent(key)}` }, args, context)
+    if (context.json) context.output.json({ key, removed: true })
+    else context.output.note(`${key} is gone; servers on the same store see it within a second.`)
+    return EXIT.ok
+  },
+})

@@ -1,0 +1,307 @@
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import {
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  type ExitCode,
+  UsageError,
+} from '#cli/command'
+import { loadProject } from '#cli/project'
+import type { ApiKeySettings, Settings } from '#config/settings'
+import { toSettings } from '#config/to-settings'
+import { cleanJson, cleanText } from '#core/json'
+import { DEFAULT_TENANT } from '#core/principal'
+import { Secret } from '#core/secret'
+import { DEFAULT_PORT } from '#protocols/opentool/wire'
+import { VERSION } from '#server/protocol-routes'
+import { exampleOpenToolCurl, serveUntilStopped } from './serve.ts'
+
+const INDENT = 2
+/** What a careful reader of the document should know; the rest only says more than OpenTool can. */
+const WORTH_A_LINE: ReadonlySet<string> = new Set(['approximated', 'unrepresentable'])
+
+export const opentoolExport = defineCommand<
+  'config' | 'title' | 'version' | 'description' | 'url' | 'strict'
+>({
+  name: 'opentool export',
+  summary: 'Prints an OpenTool document of the tools of a config, newest version of each.',
+  details: ['What OpenTool cannot say exactly is noted on stderr, tool by tool.'],
+  positionals: [],
+  options: {
+    config: {
+      value: 'F',
+      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
+    },
+    title: { value: 'T', help: 'Title of the document. Default: as the config says, or Collet.' },
+    version: {
+      value: 'V',
+      help: 'Version of the document. Default: as the config says, or the version of this program.',
+    },
+    description: { value: 'D', help: 'Description of the document. Default: as the config says, or none.' },
+    url: { value: 'U', help: 'Server to name in the document.' },
+    strict: { help: 'Exit code 1 if a tool is left out, or described only about right.' },
+  },
+  examples: [
+    'collet opentool export > opentool.json',
+    'collet opentool export --title Mail --version 2.1.0 --strict',
+  ],
+  async run(args, context) {
+    const { output, json } = context
+    const { loaded, tools } = await loadProject(args.text('config'), context)
+    const { documentOf } = await import('#protocols/opentool/codec-convert-tools')
+    const { opentool } = loaded.config
+    const description = args.text('description') ?? opentool.description
+    const url = args.text('url')
+    const { document, losses, skipped } = documentOf(
+      tools,
+      {
+        title: args.text('title') ?? opentool.title,
+        ...(description === undefined ? {} : { description }),
+        version: args.text('version') ?? opentool.version ?? VERSION,
+      },
+      url === undefined ? {} : { server: { url } },
+    )
+    const told = losses.filter(({ severity }) => WORTH_A_LINE.has(severity))
+    for (const { toolId, side, pointer, keyword, severity } of told) {
+      output.warn(cleanText(`${toolId}: ${side}${pointer}: ${keyword} is ${severity}`))
+    }
+    for (const { id } of skipped) output.warn(`${id} is left out: OpenTool cannot describe it.`)
+    output.data(cleanJson(document, json ? 0 : INDENT))
+    return args.flag('strict') && (told.length > 0 || skipped.length > 0) ? EXIT.toolFailed : EXIT.ok
+  },
+})
+
+/** What `collet opentool start` was asked for. */
+export interface StartRequest {
+  readonly kind: 'start'
+  readonly version: string | undefined
+  readonly port: number | undefined
+  readonly keys: readonly string[]
+  readonly host: string | undefined
+  readonly config: string | undefined
+  readonly store: string | undefined
+  readonly streaming: boolean
+  readonly allowStop: boolean
+}
+
+export type OpenToolRequest =
+  | StartRequest
+  | { readonly kind: 'help' }
+  | { readonly kind: 'unknown'; readonly word: string }
+
+const OPTIONS = {
+  version: { type: 'string', short: 'v' },
+  toolPort: { type: 'string', short: 't' },
+  apiKeys: { type: 'string', short: 'k', multiple: true },
+  host: { type: 'string' },
+  config: { type: 'string' },
+  store: { type: 'string' },
+  stream: { type: 'boolean' },
+  allowStop: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+  // How the OpenTool daemon launches servers, without the word `start` (OTS-56).
+  opentoolServerTag: { type: 'string' },
+  opentoolServerHost: { type: 'string' },
+  opentoolServerPort: { type: 'string' },
+  opentoolServerApiKeys: { type: 'string', multiple: true },
+} as const
+
+const LARGEST_PORT = 65_535
+const HEADER_SAFE = /^[\x21-\x7e]+$/
+
+/** Reads what follows `collet opentool`; without a word for what to do, it starts (OTS-70 to OTS-72). */
+export function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
+  const [first] = argv
+  const isCommand = first !== undefined && !first.startsWith('-')
+  if (isCommand && first === 'help') return { kind: 'help' }
+  if (isCommand && first !== 'start') return { kind: 'unknown', word: first }
+  const { values } = parse(isCommand ? argv.slice(1) : argv)
+  if (values.help === true) return { kind: 'help' }
+  return {
+    kind: 'start',
+    version: values.version ?? values.opentoolServerTag,
+    port: readPort(values.toolPort ?? values.opentoolServerPort),
+    // The daemon's Dart servers split keys at commas; ours are taken as they are (OTS-70).
+    keys: readKeys([...(values.apiKeys ?? []), ...splitKeys(values.opentoolServerApiKeys ?? [])]),
+    host: values.host ?? values.opentoolServerHost,
+    config: values.config,
+    store: values.store,
+    streaming: values.stream ?? false,
+    allowStop: values.allowStop ?? false,
+  }
+}
+
+export function splitKeys(texts: readonly string[]): readonly string[] {
+  return texts.flatMap((text) => text.split(','))
+}
+
+/** Empty keys count as none (OTS-47); one key given twice is one. The text of a bad key is not repeated. */
+export function readKeys(texts: readonly string[]): readonly string[] {
+  const keys = [...new Set(texts.map((text) => text.trim()).filter((text) => text !== ''))]
+  if (keys.every((key) => HEADER_SAFE.test(key))) return keys
+  throw new UsageError('An API key travels in a header: printable ASCII without spaces.')
+}
+
+function readPort(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0
+  if (port >= 1 && port <= LARGEST_PORT) return port
+  throw new UsageError(`--toolPort expects a port from 1 to ${LARGEST_PORT}, got "${text}".`)
+}
+
+function parse(argv: readonly string[]) {
+  try {
+    return parseArgs({ args: [...argv], options: OPTIONS, strict: true, allowPositionals: false })
+  } catch (error) {
+    // Node names the option, and says how to write a value that begins with a dash.
+    throw new UsageError(error instanceof Error ? error.message : 'The arguments cannot be read.')
+  }
+}
+
+/** Display name and command of the guidelines (OTS-73). */
+const NAME = 'COLLET'
+const COMMAND = 'collet opentool'
+
+/** The help that the guidelines lay down, line by line (OTS-71). */
+export const START_HELP = `${NAME} OpenTool Server CLI (${VERSION}) - OpenTool Server implement by ${NAME}.
+
+Usage: ${COMMAND} <command> [options]
+
+Available commands:
+
+Command: start
+  -v, --version     Version that /version answers, Default: as the config says, or ${VERSION}
+  -t, --toolPort    Port to listen on, Default: ${DEFAULT_PORT}
+  -k, --apiKeys     API key, may be repeated: --apiKeys KEY_A --apiKeys KEY_B, Default: COLLET_OPENTOOL_KEYS, or none
+      --host        Address to listen on, Default: as the config says, or 127.0.0.1
+      --config      Config with the tools, Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here
+      --store       sqlite:PATH or memory:, Default: as the config says
+      --stream      Serve /streamCall too, Default: as the config says, or no
+      --allowStop   Serve /stop too, if there are keys, Default: no
+
+Global options:
+
+-h, --help    Show help information`
+
+/** `collet opentool …` as the guidelines have it, exit codes included (OTS-70 to OTS-76). */
+export async function runOpenToolCommand(
+  argv: readonly string[],
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { output, environment } = context
+  let request: OpenToolRequest
+  let keys: readonly string[] = []
+  try {
+    request = readOpenToolRequest(argv)
+    if (request.kind === 'start') {
+      const given = request.keys
+      keys = given.length > 0 ? given : readKeys(splitKeys([environment.opentoolKeys?.reveal() ?? '']))
+    }
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error
+    output.error(cleanText(error.message))
+    output.data(START_HELP)
+    return EXIT.opentoolUsage
+  }
+  if (request.kind === 'start') return await start(request, keys, context)
+  if (request.kind === 'unknown') output.error(`Unknown command: ${cleanText(request.word)}`)
+  output.data(START_HELP)
+  return request.kind === 'help' ? EXIT.ok : EXIT.toolFailed
+}
+
+async function start(
+  request: StartRequest,
+  keys: readonly string[],
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { environment, workingFolder } = context
+  const { host, store } = request
+  const { loaded, tools } = await loadProject(request.config, context)
+  const flags = {
+    port: request.port ?? DEFAULT_PORT,
+    ...(host === undefined ? {} : { host }),
+    ...(store === undefined ? {} : { store }),
+  }
+  const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
+  return await serveUntilStopped(
+    withKeys({ ...settings, opentool: overrule(settings.opentool, request) }, keys),
+    { allowAnonymous: false, allowStop: request.allowStop, example: exampleOpenToolCurl },
+    context,
+  )
+}
+
+function overrule(configured: Settings['opentool'], { version, streaming }: StartRequest) {
+  return {
+    ...configured,
+    version: version ?? configured.version,
+    streaming: streaming || configured.streaming,
+  }
+}
+
+/**
+ * Keys of the command line say nothing about who holds them: all act as one principal, `key:opentool`, which may call
+ * every tool of the config and do nothing else.
+ */
+function withKeys(settings: Settings, keys: readonly string[]): Settings {
+  const known = new Set(settings.auth.apiKeys.map(({ key }) => key.reveal()))
+  const scopes = [...new Set(settings.tools.flatMap(({ policy }) => policy.scopes))]
+  const added = keys
+    .filter((key) => !known.has(key))
+    .map((key): ApiKeySettings => ({ id: 'opentool', key: new Secret(key), tenant: DEFAULT_TENANT, scopes }))
+  return { ...settings, auth: { ...settings.auth, apiKeys: [...settings.auth.apiKeys, ...added] } }
+}
+
+export const opentoolStart = defineCommand<never>({
+  name: 'opentool',
+  summary: 'Starts an OpenTool server (opentool start), by the OpenTool command-line guidelines.',
+  positionals: [],
+  options: {},
+  examples: [],
+  guest: { help: START_HELP, run: runOpenToolCommand },
+  run: (_, context) => runOpenToolCommand([], context),
+})
+
+export const opentoolValidate = defineCommand<'lenient'>({
+  name: 'opentool validate',
+  summary: 'Checks OpenTool documents and prints everything there is to say about them.',
+  details: [
+    'One line a finding: file, JSON Pointer, level, rule, text. Exit code 1 if any document has an error, so that CI can check.',
+  ],
+  positionals: [{ name: 'FILE', many: true, help: 'JSON file with an OpenTool document.' }],
+  options: {
+    lenient: { help: 'Forgive what a careful reader can repair: for documents of others.' },
+  },
+  examples: [
+    'collet opentool validate opentool.json',
+    'collet opentool validate --lenient --json a.json b.json',
+  ],
+  async run(args, { output, json, workingFolder }) {
+    const { validate } = await import('#protocols/opentool/codec-document-read')
+    const mode = args.flag('lenient') ? 'lenient' : 'strict'
+    let isValid = true
+    for (const file of args.positionals) {
+      const findings = validate(await read(resolve(workingFolder, file)), { mode })
+      const hasErrors = findings.some(({ level }) => level === 'error')
+      isValid &&= !hasErrors
+      if (json) output.json({ file, valid: !hasErrors, findings })
+      else {
+        for (const { path, level, rule, message } of findings) {
+          output.data(cleanText(`${file}: ${path || '(document)'}: ${level} ${rule}: ${message}`))
+        }
+        output.note(cleanText(`${file}: ${hasErrors ? 'not valid' : 'valid'}`))
+      }
+    }
+    return isValid ? EXIT.ok : EXIT.toolFailed
+  },
+})
+
+async function read(file: string): Promise<Uint8Array> {
+  try {
+    return await readFile(file)
+  } catch (cause) {
+    throw new CommandFailure(EXIT.usage, `${file} cannot be read.`, { cause })
+  }
+}

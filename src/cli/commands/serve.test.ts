@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest'
+import type { Settings } from '#config/settings'
+import type { JsonObject } from '#core/json'
+import { Secret } from '#core/secret'
+import { tool } from '#core/tools/define'
+import { prepareTools } from '#core/tools/prepare-tools'
+import { exampleCurl, exampleInput } from './serve.ts'
+
+const OPEN: Settings['auth'] = { apiKeys: [], jwt: undefined }
+const KEYED: Settings['auth'] = {
+  apiKeys: [{ id: 'a', key: new Secret('hunter2'), tenant: 'default', scopes: [] }],
+  jwt: undefined,
+}
+
+function prepared(...definitions: JsonObject[]) {
+  const made = prepareTools(
+    definitions.map((definition) => ({
+      definition: tool({
+        id: 'T.A@1.0.0',
+        description: 'A tool.',
+        input: { type: 'object' },
+        output: {},
+        run: () => null,
+        ...definition,
+      }),
+    })),
+  )
+  return made.ok ? made.tools : []
+}
+
+const text = { type: 'string', description: 'Text.' }
+
+describe('exampleCurl', () => {
+  it('prefers a tool that changes nothing and needs nothing', () => {
+    const tools = prepared(
+      { id: 'T.Write@1.0.0' },
+      { id: 'T.Needy@1.0.0', policy: { safetyTier: 'read' }, requirements: { userId: true } },
+      { id: 'T.Scoped@1.0.0', policy: { safetyTier: 'read', scopes: ['x'] } },
+      { id: 'T.Read@1.0.0', policy: { safetyTier: 'read' } },
+    )
+    expect(tools).toHaveLength(4)
+    expect(exampleCurl('http://127.0.0.1:1', { tools, auth: OPEN })).toBe(
+      `curl -s http://127.0.0.1:1/tools/call -H 'content-type: application/json' -d '{"request":{"tool_id":"T.Read@1.0.0","input":{}}}'`,
+    )
+  })
+
+  it('shows the header but never the key', () => {
+    const curl = exampleCurl('http://127.0.0.1:1', { tools: prepared({}), auth: KEYED })
+    expect(curl).toContain('-H "OXP-API-Key: $COLLET_API_KEY"')
+    expect(curl).not.toContain('hunter2')
+  })
+
+  it('leaves out a tool whose schema refuses the example', () => {
+    const input = { type: 'object', properties: { a: { ...text, pattern: '^\\d+$' } }, required: ['a'] }
+    expect(exampleCurl('http://x', { tools: prepared({ input }), auth: OPEN })).toBeUndefined()
+  })
+
+  it('quotes what a shell would change', () => {
+    const input = {
+      type: 'object',
+      properties: { a: { ...text, examples: ["it's $HOME"] } },
+      required: ['a'],
+    }
+    expect(exampleCurl('http://x', { tools: prepared({ input }), auth: OPEN })).toContain(`it'\\''s $HOME`)
+  })
+})
+
+describe('exampleInput', () => {
+  it('fills in what is required', () => {
+    const schema = {
+      type: 'object',
+      properties: {
+        a: { type: 'number' },
+        b: { type: 'integer', minimum: 10 },
+        c: { enum: ['x', 'y'] },
+        d: { const: 7 },
+        e: { type: 'array', items: text, minItems: 1 },
+        f: { type: ['boolean', 'null'] },
+        g: { type: 'object', properties: { h: text }, required: ['h'] },
+        left_out: text,
+      },
+      required: ['a', 'b', 'c', 'd', 'e', 'f', 'g'],
+    }
+    expect(exampleInput(schema)).toEqual({
+      a: 1,
+      b: 10,
+      c: 'x',
+      d: 7,
+      e: ['text'],
+      f: true,
+      g: { h: 'text' },
+    })
+  })
+})

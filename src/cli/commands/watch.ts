@@ -1,0 +1,160 @@
+import { type FSWatcher, readdirSync, statSync, watch } from 'node:fs'
+import { join, relative } from 'node:path'
+import { EXIT, type ExitCode } from '#cli/command'
+import type { ServerProcess } from '#cli/main'
+
+/** A process that does not end on request is ended by force after this time. */
+const PATIENCE_MS = 15_000
+
+export interface Restarting {
+  start(): ServerProcess
+  /** Tells of each (debounced) change; gives the way to stop watching. */
+  watch(onChange: (file: string) => void): () => void
+  onStop(listener: () => void): () => void
+  note(line: string): void
+}
+
+type Wish = { readonly kind: 'stop' } | { readonly kind: 'change'; readonly file: string }
+type Event = Wish | { readonly kind: 'ended'; readonly code: number }
+
+/**
+ * Runs the server in a child process and starts a new one at each change. A child that ends by itself (a broken
+ * config, a busy port) has said why; the next change gets another try.
+ */
+export async function keepRestarting({ start, watch, onStop, note }: Restarting): Promise<ExitCode> {
+  const wishes = new Wishes()
+  const endWatch = watch((file) => wishes.add({ kind: 'change', file }))
+  let child = start()
+  const endListening = onStop(() => (wishes.stopping ? child.kill() : wishes.add({ kind: 'stop' })))
+  try {
+    for (;;) {
+      const ended = child.ended.then((code): Event => ({ kind: 'ended', code }))
+      let event: Event = await Promise.race([wishes.next(), ended])
+      if (event.kind === 'ended') {
+        note(`The server ended with exit code ${event.code}. Waiting for a change to start it again.`)
+        event = await wishes.next()
+      } else {
+        await endProcess(child)
+      }
+      if (event.kind === 'stop') return EXIT.ok
+      wishes.forgetChanges()
+      if (event.kind === 'change') note(`${event.file} changed: restarting.`)
+      child = start()
+    }
+  } finally {
+    endWatch()
+    endListening()
+  }
+}
+
+async function endProcess(child: ServerProcess): Promise<void> {
+  child.stop()
+  const timer = setTimeout(() => child.kill(), PATIENCE_MS)
+  await child.ended
+  clearTimeout(timer)
+}
+
+/** What was asked for and not done yet; a stop comes before any change. */
+class Wishes {
+  #waiting: Wish[] = []
+  #wake: (() => void) | undefined
+  stopping = false
+
+  add(wish: Wish): void {
+    if (wish.kind === 'stop') {
+      this.stopping = true
+      this.#waiting.unshift(wish)
+    } else {
+      this.#waiting.push(wish)
+    }
+    this.#wake?.()
+  }
+
+  /** Looks without taking: only `forgetChanges` removes. */
+  async next(): Promise<Wish> {
+    for (;;) {
+      const [first] = this.#waiting
+      if (first !== undefined) return first
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+  }
+
+  /** A start sees every change made before it. */
+  forgetChanges(): void {
+    this.#waiting = this.#waiting.filter(({ kind }) => kind === 'stop')
+  }
+}
+
+const DEBOUNCE_MS = 150
+/** A project with more folders than this is probably not what was meant; watching all would be slow. */
+const MOST_FOLDERS = 1_000
+const SOURCE = /\.([cm]?[jt]s|json)$/
+const IGNORED_FOLDERS: ReadonlySet<string> = new Set(['node_modules', 'dist', 'coverage'])
+
+/**
+ * Tells of changed source files in a folder and below, once per burst. Leaves out node_modules, build output and
+ * dot folders (among them the data folder). Gives the way to stop.
+ */
+export function watchFolder(folder: string, onChange: (file: string) => void): () => void {
+  const watchers = new Map<string, FSWatcher>()
+  let timer: NodeJS.Timeout | undefined
+  /** What a burst began with. */
+  let first: string | undefined
+
+  const add = (path: string): void => {
+    if (watchers.has(path) || watchers.size >= MOST_FOLDERS) return
+    const watcher = watch(path, (_, name) => notice(path, name))
+    // A folder that goes away takes its watcher with it.
+    watcher.on('error', () => drop(path))
+    watchers.set(path, watcher)
+    for (const entry of readdirSync(path, { withFileTypes: true })) {
+      if (entry.isDirectory() && isWatched(entry.name)) add(join(path, entry.name))
+    }
+  }
+  const drop = (path: string): void => {
+    watchers.get(path)?.close()
+    watchers.delete(path)
+  }
+  const notice = (path: string, name: string | null): void => {
+    if (name === null) return
+    const file = join(path, name)
+    if (SOURCE.test(name)) remember(file)
+    else if (isWatched(name) && isFolder(file)) addLater(file)
+  }
+  /** Files may have come before the watcher; and the folder may be gone again. */
+  const addLater = (path: string): void => {
+    try {
+      add(path)
+      const source = readdirSync(path).find((name) => SOURCE.test(name))
+      if (source !== undefined) remember(join(path, source))
+    } catch {
+      drop(path)
+    }
+  }
+  const remember = (file: string): void => {
+    first ??= relative(folder, file)
+    clearTimeout(timer)
+    timer = setTimeout(tell, DEBOUNCE_MS)
+  }
+  const tell = (): void => {
+    const changed = first
+    first = undefined
+    if (changed !== undefined) onChange(changed)
+  }
+
+  add(folder)
+  return () => {
+    clearTimeout(timer)
+    for (const path of [...watchers.keys()]) drop(path)
+  }
+}
+
+function isWatched(name: string): boolean {
+  return !name.startsWith('.') && !IGNORED_FOLDERS.has(name)
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+}

@@ -1,0 +1,80 @@
+import { type CommandContext, UsageError } from './command.ts'
+import type { CliIo } from './main.ts'
+
+const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+const LONGEST_MS = 10 * 366 * UNITS_MS.d
+
+/** A span of time: `30m`, `12h`, `90d`. */
+export function readSpanMs(option: string, text: string): number {
+  const [, digits = '', unit = ''] = /^(\d{1,9})([smhd])$/.exec(text) ?? []
+  const size = Object.entries(UNITS_MS).find(([name]) => name === unit)?.[1]
+  const spanMs = Number(digits) * (size ?? Number.NaN)
+  if (spanMs <= LONGEST_MS) return spanMs
+  throw new UsageError(`--${option} expects a span of time such as 30m, 12h or 90d, got "${text}".`)
+}
+
+/** When something ends: a span from now, or a moment with its zone. */
+export function readEnd(option: string, text: string, nowMs: number): string {
+  const isMoment = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text)
+  const atMs = isMoment ? Date.parse(text) : nowMs + readSpanMs(option, text)
+  if (!Number.isNaN(atMs)) return new Date(atMs).toISOString()
+  throw new UsageError(`--${option} expects 90d, or a moment such as 2027-01-31T00:00:00Z; got "${text}".`)
+}
+
+/** Asks on a terminal; anything but a yes is a no, also that nobody is there. */
+export async function confirm({ stdin, output }: CommandContext, question: string): Promise<boolean> {
+  if (stdin.isTTY !== true) return false
+  output.note(`${question} [y/N]`)
+  for await (const chunk of stdin) return /^\s*y(?:es)?\s*$/i.test(Buffer.from(chunk).toString('utf8'))
+  return false
+}
+
+const BACKSPACES = new Set(['\u007f', '\b'])
+const INTERRUPT = '\u0003'
+const ENDS = new Set(['\r', '\n', '\u0004'])
+
+/** A value from stdin, without its last line end; typed on a terminal it is asked for and not shown. */
+export async function readHidden({ stdin, output }: CommandContext, what: string): Promise<string> {
+  const value =
+    stdin.isTTY === true
+      ? await readTyped(stdin, () => output.note(`${what}, not shown; Enter ends it:`))
+      : await readAll(stdin)
+  const text = value.replace(/\r?\n$/, '')
+  if (text === '')
+    throw new UsageError('There is no value. Write it to stdin: it is never taken from the command line.')
+  return text
+}
+
+async function readTyped(stdin: CommandContext['stdin'], ask: () => void): Promise<string> {
+  stdin.setRawMode?.(true)
+  ask()
+  try {
+    const typed: string[] = []
+    for await (const chunk of stdin) {
+      for (const key of typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString('utf8')) {
+        if (ENDS.has(key)) return typed.join('')
+        if (key === INTERRUPT) throw new UsageError('Nothing was set.')
+        if (BACKSPACES.has(key)) typed.pop()
+        else typed.push(key)
+      }
+    }
+    return typed.join('')
+  } finally {
+    stdin.setRawMode?.(false)
+  }
+}
+
+const LARGEST_INPUT_BYTES = 64 * 1024 * 1024
+
+/** All of stdin as text. */
+export async function readAll(stdin: CliIo['stdin']): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of stdin) {
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
+    size += bytes.length
+    if (size > LARGEST_INPUT_BYTES) throw new UsageError('The input on stdin is too large.')
+    chunks.push(bytes)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
