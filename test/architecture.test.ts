@@ -137,7 +137,7 @@ describe('the house', () => {
       // Wraps the pipe to the server that started it.
       'src/sources/pack/child.ts',
       // Test parts: a desk without a server.
-      'src/testing/test-desk.ts',
+      'src/testing/test-gateway.ts',
     ])
   })
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { CallDesk } from '#core/calls/gateway'
 import { requireTools } from '#core/tools/prepare-tools'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
 import { Notebook } from './services/notebook.ts'
 import { run } from './tools/notebook.ts'
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { StoreError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
+import { FakeClock } from '#testing/test-gateway'
 import { type MadeKey, makeKey } from './api-keys.ts'
 import { StoredKeys } from './stored-keys.ts'
 

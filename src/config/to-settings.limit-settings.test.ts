@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { NO_LIMIT } from '#core/limits/budgets'
 import type { Tool } from '#core/tool'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { readEnvironment } from './environment.ts'
 import { ConfigError, parseConfig } from './load.ts'
 import { toSettings } from './to-settings.ts'

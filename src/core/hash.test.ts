@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADD, prepared } from '#testing/sample-definition'
+import { ADD, prepared } from '#testing/samples'
 
 describe('definitionHash', () => {
   it('is the same for the same definition however its members are ordered, and differs for any change', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, openTestDesk } from '#testing/test-gateway'
 import { boundLogger, type Logger, SILENT_LOGGER } from './runtime.ts'
 import type { ToolContext } from './tool.ts'
 

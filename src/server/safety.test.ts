@@ -7,7 +7,7 @@ import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { NO_LIMITS } from '#core/limits/settings'
 import { Secret } from '#core/secret'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { checkExposure, StartRefused } from './safety.ts'
 import { startServer } from './start-server.ts'
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { SYSTEM_CLOCK } from '#core/runtime'
-import { FakeClock } from '#testing/fake-clock'
+import { FakeClock } from '#testing/test-gateway'
 import { startLoadWatch } from './services.ts'
 
 afterEach(() => {

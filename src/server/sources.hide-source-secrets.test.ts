@@ -3,8 +3,7 @@ import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
-import { sampleSource } from '#testing/sample-source'
-import { contextFor } from '#testing/source-contract'
+import { contextFor, sampleSource } from '#testing/source-contract'
 import { hideSourceSecrets } from './sources.ts'
 
 const OTC = OTC_OPTIONS.parse({

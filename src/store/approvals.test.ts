@@ -6,8 +6,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { backUpDatabase } from '#store/sqlite/database'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleParking, yesOf } from '#testing/sample-approval'
-import { sampleCall } from '#testing/sample-call'
+import { sampleParking, yesOf } from '#testing/approval-store-contract'
+import { sampleCall } from '#testing/samples'
 
 const REASON = 'The patient in room seven asked for it.'
 const masterKey = randomBytes(32)

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Database } from '#store/sqlite/database'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleCall } from '#testing/sample-call'
+import { sampleCall } from '#testing/samples'
 
 let folder: string
 let path: string

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { PinDesk } from '#core/imports/pins'
 import { SILENT_LOGGER } from '#core/runtime'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
+import { FakeClock } from '#testing/test-gateway'
 
 let folder: string
 const stores: SqliteStore[] = []

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { openStoreFolder } from '#testing/store-folder'
+import { openStoreFolder } from '#testing/test-gateway'
 
 const CANARY = 'canary-key-of-a-source-900150983cd2'
 const SOURCE = {

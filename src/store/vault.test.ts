@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { openStoreFolder } from '#testing/store-folder'
+import { openStoreFolder } from '#testing/test-gateway'
 
 const CANARY = 'canary-value-of-the-vault-5d41402a'
 const ENTRY = {

@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict'
 import { LEAST_USE_MS } from '#core/approvals/decisions'
-import type { NewDecision, Resumption } from '#core/ports/approval-store'
+import type { NewApproval, NewDecision, Parking, Resumption } from '#core/ports/approval-store'
 import type { CallRecord, Store } from '#core/ports/store'
-import type { ContractCase } from './contract.ts'
-import { gistOfRun, mustFind, POLICY, placeAt, purgeAll, sampleSession } from './contract-steps.ts'
-import { sampleApproval, sampleParking, yesOf } from './sample-approval.ts'
-import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
+import type { ContractCase } from './index.ts'
+import {
+  attemptAt,
+  failure,
+  gistOfRun,
+  mustFind,
+  POLICY,
+  placeAt,
+  purgeAll,
+  sampleCall,
+  sampleSession,
+  success,
+} from './samples.ts'
 
 const GRANT: Resumption = {
   ...{ approvalId: 'approval-1', binding: 'binding-1', rerunUntilMs: 0, session: undefined, atMs: 3_000 },
@@ -362,3 +371,41 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     },
   },
 ]
+
+/** A question as the pipeline would ask it, for store tests. */
+export function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval {
+  return {
+    tenant: 'default',
+    id: 'approval-1',
+    subject: {
+      callId: 'call-1',
+      runId: 'run_record-1',
+      argsHash: '0'.repeat(64),
+      userId: undefined,
+      isUserProven: false,
+      summaryJson: '{"doorbell_id":"doorbell42"}',
+      inputJson: '{"doorbell_id":"doorbell42"}',
+      hidden: 0,
+    },
+    binding: 'binding-1',
+    quorum: 1,
+    requiredScope: 'approvals:respond',
+    selfApproval: false,
+    overrideBypassesQuorum: false,
+    expiresAtMs: 10_000,
+    notices: [],
+    ...changes,
+  }
+}
+
+export function sampleParking(changes: Partial<NewApproval> = {}, parking: Partial<Parking> = {}): Parking {
+  return { approval: sampleApproval(changes), mostParked: 100, keyed: true, ...parking }
+}
+
+export function yesOf(by: string, changes: Partial<NewDecision> = {}): NewDecision {
+  return {
+    ...{ tenant: 'default', id: 'approval-1', by, action: 'grant', reason: undefined },
+    ...{ atMs: 2_000, opaque: `prn_${by}` },
+    ...changes,
+  }
+}

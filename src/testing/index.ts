@@ -1,7 +1,19 @@
-export type { ContractCase } from './contract.ts'
-export { FakeClock } from './fake-clock.ts'
-export { faultyStore, type StoreMethod } from './faulty-store.ts'
-export { sampleTool } from './sample-tool.ts'
+export { sampleTool } from './samples.ts'
 export { contextFor, SOURCE_CONTRACT, type SourceUnderTest } from './source-contract.ts'
 export { STORE_CONTRACT } from './store-contract.ts'
-export { ALICE, callRequest, errorOf, gist, openTestDesk } from './test-desk.ts'
+export {
+  ALICE,
+  callRequest,
+  errorOf,
+  FakeClock,
+  faultyStore,
+  gist,
+  openTestDesk,
+  type StoreMethod,
+} from './test-gateway.ts'
+
+/** One promise every rival must keep, in a form any test runner can run. */
+export interface ContractCase<Subject> {
+  readonly name: string
+  run(open: () => Promise<Subject>): Promise<void>
+}

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict'
 import type { Store } from '#core/ports/store'
 import { ownRunEvents } from '#core/runs/events'
 import { RUN_IDLE_MS } from '#core/runs/runs'
-import type { ContractCase } from './contract.ts'
+import type { ContractCase } from './index.ts'
 import {
+  attemptAt,
   eventsOf,
+  failure,
   gistOf,
   gistOfRun,
   mustFind,
@@ -12,9 +14,10 @@ import {
   placeAt,
   purgeAll,
   runThrough,
+  sampleCall,
   sampleSession,
-} from './contract-steps.ts'
-import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
+  success,
+} from './samples.ts'
 
 const PLACE = placeAt('run-a')
 const { run: RUN } = PLACE

@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict'
 import type { Store } from '#core/ports/store'
-import type { ContractCase } from './contract.ts'
+import type { ContractCase } from './index.ts'
 import {
+  attemptAt,
   eventsOf,
+  failure,
   gistOfRun,
   mustFind,
   POLICY,
   placeAt,
   purgeAll,
   runThrough,
+  sampleCall,
   sampleSession,
-} from './contract-steps.ts'
-import { attemptAt, failure, sampleCall, success } from './sample-call.ts'
+  success,
+} from './samples.ts'
 
 const SESSION = sampleSession('ses_1')
 const { run: RUN } = SESSION.place

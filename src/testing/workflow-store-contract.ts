@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import type { NewCall, Store } from '#core/ports/store'
-import type { ContractCase } from './contract.ts'
-import { DAY_MS, eventsOf, mustFind, placeAt, purgeAll } from './contract-steps.ts'
-import { attemptAt, sampleCall, success } from './sample-call.ts'
+import type { ContractCase } from './index.ts'
+import { attemptAt, DAY_MS, eventsOf, mustFind, placeAt, purgeAll, sampleCall, success } from './samples.ts'
 
 const PLACE = placeAt('run-w')
 

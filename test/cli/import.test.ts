@@ -6,7 +6,7 @@ import { REAL_SERVICES } from '#cli/main'
 import { readEnvironment } from '#config/environment'
 import { Secret } from '#core/secret'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { startUpstream } from '../sources/upstream.ts'
 import { chunks, FakeIo } from './fake-io.ts'
 

@@ -9,7 +9,7 @@ import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { type RunningServer, startServer } from '#server/start-server'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { testSettings } from '../test-settings.ts'
 import { FakeIo } from './fake-io.ts'
 

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/main'
 import { readEnvironment } from '#config/environment'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleCall } from '#testing/sample-call'
+import { sampleCall } from '#testing/samples'
 import { FakeIo } from './fake-io.ts'
 
 const masterKey = Buffer.alloc(32, 9)

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '#client/index'
 import { ToolError } from '#core/errors'
 import { type RunningServer, startServer } from '#server/start-server'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { testSettings } from '../test-settings.ts'
 
 const pay = sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { requireTools } from '#core/tools/prepare-tools'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { key, type PrincipalsServer, startPrincipalsServer } from '../server/principals-server.ts'
 import { CALL_WAYS } from './call-ways.ts'
 import { endTalks, startTalk, type Talk } from './mcp-talk.ts'

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { CallFailure, connect, opentool } from '#client/index'
 import type { JsonObject } from '#core/json'
-import { cpuMsSince } from '#testing/cpu-time'
+import { cpuMsSince } from '#testing/samples'
 import { startFakeToolServer } from '../client/fake-tool-server.ts'
 import { startOpentoolServer } from './opentool-test-server.ts'
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { KEYS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 

@@ -4,7 +4,7 @@ import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind, Tool
 import { prepareTool } from '#core/tools/prepare-tool'
 import { toCompactDescriptor, toDescriptor } from '#protocols/openwop/codec-catalog'
 import type { WireToolDescriptor } from '#protocols/openwop/wire'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { descriptorFindings, openwopFixtures } from './openwop-fixtures.ts'
 
 const IDS = {

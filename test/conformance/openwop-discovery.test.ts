@@ -6,8 +6,8 @@ import {
   openwopRoutes,
   openwopSettings,
 } from '#protocols/openwop/routes'
-import { sampleTool } from '#testing/sample-tool'
-import { openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { openTestDesk } from '#testing/test-gateway'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { httpSend } from './http-send.ts'
 import { DocumentCheck } from './openapi-check.ts'

@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Tool } from '#core/tool'
 import { openwopRoutes } from '#protocols/openwop/routes'
-import { cpuMsSince } from '#testing/cpu-time'
-import { sampleTool } from '#testing/sample-tool'
-import { openTestDesk } from '#testing/test-desk'
+import { cpuMsSince, sampleTool } from '#testing/samples'
+import { openTestDesk } from '#testing/test-gateway'
 import { KEYS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ARCADE_SCHEMA_ID, CALL_PATHS } from '#protocols/otc/wire'
-import { FakeClock } from '#testing/fake-clock'
+import { FakeClock } from '#testing/test-gateway'
 import type { FixtureTool } from './otc-fixtures.ts'
 import { type OtcTestServer, otcTestServer, stopOtcServers } from './otc-test-server.ts'
 

@@ -9,9 +9,8 @@ import { isRefusal, ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, FakeClock, openTestDesk } from '#testing/test-gateway'
 
 /**
  * Two processes on one database, one of which is cut off now and then, as a model that can be searched: the crash driver

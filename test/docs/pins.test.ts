@@ -8,7 +8,7 @@ import { PinDesk } from '#core/imports/pins'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { openStore } from '#server/services'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { readBlocks } from './markdown-blocks.ts'
 
 const run = promisify(execFile)

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { startServer } from '#server/start-server'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { testSettings } from '../test-settings.ts'
 import { type ApprovalServer, startApprovalServer } from './approval-stage.ts'
 

@@ -4,7 +4,7 @@ import type { Settings } from '#config/settings'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { Secret } from '#core/secret'
 import { startServer } from '#server/start-server'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { testSettings } from '../test-settings.ts'
 
 const key = () => randomBytes(32).toString('hex')

@@ -9,7 +9,7 @@ import { Secret } from '#core/secret'
 import { type DetectUrlOptions, detectFile, detectUrl, foundCommand, suggestKey } from '#server/import/detect'
 import { createImportFetch } from '#server/import/preview'
 import { lookAtDocument } from '#server/import/probe'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { startUpstream } from '../sources/upstream.ts'
 
 async function detect(url: string, options: Partial<DetectUrlOptions> = {}) {

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import { createAuthenticator } from '#auth/authenticator'
 import type { IssuerSettings, Settings } from '#config/settings'
 import { Secret } from '#core/secret'
-import { FakeClock } from '#testing/fake-clock'
+import { FakeClock } from '#testing/test-gateway'
 import { FakeIssuer } from './fake-issuer.ts'
 
 const NOW_MS = 1_800_000_000_000

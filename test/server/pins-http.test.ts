@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { PinDesk } from '#core/imports/pins'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { openStore } from '#server/services'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 let server: PrincipalsServer

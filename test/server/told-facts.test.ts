@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '#client/index'
 import { type RunningServer, startServer } from '#server/start-server'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { FakeIo } from '../cli/fake-io.ts'
 import { testSettings } from '../test-settings.ts'
 

@@ -9,7 +9,7 @@ import { Secret } from '#core/secret'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import { createOpenToolSource } from '#sources/opentool/index'
 import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { invocationOf, servicesOf, toolIn } from './sample-invocation.ts'
 import { servicesTo, startUpstream } from './upstream.ts'
 

@@ -12,7 +12,7 @@ import { createOtcSource } from '#sources/otc/index'
 import { OTC_OPTIONS } from '#sources/otc/options'
 import { createPackSource } from '#sources/pack/index'
 import { PACK_OPTIONS } from '#sources/pack/options'
-import { sampleOffer } from '#testing/sample-source'
+import { sampleOffer } from '#testing/source-contract'
 import { servicesOf } from './sample-invocation.ts'
 
 const SERVICES = servicesOf({})

@@ -5,7 +5,7 @@ import { Secret } from '#core/secret'
 import { CLIENT_DIALECTS } from '#protocols/otc/codec-client'
 import { createOtcSource } from '#sources/otc/index'
 import { OTC_DIALECTS, OTC_OPTIONS } from '#sources/otc/options'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { invocationOf, toolIn } from './sample-invocation.ts'
 import { servicesTo, startUpstream } from './upstream.ts'
 

@@ -1,7 +1,7 @@
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { StatefulContext } from '#core/tool'
-import { ALICE } from '#testing/test-desk'
+import { ALICE } from '#testing/test-gateway'
 
 /** What a call hands to a pack, without a server around it. */
 export function contextFor(changes: Partial<StatefulContext<unknown>> = {}): StatefulContext<unknown> {

@@ -9,7 +9,7 @@ import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { findConfinement } from '#sources/common/process'
 import { createPackSource } from '#sources/pack/index'
 import { PACK_OPTIONS } from '#sources/pack/options'
-import { ALICE } from '#testing/test-desk'
+import { ALICE } from '#testing/test-gateway'
 import { contextFor } from './pack-context.ts'
 
 type Options = Partial<z.input<typeof PACK_OPTIONS>>

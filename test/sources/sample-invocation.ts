@@ -4,7 +4,7 @@ import type { Discovery, Invocation, OfferedTool, SourceServices } from '#core/p
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import type { StatefulContext } from '#core/tool'
-import { ALICE } from '#testing/test-desk'
+import { ALICE } from '#testing/test-gateway'
 
 export interface Given {
   readonly signal?: AbortSignal

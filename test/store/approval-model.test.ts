@@ -12,9 +12,8 @@ import type { Store } from '#core/ports/store'
 import type { ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, FakeClock, openTestDesk } from '#testing/test-gateway'
 
 const LIMIT_MS = 120_000
 const LONGEST = 40

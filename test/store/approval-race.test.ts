@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleParking, yesOf } from '#testing/sample-approval'
-import { sampleCall } from '#testing/sample-call'
+import { sampleParking, yesOf } from '#testing/approval-store-contract'
+import { sampleCall } from '#testing/samples'
 
 const ROUNDS = 40
 const masterKey = Buffer.alloc(32, 5)

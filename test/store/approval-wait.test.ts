@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
 import { StoreFolder } from './store-folder.ts'
 
 const RING = 'Bell.Ring@1.0.0'

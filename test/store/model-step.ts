@@ -3,8 +3,7 @@ import type { Outcome } from '#core/call'
 import type { CallState } from '#core/ports/store'
 import type { SessionOutcome } from '#core/runs/events'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
-import { DAY_MS, placeAt } from '#testing/contract-steps'
-import { failure, success } from '#testing/sample-call'
+import { DAY_MS, failure, placeAt, success } from '#testing/samples'
 
 export const RECORDS = ['record-0', 'record-1', 'record-2'] as const
 export const RUNS = ['run-a', 'run-b'] as const

@@ -11,8 +11,16 @@ import type {
   RunPlace,
   Store,
 } from '#core/ports/store'
-import { DAY_MS, POLICY, placeAt, sampleSession } from '#testing/contract-steps'
-import { attemptAt, failure, sampleCall, sampleRefusal } from '#testing/sample-call'
+import {
+  attemptAt,
+  DAY_MS,
+  failure,
+  POLICY,
+  placeAt,
+  sampleCall,
+  sampleRefusal,
+  sampleSession,
+} from '#testing/samples'
 import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
 import { shown, shownEvents } from './model-view.ts'
 

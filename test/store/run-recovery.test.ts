@@ -1,8 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { SafetyTier } from '#core/tool'
 import type { SqliteStore } from '#store/sqlite/sqlite-store'
-import { eventsOf, gistOfRun, placeAt, runThrough, sampleSession } from '#testing/contract-steps'
-import { attemptAt, failure, sampleCall, success } from '#testing/sample-call'
+import {
+  attemptAt,
+  eventsOf,
+  failure,
+  gistOfRun,
+  placeAt,
+  runThrough,
+  sampleCall,
+  sampleSession,
+  success,
+} from '#testing/samples'
 import { StoreFolder } from './store-folder.ts'
 
 const FAR = 9e12

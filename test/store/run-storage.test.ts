@@ -6,16 +6,19 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ownRunEvents } from '#core/runs/events'
 import {
+  attemptAt,
   DAY_MS,
   eventsOf,
+  failure,
   gistOfRun,
   POLICY,
   placeAt,
   purgeAll,
   runThrough,
+  sampleCall,
   sampleSession,
-} from '#testing/contract-steps'
-import { attemptAt, failure, sampleCall, success } from '#testing/sample-call'
+  success,
+} from '#testing/samples'
 import { StoreFolder } from './store-folder.ts'
 import { writeVersionOne } from './version-one-database.ts'
 

@@ -1,6 +1,5 @@
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { placeAt, runThrough, sampleSession } from '#testing/contract-steps'
-import { sampleCall } from '#testing/sample-call'
+import { placeAt, runThrough, sampleCall, sampleSession } from '#testing/samples'
 
 /** Writes to a run from a process of its own, leaves a session and a call open in it, and waits to be killed. */
 const [path = '', masterKey = '', name = '', count = '0'] = process.argv.slice(2)

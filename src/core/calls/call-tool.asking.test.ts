@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { tool } from '#core/tools/define'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
 
 const asks = tool({
   id: 'Ask.Name@1.0.0',

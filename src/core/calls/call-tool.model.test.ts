@@ -5,9 +5,8 @@ import { isRefusal, ToolError } from '#core/errors'
 import type { Principal } from '#core/principal'
 import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
-import { faultyStore, type StoreMethod } from '#testing/faulty-store'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, faultyStore, openTestDesk, type StoreMethod } from '#testing/test-gateway'
 
 /** Raise for a longer search. */
 const RUNS = 300

@@ -3,10 +3,17 @@ import { ToolError } from '#core/errors'
 import { Secret } from '#core/secret'
 import { Registry } from '#core/tools/catalog'
 import { MemoryStore } from '#store/memory/memory'
-import { faultyStore, type StoreMethod } from '#testing/faulty-store'
-import { sampleTool } from '#testing/sample-tool'
-import { openStoreFolder } from '#testing/store-folder'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import {
+  ALICE,
+  callRequest,
+  errorOf,
+  faultyStore,
+  gist,
+  openStoreFolder,
+  openTestDesk,
+  type StoreMethod,
+} from '#testing/test-gateway'
 import { identifyCall } from './identity.ts'
 import { RunningCalls } from './running.ts'
 

@@ -4,9 +4,8 @@ import type { JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
 import type { Tool, ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
 
 /** A write tool that counts its runs and ends each as told. */
 function countingTool(

@@ -1,9 +1,16 @@
 import { describe, expect, it } from 'vitest'
 import type { ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
-import { faultyStore, type StoreMethod } from '#testing/faulty-store'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import {
+  ALICE,
+  callRequest,
+  errorOf,
+  faultyStore,
+  gist,
+  openTestDesk,
+  type StoreMethod,
+} from '#testing/test-gateway'
 
 const WAIT = 'Slow.Wait@1.0.0'
 

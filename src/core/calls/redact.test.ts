@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
-import { callRequest } from '#testing/test-desk'
+import { callRequest } from '#testing/test-gateway'
 import { cleanerFor, redactLogged, redactOutput, redactText, redactThrown } from './redact.ts'
 
 const MARK = '[redacted]'

@@ -4,8 +4,8 @@ import { StoreError } from '#core/errors'
 import { NO_BROKER } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
 
 const MAIL = 'Mail.Read@1.0.0'
 const tool = sampleTool(MAIL, () => 'mail', {

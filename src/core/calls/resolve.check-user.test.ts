@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Principal } from '#core/principal'
 import type { ToolRequirements } from '#core/tool'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-gateway'
 
 const ASKED = 'Who.Am@1.0.0'
 const USERS = ['ann', 'bob', 'tester', 'a#b']

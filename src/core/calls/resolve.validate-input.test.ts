@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { tool } from '#core/tools/define'
-import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-desk'
+import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-gateway'
 
 const forecast = tool({
   id: 'Weather.Forecast@1.0.0',

@@ -8,9 +8,8 @@ import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
 import { OutcomeKeeper } from './store-health.ts'
 
 describe('an error no wire can carry', () => {

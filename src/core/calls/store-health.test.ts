@@ -2,9 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import { MemoryStore } from '#store/memory/memory'
-import { faultyStore, type StoreMethod } from '#testing/faulty-store'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, faultyStore, gist, openTestDesk, type StoreMethod } from '#testing/test-gateway'
 
 const FLAKY = 'Flaky.Write@1.0.0'
 

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
 import type { ToolRequirements } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/sample-source'
+import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
+import { FakeClock } from '#testing/test-gateway'
 import { PinDesk } from './pins.ts'
 
 describe('what an upstream wants of callers (rule 32)', () => {

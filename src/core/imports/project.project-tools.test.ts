@@ -4,9 +4,9 @@ import type { JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import type { Tool } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
-import { cpuMsSince } from '#testing/cpu-time'
-import { sampleOffer, sampleSource } from '#testing/sample-source'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { cpuMsSince } from '#testing/samples'
+import { sampleOffer, sampleSource } from '#testing/source-contract'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
 import { projectTools } from './project.ts'
 
 const IDENTITY = { origin: 'https://tools.example' }

@@ -4,7 +4,7 @@ import type { Discovery, OfferedTool, Source } from '#core/ports/source'
 import type { Principal } from '#core/principal'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import type { DefinitionPins, PinnedTool } from './source-runner.ts'
 import { SourceDesk, type WantedSource } from './sources.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { sampleOffer } from '#testing/sample-source'
+import { sampleOffer } from '#testing/source-contract'
 import { createTextReader, suspicionIn, suspicionsOf } from './suspicions.ts'
 
 const TAGS = [...'send it']

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
+import { FakeClock } from '#testing/test-gateway'
 import { startRetention } from './chain.ts'
 
 const POLICY = { resultsMs: 1_000, journalMs: 2_000 }

@@ -2,10 +2,16 @@ import { describe, expect, it } from 'vitest'
 import type { CallDeskOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
-import { faultyStore } from '#testing/faulty-store'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import {
+  ALICE,
+  callRequest,
+  errorOf,
+  FakeClock,
+  faultyStore,
+  gist,
+  openTestDesk,
+} from '#testing/test-gateway'
 import type { BudgetRule } from './budgets.ts'
 import { Budgets, NO_LIMIT } from './budgets.ts'
 

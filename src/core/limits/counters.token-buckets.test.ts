@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { FakeClock } from '#testing/fake-clock'
+import { FakeClock } from '#testing/test-gateway'
 import { TokenBuckets } from './counters.ts'
 
 const RATE = { perMs: 1 / 100, burst: 3 }

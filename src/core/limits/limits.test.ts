@@ -2,9 +2,8 @@ import { describe, expect, it } from 'vitest'
 import type { CallDeskOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
 import { type CallLimit, type LimitSettings, NO_LIMITS, UNLIMITED } from './settings.ts'
 
 const BOB: Principal = { id: 'key:bob', tenant: 'default', scopes: [] }

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { MemoryStore } from '#store/memory/memory'
-import { faultyStore, type StoreMethod } from '#testing/faulty-store'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, faultyStore, gist, openTestDesk, type StoreMethod } from '#testing/test-gateway'
 
 const REQUEST = { toolId: 'openwop:Slow.State', runId: 'r' }
 

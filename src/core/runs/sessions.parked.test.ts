@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Approver } from '#core/approvals/approvals'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
 
 const IDLE_MS = 1_000
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }

@@ -3,9 +3,8 @@ import type { CallDesk } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
 import type { Tool } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
 
 const IDLE_MS = 60_000
 const DAY_MS = 24 * 3_600_000

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { sampleTool } from '#testing/sample-tool'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-desk'
+import { sampleTool } from '#testing/samples'
+import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
 
 const counter = sampleTool('Counter.Next@1.0.0', () => 1, {
   session: { open: () => ({}), close: () => {}, idleMs: 60_000 },

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { ADD, findingsOf, prepared } from '#testing/sample-definition'
+import { ADD, findingsOf, prepared } from '#testing/samples'
 
 const A = { type: 'number', description: 'The first number.' }
 const B = { type: 'number', description: 'The second number.' }

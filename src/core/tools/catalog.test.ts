@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { parseToolRef } from '#core/ids'
 import type { Principal } from '#core/principal'
 import { coversScope } from '#core/principal'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { Registry } from './catalog.ts'
 
 const named = (id: string, scopes: string[] = []) => sampleTool(id, () => null, { policy: { scopes } })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADD, findingsOf } from '#testing/sample-definition'
+import { ADD, findingsOf } from '#testing/samples'
 import { type PrepareOptions, prepareTool } from './prepare-tool.ts'
 
 describe('identity', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ToolPolicy } from '#core/tool'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { checkLaxerVersions } from './checks.ts'
 
 const versions = (older: Partial<ToolPolicy>, newer: Partial<ToolPolicy>) => [

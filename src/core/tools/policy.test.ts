@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findingsOf } from '#testing/sample-definition'
+import { findingsOf } from '#testing/samples'
 
 describe('policy', () => {
   it('rule 7: a tool with effects is not deterministic', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { tool, workflow } from '#core/tools/define'
-import { noting, workflowStage as stage, TEXT } from '#testing/noting-tool'
-import { ALICE, gist } from '#testing/test-desk'
+import { noting, workflowStage as stage, TEXT } from '#testing/samples'
+import { ALICE, gist } from '#testing/test-gateway'
 
 describe('the end of a workflow', () => {
   it('ends its steps when it is cancelled, running ones and those that wait', async () => {

@@ -9,9 +9,8 @@ import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
-import { noting, TEXT } from '#testing/noting-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { noting, TEXT } from '#testing/samples'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Catalog, ToolIndex } from '#core/tools/catalog'
-import { sampleTool } from '#testing/sample-tool'
+import { sampleTool } from '#testing/samples'
 import { ToolTables } from './methods.ts'
 
 describe('names', () => {

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { MemoryStore } from '#store/memory/memory'
-import { FakeClock } from '#testing/fake-clock'
+import { FakeClock } from '#testing/test-gateway'
 import { createDenialLog } from './observe.ts'
 
 afterEach(() => vi.useRealTimers())

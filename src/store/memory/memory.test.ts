@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { POLICY, placeAt, sampleSession } from '#testing/contract-steps'
-import { sampleCall } from '#testing/sample-call'
+import { POLICY, placeAt, sampleCall, sampleSession } from '#testing/samples'
 import { STORE_CONTRACT } from '#testing/store-contract'
 import { MemoryStore } from './memory.ts'
 

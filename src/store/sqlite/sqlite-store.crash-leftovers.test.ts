@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { attemptAt, failure, sampleCall, success } from '#testing/sample-call'
+import { attemptAt, failure, sampleCall, success } from '#testing/samples'
 import { SqliteStore } from './sqlite-store.ts'
 
 const masterKey = randomBytes(32)

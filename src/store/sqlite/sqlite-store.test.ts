@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { attemptAt, sampleCall, success } from '#testing/sample-call'
+import { attemptAt, sampleCall, success } from '#testing/samples'
 import { STORE_CONTRACT } from '#testing/store-contract'
 import { SqliteStore } from './sqlite-store.ts'
 

@@ -4,7 +4,7 @@ import type { OfferedTool, Source } from '#core/ports/source'
 import { Secret } from '#core/secret'
 import type { StatefulContext, Tool } from '#core/tool'
 import { prepareTool } from '#core/tools/prepare-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-desk'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
 import { type ImportedApi, importApi } from './imported-api.ts'
 import { type RecordingServer, startRecordingServer } from './recording-server.ts'
 

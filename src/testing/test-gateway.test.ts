@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { tool } from '#core/tools/define'
-import { sampleTool } from './sample-tool.ts'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from './test-desk.ts'
+import { sampleTool } from './samples.ts'
+import { ALICE, callRequest, errorOf, gist, openTestDesk } from './test-gateway.ts'
 
 const hello = tool({
   id: 'Hello.Greet@1.0.0',

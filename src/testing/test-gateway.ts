@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
+import { type CallReply, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
+import { type CallDesk, type CallDeskOptions, openCallDesk } from '#core/calls/gateway'
+import { StoreError } from '#core/errors'
+import { parseToolName } from '#core/ids'
+import type { Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { type Clock, SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import type { Tool } from '#core/tool'
+import { Registry } from '#core/tools/catalog'
+import { type DefinedTool, isDefinedTool } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
+import { MemoryStore } from '#store/memory/memory'
+import { SqliteStore } from '#store/sqlite/sqlite-store'
+
+/** A SQLite store in a folder of its own, whose file a test may look into and change behind its back. */
+export function openStoreFolder() {
+  const folder = mkdtempSync(join(tmpdir(), 'collet-test-'))
+  const path = join(folder, 'collet.db')
+  return {
+    path,
+    open: () => new SqliteStore({ path, masterKey: new Uint8Array(32).fill(7) }),
+    change(sql: string): void {
+      const database = new DatabaseSync(path)
+      database.exec(sql)
+      database.close()
+    },
+    bytes: () =>
+      readdirSync(folder)
+        .filter((name) => name.startsWith('collet.db') && !name.endsWith('writers'))
+        .map((name) => readFileSync(join(folder, name), 'latin1'))
+        .join(''),
+    remove: () => rmSync(folder, { recursive: true }),
+  }
+}
+
+export type StoreMethod = 'claim' | 'reclaim' | 'finish' | 'insertFinished' | 'recordLate' | 'probe' | 'find'
+
+/**
+ * A real store whose chosen methods fail while they are named: those in `failing` do nothing, those in `failingAfter` do
+ * what they are asked for and then say that it failed.
+ */
+export function faultyStore(
+  store: Store,
+  failing: ReadonlySet<StoreMethod>,
+  failingAfter: ReadonlySet<StoreMethod> = new Set(),
+): Store {
+  const isNamed = (methods: ReadonlySet<StoreMethod>, name: string | symbol): boolean =>
+    [...methods].some((method) => method === name)
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      return (...parameters: unknown[]): unknown => {
+        const failure = (): StoreError => new StoreError('full', 'the disk is full')
+        if (isNamed(failing, name)) return Promise.reject(failure())
+        const isLost = isNamed(failingAfter, name)
+        const result: unknown = Reflect.apply(value, target, parameters)
+        return isLost ? Promise.resolve(result).then(() => Promise.reject(failure())) : result
+      }
+    },
+  })
+}
+
+/** A clock that stands still until it is moved. */
+export class FakeClock implements Clock {
+  #nowMs: number
+
+  constructor(nowMs = 1_700_000_000_000) {
+    this.#nowMs = nowMs
+  }
+
+  nowMs(): number {
+    return this.#nowMs
+  }
+
+  monotonicMs(): number {
+    return this.#nowMs
+  }
+
+  advance(ms: number): void {
+    this.#nowMs += ms
+  }
+}
+
+/** A caller without scopes. */
+export const ALICE: Principal = { id: 'key:alice', tenant: 'default', scopes: [] }
+
+/**
+ * A gateway in this process, on the memory store unless another is given. Takes what `tool()` made, and throws
+ * every finding about it, as the server does.
+ */
+export function openTestDesk(
+  tools: readonly (Tool | DefinedTool)[],
+  changes: Partial<CallDeskOptions> = {},
+): CallDesk {
+  const ready = tools.flatMap((tool) => (isDefinedTool(tool) ? [] : [tool]))
+  return openCallDesk({
+    registry: new Registry([...ready, ...requireTools(tools.filter(isDefinedTool))]),
+    store: new MemoryStore(),
+    clock: SYSTEM_CLOCK,
+    log: SILENT_LOGGER,
+    fetch,
+    hooks: {},
+    approvalRules: DEFAULT_APPROVAL_RULES,
+    newCallId: randomUUID,
+    newChallengeId: randomUUID,
+    newSessionId: randomUUID,
+    publicUrl: () => 'http://127.0.0.1:4100',
+    maxResultBytes: 1_000_000,
+    ...changes,
+  })
+}
+
+/** A call with an empty input and no key, apart from these changes. */
+export function callRequest(tool: string, changes: Partial<CallRequest> = {}): CallRequest {
+  const ref = parseToolName(tool)
+  if (ref === undefined) throw new Error(`'${tool}' is not a tool reference`)
+  return {
+    tool: ref,
+    input: {},
+    key: undefined,
+    traceId: undefined,
+    userId: undefined,
+    tokens: NO_SECRETS,
+    secrets: NO_SECRETS,
+    ...changes,
+  }
+}
+
+/** `ok <value>` or the error's code: the short form tests compare. */
+export function gist({ outcome }: { readonly outcome: Outcome }): string {
+  return outcome.ok ? `ok ${outcome.valueJson}` : outcome.error.code
+}
+
+/** The error of a call that is expected to fail. */
+export function errorOf(reply: CallReply) {
+  if (reply.outcome.ok) throw new Error(`the call succeeded with ${reply.outcome.valueJson}`)
+  return reply.outcome.error
+}
