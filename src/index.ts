@@ -39,11 +39,7 @@ export type {
 } from '#core/tools/define'
 export { tool, workflow } from '#core/tools/define'
 export type {
-  GatewayApproval,
-  GatewayApprovalFilter,
-  GatewayApprovals,
   GatewayCallOptions,
-  GatewayDecision,
   GatewayOptions,
   GatewayOutcome,
   GatewayRunOptions,
@@ -52,4 +48,10 @@ export type {
   ServeOptions,
 } from '#server/create-gateway'
 export { createGateway, serve } from '#server/create-gateway'
+export type {
+  GatewayApproval,
+  GatewayApprovalFilter,
+  GatewayApprovals,
+  GatewayDecision,
+} from '#server/gateway-approvals'
 export type { RunningServer } from '#server/start-server'

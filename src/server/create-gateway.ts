@@ -5,19 +5,17 @@ import { ConfigError, parseConfig } from '#config/load'
 import { loadTools } from '#config/load-tools'
 import type { Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
-import { type ApprovalDesk, hidesSomething, stateOf } from '#core/approvals/approvals'
 import { type Failure, NO_SECRETS, type Outcome, type Success } from '#core/call'
 import { fault } from '#core/errors'
 import { checkCallKey, checkRunId, parseToolName } from '#core/ids'
 import { copyJson, type JsonValue } from '#core/json'
-import type { ApprovalRecord, ApprovalState, ApproverDecision } from '#core/ports/approval-store'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { RunPage } from '#core/runs/runs'
 import type { OpenedSession, SessionRequest } from '#core/runs/sessions'
-import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
+import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
-import type { SafetyTier, Tool } from '#core/tool'
-import { checkApprover, checkFilter, decided, readDecision } from '#server/admin/approvals'
+import type { Tool } from '#core/tool'
+import type { GatewayApprovals } from './gateway-approvals.ts'
 import type { RunningServer } from './start-server.ts'
 
 export interface GatewayOptions {
@@ -96,7 +94,7 @@ export async function createGateway(
     settingsOf(config, options),
     import('./services.ts'),
     import('#server/telemetry/log'),
-    import('./create-gateway.ts'),
+    import('./gateway-approvals.ts'),
   ])
   const { desk, close } = await openGateway(settings, {
     clock: SYSTEM_CLOCK,
@@ -179,127 +177,4 @@ function withValue(outcome: Outcome): GatewayOutcome {
 function toSecrets(given: Readonly<Record<string, string>> | undefined): ReadonlyMap<string, Secret> {
   if (given === undefined) return NO_SECRETS
   return new Map(Object.entries(given).map(([id, text]) => [id, new Secret(text)]))
-}
-
-const DEFAULT_LIMIT = 100
-
-/** A call that waits for a yes, or waited: ids, and the input. */
-export interface GatewayApproval {
-  readonly id: string
-  readonly state: ApprovalState
-  readonly tenant: string
-  /** Who called. */
-  readonly principal: string
-  readonly callId: string
-  readonly runId: string
-  readonly userId: string | undefined
-  /** Whether the caller's credential proves that user; otherwise the id is the caller's word. */
-  readonly isUserProven: boolean
-  /** `Toolkit.Name@x.y.z`. */
-  readonly tool: string
-  readonly safetyTier: SafetyTier
-  /** All of it, but for credentials that the tool declares. */
-  readonly input: JsonValue
-  /** How many values of it are hidden by those. */
-  readonly hiddenValues: number
-  /** Whether a yes needs `acceptHidden`, because something of the input cannot be seen. */
-  readonly hidesSomething: boolean
-  /** Its tool's definition changed since it was asked: it cannot be approved, and its call never runs. */
-  readonly isStale: boolean
-  readonly quorum: number
-  readonly requiredScope: string
-  readonly createdAtMs: number
-  readonly expiresAtMs: number
-  readonly decidedAtMs: number | undefined
-  readonly decisions: readonly ApproverDecision[]
-}
-
-export interface GatewayApprovalFilter {
-  readonly state?: ApprovalState
-  /** From 1 to 1000; default 100. */
-  readonly limit?: number
-}
-
-export interface GatewayDecision {
-  /** Journaled, and told to the caller after a no; at most 1000 characters. */
-  readonly reason?: string
-  /** Says yes to what of the input is hidden, too. */
-  readonly acceptHidden?: boolean
-}
-
-/**
- * Approvals from the same process. Your program says who decides, and answers for it: the principal needs the scope
- * `approvals:respond` and what the tool asks for besides, sees its own tenant, and does not approve its own calls.
- * Everything but `show` of what is not there throws a `ToolError` when it is refused.
- */
-export interface GatewayApprovals {
-  /** Newest first. */
-  list(approver: Principal, filter?: GatewayApprovalFilter): Promise<readonly GatewayApproval[]>
-  /** `undefined` when the approver's tenant has no such approval. */
-  show(approver: Principal, id: string): Promise<GatewayApproval | undefined>
-  /** Says yes; runs nothing: the call runs when its caller repeats it. An override needs `approvals:override` and a reason. */
-  approve(
-    approver: Principal,
-    id: string,
-    decision?: GatewayDecision & { readonly override?: boolean },
-  ): Promise<GatewayApproval>
-  /** Says no, for good. */
-  reject(approver: Principal, id: string, decision?: GatewayDecision): Promise<GatewayApproval>
-}
-
-export function gatewayApprovals(desk: ApprovalDesk, clock: Clock): GatewayApprovals {
-  const decide = async (
-    verb: 'approve' | 'reject',
-    principal: Principal,
-    { id, decision }: { readonly id: string; readonly decision: object },
-  ): Promise<GatewayApproval> => {
-    const said = readDecision(verb, { ...decision })
-    const approver = checkApprover(desk, principal)
-    const found = await desk.find(approver, id)
-    if (found === undefined) {
-      throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows what there is.`)
-    }
-    return viewOf(decided(await desk.decide(approver, found, said)), desk, clock)
-  }
-  return {
-    async list(principal, { state, limit = DEFAULT_LIMIT } = {}) {
-      const approver = checkApprover(desk, principal)
-      const found = await desk.list(approver, checkFilter({ state, limit }))
-      return found.map((approval) => viewOf(approval, desk, clock))
-    },
-    async show(principal, id) {
-      const found = await desk.find(checkApprover(desk, principal), id)
-      return found === undefined ? undefined : viewOf(found, desk, clock)
-    },
-    approve: (principal, id, decision = {}) => decide('approve', principal, { id, decision }),
-    reject: (principal, id, decision = {}) => decide('reject', principal, { id, decision }),
-  }
-}
-
-function viewOf(approval: ApprovalRecord, desk: ApprovalDesk, clock: Clock): GatewayApproval {
-  const { id, tenant, principal, tool, tier, subject, quorum, requiredScope } = approval
-  const { callId, runId, userId, isUserProven, inputJson, hidden } = subject
-  const input: JsonValue = JSON.parse(inputJson)
-  return {
-    id,
-    state: stateOf(approval, clock.nowMs()),
-    tenant,
-    principal,
-    callId,
-    runId,
-    userId,
-    isUserProven,
-    tool,
-    safetyTier: tier,
-    input,
-    hiddenValues: hidden,
-    hidesSomething: hidesSomething(approval),
-    isStale: desk.isStale(approval),
-    quorum,
-    requiredScope,
-    createdAtMs: approval.createdAtMs,
-    expiresAtMs: approval.expiresAtMs,
-    decidedAtMs: approval.decidedAtMs,
-    decisions: approval.decisions,
-  }
 }

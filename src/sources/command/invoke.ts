@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import { constants } from 'node:os'
 import { fault, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
@@ -5,10 +6,16 @@ import { tooMuchJson } from '#core/json-bounds'
 import type { Invocation } from '#core/ports/source'
 import type { Secret } from '#core/secret'
 import { BadArgument, expandArgv, textOf } from '#sources/common/argv-template'
-import { type Confinement, type ProcessEnd, runProcess } from '#sources/common/process'
+import {
+  type Confinement,
+  isReplaced,
+  type ProcessEnd,
+  runProcess,
+  SANDBOX_BASE,
+  SHARED_NETWORK,
+} from '#sources/common/process'
 import { type CommandBinding, isolationProblem, readBinding } from './discover.ts'
 import type { CommandOptions } from './options.ts'
-import { confine } from './process.ts'
 
 export interface CommandWorld {
   readonly confinement: Confinement
@@ -123,6 +130,50 @@ function notRun(nativeName: string, why: string): ToolError {
       developerMessage: why,
     },
   )
+}
+
+/** The command line that runs `argv` in the bounds of its binding. */
+export async function confine(
+  argv: readonly string[],
+  binding: CommandBinding,
+  { bwrap, prlimit }: Confinement,
+): Promise<readonly string[]> {
+  const inside =
+    bwrap === undefined || binding.isolation === 'none'
+      ? argv
+      : [bwrap, ...(await sandboxArgs(binding)), '--', ...argv]
+  return prlimit === undefined ? inside : [prlimit, ...limitArgs(binding), '--', ...inside]
+}
+
+async function sandboxArgs(binding: CommandBinding): Promise<readonly string[]> {
+  const { network, cwd, program, writable, hide } = binding
+  return [
+    ...SANDBOX_BASE,
+    '--unshare-all',
+    ...(network ? SHARED_NETWORK : []),
+    ...[cwd, program].filter(isReplaced).flatMap((path) => ['--ro-bind', path, path]),
+    ...writable.flatMap((path) => ['--bind', path, path]),
+    ...(await Promise.all(hide.map(hidingArgs))).flat(),
+    '--chdir',
+    cwd,
+  ]
+}
+
+async function hidingArgs(path: string): Promise<readonly string[]> {
+  try {
+    return (await stat(path)).isDirectory() ? ['--tmpfs', path] : ['--ro-bind', '/dev/null', path]
+  } catch {
+    return []
+  }
+}
+
+/** The soft limit says why the process ends, the hard one ends it. No core files: they hold memory. */
+function limitArgs({ cpuSeconds, memoryMb }: CommandBinding): readonly string[] {
+  return [
+    '--core=0',
+    ...(cpuSeconds === null ? [] : [`--cpu=${cpuSeconds}:${cpuSeconds + 1}`]),
+    ...(memoryMb === null ? [] : [`--as=${memoryMb * 1024 * 1024}`]),
+  ]
 }
 
 interface Reading {

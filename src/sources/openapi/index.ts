@@ -3,8 +3,9 @@ import type { OfferedTool, Source, SourceHealth, SourceServices } from '#core/po
 import type { PolicyDefinition } from '#core/tools/define'
 import { isWanted } from '#sources/common/options'
 import { readBinding } from './binding.ts'
-import { type Discovered, discover, isWantedMethod, operationPolicy } from './discover.ts'
+import { type Discovered, discover, isWantedMethod } from './discover.ts'
 import { invoke } from './invoke.ts'
+import { operationPolicy } from './offer-tool.ts'
 import type { OpenapiOptions } from './options.ts'
 
 export interface OpenapiSource extends Source {

@@ -1,7 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { isToolError } from '#core/errors'
+import type { FromWorker, ToWorker, WorkerData } from './discover.ts'
 import { Unreadable } from './load.ts'
-import { type FromWorker, readDocument, type ToWorker, type WorkerData } from './reading.ts'
+import { readDocument } from './reading.ts'
 
 /** The thread in which a large document is read: it computes, and asks for everything that has to be fetched. */
 const { bytes, ...request }: WorkerData = workerData

@@ -39,18 +39,14 @@ import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#core/run
 import { hasEffects } from '#core/tool'
 import { settledOutcome } from '#store/calls'
 import { MemoryApprovals } from './approvals.ts'
+import { MemoryAudit, MemoryChallenges, MemoryConsents, MemoryKeys, MemoryVault } from './credentials.ts'
 import {
-  MemoryAudit,
   MemoryBudgets,
   MemoryCallers,
-  MemoryChallenges,
-  MemoryConsents,
   MemoryJournal,
-  MemoryKeys,
   MemoryPins,
   MemoryRequests,
   MemorySources,
-  MemoryVault,
   MemoryWorkflows,
 } from './parts.ts'
 import {

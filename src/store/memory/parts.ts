@@ -1,20 +1,11 @@
 import {
-  denialEvent,
   endedEvent,
-  keyEvent,
-  principalEndedEvent,
   resumedEvent,
   sourcePutEvent,
   sourceRemovedEvent,
   suspendedEvent,
 } from '#core/journal/append'
-import type {
-  ChallengeChanged,
-  JournalEvent,
-  JournalGroup,
-  JournalHead,
-  VaultChanged,
-} from '#core/journal/events'
+import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import type { JsonObject } from '#core/json'
 import { grantOf, NOTHING, perUnit } from '#core/limits/budgets'
 import type { EndedParked } from '#core/ports/approval-store'
@@ -29,21 +20,6 @@ import {
   type SourceStore,
   type StoredSource,
 } from '#core/ports/import-store'
-import type {
-  AuditStore,
-  Denial,
-  DenialFilter,
-  KeyChange,
-  KeyFilter,
-  KeyOwner,
-  KeyRecord,
-  KeyRotation,
-  KeyStore,
-  KeyUse,
-  NewKey,
-  RecordedDenial,
-  StoredKey,
-} from '#core/ports/key-store'
 import {
   type BegunRequest,
   type BudgetStore,
@@ -67,34 +43,14 @@ import type {
   Attempt,
   CallAddress,
   CallRecord,
-  ChallengeNeed,
-  ChallengeRecord,
   ClaimResult,
   FinishResult,
-  NewChallenge,
   Suspending,
   WorkflowStore,
 } from '#core/ports/store'
-import type {
-  Consent,
-  ConsentStore,
-  NewCredential,
-  RenewedCredential,
-  VaultAddress,
-  VaultEntry,
-  VaultFacts,
-  VaultStore,
-} from '#core/ports/vault-store'
 import { putAwayEnd } from '#core/workflow/suspend'
-import { challengeKey } from '#store/consents'
 import { BUDGETS_KEPT_MS } from '#store/protocol-state'
-import { vaultChanged } from '#store/vault'
-import {
-  MemoryConsentRuns,
-  type MemoryConsentRunsParts,
-  type MemoryRow,
-  type MemoryRunEvents,
-} from './runs.ts'
+import type { MemoryRow, MemoryRunEvents } from './runs.ts'
 
 interface Parts {
   readonly rows: ReadonlyMap<string, MemoryRow>
@@ -177,111 +133,6 @@ export class MemoryWorkflows implements WorkflowStore {
 
 function isPutAway({ state, waitsFor }: MemoryRow): boolean {
   return state === 'parked' && waitsFor !== undefined
-}
-
-interface Row {
-  readonly entry: VaultEntry
-  readonly leaseUntilMs: number
-}
-
-/** The memory store's vault: nothing is written anywhere, so nothing is sealed. */
-export class MemoryVault implements VaultStore {
-  readonly #rows = new Map<string, Row>()
-  readonly #append: (event: JournalEvent) => void
-
-  constructor(append: (event: JournalEvent) => void) {
-    this.#append = append
-  }
-
-  put(credential: NewCredential): void {
-    const { atMs, by: _by, ...given } = credential
-    const name = nameOf(credential)
-    const version = (this.#rows.get(name)?.entry.version ?? 0) + 1
-    this.#rows.delete(name)
-    this.#rows.set(name, {
-      entry: { ...given, version, isSpent: false, createdAtMs: atMs, updatedAtMs: atMs },
-      leaseUntilMs: 0,
-    })
-    this.#append(vaultChanged('vault.set', credential, atMs))
-  }
-
-  find(address: VaultAddress): VaultEntry | undefined {
-    return this.#rows.get(nameOf(address))?.entry
-  }
-
-  lease(seen: VaultFacts, nowMs: number, untilMs: number): boolean {
-    const row = this.#current(seen)
-    if (row === undefined || row.leaseUntilMs > nowMs) return false
-    this.#rows.set(nameOf(seen), { ...row, leaseUntilMs: untilMs })
-    return true
-  }
-
-  unlease(seen: VaultFacts): void {
-    const row = this.#current(seen)
-    if (row !== undefined) this.#rows.set(nameOf(seen), { ...row, leaseUntilMs: 0 })
-  }
-
-  renew(seen: VaultFacts, { atMs, ...renewed }: RenewedCredential): boolean {
-    return this.#change(seen, 'vault.renewed', { ...renewed, updatedAtMs: atMs })
-  }
-
-  spend(seen: VaultFacts, atMs: number): boolean {
-    if (this.#current(seen)?.entry.isSpent !== false) return false
-    return this.#change(seen, 'vault.spent', { value: undefined, isSpent: true, updatedAtMs: atMs })
-  }
-
-  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): boolean {
-    if (this.#rows.get(nameOf(entry))?.entry.ref !== entry.ref) return false
-    this.#rows.delete(nameOf(entry))
-    this.#append(vaultChanged('vault.removed', { ...entry, by }, atMs))
-    return true
-  }
-
-  list({ tenant, limit }: { readonly tenant?: string; readonly limit: number }): readonly VaultFacts[] {
-    return [...this.#rows.values()]
-      .filter(({ entry }) => tenant === undefined || entry.tenant === tenant)
-      .reverse()
-      .slice(0, limit)
-      .map(({ entry }) => factsOf(entry))
-  }
-
-  findByRef(ref: string): VaultFacts | undefined {
-    const found = [...this.#rows.values()].find(({ entry }) => entry.ref === ref)
-    return found === undefined ? undefined : factsOf(found.entry)
-  }
-
-  rotate(by: string, atMs: number): { readonly tenants: number; readonly entries: number } {
-    const kept = [...this.#rows.values()].filter(({ entry }) => !entry.isSpent)
-    const tenants = new Set([...this.#rows.values()].map(({ entry }) => entry.tenant)).size
-    this.#append({ type: 'vault.rotated', at: atMs, by, tenants, entries: kept.length })
-    return { tenants, entries: kept.length }
-  }
-
-  #current(seen: VaultFacts): Row | undefined {
-    const row = this.#rows.get(nameOf(seen))
-    return row?.entry.ref === seen.ref && row.entry.version === seen.version ? row : undefined
-  }
-
-  #change(
-    seen: VaultFacts,
-    type: VaultChanged['type'],
-    change: Partial<VaultEntry> & { readonly updatedAtMs: number },
-  ): boolean {
-    const row = this.#current(seen)
-    if (row === undefined) return false
-    const entry = { ...row.entry, ...change, version: row.entry.version + 1 }
-    this.#rows.set(nameOf(seen), { entry, leaseUntilMs: 0 })
-    this.#append(vaultChanged(type, entry, change.updatedAtMs))
-    return true
-  }
-}
-
-function nameOf({ tenant, principal, user, provider, kind }: VaultAddress): string {
-  return JSON.stringify([tenant, principal, user, provider, kind])
-}
-
-function factsOf({ value: _value, ...facts }: VaultEntry): VaultFacts {
-  return facts
 }
 
 /** The memory store's sources: nothing is written anywhere, so nothing is sealed. */
@@ -416,120 +267,6 @@ export class MemoryPins implements PinStore {
   }
 }
 
-type MutableInMemoryKeys<T> = { -readonly [K in keyof T]: T[K] }
-
-/** The memory store's keys, with the same rules as any other's. */
-export class MemoryKeys implements KeyStore {
-  readonly #keys = new Map<string, MutableInMemoryKeys<StoredKey>>()
-  /** Whether each principal has ended. */
-  readonly #owners = new Map<string, boolean>()
-  readonly #append: (event: JournalEvent) => void
-  #epoch = 0
-
-  constructor(append: (event: JournalEvent) => void) {
-    this.#append = append
-  }
-
-  createKey(key: NewKey): 'created' | 'exists' | 'ended' {
-    const ended = this.#owners.get(ownerText(key))
-    if (ended !== undefined) return ended ? 'ended' : 'exists'
-    this.#owners.set(ownerText(key), false)
-    this.#insert(key)
-    this.#change(keyEvent('key.created', key))
-    return 'created'
-  }
-
-  rotateKey(rotation: KeyRotation): 'rotated' | 'not_found' | 'ended' {
-    const ended = this.#owners.get(ownerText(rotation))
-    if (ended !== false) return ended === undefined ? 'not_found' : 'ended'
-    const mine = this.#rowsOf(rotation)
-    const model = mine.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? mine[0]
-    if (model === undefined) return 'not_found'
-    const { oldEndAtMs } = rotation
-    if (oldEndAtMs !== undefined) {
-      for (const old of mine.filter(({ revokedAtMs }) => revokedAtMs === undefined)) {
-        old.expiresAtMs = Math.min(old.expiresAtMs ?? oldEndAtMs, oldEndAtMs)
-      }
-    }
-    this.#insert({ ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
-    this.#change(keyEvent('key.rotated', rotation))
-    return 'rotated'
-  }
-
-  revokeKey(key: { readonly tenant: string; readonly keyId: string } & KeyChange): boolean {
-    const found = this.#keys.get(key.keyId)
-    if (found?.tenant !== key.tenant || found.revokedAtMs !== undefined) return false
-    found.revokedAtMs = key.atMs
-    this.#change(keyEvent('key.revoked', { ...key, name: found.name }))
-    return true
-  }
-
-  endPrincipal(owner: KeyOwner & KeyChange): boolean {
-    if (this.#owners.get(ownerText(owner)) !== false) return false
-    for (const { keyId } of this.#rowsOf(owner)) this.revokeKey({ ...owner, keyId })
-    this.#owners.set(ownerText(owner), true)
-    this.#change(principalEndedEvent(owner))
-    return true
-  }
-
-  isEnded(owner: KeyOwner): boolean {
-    return this.#owners.get(ownerText(owner)) === true
-  }
-
-  listKeys({ tenant, limit }: KeyFilter): readonly KeyRecord[] {
-    return [...this.#keys.values()]
-      .filter((key) => tenant === undefined || key.tenant === tenant)
-      .reverse()
-      .slice(0, limit)
-      .map(withoutDigest)
-  }
-
-  keysOf(owner: KeyOwner): readonly KeyRecord[] {
-    return this.#rowsOf(owner).map(withoutDigest)
-  }
-
-  findKey(keyId: string): StoredKey | undefined {
-    const found = this.#keys.get(keyId)
-    return found === undefined ? undefined : { ...found }
-  }
-
-  epoch(): number {
-    return this.#epoch
-  }
-
-  noteUses(uses: readonly KeyUse[]): void {
-    for (const { keyId, atMs } of uses) {
-      const key = this.#keys.get(keyId)
-      if (key !== undefined) key.lastUsedAtMs = Math.max(key.lastUsedAtMs ?? 0, atMs)
-    }
-  }
-
-  /** Newest first. */
-  #rowsOf({ tenant, name }: KeyOwner): MutableInMemoryKeys<StoredKey>[] {
-    return [...this.#keys.values()].filter((key) => key.tenant === tenant && key.name === name).reverse()
-  }
-
-  #insert(key: NewKey): void {
-    const { by: _by, atMs, ...facts } = key
-    const { tenant, name, scopes, roles, tools, keyId, digest, label, expiresAtMs } = facts
-    const row = { tenant, name, scopes, roles, tools, keyId, digest, label, expiresAtMs }
-    this.#keys.set(keyId, { ...row, createdAtMs: atMs, revokedAtMs: undefined, lastUsedAtMs: undefined })
-  }
-
-  #change(event: JournalEvent): void {
-    this.#epoch += 1
-    this.#append(event)
-  }
-}
-
-function ownerText({ tenant, name }: KeyOwner): string {
-  return JSON.stringify([tenant, name])
-}
-
-function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
-  return record
-}
-
 /** The journal of the memory store: a group an event, without links. */
 export class MemoryJournal {
   readonly #writer: string
@@ -555,85 +292,6 @@ export class MemoryJournal {
   forget(beforeMs: number): void {
     const kept = this.#groups.findIndex(({ atMs }) => atMs >= beforeMs)
     this.#groups.splice(0, kept === -1 ? this.#groups.length : kept)
-  }
-}
-
-/** The memory store's consents under way. */
-export class MemoryConsents implements ConsentStore {
-  readonly runs: MemoryConsentRuns
-  readonly #byId = new Map<string, Consent>()
-
-  constructor(parts: MemoryConsentRunsParts) {
-    this.runs = new MemoryConsentRuns(parts)
-  }
-
-  begin(consent: Consent, most: number): void {
-    this.#byId.set(consent.id, consent)
-    const same = [...this.#byId.values()].filter(
-      ({ challenge, stage }) => challenge === consent.challenge && stage === consent.stage,
-    )
-    for (const { id } of same.slice(0, Math.max(0, same.length - most))) this.#byId.delete(id)
-  }
-
-  find(id: string): Consent | undefined {
-    return this.#byId.get(id)
-  }
-
-  take(id: string): boolean {
-    return this.#byId.delete(id)
-  }
-
-  purge(nowMs: number): void {
-    for (const { id, expiresAtMs } of this.#byId.values()) if (expiresAtMs < nowMs) this.#byId.delete(id)
-  }
-}
-
-type Mutable<T> = { -readonly [K in keyof T]: T[K] }
-
-/** The memory store's challenges: at most one is open per need (rule 22). */
-export class MemoryChallenges {
-  readonly #byId = new Map<string, Mutable<ChallengeRecord>>()
-  readonly #openByNeed = new Map<string, string>()
-  readonly #append: (event: ChallengeChanged) => void
-
-  constructor(append: (event: ChallengeChanged) => void) {
-    this.#append = append
-  }
-
-  open(challenge: NewChallenge): ChallengeRecord {
-    const key = challengeKey(challenge)
-    const open = this.#byId.get(this.#openByNeed.get(key) ?? '')
-    if (open?.status === 'pending') {
-      if (open.expiresAtMs > challenge.atMs) return { ...open }
-      open.status = 'failed'
-    }
-    this.#byId.set(challenge.id, { ...challenge, status: 'pending' })
-    this.#openByNeed.set(key, challenge.id)
-    const { id, tenant, principal, provider, atMs } = challenge
-    this.#append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
-    return { ...challenge, status: 'pending' }
-  }
-
-  find(id: string): ChallengeRecord | undefined {
-    const found = this.#byId.get(id)
-    return found === undefined ? undefined : { ...found }
-  }
-
-  end(need: ChallengeNeed, as: 'completed' | 'failed', atMs: number): void {
-    const found = this.#byId.get(this.#openByNeed.get(challengeKey(need)) ?? '')
-    if (found?.status !== 'pending') return
-    found.status = as
-    const { id, tenant, principal, provider } = found
-    this.#append({ type: `challenge.${as}`, at: atMs, challenge: id, tenant, principal, provider })
-  }
-
-  forget(beforeMs: number): void {
-    for (const [id, challenge] of this.#byId) {
-      if (challenge.expiresAtMs >= beforeMs) continue
-      this.#byId.delete(id)
-      const key = challengeKey(challenge)
-      if (this.#openByNeed.get(key) === id) this.#openByNeed.delete(key)
-    }
   }
 }
 
@@ -796,33 +454,4 @@ export class MemoryBudgets implements BudgetStore {
 
 function keyOf({ tenant, principal, lengthMs, startMs }: BudgetWindow): string {
   return JSON.stringify([tenant, principal ?? null, lengthMs, startMs])
-}
-
-/** The memory store's audit stream. */
-export class MemoryAudit implements AuditStore {
-  #denials: RecordedDenial[] = []
-  readonly #append: (event: JournalEvent) => void
-  #last = 0
-
-  constructor(append: (event: JournalEvent) => void) {
-    this.#append = append
-  }
-
-  recordDenials(denials: readonly Denial[]): void {
-    for (const denial of denials) {
-      this.#last += 1
-      this.#denials.push({ ...denial, no: this.#last })
-      this.#append(denialEvent(denial))
-    }
-  }
-
-  readDenials({ tenant, after, limit }: DenialFilter): readonly RecordedDenial[] {
-    return this.#denials
-      .filter((denial) => denial.no > after && (tenant === undefined || denial.tenant === tenant))
-      .slice(0, limit)
-  }
-
-  forget(beforeMs: number): void {
-    this.#denials = this.#denials.filter(({ atMs }) => atMs >= beforeMs)
-  }
 }

@@ -1,11 +1,10 @@
 import type { Outcome } from '#core/call'
 import { correctedEvent } from '#core/journal/append'
-import type { CallCorrected, ChallengeChanged, RunPosition, SessionChanged } from '#core/journal/events'
+import type { CallCorrected, RunPosition, SessionChanged } from '#core/journal/events'
 import type {
   CallFilter,
   CallRecord,
   CallSession,
-  ChallengeNeed,
   NewCall,
   NewSession,
   OwnCallsPage,
@@ -17,11 +16,8 @@ import type {
   SessionAddress,
   SessionRecord,
 } from '#core/ports/store'
-import type { AskedConsent, ConsentEnd, ConsentRunStore } from '#core/ports/vault-store'
 import {
-  askedConsentFacts,
   calledFact,
-  endedConsentFacts,
   labelOf,
   opens,
   ownRunEvents,
@@ -30,11 +26,9 @@ import {
   refusedFacts,
   returnedFact,
   type SessionOutcome,
-  type WaitingConsent,
 } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
 import { shownBytes } from '#core/tool'
-import { challengeKey } from '#store/consents'
 
 /** Rough heap cost of one call with its events, without its result. */
 export const BYTES_PER_CALL = 2_048
@@ -187,6 +181,66 @@ function attempted(row: CallRecord) {
   return { record: row.record, attempt: row.attempt, call: labelOf(row), sessionId: row.sessionId }
 }
 
+type MutableInMemoryRuns<T> = { -readonly [K in keyof T]: T[K] }
+
+interface Run extends MutableInMemoryRuns<RunRecord> {
+  readonly events: RunEvent[]
+}
+
+/** The memory store's runs, with the same rules as any other's. */
+export class MemoryRuns {
+  readonly #runs = new Map<string, Run>()
+
+  find({ tenant, run }: RunAddress): RunRecord | undefined {
+    const found = this.#runs.get(run)
+    if (found?.tenant !== tenant) return undefined
+    const { events: _events, ...record } = found
+    return record
+  }
+
+  read({ tenant, run }: RunAddress, after: number, limit: number): readonly RunEvent[] {
+    const found = this.#runs.get(run)
+    return found?.tenant === tenant ? found.events.slice(after + 1, after + 1 + limit) : []
+  }
+
+  /** Makes the run if it is new; `false` when it takes nothing any more. */
+  open(place: RunAddress & { readonly principal: string }, atMs: number): boolean {
+    const { tenant, run, principal } = place
+    const found = this.#runs.get(run)
+    if (found !== undefined) return !isRunEnded(found, atMs)
+    const touchedAtMs = atMs
+    this.#runs.set(run, { tenant, run, principal, open: 0, touchedAtMs, endedAtMs: undefined, events: [] })
+    return true
+  }
+
+  append(run: string, fact: RunFact, atMs: number): RunPosition {
+    const found = this.#runs.get(run)
+    if (found === undefined) throw new Error(`run ${run} was not opened`)
+    const sequence = found.events.length
+    found.events.push({ ...fact, sequence, atMs })
+    found.open += opens(fact)
+    found.touchedAtMs = Math.max(found.touchedAtMs, atMs)
+    return { run, sequence }
+  }
+
+  end(address: RunAddress, atMs: number): RunRecord | undefined {
+    const found = this.#runs.get(address.run)
+    if (found === undefined || found.tenant !== address.tenant || isRunEnded(found, atMs)) return undefined
+    found.endedAtMs = atMs
+    return found
+  }
+
+  remove(run: string): void {
+    this.#runs.delete(run)
+  }
+
+  purge(beforeMs: number): void {
+    for (const [key, run] of this.#runs) {
+      if (run.open === 0 && run.touchedAtMs < beforeMs) this.#runs.delete(key)
+    }
+  }
+}
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 /** A call as the memory store holds it. */
@@ -284,147 +338,4 @@ export function ownRows(rows: readonly MemoryRow[], query: OwnCallsQuery): OwnCa
       calls.push({ ...row })
   }
   return place > 0 ? { calls, next: place } : { calls }
-}
-
-interface Waiting extends WaitingConsent {
-  readonly need: string
-  readonly tenant: string
-  readonly run: string
-  readonly expiresAtMs: number
-}
-
-export interface MemoryConsentRunsParts {
-  readonly runs: MemoryRuns
-  hasCall(record: string): boolean
-  append(event: ChallengeChanged): void
-}
-
-/** What the memory store's runs tell of consents. */
-export class MemoryConsentRuns implements ConsentRunStore {
-  readonly #parts: MemoryConsentRunsParts
-  readonly #waiting = new Map<string, Waiting>()
-
-  constructor(parts: MemoryConsentRunsParts) {
-    this.#parts = parts
-  }
-
-  isTold(challenge: string, record: string): boolean {
-    return this.#waiting.has(keyOf(challenge, record))
-  }
-
-  tell(asked: AskedConsent): boolean {
-    const { runs, append } = this.#parts
-    const { tenant, record, principal, place, challenge, need, expiresAtMs, atMs } = asked
-    const key = keyOf(challenge, record)
-    if (this.#waiting.has(key)) return true
-    if (this.#isRecorded(place.run, record) || !runs.open(place, atMs)) return false
-    const { provider } = need
-    const { run } = place
-    this.#waiting.set(key, {
-      record,
-      challenge,
-      provider,
-      need: challengeKey(need),
-      tenant,
-      run,
-      expiresAtMs,
-    })
-    const positions = askedConsentFacts(asked, labelOf(asked)).map((fact) => runs.append(run, fact, atMs))
-    append({ type: 'challenge.asked', at: atMs, challenge, tenant, principal, provider, ...positions[0] })
-    return true
-  }
-
-  resolve(need: ChallengeNeed, end: ConsentEnd): readonly string[] {
-    const key = challengeKey(need)
-    return this.#end((waiting) => waiting.need === key, end)
-  }
-
-  expire(nowMs: number): readonly string[] {
-    const end = { as: 'failed', reason: 'timeout', atMs: nowMs } as const
-    return this.#end(({ expiresAtMs }) => expiresAtMs <= nowMs, end)
-  }
-
-  #end(isMeant: (waiting: Waiting) => boolean, { atMs, ...end }: ConsentEnd): readonly string[] {
-    const { runs } = this.#parts
-    const told = new Set<string>()
-    for (const [key, waiting] of this.#waiting) {
-      if (!isMeant(waiting)) continue
-      this.#waiting.delete(key)
-      const found = runs.find(waiting)
-      if (found === undefined || isRunEnded(found, atMs) || this.#isRecorded(waiting.run, waiting.record))
-        continue
-      for (const fact of endedConsentFacts(waiting, end)) runs.append(waiting.run, fact, atMs)
-      told.add(waiting.run)
-    }
-    return [...told]
-  }
-
-  /** Whether the run is one of a call whose record tells the rest of it: nothing comes between. */
-  #isRecorded(run: string, record: string): boolean {
-    return run === record && this.#parts.hasCall(record)
-  }
-}
-
-function keyOf(challenge: string, record: string): string {
-  return JSON.stringify([challenge, record])
-}
-
-type MutableInMemoryRuns<T> = { -readonly [K in keyof T]: T[K] }
-
-interface Run extends MutableInMemoryRuns<RunRecord> {
-  readonly events: RunEvent[]
-}
-
-/** The memory store's runs, with the same rules as any other's. */
-export class MemoryRuns {
-  readonly #runs = new Map<string, Run>()
-
-  find({ tenant, run }: RunAddress): RunRecord | undefined {
-    const found = this.#runs.get(run)
-    if (found?.tenant !== tenant) return undefined
-    const { events: _events, ...record } = found
-    return record
-  }
-
-  read({ tenant, run }: RunAddress, after: number, limit: number): readonly RunEvent[] {
-    const found = this.#runs.get(run)
-    return found?.tenant === tenant ? found.events.slice(after + 1, after + 1 + limit) : []
-  }
-
-  /** Makes the run if it is new; `false` when it takes nothing any more. */
-  open(place: RunAddress & { readonly principal: string }, atMs: number): boolean {
-    const { tenant, run, principal } = place
-    const found = this.#runs.get(run)
-    if (found !== undefined) return !isRunEnded(found, atMs)
-    const touchedAtMs = atMs
-    this.#runs.set(run, { tenant, run, principal, open: 0, touchedAtMs, endedAtMs: undefined, events: [] })
-    return true
-  }
-
-  append(run: string, fact: RunFact, atMs: number): RunPosition {
-    const found = this.#runs.get(run)
-    if (found === undefined) throw new Error(`run ${run} was not opened`)
-    const sequence = found.events.length
-    found.events.push({ ...fact, sequence, atMs })
-    found.open += opens(fact)
-    found.touchedAtMs = Math.max(found.touchedAtMs, atMs)
-    return { run, sequence }
-  }
-
-  end(address: RunAddress, atMs: number): RunRecord | undefined {
-    const found = this.#runs.get(address.run)
-    if (found === undefined || found.tenant !== address.tenant || isRunEnded(found, atMs)) return undefined
-    found.endedAtMs = atMs
-    return found
-  }
-
-  remove(run: string): void {
-    this.#runs.delete(run)
-  }
-
-  purge(beforeMs: number): void {
-    for (const [key, run] of this.#runs) {
-      if (run.open === 0 && run.touchedAtMs < beforeMs) this.#runs.delete(key)
-    }
-  }
 }

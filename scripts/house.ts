@@ -1,0 +1,106 @@
+import { pathToFileURL } from 'node:url'
+import { readSourceFiles, resolveImport } from '../test/source-files.ts'
+
+/** `npm run house`: how the source is cut, and what breaks the rules of CONTRIBUTING.md. Fails when a rule is broken. */
+
+const MOST_FILES = 20
+const MOST_LINES = 500
+const FEW_LINES = 60
+
+/** Modules that are small and have one importer, each with the reason why it is not a part of that importer. */
+const SMALL_FOR_A_REASON: Readonly<Record<string, string>> = {
+  'src/sources/openapi/index.ts': 'the entry point of a source type, which the table of sources opens',
+}
+
+export interface Module {
+  readonly path: string
+  readonly lines: number
+  readonly importers: readonly string[]
+}
+
+export function readHouse(): readonly Module[] {
+  const files = readSourceFiles('src/**/*.ts').filter(({ path }) => !path.endsWith('.test.ts'))
+  const importers = new Map<string, Set<string>>(files.map(({ path }) => [path, new Set()]))
+  for (const { path, imports } of files)
+    for (const specifier of imports) {
+      const target = resolveImport(path, specifier)
+      if (target !== undefined) importers.get(target)?.add(path)
+    }
+  return files.map(({ path, text }) => ({
+    path,
+    lines: text.split('\n').length - 1,
+    importers: [...(importers.get(path) ?? [])],
+  }))
+}
+
+/** What breaks a rule of the house, a sentence each; empty when nothing does. */
+export function findFaults(modules: readonly Module[]): readonly string[] {
+  const crowded = [...countByFolder(modules)].filter(([, count]) => count > MOST_FILES)
+  const long = modules.filter(({ lines }) => lines > MOST_LINES)
+  const small = modules.filter(
+    ({ path, lines, importers }) =>
+      lines < FEW_LINES && importers.length === 1 && SMALL_FOR_A_REASON[path] === undefined,
+  )
+  const unneeded = Object.keys(SMALL_FOR_A_REASON).filter(
+    (path) => !modules.some((module) => module.path === path),
+  )
+  return [
+    ...crowded.map(([folder, count]) => `${folder} has ${count} source files; the most is ${MOST_FILES}`),
+    ...long.map(({ path, lines }) => `${path} has ${lines} lines; split it where it is two concepts`),
+    ...small.map(
+      ({ path, lines, importers }) =>
+        `${path} has ${lines} lines and one importer: make it a private part of ${importers[0]}`,
+    ),
+    ...unneeded.map((path) => `${path} is listed in scripts/house.ts and is not there`),
+  ]
+}
+
+function countByFolder(modules: readonly Module[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const { path } of modules) {
+    const folder = path.slice(0, path.lastIndexOf('/'))
+    counts.set(folder, (counts.get(folder) ?? 0) + 1)
+  }
+  return counts
+}
+
+function print(modules: readonly Module[]): void {
+  const lengths = modules.map(({ lines }) => lines).sort((a, b) => a - b)
+  const total = lengths.reduce((sum, lines) => sum + lines, 0)
+  const fullest = Math.max(...countByFolder(modules).values())
+  const alone = modules.filter(({ importers }) => importers.length === 1).length
+  const row = [
+    modules.length,
+    total,
+    Math.round(total / modules.length),
+    lengths[Math.floor(lengths.length / 2)],
+    lengths.at(-1),
+    fullest,
+    alone,
+  ]
+  process.stdout.write(
+    [
+      '| files | lines | mean | median | longest | most files in a folder | files with one importer |',
+      '|---|---|---|---|---|---|---|',
+      `| ${row.join(' | ')} |`,
+      '',
+      '| folder | files | lines | longest |',
+      '|---|---|---|---|',
+      ...[...countByFolder(modules)].sort().map(([folder, count]) => {
+        const inside = modules.filter(({ path }) => path.slice(0, path.lastIndexOf('/')) === folder)
+        const longest = inside.reduce((most, one) => (one.lines > most.lines ? one : most))
+        const lines = inside.reduce((sum, one) => sum + one.lines, 0)
+        return `| ${folder} | ${count} | ${lines} | ${longest.path.slice(folder.length + 1)} ${longest.lines} |`
+      }),
+      '',
+    ].join('\n'),
+  )
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const modules = readHouse()
+  print(modules)
+  const faults = findFaults(modules)
+  for (const fault of faults) process.stderr.write(`${fault}\n`)
+  if (faults.length > 0) process.exitCode = 1
+}

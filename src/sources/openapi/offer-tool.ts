@@ -1,0 +1,209 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { OfferedTool } from '#core/ports/source'
+import type { PolicyDefinition } from '#core/tools/define'
+import { type CommonOptions, policyOf } from '#sources/common/options'
+import type { Binding } from './binding.ts'
+import { composeInput } from './compose-input.ts'
+import { composeOutput } from './compose-output.ts'
+import { type Documents, entriesOf, type Located, memberOf } from './documents.ts'
+import type { Method, Operation } from './operation.ts'
+import type { OpenapiOptions } from './options.ts'
+import type { SchemaShelf } from './schemas.ts'
+import { chooseSecurity, type SecurityContext } from './security.ts'
+
+const MOST_WARNINGS = 100
+const MOST_NAMES = 10
+
+/** What the operator should know, each thing once and never without end. */
+export class Warnings {
+  readonly #texts = new Set<string>()
+  readonly #leftOut = new Map<string, string[]>()
+
+  add(text: string): void {
+    this.#texts.add(text)
+  }
+
+  /** Tools left out for the same reason share a line. */
+  leaveOut(nativeName: string, problem: string): void {
+    const names = this.#leftOut.get(problem)
+    if (names === undefined) this.#leftOut.set(problem, [nativeName])
+    else names.push(nativeName)
+  }
+
+  list(): readonly string[] {
+    const left = [...this.#leftOut].map(([problem, names]) => {
+      const shown = names.slice(0, MOST_NAMES).join(', ')
+      const more = names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : ''
+      return `Left out because ${problem}: ${shown}${more}.`
+    })
+    const all = [...left, ...this.#texts]
+    if (all.length <= MOST_WARNINGS) return all
+    return [...all.slice(0, MOST_WARNINGS), `And ${all.length - MOST_WARNINGS} warnings more.`]
+  }
+}
+
+export interface OfferContext {
+  readonly documents: Documents
+  readonly options: OpenapiOptions
+  readonly security: SecurityContext
+  readonly input: SchemaShelf
+  readonly output: SchemaShelf
+}
+
+export type Offer =
+  | {
+      readonly ok: true
+      readonly tool: OfferedTool
+      readonly baseUrl: string
+      readonly hasCredentials: boolean
+      readonly standIns: ReadonlyMap<string, string>
+    }
+  | { readonly ok: false; readonly problem: string }
+
+const LONGEST_TITLE = 120
+const LONGEST_DESCRIPTION = 4_000
+
+/** One operation as a tool, or why it cannot be one. */
+export function offerTool(nativeName: string, operation: Operation, context: OfferContext): Offer {
+  const { documents, options } = context
+  const server = chooseServer(operation.servers, documents, options)
+  if (!server.ok) return server
+  const security = chooseSecurity(operation.security, context.security)
+  if (!security.ok) return security
+  const input = composeInput(operation, {
+    documents,
+    shelf: context.input,
+    credentials: security.credentials,
+    idempotencyHeader: options.idempotencyHeader,
+  })
+  const output = composeOutput(operation, context.output, options.output)
+  const binding: Binding = {
+    baseUrl: server.baseUrl,
+    method: operation.method,
+    path: operation.path,
+    parameters: [...input.parameters],
+    ...(input.body === undefined ? {} : { body: input.body }),
+    credentials: [...security.credentials],
+    tokenEndpoints: [...security.tokenEndpoints],
+    ...(input.idempotency === undefined ? {} : { idempotency: input.idempotency }),
+    accept: output.accept,
+    response: output.response,
+  }
+  const title = titleOf(operation)
+  return {
+    ok: true,
+    baseUrl: server.baseUrl,
+    hasCredentials: security.credentials.length > 0,
+    standIns: security.standIns,
+    tool: {
+      nativeName,
+      ...(title === undefined ? {} : { title }),
+      description: describe(operation),
+      inputSchema: input.schema,
+      outputSchema: output.schema,
+      ...(security.requirements === undefined ? {} : { requirements: security.requirements }),
+      policy: operationPolicy(nativeName, binding, options),
+      binding: toJson(binding),
+    },
+  }
+}
+
+function titleOf({ summary }: Operation): string | undefined {
+  return summary === undefined || summary.length > LONGEST_TITLE ? undefined : summary
+}
+
+function describe({ method, path, summary, description, deprecated }: Operation): string {
+  const texts = [
+    deprecated ? 'Deprecated.' : undefined,
+    summary,
+    description === summary ? undefined : description,
+  ]
+  const said = texts.filter((text) => text !== undefined).join('\n\n')
+  const text = said === '' ? `${method.toUpperCase()} ${path}` : said
+  return text.length <= LONGEST_DESCRIPTION
+    ? text
+    : `${text.slice(0, LONGEST_DESCRIPTION - 1).toWellFormed()}…`
+}
+
+function toJson(binding: Binding): JsonObject {
+  const json: JsonValue = JSON.parse(JSON.stringify(binding))
+  return isJsonObject(json) ? json : {}
+}
+
+export type ServerChoice =
+  | { readonly ok: true; readonly baseUrl: string }
+  | { readonly ok: false; readonly problem: string }
+
+/** Where an operation's requests go: what the operator says, else the first server that the document names. */
+export function chooseServer(
+  servers: readonly Located[],
+  documents: Documents,
+  { baseUrl, variables }: Pick<OpenapiOptions, 'baseUrl' | 'variables'>,
+): ServerChoice {
+  if (baseUrl !== undefined) return { ok: true, baseUrl: withoutSlash(baseUrl) }
+  const server = servers[0] ?? { value: { url: '/' }, document: documents.root.document }
+  const template = isJsonObject(server.value) ? server.value.url : undefined
+  if (typeof template !== 'string') return { ok: false, problem: 'its server has no url' }
+  const filled = fill(template, server, variables)
+  if (!filled.ok) return filled
+  // Relative addresses start at the document, which on disk has none.
+  const url = URL.parse(filled.baseUrl, server.document)
+  if (url === null || url.protocol === 'file:') {
+    return { ok: false, problem: `the server "${template}" is no full address: write \`baseUrl\`` }
+  }
+  if (!/^https?:$/.test(url.protocol) || url.username !== '' || url.password !== '') {
+    return {
+      ok: false,
+      problem: `the server "${template}" is no plain http or https address: write \`baseUrl\``,
+    }
+  }
+  if (url.search !== '' || url.hash !== '') {
+    return { ok: false, problem: `the server "${template}" has a query or a fragment: write \`baseUrl\`` }
+  }
+  return { ok: true, baseUrl: withoutSlash(url.href) }
+}
+
+function withoutSlash(url: string): string {
+  return url.endsWith('/') ? url.slice(0, -1) : url
+}
+
+function fill(template: string, server: Located, chosen: Readonly<Record<string, string>>): ServerChoice {
+  const declared = new Map(entriesOf(memberOf(server, 'variables')?.value))
+  let problem: string | undefined
+  const baseUrl = template.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {
+    const variable = declared.get(name)
+    const { default: usual, enum: choices } = isJsonObject(variable) ? variable : {}
+    const value = Object.hasOwn(chosen, name) ? chosen[name] : usual
+    if (typeof value !== 'string' && typeof value !== 'number') {
+      problem ??= `the server variable "${name}" has no value: write \`variables: { ${name}: … }\``
+      return ''
+    }
+    if (Array.isArray(choices) && choices.length > 0 && !choices.map(String).includes(String(value))) {
+      problem ??= `the server variable "${name}" is one of: ${choices.map(String).join(', ')}`
+    }
+    return String(value)
+  })
+  return problem === undefined ? { ok: true, baseUrl } : { ok: false, problem }
+}
+
+/** By the meaning of HTTP's methods, not by anything the document says of them (OWP-33, RFC 9110 §9.2). */
+const POLICIES = {
+  get: { safetyTier: 'read', replay: 'idempotent' },
+  head: { safetyTier: 'read', replay: 'idempotent' },
+  options: { safetyTier: 'read', replay: 'idempotent' },
+  put: { safetyTier: 'write', replay: 'idempotent' },
+  delete: { safetyTier: 'write', replay: 'idempotent' },
+  post: { safetyTier: 'write', replay: 'non-deterministic' },
+  patch: { safetyTier: 'write', replay: 'non-deterministic' },
+} as const satisfies Record<Method, PolicyDefinition>
+
+/** What a binding does, and what the operator says about it. */
+export function operationPolicy(
+  nativeName: string,
+  { method, idempotency }: Pick<Binding, 'method' | 'idempotency'>,
+  options: Pick<CommonOptions, 'policy' | 'tools'>,
+): PolicyDefinition {
+  // OWP-93: with a key of ours the service itself refuses to act twice.
+  const replay = idempotency === undefined ? {} : ({ replay: 'idempotent' } as const)
+  return policyOf(nativeName, options, { ...POLICIES[method], ...replay, egress: 'safe-fetch' })
+}
