@@ -83,7 +83,7 @@ export class ApproverSignIn {
 }
 
 export interface ConsentRoutesOptions {
-  readonly consents: ConsentDesk
+  readonly consents: ConsentFlow
   readonly trips: RoundTrips
   /** Takes approvers who come back from the sign-in. */
   finishApprover(arrival: Arrival): Promise<HttpReply>
@@ -120,7 +120,7 @@ function pageRoute(path: string, handle: HttpRoute['handle']): HttpRoute {
 
 const COOKIE_NAME_CHARACTERS = 16
 
-export interface ConsentDeskOptions {
+export interface ConsentFlowOptions {
   readonly store: Pick<Store, 'digest' | 'vault' | 'findChallenge' | 'endChallenge'>
   readonly broker: OAuthBroker
   /** Tells the runs that wait for a consent how it ended. */
@@ -133,10 +133,10 @@ export interface ConsentDeskOptions {
 }
 
 /** Where people are asked for their consent, and what comes back from the provider is kept. */
-export class ConsentDesk {
-  readonly #options: ConsentDeskOptions
+export class ConsentFlow {
+  readonly #options: ConsentFlowOptions
 
-  constructor(options: ConsentDeskOptions) {
+  constructor(options: ConsentFlowOptions) {
     this.#options = options
   }
 

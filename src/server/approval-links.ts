@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import {
-  type ApprovalDesk,
+  type Approvals,
   type DecisionResult,
   hidesSomething,
   type LinkView,
@@ -18,7 +18,7 @@ import { howToDecide, STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'
 import { refuseWithMessage, type ServerRoute } from '#server/http/request'
 
 export interface ApprovalLinkOptions {
-  readonly approvals: ApprovalDesk
+  readonly approvals: Approvals
   readonly sign: ApprovalStore['sign']
   readonly signIn: ApproverSignIn
   readonly clock: Clock

@@ -1,4 +1,4 @@
-import { type ApprovalDesk, hidesSomething, stateOf } from '#core/approvals/approvals'
+import { type Approvals, hidesSomething, stateOf } from '#core/approvals/approvals'
 import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { ApprovalRecord, ApprovalState, ApproverDecision } from '#core/ports/approval-store'
@@ -73,7 +73,7 @@ export interface GatewayApprovals {
   reject(approver: Principal, id: string, decision?: GatewayDecision): Promise<GatewayApproval>
 }
 
-export function gatewayApprovals(desk: ApprovalDesk, clock: Clock): GatewayApprovals {
+export function gatewayApprovals(desk: Approvals, clock: Clock): GatewayApprovals {
   const decide = async (
     verb: 'approve' | 'reject',
     principal: Principal,
@@ -102,7 +102,7 @@ export function gatewayApprovals(desk: ApprovalDesk, clock: Clock): GatewayAppro
   }
 }
 
-function viewOf(approval: ApprovalRecord, desk: ApprovalDesk, clock: Clock): GatewayApproval {
+function viewOf(approval: ApprovalRecord, desk: Approvals, clock: Clock): GatewayApproval {
   const { id, tenant, principal, tool, tier, subject, quorum, requiredScope } = approval
   const { callId, runId, userId, isUserProven, inputJson, hidden } = subject
   const input: JsonValue = JSON.parse(inputJson)

@@ -7,9 +7,9 @@ import { isSecretName } from '#core/approvals/binding'
 import { cleanerFor } from '#core/calls/redact'
 import { fault } from '#core/errors'
 import type { SourceOverride } from '#core/imports/overrides'
-import { PinDesk } from '#core/imports/pins'
+import { Pins } from '#core/imports/pins'
 import { projectTools } from '#core/imports/project'
-import { FailedSource, SourceDesk, type WantedSource } from '#core/imports/sources'
+import { FailedSource, Sources, type WantedSource } from '#core/imports/sources'
 import type { Source, SourceServices } from '#core/ports/source'
 import type { Store } from '#core/ports/store'
 import { boundLogger, type Clock, type Logger } from '#core/runtime'
@@ -37,15 +37,15 @@ export interface OpenSourcesOptions {
 }
 
 export interface OpenSources {
-  readonly desk: SourceDesk
-  readonly pins: PinDesk
+  readonly desk: Sources
+  readonly pins: Pins
 }
 
 /** The sources of the configuration and of the store. A key in both means the configuration's. */
 export function openSources(settings: Settings, options: OpenSourcesOptions): OpenSources {
   const { registry, store, clock, log } = options
-  const pins = new PinDesk({ store, clock, log })
-  const desk = new SourceDesk({
+  const pins = new Pins({ store, clock, log })
+  const desk = new Sources({
     ...{ registry, pins, clock, log },
     own: { tools: settings.tools, toolkits: settings.toolkits },
     project: (source, pinned) =>

@@ -9,7 +9,7 @@ import { SYSTEM_CLOCK } from '#core/runtime'
 import { isForTenant } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
-import { ApproverSignIn, ConsentDesk, consentRoutes } from '#oauth/consent'
+import { ApproverSignIn, ConsentFlow, consentRoutes } from '#oauth/consent'
 import { RoundTrips } from '#oauth/round-trips'
 import { MCP_PATH } from '#protocols/mcp/wire'
 import { openwopRoutes } from '#protocols/openwop/routes'
@@ -138,7 +138,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const isClosed = authenticator.isConfigured
     const trips = new RoundTrips({ store, clock, publicUrl })
-    const consents = new ConsentDesk({
+    const consents = new ConsentFlow({
       ...{ store, broker, trips, clock, log, publicUrl },
       runs: desk.consents,
       settings: settings.oauth,

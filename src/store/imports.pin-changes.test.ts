@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { PinDesk } from '#core/imports/pins'
+import { Pins } from '#core/imports/pins'
 import { SILENT_LOGGER } from '#core/runtime'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
@@ -20,14 +20,13 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-function replica(): { readonly store: SqliteStore; readonly pins: PinDesk } {
+function replica(): { readonly store: SqliteStore; readonly pins: Pins } {
   const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 9) })
   stores.push(store)
-  return { store, pins: new PinDesk({ store, clock: new FakeClock(), log: SILENT_LOGGER }) }
+  return { store, pins: new Pins({ store, clock: new FakeClock(), log: SILENT_LOGGER }) }
 }
 
-const served = async (pins: PinDesk) =>
-  (await pins.accepted('files')).map(({ offered }) => offered.description)
+const served = async (pins: Pins) => (await pins.accepted('files')).map(({ offered }) => offered.description)
 
 describe('pins of two processes on one file', () => {
   it('rule 32: the first pin wins, and both serve it', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/main'
 import { readEnvironment } from '#config/environment'
-import { PinDesk } from '#core/imports/pins'
+import { Pins } from '#core/imports/pins'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { type RunningServer, startServer } from '#server/start-server'
@@ -27,7 +27,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 async function observe(tools: readonly OfferedTool[]): Promise<void> {
   const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
-  await new PinDesk({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER }).observe(
+  await new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER }).observe(
     sampleSource(),
     sampleDiscovery(tools),
   )

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { PinDesk } from '#core/imports/pins'
+import { Pins } from '#core/imports/pins'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { openStore } from '#server/services'
@@ -51,7 +51,7 @@ beforeAll(async () => {
     masterKey: undefined,
     mode: 'server',
   })
-  const pins = new PinDesk({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
+  const pins = new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
   for (const tools of [FIRST, LATER]) {
     await pins.observe(sampleSource({ key: 'notes' }), sampleDiscovery(tools, IDENTITY))
   }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { PinDesk } from '#core/imports/pins'
+import { Pins } from '#core/imports/pins'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { openStore } from '#server/services'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
@@ -28,7 +28,7 @@ afterAll(() => server.stop())
 describe('/admin/pins', () => {
   it('rule 32: shows what waits and what it changes, and takes decisions about exactly that', async () => {
     const store = openStore(server.settings.store, { ...server.settings, mode: 'operator' })
-    const pins = new PinDesk({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
+    const pins = new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
     await pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a'), sampleOffer('b')]))
     await pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a', { title: 'A' }), sampleOffer('b')]))
     await store.close()

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
-import { ApprovalDesk } from '#core/approvals/approvals'
+import { Approvals } from '#core/approvals/approvals'
 import type { CallReply, CallRequest } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
 import { parseToolRef } from '#core/ids'
@@ -72,7 +72,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   endRun: async () => false,
   openSession: async () => ({ sessionId: 's', runId: 'r' }),
   closeSession: async () => false,
-  approvals: new ApprovalDesk({ store: new MemoryStore(), clock: SYSTEM_CLOCK }),
+  approvals: new Approvals({ store: new MemoryStore(), clock: SYSTEM_CLOCK }),
   findChallenge: async () => undefined,
   isReady: () => true,
 })

@@ -19,7 +19,7 @@ import {
 import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/project'
 import { loadTools } from '#config/load-tools'
-import { ApprovalDesk, type ApprovalDeskOptions, type Approver } from '#core/approvals/approvals'
+import { Approvals, type ApprovalsOptions, type Approver } from '#core/approvals/approvals'
 import { isToolError } from '#core/errors'
 import { cleanJson, cleanText, type JsonObject } from '#core/json'
 import type { ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
@@ -53,19 +53,19 @@ export function asksServerAboutApprovals(
 export async function withApprovals<T>(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
-  work: (desk: ApprovalDesk, approver: Approver) => Promise<T>,
+  work: (desk: Approvals, approver: Approver) => Promise<T>,
 ): Promise<T> {
   try {
     return await withStore(args, context, async (store) => {
       const { clock } = context
       const denials: Denial[] = []
-      const onDenied: ApprovalDeskOptions['onDenied'] = (who, facts) => {
+      const onDenied: ApprovalsOptions['onDenied'] = (who, facts) => {
         const principal = opaquePrincipal(store, who)
         denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
       }
       const definitionOf = await definitionsHere(args, context)
       try {
-        return await work(new ApprovalDesk({ store, clock, onDenied, definitionOf }), {
+        return await work(new Approvals({ store, clock, onDenied, definitionOf }), {
           id: nameAtStore(context),
           tenant: undefined,
           scopes: ['*'],

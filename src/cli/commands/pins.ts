@@ -18,7 +18,7 @@ import {
 } from '#cli/command'
 import { renderTable } from '#cli/output'
 import { isToolError } from '#core/errors'
-import { PinDesk } from '#core/imports/pins'
+import { Pins } from '#core/imports/pins'
 import { cleanJson, cleanText, type JsonObject } from '#core/json'
 import { SILENT_LOGGER } from '#core/runtime'
 import { checkDecided, renderPin, renderPinDiff, unknownPin } from '#server/admin/pins'
@@ -82,11 +82,11 @@ export type PinDiffRow = z.output<typeof PIN_DIFF>
 export async function withPins<T>(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
-  work: (desk: PinDesk, by: string) => Promise<T>,
+  work: (desk: Pins, by: string) => Promise<T>,
 ): Promise<T> {
   try {
     return await withStore(args, context, async (store) =>
-      work(new PinDesk({ store, clock: context.clock, log: SILENT_LOGGER }), nameAtStore(context)),
+      work(new Pins({ store, clock: context.clock, log: SILENT_LOGGER }), nameAtStore(context)),
     )
   } catch (error) {
     if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)

@@ -62,7 +62,7 @@ export type DecisionResult =
 type Forbidden = Extract<DecisionResult, { readonly kind: 'forbidden' }>
 type Lack = Extract<DecisionResult, { readonly kind: 'unauthenticated' | 'forbidden' | 'own' }>
 
-export interface ApprovalDeskOptions {
+export interface ApprovalsOptions {
   readonly store: Pick<Store, 'approvals' | 'digest'>
   readonly clock: Clock
   /** Whether approvers can sign in: then no link decides without (rule 23). Default: no. */
@@ -80,10 +80,10 @@ const ANONYMOUS_ID = 'anonymous'
 const DECIDING = 'approval.decide'
 
 /** Where questions are looked at and answered. Deciding never executes (rule 20). */
-export class ApprovalDesk {
-  readonly #options: ApprovalDeskOptions
+export class Approvals {
+  readonly #options: ApprovalsOptions
 
-  constructor(options: ApprovalDeskOptions) {
+  constructor(options: ApprovalsOptions) {
     this.#options = options
   }
 

@@ -1,4 +1,4 @@
-import { ApprovalDesk, type ApprovalDeskOptions, type ApprovalRules } from '#core/approvals/approvals'
+import { type ApprovalRules, Approvals, type ApprovalsOptions } from '#core/approvals/approvals'
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#core/call'
 import { ConsentTeller } from '#core/credentials/consents'
 import { TokenRefresher } from '#core/credentials/credentials'
@@ -58,7 +58,7 @@ export interface CallDeskOptions extends Omit<CallServices, Made> {
   /** Whether approvers can sign in, so that links alone decide nothing (rule 23). */
   readonly canSignIn?: boolean
   /** Told of approvers who were refused (rule 30a). */
-  readonly onApproverDenied?: ApprovalDeskOptions['onDenied']
+  readonly onApproverDenied?: ApprovalsOptions['onDenied']
 }
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
@@ -120,7 +120,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
         callTool(services, principal, request, step),
     },
   }
-  const approvals = new ApprovalDesk({
+  const approvals = new Approvals({
     store,
     clock,
     canSignIn: options.canSignIn ?? false,
@@ -271,7 +271,7 @@ export interface Gateway {
   /** Ends what runs in it and closes it; `false` when the principal has no such session. */
   closeSession(principal: Principal, sessionId: string): Promise<boolean>
   /** Questions for a yes: look at them, and answer them. */
-  readonly approvals: ApprovalDesk
+  readonly approvals: Approvals
   findChallenge(id: string): Promise<ChallengeRecord | undefined>
   /** Whether new calls are taken: false while starting, draining, or after a store write error. */
   isReady(): boolean

@@ -4,7 +4,7 @@ import type { ToolRequirements } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
-import { PinDesk } from './pins.ts'
+import { Pins } from './pins.ts'
 
 describe('what an upstream wants of callers (rule 32)', () => {
   it.each<[string, ToolRequirements | undefined, ToolRequirements | undefined, string]>([
@@ -37,7 +37,7 @@ describe('what an upstream wants of callers (rule 32)', () => {
       'wording',
     ],
   ])('%s: %s → %s is %s', async (_what, before, after, found) => {
-    const pins = new PinDesk({ store: new MemoryStore(), clock: new FakeClock(), log: SILENT_LOGGER })
+    const pins = new Pins({ store: new MemoryStore(), clock: new FakeClock(), log: SILENT_LOGGER })
     const offer = (requirements: ToolRequirements | undefined) =>
       sampleOffer('a', requirements === undefined ? {} : { requirements })
     await pins.observe(sampleSource(), sampleDiscovery([offer(before)]))

@@ -8,13 +8,13 @@ import { MemoryStore } from '#store/memory/memory'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
 import { pinHash } from './definition-diff.ts'
-import { PinDesk } from './pins.ts'
+import { Pins } from './pins.ts'
 
 const IDENTITY = { origin: 'https://tools.example' }
 const SOURCE = sampleSource()
 
 function desk(store: { readonly pins: PinStore } = new MemoryStore()) {
-  return new PinDesk({ store, clock: new FakeClock(), log: SILENT_LOGGER })
+  return new Pins({ store, clock: new FakeClock(), log: SILENT_LOGGER })
 }
 
 function withOptional() {
@@ -26,7 +26,7 @@ function withOptional() {
   }
 }
 
-async function served(pins: PinDesk): Promise<readonly string[]> {
+async function served(pins: Pins): Promise<readonly string[]> {
   const accepted = await pins.accepted('files')
   return accepted.map(
     ({ offered, version, suspended }) =>
@@ -34,7 +34,7 @@ async function served(pins: PinDesk): Promise<readonly string[]> {
   )
 }
 
-const observe = (pins: PinDesk, tools: readonly OfferedTool[]) => pins.observe(SOURCE, sampleDiscovery(tools))
+const observe = (pins: Pins, tools: readonly OfferedTool[]) => pins.observe(SOURCE, sampleDiscovery(tools))
 
 describe('the pin desk (rule 32)', () => {
   it('lets in everything at first sight, and nothing new after it', async () => {

@@ -26,7 +26,7 @@ import {
 import { toolkitOf } from './project.ts'
 import type { PinnedTool } from './source-runner.ts'
 
-export interface PinDeskOptions {
+export interface PinsOptions {
   readonly store: Pick<Store, 'pins'>
   readonly clock: Clock
   readonly log: Logger
@@ -44,12 +44,12 @@ export type PinDecided = 'decided' | 'not_found' | 'not_waiting' | 'other_hash'
 const MOST_TRIES = 20
 
 /** Holds what sources offer against what was let in. Only `accept` puts a new definition before an agent (rule 32). */
-export class PinDesk {
-  readonly #options: PinDeskOptions
+export class Pins {
+  readonly #options: PinsOptions
   /** What was read last of each source: definitions are large, and change rarely. */
   readonly #known = new Map<string, PinnedSource>()
 
-  constructor(options: PinDeskOptions) {
+  constructor(options: PinsOptions) {
     this.#options = options
   }
 

@@ -6,7 +6,7 @@ import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
 import { sampleTool } from '#testing/samples'
 import type { DefinitionPins, PinnedTool } from './source-runner.ts'
-import { SourceDesk, type WantedSource } from './sources.ts'
+import { Sources, type WantedSource } from './sources.ts'
 
 const ALICE: Principal = { id: 'key:alice', tenant: 'default', scopes: [] }
 
@@ -55,7 +55,7 @@ function sourceOf(
   }
 }
 
-const closing: SourceDesk[] = []
+const closing: Sources[] = []
 afterEach(async () => {
   for (const desk of closing.splice(0)) await desk.close()
   vi.useRealTimers()
@@ -66,7 +66,7 @@ function openDesk(wanted: () => readonly WantedSource[], pins: DefinitionPins = 
   const changes = new CatalogChanges()
   const registry = new LiveRegistry(own, new Map(), changes)
   const state = { epoch: 0 }
-  const desk = new SourceDesk({
+  const desk = new Sources({
     ...{ registry, pins, clock: SYSTEM_CLOCK, log: SILENT_LOGGER },
     own: { tools: own, toolkits: new Map() },
     wanted: async () => wanted(),
@@ -95,7 +95,7 @@ function wantedOf(source: Source, revision = '1'): WantedSource {
   }
 }
 
-describe('SourceDesk', () => {
+describe('Sources', () => {
   it('serves what a source offers, beside the tools written as code', async () => {
     const { desk, listed, registry } = openDesk(() => [wantedOf(sourceOf('Web', async () => ['Get', 'Put']))])
     await desk.start()

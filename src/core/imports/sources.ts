@@ -24,7 +24,7 @@ export interface WantedSource {
   open(): Source
 }
 
-export interface SourceDeskOptions {
+export interface SourcesOptions {
   readonly registry: LiveRegistry
   /** Tools written as code, and their toolkits' texts. */
   readonly own: { readonly tools: readonly Tool[]; readonly toolkits: ReadonlyMap<string, string> }
@@ -69,8 +69,8 @@ export interface SourceView extends SourceStatus {
 }
 
 /** All sources of the server. Agents see projections of accepted pins, so no upstream can delay or empty the catalog. */
-export class SourceDesk {
-  readonly #options: SourceDeskOptions
+export class Sources {
+  readonly #options: SourcesOptions
   readonly #open = new Map<string, OpenSource>()
   #clashes: readonly Finding[] = []
   #timer: NodeJS.Timeout | undefined
@@ -79,7 +79,7 @@ export class SourceDesk {
   #serving: Promise<void> = Promise.resolve()
   #isClosed = false
 
-  constructor(options: SourceDeskOptions) {
+  constructor(options: SourcesOptions) {
     this.#options = options
   }
 

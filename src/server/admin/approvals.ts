@@ -1,5 +1,5 @@
 import {
-  type ApprovalDesk,
+  type Approvals,
   type Approver,
   type Decision,
   type DecisionResult,
@@ -16,7 +16,7 @@ import { approverOf, type OperatorAccess } from './access.ts'
 
 export interface AdminApprovalsOptions {
   readonly access: Pick<OperatorAccess, 'authenticate'>
-  readonly approvals: ApprovalDesk
+  readonly approvals: Approvals
   readonly clock: Clock
   /** Whether approvers can sign in, for links that decide only then (rule 23). */
   readonly canSignIn: boolean
@@ -86,19 +86,19 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
 
 const FRESH = { 'cache-control': 'no-store' } as const
 
-function allowed(approvals: ApprovalDesk, principal: HttpRequest['principal']): Approver {
+function allowed(approvals: Approvals, principal: HttpRequest['principal']): Approver {
   return checkApprover(approvals, approverOf(principal))
 }
 
 /** Throws what an approver lacks to look at questions at all. */
-export function checkApprover(approvals: ApprovalDesk, approver: Approver): Approver {
+export function checkApprover(approvals: Approvals, approver: Approver): Approver {
   const lacks = approvals.lacks(approver)
   if (lacks?.kind === 'forbidden') throw lacksScope(lacks.scope)
   if (lacks !== undefined) throw refusalOf(lacks.kind)
   return approver
 }
 
-async function findApproval(approvals: ApprovalDesk, request: HttpRequest): Promise<ApprovalRecord> {
+async function findApproval(approvals: Approvals, request: HttpRequest): Promise<ApprovalRecord> {
   const found = await approvals.find(allowed(approvals, request.principal), request.params.id ?? '')
   if (found === undefined) throw refusalOf('not_found')
   return found

@@ -1,9 +1,9 @@
 import { SOURCE_OPTIONS } from '#config/schema'
 import { fault } from '#core/errors'
 import type { PinDiff, PinView } from '#core/imports/pin-view'
-import type { PinDecided, PinDesk } from '#core/imports/pins'
+import type { PinDecided, Pins } from '#core/imports/pins'
 import type { Difference } from '#core/imports/schema-diff'
-import type { SourceDesk, SourceView } from '#core/imports/sources'
+import type { Sources, SourceView } from '#core/imports/sources'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceStore } from '#core/ports/import-store'
 import type { Clock } from '#core/runtime'
@@ -15,7 +15,7 @@ const SCOPE_IN_ADMIN_SOURCES = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/
 
 export interface SourceRoutesOptions {
-  readonly desk: SourceDesk
+  readonly desk: Sources
   readonly store: SourceStore
   readonly clock: Clock
   /** Whether the configuration has this key: it wins, so the store's would never be used. */
@@ -129,7 +129,7 @@ const SCOPE = 'admin:pins'
 const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Pinned definitions over HTTP: for the start token, and for the scope `admin:pins`. */
-export function createPinRoutes(desk: PinDesk, access: OperatorAccess): readonly ServerRoute[] {
+export function createPinRoutes(desk: Pins, access: OperatorAccess): readonly ServerRoute[] {
   const handled = (handle: (request: HttpRequest) => Promise<HttpReply>) => {
     return async (request: HttpRequest): Promise<HttpReply> => {
       requireServerScope(request.principal, SCOPE, access)
@@ -188,7 +188,7 @@ export function createPinRoutes(desk: PinDesk, access: OperatorAccess): readonly
 }
 
 /** Sources serve every tenant, so one tenant's own operator does not decide about them. */
-async function diffOf(desk: PinDesk, tool: string) {
+async function diffOf(desk: Pins, tool: string) {
   const diff = await desk.diff(tool)
   if (diff === undefined) throw httpFault(404, unknownPin(tool))
   return renderPinDiff(diff)
