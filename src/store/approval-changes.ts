@@ -23,7 +23,7 @@ import { labelOf, type RunFact } from '#core/runs/events'
 import type { Database } from '#store/sqlite/database'
 import { type ApprovalReasons, approvalFromRow, subjectToText } from './approvals.ts'
 import { type CallChanges, type Parked, type RUN_ENDED, TAKEN } from './calls.ts'
-import type { OpenGroup, Slice } from './commit-queue.ts'
+import type { CommitGroup, Slice } from './commit-queue.ts'
 import { boundText, integer, optionalText, outcomeToText, type Row, text } from './rows.ts'
 import type { CallRunEvents, RunChanges } from './runs.ts'
 
@@ -63,7 +63,7 @@ export class ApprovalChanges {
     this.#writerNo = parts.writerNo
   }
 
-  park(group: OpenGroup, call: NewCall, parking: Parking): Parkings {
+  park(group: CommitGroup, call: NewCall, parking: Parking): Parkings {
     const { tenant, principal, fingerprint, definitionHash, record } = call
     if (this.#database.get('callerOf', record) !== undefined) return { kind: 'taken', record }
     if (!parking.keyed) {
@@ -76,7 +76,7 @@ export class ApprovalChanges {
     return this.#ask(group, { call, session: call.session, atMs: call.atMs, parked, parking })
   }
 
-  parkAgain(group: OpenGroup, seen: CallRecord, next: NextAttempt, parking: Parking): Parkings {
+  parkAgain(group: CommitGroup, seen: CallRecord, next: NextAttempt, parking: Parking): Parkings {
     const full = this.#checkRoom(seen, parking)
     if (full !== undefined) return full
     const parked = this.#calls.parkAgain(group, seen, next)
@@ -84,7 +84,7 @@ export class ApprovalChanges {
   }
 
   /** Rule 20: consumes the grant, stamps writer and attempt, appends the events; nothing of it without all of it. */
-  resume(group: OpenGroup, seen: CallRecord, resumption: Resumption): Claimed | typeof TAKEN {
+  resume(group: CommitGroup, seen: CallRecord, resumption: Resumption): Claimed | typeof TAKEN {
     const { record, attempt } = seen
     const { approvalId, binding, rerunUntilMs, atMs } = resumption
     const row = this.#database.get('newestApproval', record)
@@ -103,7 +103,7 @@ export class ApprovalChanges {
     return { kind: 'claimed', attempt }
   }
 
-  decide(group: OpenGroup, decision: NewDecision): Exclude<DecideResult['kind'], 'not_found'> | undefined {
+  decide(group: CommitGroup, decision: NewDecision): Exclude<DecideResult['kind'], 'not_found'> | undefined {
     const { id, tenant, by, action, reason, atMs, opaque } = decision
     const row = this.#database.get('findApproval', id)
     if (row === undefined || text(row, 'tenant') !== tenant) return undefined
@@ -142,7 +142,7 @@ export class ApprovalChanges {
   }
 
   #ask(
-    group: OpenGroup,
+    group: CommitGroup,
     asked: {
       readonly call: NewCall | CallRecord
       readonly session: NextAttempt['session']
@@ -264,7 +264,7 @@ export class ParkedEnds {
   }
 
   /** Every parked call in scope. */
-  endIn(group: OpenGroup, scope: ParkedScope, end: PlannedEnd): readonly EndedParked[] {
+  endIn(group: CommitGroup, scope: ParkedScope, end: PlannedEnd): readonly EndedParked[] {
     return this.rowsIn(scope).flatMap((row) => this.end(group, row, end) ?? [])
   }
 
@@ -276,7 +276,7 @@ export class ParkedEnds {
   }
 
   /** Call, question, events and journal in one; nothing when somebody else was first. */
-  end(group: OpenGroup, row: Row, end: PlannedEnd): EndedParked | undefined {
+  end(group: CommitGroup, row: Row, end: PlannedEnd): EndedParked | undefined {
     const approval = approvalFromRow(row, [])
     const { id, tenant, record, attempt, tool, principal, state, expiresAtMs } = approval
     const { why, atMs, by, reason } = end

@@ -22,7 +22,7 @@ import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from 
 import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { ApprovalChanges, ParkedEnds, Parkings } from './approval-changes.ts'
 import { type CallChanges, TAKEN } from './calls.ts'
-import type { GroupQueue } from './commit-queue.ts'
+import type { CommitQueue } from './commit-queue.ts'
 import { sealOnce, unseal } from './encryption.ts'
 import {
   boundText,
@@ -43,7 +43,7 @@ const STEP = 200
 export interface SqliteApprovalParts {
   readonly database: Database
   readonly sealed: SealedText
-  readonly queue: GroupQueue
+  readonly queue: CommitQueue
   readonly calls: CallChanges
   readonly changes: ApprovalChanges
   readonly ends: ParkedEnds

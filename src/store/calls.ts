@@ -25,7 +25,7 @@ import type {
   SettleResult,
 } from '#core/ports/store'
 import type { Database } from '#store/sqlite/database'
-import type { OpenGroup, Slice } from './commit-queue.ts'
+import type { CommitGroup, Slice } from './commit-queue.ts'
 import {
   boundText,
   callerSlice,
@@ -142,7 +142,7 @@ export class CallChanges {
     }
   }
 
-  claim(group: OpenGroup, call: NewCall): Claimed | typeof RUN_ENDED | typeof TAKEN {
+  claim(group: CommitGroup, call: NewCall): Claimed | typeof RUN_ENDED | typeof TAKEN {
     const { tenant, principal, session, atMs } = call
     const run = runOf(call)
     if (run !== undefined) {
@@ -161,7 +161,7 @@ export class CallChanges {
   }
 
   insertFinished(
-    group: OpenGroup,
+    group: CommitGroup,
     call: NewCall,
     finished: Omit<FinishedRun, 'run'>,
   ): Recorded | typeof TAKEN {
@@ -171,7 +171,11 @@ export class CallChanges {
     return { kind: 'recorded' }
   }
 
-  reclaim(group: OpenGroup, seen: CallRecord, next: NextAttempt): Claimed | typeof RUN_ENDED | typeof TAKEN {
+  reclaim(
+    group: CommitGroup,
+    seen: CallRecord,
+    next: NextAttempt,
+  ): Claimed | typeof RUN_ENDED | typeof TAKEN {
     const begun = this.#beginNext(group, seen, next, 'running')
     if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
     const { attempt, position } = begun
@@ -180,7 +184,7 @@ export class CallChanges {
   }
 
   /** A call that waits for a yes: its row and the first event of its run, which it always has (rule 20). */
-  park(group: OpenGroup, call: NewCall): Parked | typeof RUN_ENDED | typeof TAKEN {
+  park(group: CommitGroup, call: NewCall): Parked | typeof RUN_ENDED | typeof TAKEN {
     const { tenant, principal, session, atMs } = call
     const run = runOf(call) ?? call.record
     if (this.#database.get('callerOf', call.record) !== undefined) return TAKEN
@@ -192,14 +196,18 @@ export class CallChanges {
   }
 
   /** The same for its next attempt. */
-  parkAgain(group: OpenGroup, seen: CallRecord, next: NextAttempt): Parked | typeof RUN_ENDED | typeof TAKEN {
+  parkAgain(
+    group: CommitGroup,
+    seen: CallRecord,
+    next: NextAttempt,
+  ): Parked | typeof RUN_ENDED | typeof TAKEN {
     const begun = this.#beginNext(group, seen, next, 'parked')
     if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
     return { kind: 'parked', ...begun }
   }
 
   #beginNext(
-    group: OpenGroup,
+    group: CommitGroup,
     seen: CallRecord,
     next: NextAttempt,
     as: 'running' | 'parked',
@@ -229,7 +237,7 @@ export class CallChanges {
   }
 
   /** Rule 9: what the call is from this attempt on. Gives where its caller text went. */
-  #correct(group: OpenGroup, { before, seen, corrected, atMs }: CorrectedCall): Slice {
+  #correct(group: CommitGroup, { before, seen, corrected, atMs }: CorrectedCall): Slice {
     const { record, fingerprint, inputJson } = corrected
     const caller = group.addCaller(boundText(record, callerToText(corrected)))
     const input = group.addPayload(boundText(record, inputJson))
@@ -241,7 +249,7 @@ export class CallChanges {
     return caller
   }
 
-  finish(group: OpenGroup, finished: FinishedRun): Recorded | typeof TAKEN {
+  finish(group: CommitGroup, finished: FinishedRun): Recorded | typeof TAKEN {
     const { run, state, outcome, atMs } = finished
     const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
     const changed = this.#database.run(
@@ -264,7 +272,7 @@ export class CallChanges {
   }
 
   recordLate(
-    group: OpenGroup,
+    group: CommitGroup,
     late: { readonly run: Attempt; readonly outcome: Outcome; readonly atMs: number },
   ): void {
     const { run, outcome, atMs } = late
@@ -276,7 +284,7 @@ export class CallChanges {
   }
 
   requestCancel(
-    group: OpenGroup,
+    group: CommitGroup,
     asked: CallAddress & { readonly by: string; readonly atMs: number },
   ): boolean {
     if (this.#database.run('requestCancel', asked.record, asked.tenant) === 0) return false
@@ -292,7 +300,7 @@ export class CallChanges {
     return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
   }
 
-  settle(group: OpenGroup, settlement: Settlement): SettleResult {
+  settle(group: CommitGroup, settlement: Settlement): SettleResult {
     const row = this.findUnsettled(settlement.record)
     if (typeof row === 'string') return row
     if (settlement.as === 'not-run') {
@@ -327,7 +335,7 @@ export class CallChanges {
   }
 
   /** Where the caller text went; `undefined` when the key is taken. */
-  #insert(group: OpenGroup, { call, run, state, finished }: InsertedCall): Slice | undefined {
+  #insert(group: CommitGroup, { call, run, state, finished }: InsertedCall): Slice | undefined {
     const caller = group.addCaller(boundText(call.record, callerToText(call)))
     const input = group.addPayload(boundText(call.record, call.inputJson))
     const outcome =

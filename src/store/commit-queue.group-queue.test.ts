@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
-import { GroupQueue, OpenGroup, type PendingChange } from './commit-queue.ts'
+import { CommitGroup, CommitQueue, type PendingChange } from './commit-queue.ts'
 
 /** Applies changes as a database would, or does what the test says instead. */
 class Committer {
@@ -12,7 +12,7 @@ class Committer {
     const next = this.plan.shift()
     if (this.isBusy || next === 'busy') return 'busy'
     if (next instanceof Error) throw next
-    const group = new OpenGroup(this.committed.length)
+    const group = new CommitGroup(this.committed.length)
     for (const change of changes) change.apply(group)
     this.committed.push(changes.map(({ key }) => key))
     return 'committed'
@@ -34,7 +34,7 @@ async function pass(ms: number): Promise<void> {
 describe('changes that wait for their commit', () => {
   it('rule 19: go together, in the order of their keys', async () => {
     const committer = new Committer()
-    const queue = new GroupQueue(committer)
+    const queue = new CommitQueue(committer)
     const all = Promise.all(['b', 'a', 'c'].map((key) => queue.submit(key, () => key)))
     await pass(10)
     expect(await all).toEqual(['b', 'a', 'c'])
@@ -43,7 +43,7 @@ describe('changes that wait for their commit', () => {
 
   it('wait while another process writes, in front of what comes later', async () => {
     const committer = new Committer()
-    const queue = new GroupQueue(committer)
+    const queue = new CommitQueue(committer)
     committer.plan = ['busy', 'busy']
     const first = queue.submit('z', () => 1)
     await pass(0)
@@ -55,7 +55,7 @@ describe('changes that wait for their commit', () => {
 
   it('are given up when the database stays locked, and the next ones start their own wait', async () => {
     const committer = new Committer()
-    const queue = new GroupQueue(committer)
+    const queue = new CommitQueue(committer)
     committer.isBusy = true
     const given = queue.submit('a', () => 1).catch((error: unknown) => error)
     await pass(9_000)
@@ -71,7 +71,7 @@ describe('changes that wait for their commit', () => {
 
   it('rule 19: of a group that failed, only the bad one fails', async () => {
     const committer = new Committer()
-    const queue = new GroupQueue(committer)
+    const queue = new CommitQueue(committer)
     committer.plan = [new Error('bad row'), undefined, new Error('bad row'), undefined]
     const ends = ['a', 'b', 'c'].map((key) =>
       queue
@@ -84,7 +84,7 @@ describe('changes that wait for their commit', () => {
 
   it('rule 11: all fail with a store that cannot write, each of them once', async () => {
     const committer = new Committer()
-    const queue = new GroupQueue(committer)
+    const queue = new CommitQueue(committer)
     committer.plan = [new StoreError('full', 'the disk is full')]
     const ends = ['a', 'b'].map((key) => queue.submit(key, () => key).catch(() => 'failed'))
     await pass(10)
@@ -94,7 +94,7 @@ describe('changes that wait for their commit', () => {
 
   it('are refused once it is closed, while what waits is still written', async () => {
     const committer = new Committer()
-    const queue = new GroupQueue(committer)
+    const queue = new CommitQueue(committer)
     const waiting = queue.submit('a', () => 1)
     queue.close()
     await expect(queue.submit('b', () => 2)).rejects.toThrow('closed')

@@ -4,7 +4,7 @@ import type { JournalEvent } from '#core/journal/events'
 /** One change waiting for its commit. `apply` may run twice: once in a group that failed, once alone. */
 export interface PendingChange {
   readonly key: string
-  apply(group: OpenGroup): void
+  apply(group: CommitGroup): void
   resolve(): void
   reject(error: unknown): void
 }
@@ -25,7 +25,7 @@ const LARGEST_GROUP = 512
  * Rule 19: everything that arrives in one turn of the event loop is committed together, so that one fsync pays
  * for all of it. Nobody hears of a change before its commit.
  */
-export class GroupQueue {
+export class CommitQueue {
   readonly #committer: Committer
   readonly #patience = new GroupPatience()
   #waiting: PendingChange[] = []
@@ -42,7 +42,7 @@ export class GroupQueue {
     return this.#waiting.length
   }
 
-  submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T> {
+  submit<T>(key: string, apply: (group: CommitGroup) => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#isClosed) {
         reject(new StoreError('not_written', 'the store is closed'))
@@ -130,7 +130,7 @@ export interface Slice {
 }
 
 /** The commit being put together: its events, and the texts that are sealed as one (rule 14). */
-export class OpenGroup {
+export class CommitGroup {
   readonly id: number
   readonly #events: string[] = []
   readonly #callers = new Segment()

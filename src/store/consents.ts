@@ -11,7 +11,7 @@ import { askedConsentFacts, type CallLabel, endedConsentFacts } from '#core/runs
 import { isRunEnded } from '#core/runs/runs'
 import { Secret } from '#core/secret'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { GroupQueue, OpenGroup } from './commit-queue.ts'
+import type { CommitGroup, CommitQueue } from './commit-queue.ts'
 import { boundText, callerToText, integer, type Row, text, word } from './rows.ts'
 import type { RunChanges } from './runs.ts'
 import type { VaultParts, VaultSealer } from './vault.ts'
@@ -21,7 +21,7 @@ const STATUSES = ['pending', 'completed', 'failed'] as const
 /** Rule 22: the unique index on open needs makes sure that there is one. */
 export function openChallenge(
   database: Database,
-  group: OpenGroup,
+  group: CommitGroup,
   challenge: NewChallenge,
 ): ChallengeRecord {
   const need = challengeKey(challenge)
@@ -50,7 +50,7 @@ export function openChallenge(
 
 export function endChallenge(
   database: Database,
-  group: OpenGroup,
+  group: CommitGroup,
   done: { readonly key: string; readonly as: 'completed' | 'failed'; readonly atMs: number },
 ): void {
   const row = database.get('openChallenge', done.key)
@@ -81,7 +81,7 @@ export function challengeFromRow(row: Row): ChallengeRecord {
 export class SqliteConsents implements ConsentStore {
   readonly runs: SqliteConsentRuns
   readonly #database: Database
-  readonly #queue: GroupQueue
+  readonly #queue: CommitQueue
   readonly #sealer: VaultSealer
 
   constructor({ database, queue, sealer, runs }: VaultParts & ConsentRunsParts) {
@@ -142,14 +142,14 @@ const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native',
 
 export interface ConsentRunsParts {
   readonly database: Database
-  readonly queue: GroupQueue
+  readonly queue: CommitQueue
   readonly runs: RunChanges
 }
 
 /** What runs tell of consents, in SQLite: whichever process ends one, every run that waits for it hears. */
 export class SqliteConsentRuns implements ConsentRunStore {
   readonly #database: Database
-  readonly #queue: GroupQueue
+  readonly #queue: CommitQueue
   readonly #runs: RunChanges
 
   constructor({ database, queue, runs }: ConsentRunsParts) {
@@ -178,7 +178,7 @@ export class SqliteConsentRuns implements ConsentRunStore {
     return await this.#queue.submit('', () => this.#end(this.#database.all('expiredConsentRuns', nowMs), end))
   }
 
-  #tell(group: OpenGroup, asked: AskedConsent): boolean {
+  #tell(group: CommitGroup, asked: AskedConsent): boolean {
     const { tenant, record, principal, place, challenge, need, expiresAtMs, atMs } = asked
     if (this.#isRecorded(place.run, record) || !this.#runs.open(place, atMs)) return false
     const { provider } = need

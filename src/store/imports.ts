@@ -17,15 +17,15 @@ import {
 } from '#core/ports/import-store'
 import { Breather } from '#core/runtime'
 import { sealOnce, unseal } from './encryption.ts'
-import type { StoreWays } from './keys.ts'
+import type { StoreContext } from './keys.ts'
 import { bytes, integer, optionalText, type Row, text } from './rows.ts'
 
 /** Stored sources in SQLite; each change and its epoch are one transaction with the journal. */
 export class SqliteSources implements SourceStore {
-  readonly #ways: StoreWays
+  readonly #ways: StoreContext
   readonly #sealingKey: Buffer
 
-  constructor(ways: StoreWays, sealingKey: Buffer) {
+  constructor(ways: StoreContext, sealingKey: Buffer) {
     this.#ways = ways
     this.#sealingKey = sealingKey
   }
@@ -95,9 +95,9 @@ const MOST_READS = 20
 
 /** Pins in SQLite; each write, its epoch and its journal events are one transaction. */
 export class SqlitePins implements PinStore {
-  readonly #ways: StoreWays
+  readonly #ways: StoreContext
 
-  constructor(ways: StoreWays) {
+  constructor(ways: StoreContext) {
     this.#ways = ways
   }
 

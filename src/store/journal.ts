@@ -15,7 +15,7 @@ const MOST_BYTES = 16 * 1024 * 1024
 export type Segment = 'callers' | 'payload'
 
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
-export class GroupContents {
+export class SealedGroups {
   readonly #database: Database
   readonly #wrapKey: Buffer
   readonly #dataKeys = new Map<number, { readonly id: string; readonly key: Buffer }>()

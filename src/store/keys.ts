@@ -17,14 +17,14 @@ import {
   type StoredKey,
 } from '#core/ports/key-store'
 import type { Database } from '#store/sqlite/database'
-import type { OpenGroup } from './commit-queue.ts'
+import type { CommitGroup } from './commit-queue.ts'
 import { integer, optionalInteger, optionalText, type Row, text, word } from './rows.ts'
 
 /** The audit stream in SQLite: a row to read it by, and the journal's event, in one commit. */
 export class SqliteAudit implements AuditStore {
-  readonly #ways: StoreWays
+  readonly #ways: StoreContext
 
-  constructor(ways: StoreWays) {
+  constructor(ways: StoreContext) {
     this.#ways = ways
   }
 
@@ -69,17 +69,17 @@ function denialFromRow(row: Row): RecordedDenial {
 }
 
 /** How a part of the store reads and writes: in a commit group, or with the store's own errors. */
-export interface StoreWays {
+export interface StoreContext {
   readonly database: Database
-  submit<T>(key: string, apply: (group: OpenGroup) => T): Promise<T>
+  submit<T>(key: string, apply: (group: CommitGroup) => T): Promise<T>
   read<T>(read: () => T): T
 }
 
 /** API keys in SQLite; each change and its epoch are one transaction with the journal. */
 export class SqliteKeys implements KeyStore {
-  readonly #ways: StoreWays
+  readonly #ways: StoreContext
 
-  constructor(ways: StoreWays) {
+  constructor(ways: StoreContext) {
     this.#ways = ways
   }
 
@@ -176,7 +176,7 @@ export class SqliteKeys implements KeyStore {
     })
   }
 
-  #revoke(group: OpenGroup, key: { readonly tenant: string; readonly keyId: string } & KeyChange): boolean {
+  #revoke(group: CommitGroup, key: { readonly tenant: string; readonly keyId: string } & KeyChange): boolean {
     const row = this.#ways.database.get('revokeKey', key.atMs, key.keyId, key.tenant)
     if (row === undefined) return false
     this.#ways.database.sealKey(key.keyId)

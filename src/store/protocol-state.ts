@@ -19,18 +19,18 @@ import type {
   Spending,
 } from '#core/ports/protocol-store'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { GroupQueue } from './commit-queue.ts'
+import type { CommitQueue } from './commit-queue.ts'
 import { sealOnce, unseal } from './encryption.ts'
-import type { StoreWays } from './keys.ts'
+import type { StoreContext } from './keys.ts'
 import { bytes, integer, type Row, text } from './rows.ts'
 import type { VaultParts, VaultSealer } from './vault.ts'
 
 /** Budgets in the database that every process shares: each lease is one step of a transaction, with no journal event. */
 export class SqliteBudgets implements BudgetStore {
   readonly #database: Database
-  readonly #queue: GroupQueue
+  readonly #queue: CommitQueue
 
-  constructor(database: Database, queue: GroupQueue) {
+  constructor(database: Database, queue: CommitQueue) {
     this.#database = database
     this.#queue = queue
   }
@@ -84,12 +84,12 @@ export function windowColumns(window: BudgetWindow): readonly [string, string, n
 
 /** Requests with keys in the database that every process shares. */
 export class SqliteRequests implements RequestStore {
-  readonly #ways: StoreWays
+  readonly #ways: StoreContext
   readonly #sealingKey: Buffer
   readonly #writer: () => string
 
   constructor(
-    ways: StoreWays,
+    ways: StoreContext,
     { sealingKey, writer }: { readonly sealingKey: Buffer; readonly writer: () => string },
   ) {
     this.#ways = ways
@@ -151,7 +151,7 @@ function placeOfInSqliteRequests({ tenant, id }: RequestAddress): string {
 /** Callers in the database that every process shares. */
 export class SqliteCallers implements CallerStore {
   readonly #database: Database
-  readonly #queue: GroupQueue
+  readonly #queue: CommitQueue
   readonly #sealer: VaultSealer
   /** Keyed one-way digest: call ids are callers' text (rule 15). */
   readonly #digest: (plain: string) => string

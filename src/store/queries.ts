@@ -223,7 +223,7 @@ export const QUERIES = {
   ...SOURCE_QUERIES,
   ...REQUEST_QUERIES,
   /** Moves with commits of other connections only. */
-  changeMark: 'PRAGMA data_version',
+  foreignVersion: 'PRAGMA data_version',
   ...WORKFLOW_QUERIES,
   insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
   /** A writer has ended when nothing of it runs any more; what does is left for recovery. */

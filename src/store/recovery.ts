@@ -9,7 +9,7 @@ import type { RetentionPolicy } from '#core/ports/store'
 import type { Database } from '#store/sqlite/database'
 import type { ParkedEnds } from './approval-changes.ts'
 import { dropReferences } from './calls.ts'
-import type { GroupQueue, OpenGroup } from './commit-queue.ts'
+import type { CommitGroup, CommitQueue } from './commit-queue.ts'
 import { BUDGETS_KEPT_MS } from './protocol-state.ts'
 import { boundText, integer, optionalText, outcomeToText, type Row, subjectFromRow, text } from './rows.ts'
 import { type CallRunEvents, type RunChanges, type SessionChanges, toldByRow } from './runs.ts'
@@ -29,7 +29,7 @@ export interface Forgetting {
 }
 
 /** One step of rule 13; `true` while there may be more. */
-export function purgeStep(place: Forgettable, group: OpenGroup, forgetting: Forgetting): boolean {
+export function purgeStep(place: Forgettable, group: CommitGroup, forgetting: Forgetting): boolean {
   const { database } = place
   const { nowMs, policy, chainKey } = forgetting
   const calls = forgetResults(place, nowMs - policy.resultsMs)
@@ -140,7 +140,7 @@ export class Recovery {
   }
 
   /** Everything of one dead writer, a step a commit; gives how many calls became ambiguous. */
-  async recoverAll(queue: GroupQueue, dead: DeadWriter, nowMs: number): Promise<number> {
+  async recoverAll(queue: CommitQueue, dead: DeadWriter, nowMs: number): Promise<number> {
     let ambiguous = 0
     for (;;) {
       const recovered = await queue.submit('', (group) => this.recoverWriter(group, dead, nowMs))
@@ -149,7 +149,7 @@ export class Recovery {
     }
   }
 
-  recoverWriter(group: OpenGroup, dead: DeadWriter, nowMs: number): Recovered {
+  recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Recovered {
     const rows = this.#database.all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
     let ambiguous = 0
     for (const row of rows) {
@@ -163,7 +163,7 @@ export class Recovery {
   }
 
   #makeAmbiguous(
-    group: OpenGroup,
+    group: CommitGroup,
     dead: DeadWriter,
     cut: { readonly row: Row; readonly nowMs: number },
   ): boolean {
@@ -179,7 +179,7 @@ export class Recovery {
   }
 
   #end(
-    group: OpenGroup,
+    group: CommitGroup,
     dead: DeadWriter,
     cut: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
   ): void {
@@ -201,7 +201,7 @@ export class Recovery {
   }
 
   /** `true` while there are more. */
-  #closeSessions(group: OpenGroup, dead: DeadWriter, nowMs: number): boolean {
+  #closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): boolean {
     const rows = this.#database.all('openSessionsOf', dead.no, MOST_AT_ONCE)
     for (const row of rows) {
       const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }

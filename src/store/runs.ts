@@ -31,7 +31,7 @@ import {
 import { isRunEnded } from '#core/runs/runs'
 import type { Database } from '#store/sqlite/database'
 import type { ApprovalReasons } from './approvals.ts'
-import type { OpenGroup, Slice } from './commit-queue.ts'
+import type { CommitGroup, Slice } from './commit-queue.ts'
 import {
   boundText,
   callerSlice,
@@ -104,7 +104,7 @@ export class CallRunEvents {
     this.#sessions = parts.sessions
   }
 
-  begin(group: OpenGroup, begun: BeginningAttempt): RunPosition {
+  begin(group: CommitGroup, begun: BeginningAttempt): RunPosition {
     const { call, run, attempt, session, caller, atMs } = begun
     const { tenant, record, principal, tool, toolId } = call
     if (session?.isOwn === true) {
@@ -125,13 +125,13 @@ export class CallRunEvents {
   }
 
   /** Called after the call's own end, so that the bracket closes last (OWP-41). */
-  endSession(group: OpenGroup, { tenant, session }: Attempt, outcome: Outcome, atMs: number): void {
+  endSession(group: CommitGroup, { tenant, session }: Attempt, outcome: Outcome, atMs: number): void {
     if (session?.isOwn !== true) return
     const { sessionId } = session
     this.#sessions.close(group, { tenant, sessionId }, ownSessionOutcome(outcome), atMs)
   }
 
-  closeCutSession(group: OpenGroup, address: SessionAddress, atMs: number): void {
+  closeCutSession(group: CommitGroup, address: SessionAddress, atMs: number): void {
     this.#sessions.close(group, address, 'failed', atMs)
   }
 
@@ -146,7 +146,7 @@ export class CallRunEvents {
   }
 
   /** The pair of a call that was refused; `false` when no such run takes it. */
-  refuse(group: OpenGroup, refused: RefusedCall): boolean {
+  refuse(group: CommitGroup, refused: RefusedCall): boolean {
     const { place, record, atMs } = refused
     const run = this.#runs.find(place)
     if (run === undefined || isRunEnded(run, atMs)) return false
@@ -193,7 +193,7 @@ export class SessionChanges {
   }
 
   /** Its run must be open. A session of a single attempt begins as `closing`: no other call may use it. */
-  open(group: OpenGroup, session: NewSession, state: 'open' | 'closing'): void {
+  open(group: CommitGroup, session: NewSession, state: 'open' | 'closing'): void {
     const { sessionId, tenant, principal, tool, toolId, place, endsRun, atMs } = session
     this.#database.run(
       'insertSession',
@@ -229,7 +229,7 @@ export class SessionChanges {
   }
 
   /** `closed` with its event; `false` when it was closed already, so there is exactly one close (OWP-41). */
-  close(group: OpenGroup, address: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
+  close(group: CommitGroup, address: SessionAddress, outcome: SessionOutcome, atMs: number): boolean {
     const { tenant, sessionId } = address
     const row = this.#database.get('closeSession', outcome, atMs, sessionId, tenant)
     if (row === undefined) return false
@@ -313,7 +313,7 @@ export class RunChanges {
     return { run, sequence }
   }
 
-  end(group: OpenGroup, address: RunAddress, atMs: number): boolean {
+  end(group: CommitGroup, address: RunAddress, atMs: number): boolean {
     const found = this.find(address)
     if (found === undefined || isRunEnded(found, atMs)) return false
     const { run, tenant } = address

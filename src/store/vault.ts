@@ -11,7 +11,7 @@ import type {
 } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { GroupQueue } from './commit-queue.ts'
+import type { CommitQueue } from './commit-queue.ts'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
 import { bytes, integer, optionalBytes, optionalInteger, type Row, text, word } from './rows.ts'
 
@@ -19,14 +19,14 @@ const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 
 export interface VaultParts {
   readonly database: Database
-  readonly queue: GroupQueue
+  readonly queue: CommitQueue
   readonly sealer: VaultSealer
 }
 
 /** The vault in SQLite. Every change is one conditional statement with its event, durable before it is told. */
 export class SqliteVault implements VaultStore {
   readonly #database: Database
-  readonly #queue: GroupQueue
+  readonly #queue: CommitQueue
   readonly #sealer: VaultSealer
 
   constructor({ database, queue, sealer }: VaultParts) {

@@ -13,7 +13,7 @@ import type {
 import { putAwayEnd } from '#core/workflow/suspend'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { CallChanges } from './calls.ts'
-import type { GroupQueue, OpenGroup } from './commit-queue.ts'
+import type { CommitGroup, CommitQueue } from './commit-queue.ts'
 import { boundText, optionalText, outcomeToText, type Row, subjectFromRow, text } from './rows.ts'
 import type { CallRunEvents } from './runs.ts'
 
@@ -23,7 +23,7 @@ interface Parts {
   readonly database: Database
   readonly calls: CallChanges
   readonly runEvents: CallRunEvents
-  readonly queue: GroupQueue
+  readonly queue: CommitQueue
   readonly writerNo: () => number
 }
 
@@ -87,7 +87,7 @@ export class SqliteWorkflows implements WorkflowStore {
   }
 
   #end(
-    group: OpenGroup,
+    group: CommitGroup,
     row: Row,
     { why, atMs }: { readonly why: 'cancelled' | 'expired'; readonly atMs: number; readonly by?: string },
   ): readonly EndedParked[] {

@@ -3,7 +3,7 @@ import type { Outcome } from '#core/call'
 import { claimedEvent } from '#core/journal/append'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { CallState, NewCall } from '#core/ports/store'
-import { OpenGroup } from '#store/commit-queue'
+import { CommitGroup } from '#store/commit-queue'
 import { deriveStoreKeys, newDataKey, Sealer, wrapDataKey } from '#store/encryption'
 import { placeOf } from '#store/journal'
 import { boundText, outcomeToText } from '#store/rows'
@@ -30,7 +30,7 @@ export function writeVersionOne(path: string, masterKey: Uint8Array, calls: read
   database
     .prepare('INSERT INTO writers (no, id, started_at, ended_at, data_key) VALUES (1, ?, 1, 2, ?)')
     .run(WRITER, wrapDataKey(keys.wrap, dataKey, WRITER))
-  const group = new OpenGroup(1)
+  const group = new CommitGroup(1)
   for (const old of calls) insertCall(database, group, old)
   const callers = sealer.seal(group.callers, placeOf('callers', WRITER, 0))
   const payload = sealer.seal(group.payload, placeOf('payload', WRITER, 0))
@@ -46,7 +46,7 @@ export function writeVersionOne(path: string, masterKey: Uint8Array, calls: read
 
 function insertCall(
   database: DatabaseSync,
-  group: OpenGroup,
+  group: CommitGroup,
   { call, state, attempt, outcome }: OldCall,
 ): void {
   const { record, callId, traceId, userId } = call

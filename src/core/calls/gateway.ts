@@ -77,7 +77,7 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
   const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
   const readiness = new Readiness(() => watch.start())
-  const changes = new StoreChanges(() => store.changeMark())
+  const changes = new StoreChanges(() => store.foreignVersion())
   const feed = new RunFeed(changes)
   const onRefused = options.onLimitRefused ?? (() => undefined)
   const limits = new CallLimits({

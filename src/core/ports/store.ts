@@ -282,7 +282,7 @@ export interface Store extends RunStore, SessionStore {
   /** One small step of forgetting (rule 13); `true` while there is more to do. */
   purge(nowMs: number, policy: RetentionPolicy): MaybePromise<boolean>
   /** Another number than before once another process has changed something; own changes do not count. */
-  changeMark(): MaybePromise<number>
+  foreignVersion(): MaybePromise<number>
   /** Rejects while writes do not work. */
   probe(): MaybePromise<void>
   close(): MaybePromise<void>

@@ -220,15 +220,15 @@ export type OnLook = (isChanged: boolean) => void
 
 /** One look at the store's mark for everybody in this process who waits for what others write. */
 export class StoreChanges {
-  readonly #changeMark: () => MaybePromise<number>
+  readonly #foreignVersion: () => MaybePromise<number>
   readonly #listeners = new Set<OnLook>()
   #timer: NodeJS.Timeout | undefined
   #mark: number | undefined
   #idleLooks = 0
   #isLooking = false
 
-  constructor(changeMark: () => MaybePromise<number>) {
-    this.#changeMark = changeMark
+  constructor(foreignVersion: () => MaybePromise<number>) {
+    this.#foreignVersion = foreignVersion
   }
 
   listen(onLook: OnLook): void {
@@ -258,7 +258,7 @@ export class StoreChanges {
   /** A store that cannot say is asked for the things themselves: whoever waits for them learns what is wrong. */
   async #hasMoved(): Promise<boolean> {
     try {
-      const mark = await this.#changeMark()
+      const mark = await this.#foreignVersion()
       const isSame = mark === this.#mark
       this.#mark = mark
       return !isSame

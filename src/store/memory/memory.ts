@@ -104,7 +104,7 @@ export class MemoryStore implements Store {
     closeSession: (address, outcome, atMs) => this.closeSession(address, outcome, atMs),
   })
   /** Nobody else can reach this memory. */
-  readonly changeMark = () => 0
+  readonly foreignVersion = () => 0
   readonly workflows = new MemoryWorkflows({
     ...{ rows: this.#rows, runEvents: this.#runEvents, writer: this.writer },
     append: this.#journal.append,

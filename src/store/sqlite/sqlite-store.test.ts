@@ -329,11 +329,11 @@ describe('verifying the SQLite journal', () => {
   it('its change mark moves with what other processes write, and with nothing else', async () => {
     const [own, other] = [openStore(), openStore()]
     await other.probe()
-    const before = own.changeMark()
+    const before = own.foreignVersion()
     await own.probe()
-    expect(own.changeMark()).toBe(before)
+    expect(own.foreignVersion()).toBe(before)
     // Two probes of one millisecond write the same value, which SQLite does not count as a change.
     await other.claim(sampleCall())
-    expect(own.changeMark()).not.toBe(before)
+    expect(own.foreignVersion()).not.toBe(before)
   })
 })

@@ -32,12 +32,12 @@ import type { RunEvent, SessionOutcome } from '#core/runs/events'
 import { ApprovalChanges, ParkedEnds } from '#store/approval-changes'
 import { ApprovalReasons, SqliteApprovals } from '#store/approvals'
 import { CallChanges, listCalls, listOwnCalls, RUN_ENDED, showCall, TAKEN } from '#store/calls'
-import { GroupQueue } from '#store/commit-queue'
+import { CommitQueue } from '#store/commit-queue'
 import { challengeFromRow, challengeKey, endChallenge, openChallenge, SqliteConsents } from '#store/consents'
 import { deriveStoreKeys, type StoreKeys } from '#store/encryption'
 import { SqlitePins, SqliteSources } from '#store/imports'
-import { GroupContents, readJournal, type Verification, verifyJournal } from '#store/journal'
-import { SqliteAudit, SqliteKeys, type StoreWays } from '#store/keys'
+import { readJournal, SealedGroups, type Verification, verifyJournal } from '#store/journal'
+import { SqliteAudit, SqliteKeys, type StoreContext } from '#store/keys'
 import { SqliteBudgets, SqliteCallers, SqliteRequests } from '#store/protocol-state'
 import { purgeStep, Recovery } from '#store/recovery'
 import { integer, text } from '#store/rows'
@@ -82,11 +82,11 @@ export class SqliteStore implements Store {
   readonly requests: SqliteRequests
   readonly #keys: StoreKeys
   readonly #database: Database
-  readonly #contents: GroupContents
+  readonly #contents: SealedGroups
   readonly #reasons: ApprovalReasons
   readonly #checkpointer: Checkpointer
   readonly #writer: Writer
-  readonly #queue: GroupQueue
+  readonly #queue: CommitQueue
   readonly #changes: CallChanges
   readonly #runs: RunChanges
   readonly #sessions: SessionChanges
@@ -105,7 +105,7 @@ export class SqliteStore implements Store {
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
-    this.#contents = new GroupContents(this.#database, this.#keys.wrap)
+    this.#contents = new SealedGroups(this.#database, this.#keys.wrap)
     this.#reasons = new ApprovalReasons(this.#keys.reasons)
     this.#checkpointer = new Checkpointer(this.#database)
     this.#writer = new Writer({
@@ -120,7 +120,7 @@ export class SqliteStore implements Store {
         },
       },
     })
-    this.#queue = new GroupQueue(this.#writer)
+    this.#queue = new CommitQueue(this.#writer)
     const [database, sealed, reasons] = [this.#database, this.#contents, this.#reasons]
     this.budgets = new SqliteBudgets(database, this.#queue)
     const writerNo = () => this.#writer.no
@@ -141,7 +141,7 @@ export class SqliteStore implements Store {
     })
     this.workflows = new SqliteWorkflows({ database, calls, runEvents, queue: this.#queue, writerNo })
     this.#recovery = new Recovery({ database, runEvents, sessions, ends })
-    const ways: StoreWays = {
+    const ways: StoreContext = {
       database,
       submit: (key, apply) => this.#queue.submit(key, apply),
       read: (read) => this.#read(read),
@@ -324,8 +324,8 @@ export class SqliteStore implements Store {
     )
   }
 
-  changeMark(): number {
-    return this.#read(() => integer(this.#database.get('changeMark') ?? {}, 'data_version'))
+  foreignVersion(): number {
+    return this.#read(() => integer(this.#database.get('foreignVersion') ?? {}, 'data_version'))
   }
 
   /** Writes a row for real: an empty transaction would not touch the disk. */
@@ -351,7 +351,7 @@ export class SqliteStore implements Store {
 
   async #close(): Promise<void> {
     const goodbye = this.#writer.isStarted
-      ? this.#queue.submit(LAST_KEY, (group) => this.#writer.sayGoodbye(group))
+      ? this.#queue.submit(LAST_KEY, (group) => this.#writer.recordStop(group))
       : undefined
     this.#queue.close()
     try {

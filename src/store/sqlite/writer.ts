@@ -5,7 +5,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '#core/errors'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/events'
-import { type Committer, OpenGroup, type PendingChange } from '#store/commit-queue'
+import { CommitGroup, type Committer, type PendingChange } from '#store/commit-queue'
 import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from '#store/encryption'
 import { placeOf } from '#store/journal'
 import { integer, text } from '#store/rows'
@@ -86,7 +86,7 @@ export class Writer implements Committer {
     let sealed: { readonly n: number; readonly link: string } | undefined
     try {
       if (!this.#headKnown) this.#readHead()
-      const group = new OpenGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      const group = new CommitGroup(integer(database.get('nextGroup') ?? {}, 'id'))
       for (const change of changes) change.apply(group)
       if (!group.isEmpty) sealed = this.#insert(group)
       database.commit()
@@ -99,7 +99,7 @@ export class Writer implements Committer {
   }
 
   /** The last event of the chain, inside a commit like any other. */
-  sayGoodbye(group: OpenGroup): void {
+  recordStop(group: CommitGroup): void {
     const { database, nowMs } = this.#options
     const at = nowMs()
     group.append({ type: 'writer.stopped', at })
@@ -135,7 +135,7 @@ export class Writer implements Committer {
       const row =
         database.get('insertWriter', this.id, nowMs(), wrapDataKey(keys.wrap, dataKey, this.id)) ?? {}
       this.#started = { no: integer(row, 'no'), lock, sealer: new Sealer(dataKey) }
-      const group = new OpenGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      const group = new CommitGroup(integer(database.get('nextGroup') ?? {}, 'id'))
       group.append({ type: 'writer.started', at: nowMs(), heads })
       const head = this.#insert(group)
       database.commit()
@@ -157,7 +157,7 @@ export class Writer implements Committer {
     }))
   }
 
-  #insert(group: OpenGroup): { readonly n: number; readonly link: string } {
+  #insert(group: CommitGroup): { readonly n: number; readonly link: string } {
     const started = this.#started
     if (started === undefined) throw new StoreError('not_written', 'the writer has ended')
     const { database, keys, nowMs } = this.#options
