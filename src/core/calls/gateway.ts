@@ -1,6 +1,6 @@
 import { type ApprovalRules, Approvals, type ApprovalsOptions } from '#core/approvals/approvals'
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#core/call'
-import { ConsentTeller } from '#core/credentials/consents'
+import { ConsentEvents } from '#core/credentials/consents'
 import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
 import { type LeavePlace, WaitingPlaces } from '#core/limits/counters'
@@ -9,7 +9,7 @@ import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/sett
 import type { ChallengeRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#core/runs/feed'
-import { RefusalTeller } from '#core/runs/refusals'
+import { RefusalEvents } from '#core/runs/refusals'
 import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#core/runs/runs'
 import { type OpenedSession, type SessionRequest, Sessions } from '#core/runs/sessions'
 import { type Clock, type Hooks, type Logger, NO_BROKER, type TokenBroker } from '#core/runtime'
@@ -66,7 +66,7 @@ export interface CallDesk extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
   /** For whoever ends consents outside of calls. */
-  readonly consents: Pick<ConsentTeller, 'resolve'>
+  readonly consents: Pick<ConsentEvents, 'resolve'>
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
 }
@@ -92,8 +92,8 @@ export function openCallDesk(options: CallDeskOptions): CallDesk {
   })
   const places = new WaitingPlaces({ limit: (options.limits ?? NO_LIMITS).waiting, onRefused })
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
-  const refusals = new RefusalTeller({ store, clock, log, feed })
-  const consents = new ConsentTeller({ store, clock, log, feed })
+  const refusals = new RefusalEvents({ store, clock, log, feed })
+  const consents = new ConsentEvents({ store, clock, log, feed })
   const { newSessionId, hooks } = options
   const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
   const { broker = NO_BROKER } = options
@@ -235,8 +235,8 @@ export interface CallServices {
   readonly keeper: OutcomeKeeper
   readonly limits: CallLimits
   readonly budgets: Budgets
-  readonly refusals: RefusalTeller
-  readonly consents: ConsentTeller
+  readonly refusals: RefusalEvents
+  readonly consents: ConsentEvents
   readonly maxResultBytes: number
   /** Makes one step of a workflow: a call like any other, under a key that no caller can have. */
   callStep(principal: Principal, request: CallRequest, step: StepOrigin): Promise<CallReply>

@@ -4,7 +4,7 @@ import { ownRunId } from '#core/ids'
 import type { ChallengeNeed, ChallengeRecord, RunPlace, Store } from '#core/ports/store'
 import type { ConsentEnd } from '#core/ports/vault-store'
 import type { RunFeed } from '#core/runs/feed'
-import { TellingRate } from '#core/runs/refusals'
+import { EventRate } from '#core/runs/refusals'
 import type { Clock, Logger } from '#core/runtime'
 import { type Tool, transportOf } from '#core/tool'
 
@@ -26,13 +26,13 @@ export interface LackingCall {
 }
 
 /** What the runs of calls that lack a consent tell of it: the question, and how it ended (OWP-78, OWP-79). */
-export class ConsentTeller {
+export class ConsentEvents {
   readonly #services: TellerServices
-  readonly #rate: TellingRate
+  readonly #rate: EventRate
 
   constructor(services: TellerServices) {
     this.#services = services
-    this.#rate = new TellingRate(services.clock)
+    this.#rate = new EventRate(services.clock)
   }
 
   /** The run that tells of it, if one does. Never throws: the challenge itself is what the caller must hear. */

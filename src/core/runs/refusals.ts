@@ -20,14 +20,14 @@ export interface RefusedAttempt {
  * C10: a limit that refuses a call inside a run leaves a pair of events there. Only in runs that exist, and only so
  * many: a flood of refused calls must not fill the disk.
  */
-export class RefusalTeller {
+export class RefusalEvents {
   readonly #services: {
     readonly store: Store
     readonly clock: Clock
     readonly log: Logger
     readonly feed: RunFeed
   }
-  readonly #rate: TellingRate
+  readonly #rate: EventRate
 
   constructor(services: {
     readonly store: Store
@@ -36,7 +36,7 @@ export class RefusalTeller {
     readonly feed: RunFeed
   }) {
     this.#services = services
-    this.#rate = new TellingRate(services.clock)
+    this.#rate = new EventRate(services.clock)
   }
 
   /** Never throws: the refusal itself is what the caller must hear. */
@@ -76,7 +76,7 @@ const TOLD_IN_ALL = { burst: 200, perMs: 10 / 1_000 }
 const EVERYBODY = '*'
 
 /** How often runs are told of calls that did not run: a flood of them must not fill the disk. */
-export class TellingRate {
+export class EventRate {
   readonly #clock: Clock
   readonly #buckets = new TokenBuckets()
 
