@@ -7,14 +7,14 @@ import type {
   BudgetWindow,
   CallerRequest,
   CallerSession,
-  CallerStore,
+  IdempotentRequestStore,
   KeptReply,
   NewQuestion,
   NewRequest,
   OpenQuestion,
+  ProtocolSessionStore,
   QuestionAddress,
   RequestAddress,
-  RequestStore,
   SessionRoom,
   Spending,
 } from '#core/ports/protocol-store'
@@ -83,7 +83,7 @@ export function windowColumns(window: BudgetWindow): readonly [string, string, n
 }
 
 /** Requests with keys in the database that every process shares. */
-export class SqliteRequests implements RequestStore {
+export class SqliteRequests implements IdempotentRequestStore {
   readonly #ways: StoreContext
   readonly #sealingKey: Buffer
   readonly #writer: () => string
@@ -149,7 +149,7 @@ function placeOfInSqliteRequests({ tenant, id }: RequestAddress): string {
 }
 
 /** Callers in the database that every process shares. */
-export class SqliteCallers implements CallerStore {
+export class SqliteCallers implements ProtocolSessionStore {
   readonly #database: Database
   readonly #queue: CommitQueue
   readonly #sealer: VaultSealer

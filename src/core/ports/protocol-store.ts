@@ -64,7 +64,7 @@ export type BegunRequest =
 export const REPLY_KEPT_MS = 86_400_000
 
 /** Requests by the key of their caller, and what was answered to them; answers hold callers' text, so they are sealed. */
-export interface RequestStore {
+export interface IdempotentRequestStore {
   /** Of many that begin one request exactly one gets `begun`. */
   begin(request: NewRequest): MaybePromise<BegunRequest>
   /** Keeps the answer to one that this writer began. */
@@ -123,7 +123,7 @@ export interface SessionRoom {
 }
 
 /** What callers that take several requests for one exchange leave behind, so that any process can take the next one. */
-export interface CallerStore {
+export interface ProtocolSessionStore {
   /**
    * Where its principal has `room.most` of them, the one that was silent longest gives way if that was before `room.idleBeforeMs`;
    * `false` when there is no room. The count and the row are one step.

@@ -7,7 +7,7 @@ import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import type { ApprovalStore, EndedParked } from './approval-store.ts'
 import type { PinStore, SourceStore } from './import-store.ts'
 import type { AuditStore, KeyStore } from './key-store.ts'
-import type { BudgetStore, CallerStore, RequestStore } from './protocol-store.ts'
+import type { BudgetStore, IdempotentRequestStore, ProtocolSessionStore } from './protocol-store.ts'
 import type { ConsentStore, VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from '#core/runtime'
@@ -219,7 +219,7 @@ export interface Store extends RunStore, SessionStore {
   readonly vault: VaultStore
   readonly consents: ConsentStore
   /** What callers with several requests for one exchange leave behind. */
-  readonly callers: CallerStore
+  readonly callers: ProtocolSessionStore
   /** Calls that wait for a yes (rules 20 to 23). */
   readonly approvals: ApprovalStore
   /** Imported definitions that were let in, and those that wait (rule 32). */
@@ -229,7 +229,7 @@ export interface Store extends RunStore, SessionStore {
   /** Workflows that are put away while a step waits (rule 31). */
   readonly workflows: WorkflowStore
   /** Requests that have a key of their caller's own, and are no calls. */
-  readonly requests: RequestStore
+  readonly requests: IdempotentRequestStore
   /** Keyed one-way digest: equal texts, equal digests; tells nothing about the text without the key. */
   digest(text: string): string
 

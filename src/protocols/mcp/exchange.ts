@@ -1,7 +1,7 @@
 import type { Leaving } from '#core/call'
 import type { Gateway } from '#core/calls/gateway'
 import { isJsonObject, type JsonValue } from '#core/json'
-import type { CallerStore } from '#core/ports/protocol-store'
+import type { ProtocolSessionStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
@@ -58,7 +58,7 @@ export interface McpOptions {
 /** What the protocol needs from outside. */
 export interface McpServices {
   readonly gateway: Gateway
-  readonly callers: CallerStore
+  readonly callers: ProtocolSessionStore
   readonly clock: Clock
   readonly log: Logger
   /** Keyed signature of this server's store: what we hand out comes back unchanged, or not at all (MCP-72). */

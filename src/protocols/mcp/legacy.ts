@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { fault } from '#core/errors'
 import { isJsonObject } from '#core/json'
-import type { CallerRequest, CallerSession, CallerStore } from '#core/ports/protocol-store'
+import type { CallerRequest, CallerSession, ProtocolSessionStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { isJsonRpcId } from '#protocols/json-rpc'
@@ -43,13 +43,17 @@ export interface UnderWay {
 
 /** Requests that may be cancelled by their id, which only their session knows: the store carries it over (MCP-85, T-30). */
 export class RequestsUnderWay {
-  readonly #callers: CallerStore
+  readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
   readonly #log: Logger
   readonly #here = new Map<string, { request: CallerRequest; cancel: () => void }>()
   #timer: NodeJS.Timeout | undefined
 
-  constructor(options: { readonly callers: CallerStore; readonly clock: Clock; readonly log: Logger }) {
+  constructor(options: {
+    readonly callers: ProtocolSessionStore
+    readonly clock: Clock
+    readonly log: Logger
+  }) {
     this.#callers = options.callers
     this.#clock = options.clock
     this.#log = options.log
@@ -145,11 +149,11 @@ interface Seen {
 
 /** Sessions live in the store, so that any process serves any request (§1.6); they never say who asks (MCP-94). */
 export class OldSessions {
-  readonly #callers: CallerStore
+  readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
   readonly #seen = new Map<string, Seen>()
 
-  constructor(callers: CallerStore, clock: Clock) {
+  constructor(callers: ProtocolSessionStore, clock: Clock) {
     this.#callers = callers
     this.#clock = clock
   }

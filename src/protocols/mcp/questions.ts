@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CallReply } from '#core/call'
 import { fault } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import type { CallerStore, QuestionAddress } from '#core/ports/protocol-store'
+import type { ProtocolSessionStore, QuestionAddress } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
 import type { Clock, Elicit, Elicitation, ElicitationAnswer, ElicitationMode } from '#core/runtime'
 import { createSchemaValidator } from '#core/schema/validator'
@@ -231,11 +231,11 @@ export interface Asking {
 
 /** Questions of running calls. They lie in the store, because the answer may reach another process (MCP-79). */
 export class Questions {
-  readonly #callers: CallerStore
+  readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
   readonly #waiting = new Map<string, () => void>()
 
-  constructor(callers: CallerStore, clock: Clock) {
+  constructor(callers: ProtocolSessionStore, clock: Clock) {
     this.#callers = callers
     this.#clock = clock
   }

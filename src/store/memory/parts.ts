@@ -28,14 +28,14 @@ import {
   CALLER_SESSION_IDLE_MS,
   type CallerRequest,
   type CallerSession,
-  type CallerStore,
+  type IdempotentRequestStore,
   type KeptReply,
   type NewQuestion,
   type NewRequest,
   type OpenQuestion,
+  type ProtocolSessionStore,
   type QuestionAddress,
   type RequestAddress,
-  type RequestStore,
   type SessionRoom,
   type Spending,
 } from '#core/ports/protocol-store'
@@ -182,7 +182,7 @@ interface Begun {
 }
 
 /** The memory store's requests: they hold for one process, which is their only writer. */
-export class MemoryRequests implements RequestStore {
+export class MemoryRequests implements IdempotentRequestStore {
   readonly #requests = new Map<string, Begun>()
   readonly #writer: string
 
@@ -300,7 +300,7 @@ interface Asked extends NewQuestion {
 }
 
 /** The memory store's callers: they hold for one process, as everything there does. */
-export class MemoryCallers implements CallerStore {
+export class MemoryCallers implements ProtocolSessionStore {
   readonly #sessions = new Map<string, CallerSession>()
   readonly #requests = new Map<string, { isCancelled: boolean; readonly beganAtMs: number }>()
   readonly #questions = new Map<string, Asked>()
