@@ -39,7 +39,7 @@ type ElsewhereStep =
   | { readonly kind: 'done'; readonly reply: CallReply }
 
 /** Calls that are answered over several requests (MCP-70 to MCP-78). */
-export class ContinuedCalls {
+export class MultiRoundCalls {
   readonly waitMs = PAGE_WAIT_MS
   readonly #services: McpServices
   readonly #held: HeldCalls

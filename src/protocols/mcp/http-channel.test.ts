@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { FrameQueue, QuietReplies } from './http-channel.ts'
+import { FrameQueue, StreamUpgrade } from './http-channel.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
 describe('answers that take their time', () => {
   it('MCP-15: begin a stream after ten seconds, and those that came before do not', () => {
-    const quiet = new QuietReplies(10_000)
+    const quiet = new StreamUpgrade(10_000)
     const begun: string[] = []
     const reply = (name: string) => ({ stream: () => void begun.push(name) })
     const [slow, quick, later] = [reply('slow'), reply('quick'), reply('later')]

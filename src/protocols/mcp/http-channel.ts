@@ -71,7 +71,7 @@ interface Quiet {
 }
 
 /** Replies that wait for their answer, in the order they began; those that wait for too long begin to stream (MCP-15). */
-export class QuietReplies {
+export class StreamUpgrade {
   readonly #longestMs: number
   readonly #since = new Map<Quiet, number>()
   #timer: NodeJS.Timeout | undefined
@@ -107,7 +107,7 @@ const KEEP_ALIVE_MS = 15_000
 const KEEP_ALIVE = ':\n\n'
 
 /** Those without an answer yet: one look a second at all of them costs less than a timer for each. */
-const QUIET = new QuietReplies(QUIET_MS)
+const QUIET = new StreamUpgrade(QUIET_MS)
 
 /** MCP-16. */
 export const STREAM_HEADERS: Readonly<Record<string, string>> = {

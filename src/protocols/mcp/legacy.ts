@@ -148,7 +148,7 @@ interface Seen {
 }
 
 /** Sessions live in the store, so that any process serves any request (§1.6); they never say who asks (MCP-94). */
-export class OldSessions {
+export class LegacySessions {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
   readonly #seen = new Map<string, Seen>()

@@ -8,7 +8,7 @@ import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type HeaderParameter, headersAskedBy, toWireTool } from './codec-tool.ts'
 import { isSameSignature } from './continued-calls.ts'
 import { type Answer, errorAnswer, type McpExchange, type McpServices, resultAnswer } from './exchange.ts'
-import { ResultFrames } from './reply.ts'
+import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams, OpenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { NEW_REVISION, type OldRevision, type Revision } from './wire.ts'
@@ -21,7 +21,7 @@ const CAPABILITIES: JsonObject = { tools: { listChanged: true } }
 /** What clients of each era may ask, whatever brought their message. */
 export class Methods {
   readonly services: McpServices
-  readonly frames: ResultFrames
+  readonly frames: ResultEnvelopes
   readonly calls: ToolCalls
   readonly listens: ListenStreams
   readonly #old: ReadonlyMap<string, Method>
@@ -30,7 +30,7 @@ export class Methods {
   constructor(services: McpServices, places = new OpenStreams()) {
     const { options } = services
     this.services = services
-    this.frames = new ResultFrames(options)
+    this.frames = new ResultEnvelopes(options)
     this.listens = new ListenStreams(services, places)
     const tables = new ToolTables()
     const lists = new ToolLists(tables, (text) => services.sign(text), options.pageSize)
@@ -107,7 +107,7 @@ const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
 
 /** `tools/list`: the caller's own catalog, the newest version of each tool (MCP-40 to MCP-45). */
 export function listTools(
-  parts: { readonly services: McpServices; readonly lists: ToolLists; readonly frames: ResultFrames },
+  parts: { readonly services: McpServices; readonly lists: ToolLists; readonly frames: ResultEnvelopes },
   params: JsonValue | undefined,
   { id, principal, revision }: McpExchange,
 ): Answer {

@@ -59,7 +59,7 @@ export type HeldStep =
  * A call of the newest revision that may ask: its request is answered with the questions, its run goes on waiting, and
  * a later request brings the answers (MCP-70 to MCP-75).
  */
-export class HeldCall {
+export class PendingCall {
   readonly callId: string
   readonly #principal: Principal
   readonly #questions: Questions
@@ -165,17 +165,17 @@ export class HeldCall {
 
 /** Calls that wait in this process for answers of a later request. */
 export class HeldCalls {
-  readonly #byCall = new Map<string, HeldCall>()
+  readonly #byCall = new Map<string, PendingCall>()
 
-  add(principal: Principal, call: HeldCall): void {
+  add(principal: Principal, call: PendingCall): void {
     this.#byCall.set(keyOfInHeldCall(principal, call.callId), call)
   }
 
-  find(principal: Principal, callId: string): HeldCall | undefined {
+  find(principal: Principal, callId: string): PendingCall | undefined {
     return this.#byCall.get(keyOfInHeldCall(principal, callId))
   }
 
-  remove(principal: Principal, call: HeldCall): void {
+  remove(principal: Principal, call: PendingCall): void {
     const key = keyOfInHeldCall(principal, call.callId)
     if (this.#byCall.get(key) === call) this.#byCall.delete(key)
   }

@@ -10,20 +10,20 @@ import { type Answer, errorAnswer, type McpOptions, resultAnswer } from './excha
 import { META, NEW_REVISION, type Revision } from './wire.ts'
 
 /** The frames of all revisions, made once. */
-export class ResultFrames {
+export class ResultEnvelopes {
   readonly serverInfo: JsonObject
-  readonly #byRevision: Readonly<Record<Revision, ResultFrame>>
+  readonly #byRevision: Readonly<Record<Revision, ResultEnvelope>>
 
   constructor({ name, serverVersion }: McpOptions) {
     this.serverInfo = { name, version: serverVersion }
     this.#byRevision = {
-      '2025-06-18': new ResultFrame('2025-06-18', this.serverInfo),
-      '2025-11-25': new ResultFrame('2025-11-25', this.serverInfo),
-      [NEW_REVISION]: new ResultFrame(NEW_REVISION, this.serverInfo),
+      '2025-06-18': new ResultEnvelope('2025-06-18', this.serverInfo),
+      '2025-11-25': new ResultEnvelope('2025-11-25', this.serverInfo),
+      [NEW_REVISION]: new ResultEnvelope(NEW_REVISION, this.serverInfo),
     }
   }
 
-  of(revision: Revision): ResultFrame {
+  of(revision: Revision): ResultEnvelope {
     return this.#byRevision[revision]
   }
 }
@@ -42,7 +42,7 @@ export interface ReplyTarget {
   readonly name: string
   readonly revision: Revision
   readonly principal: Principal
-  readonly frame: ResultFrame
+  readonly frame: ResultEnvelope
   /** `undefined` for a name that is no tool of this principal. */
   readonly tool: Tool | undefined
   /** Absent on stdio, which cannot refuse by status. */
@@ -170,7 +170,7 @@ export interface ResultOf {
 }
 
 /** What every result of one revision has besides its own members: its kind and who made it (MCP-07, MCP-08). */
-export class ResultFrame {
+export class ResultEnvelope {
   readonly #open: string
   readonly #server: string
   readonly #isNew: boolean

@@ -24,7 +24,13 @@ import {
   unsupportedVersion,
 } from './exchange.ts'
 import { HttpChannel, STREAM_HEADERS, toReply } from './http-channel.ts'
-import { type OldSession, OldSessions, RequestsUnderWay, takeNotification, takeResponse } from './legacy.ts'
+import {
+  LegacySessions,
+  type OldSession,
+  RequestsUnderWay,
+  takeNotification,
+  takeResponse,
+} from './legacy.ts'
 import { Methods } from './methods.ts'
 import { ChangeStreams, MOST_STREAMS, OpenStreams } from './streams.ts'
 import {
@@ -51,7 +57,7 @@ export function serveMcp(services: McpServices): McpServing {
   const places = new OpenStreams()
   const parts: HttpParts = {
     methods: new Methods(services, places),
-    sessions: new OldSessions(callers, clock),
+    sessions: new LegacySessions(callers, clock),
     underWay: new RequestsUnderWay({ callers, clock, log }),
     streams: new ChangeStreams(gateway.catalogChanges, places),
   }
@@ -384,7 +390,7 @@ export function readAccept({ accept }: RequestHeaders): Accepted {
 /** What the routes share. */
 export interface HttpParts {
   readonly methods: Methods
-  readonly sessions: OldSessions
+  readonly sessions: LegacySessions
   readonly underWay: RequestsUnderWay
   readonly streams: ChangeStreams
 }

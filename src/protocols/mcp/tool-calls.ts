@@ -17,20 +17,20 @@ import {
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { encodeNotification, metaOf, type RequestHeaders, requiredFor } from './codec-message.ts'
 import { checkParameterHeaders } from './codec-tool.ts'
-import { ContinuedCalls } from './continued-calls.ts'
+import { MultiRoundCalls } from './continued-calls.ts'
 import { type Answer, type Channel, errorAnswer, type McpExchange, type McpServices } from './exchange.ts'
 import type { ServedTool, ToolTables } from './methods.ts'
 import {
   askGuard,
   type CapabilityWatch,
-  HeldCall,
   HeldCalls,
   type HeldStep,
   OldAsker,
+  PendingCall,
   Questions,
   refuseToAsk,
 } from './questions.ts'
-import { encodeFailure, encodeReply, pagesOf, type ReplyTarget, type ResultFrames } from './reply.ts'
+import { encodeFailure, encodeReply, pagesOf, type ReplyTarget, type ResultEnvelopes } from './reply.ts'
 import { MCP_CODES, META, NEW_REVISION, type WireError } from './wire.ts'
 
 /** No tool has such a name: what cannot be one walks the same way as unknown tools and hidden ones (rule 2). */
@@ -40,7 +40,7 @@ const NO_HEADERS: RequestHeaders = {}
 export interface ToolCallParts {
   readonly services: McpServices
   readonly tables: ToolTables
-  readonly frames: ResultFrames
+  readonly frames: ResultEnvelopes
 }
 
 /** One `tools/call`, read and looked up. */
@@ -63,14 +63,14 @@ interface BegunCall {
 export class ToolCalls {
   readonly #parts: ToolCallParts
   readonly #held = new HeldCalls()
-  readonly #continued: ContinuedCalls
+  readonly #continued: MultiRoundCalls
   readonly questions: Questions
 
   constructor(parts: ToolCallParts) {
     this.#parts = parts
     const { callers, clock } = parts.services
     this.questions = new Questions(callers, clock)
-    this.#continued = new ContinuedCalls({
+    this.#continued = new MultiRoundCalls({
       services: parts.services,
       held: this.#held,
       questions: this.questions,
@@ -136,7 +136,12 @@ export class ToolCalls {
       return this.#answerOnce(call, reply, watch)
     }
     if (revision === NEW_REVISION) {
-      const held = new HeldCall({ callId, principal, questions: this.questions, early: asked.inputResponses })
+      const held = new PendingCall({
+        callId,
+        principal,
+        questions: this.questions,
+        early: asked.inputResponses,
+      })
       const ask = askGuard(held.ask, capabilities, watch)
       held.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: held })))
       return this.#answer(call, held, await held.next(exchange.leaving?.left), { round: 1, watch })
@@ -154,7 +159,7 @@ export class ToolCalls {
 
   #answer(
     call: StartedCall,
-    held: HeldCall,
+    held: PendingCall,
     step: HeldStep,
     { round, watch = { missing: undefined } }: { readonly round: number; readonly watch?: CapabilityWatch },
   ): Answer {
