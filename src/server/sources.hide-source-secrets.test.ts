@@ -4,7 +4,7 @@ import type { JsonValue } from '#core/json'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
 import { contextFor, sampleSource } from '#testing/source-contract'
-import { hideSourceSecrets } from './sources.ts'
+import { redactSource } from './sources.ts'
 
 const OTC = OTC_OPTIONS.parse({
   ...{ type: 'otc', url: 'https://other.example', apiKey: 'canary-key-1' },
@@ -24,11 +24,11 @@ describe('credentials that a source was configured with', () => {
       bare: ['canary-bearer'],
       kind: 'application/json',
     }
-    const source = hideSourceSecrets(sampleSource({ invoke: async () => said }), MCP)
+    const source = redactSource(sampleSource({ invoke: async () => said }), MCP)
     expect(await source.invoke(INVOCATION)).toEqual({
       ...{ header: 'Authorization: [redacted]', bare: ['[redacted]'], kind: 'application/json' },
     })
-    const nothing = hideSourceSecrets(sampleSource({ invoke: async () => undefined }), OTC)
+    const nothing = redactSource(sampleSource({ invoke: async () => undefined }), OTC)
     expect(await nothing.invoke(INVOCATION)).toBe(undefined)
   })
 
@@ -37,7 +37,7 @@ describe('credentials that a source was configured with', () => {
       ...{ developerMessage: 'canary-mail too', canRetry: true, retryAfterMs: 5, errorNumber: 7 },
       cause: new Error('canary-key-1'),
     })
-    const failing = hideSourceSecrets(
+    const failing = redactSource(
       sampleSource({
         invoke: async () => {
           throw error
@@ -56,6 +56,6 @@ describe('credentials that a source was configured with', () => {
     const source = sampleSource({})
     const { invoke } = source
     const plain = OTC_OPTIONS.parse({ type: 'otc', url: 'https://other.example' })
-    expect(hideSourceSecrets(source, plain).invoke).toBe(invoke)
+    expect(redactSource(source, plain).invoke).toBe(invoke)
   })
 })

@@ -95,7 +95,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
       folder: settings.folder,
       ...(settings.variables === undefined ? {} : { environment: settings.variables() }),
     })
-    return closingWith(hideSourceSecrets(opened, source), async () => {
+    return closingWith(redactSource(opened, source), async () => {
       await Promise.all([calls.close(), descriptions.close()])
     })
   }
@@ -228,7 +228,7 @@ export function hostOf(text: string): readonly string[] {
 }
 
 /** The same source, whose answers and failures lose what it was configured with, whoever echoes it (OWP-58). */
-export function hideSourceSecrets(source: Source, options: SourceOptions): Source {
+export function redactSource(source: Source, options: SourceOptions): Source {
   const cleaner = cleanerFor(secretsIn(options))
   if (cleaner === undefined) return source
   const inner = source.invoke.bind(source)

@@ -7,16 +7,16 @@ import type { Clock } from '#core/runtime'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import type { SpanExporter } from '#server/telemetry/tracing'
-import { FrontDoor } from './front-door.ts'
-import { HeldBytes } from './read-body.ts'
+import { HostGuard } from './front-door.ts'
+import { BodyBudget } from './read-body.ts'
 import { RoutePath, type ServerRoute } from './request.ts'
 import {
+  type ClientInfo,
   type HttpServices,
   openExchange,
   serveMalformedPath,
   serveRequest,
   serveUnknown,
-  type Visitor,
 } from './serve.ts'
 
 export interface HttpAppOptions {
@@ -30,7 +30,7 @@ export interface HttpAppOptions {
   /** Level of the one line per request; default `debug`. */
   readonly requestLogLevel?: 'debug' | 'info'
   /** Turns visitors away by throwing a fault: the place for allow-lists and rate limits (OTC-114). */
-  readonly admit?: (visitor: Visitor) => void
+  readonly admit?: (visitor: ClientInfo) => void
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor?: (path: string, hasToken: boolean) => string
   readonly timeouts?: Partial<HttpTimeouts>
@@ -75,7 +75,7 @@ const NO_QUERY = Object.freeze({})
 export function createHttpApp(options: HttpAppOptions): HttpApp {
   const { settings } = options
   const timeouts = { ...TIMEOUTS, ...options.timeouts }
-  let frontDoor = new FrontDoor(settings)
+  let frontDoor = new HostGuard(settings)
   let isClosing = false
   const services: HttpServices = {
     get frontDoor() {
@@ -83,7 +83,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     },
     authenticator: options.authenticator,
     bodyLimitBytes: settings.bodyLimitBytes,
-    bodies: new HeldBytes({
+    bodies: new BodyBudget({
       most: options.mostBodyBytes ?? Number.POSITIVE_INFINITY,
       longestBody: settings.bodyLimitBytes,
       lookMs: timeouts.bodyLookMs,
@@ -116,7 +116,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
       }
       const address = app.server.address()
       const bound = address === null || typeof address === 'string' ? port : address.port
-      frontDoor = new FrontDoor({ ...settings, port: bound })
+      frontDoor = new HostGuard({ ...settings, port: bound })
       return `http://${reachableName(host)}:${bound}`
     },
     async close() {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { FrontDoor, type FrontDoorOptions } from './front-door.ts'
+import { HostGuard, type HostGuardOptions } from './front-door.ts'
 
-const door = (options: Partial<FrontDoorOptions> = {}) =>
-  new FrontDoor({ host: '127.0.0.1', port: 4100, publicUrl: undefined, allowedOrigins: [], ...options })
+const door = (options: Partial<HostGuardOptions> = {}) =>
+  new HostGuard({ host: '127.0.0.1', port: 4100, publicUrl: undefined, allowedOrigins: [], ...options })
 
-const passes = (checked: FrontDoor, host: string | undefined, origin?: string): boolean => {
+const passes = (checked: HostGuard, host: string | undefined, origin?: string): boolean => {
   try {
     checked.check(host, origin)
     return true
@@ -13,7 +13,7 @@ const passes = (checked: FrontDoor, host: string | undefined, origin?: string): 
   }
 }
 
-describe('FrontDoor on loopback (rule 28)', () => {
+describe('HostGuard on loopback (rule 28)', () => {
   it.each(['127.0.0.1:4100', 'localhost:4100', 'LocalHost:4100', '[::1]:4100', '127.8.9.1:4100'])(
     'takes Host %s',
     (host) => {
@@ -73,7 +73,7 @@ describe('FrontDoor on loopback (rule 28)', () => {
   })
 })
 
-describe('FrontDoor with a public URL (rule 28)', () => {
+describe('HostGuard with a public URL (rule 28)', () => {
   const published = door({ publicUrl: 'https://tools.example.com' })
 
   it.each(['tools.example.com', 'tools.example.com:443', 'TOOLS.example.com', '127.0.0.1:4100'])(
@@ -93,7 +93,7 @@ describe('FrontDoor with a public URL (rule 28)', () => {
   })
 })
 
-describe('FrontDoor on every address (rule 28)', () => {
+describe('HostGuard on every address (rule 28)', () => {
   const wide = door({ host: '0.0.0.0' })
 
   it.each(['10.1.2.3:4100', '10.1.2.3:8080', '[2001:db8::1]:4100', 'localhost:8080', '127.0.0.1:4100'])(
@@ -118,7 +118,7 @@ describe('FrontDoor on every address (rule 28)', () => {
   })
 })
 
-describe('FrontDoor of a server that is published over https', () => {
+describe('HostGuard of a server that is published over https', () => {
   const published = door({ publicUrl: 'https://tools.example', host: '0.0.0.0' })
 
   it.each(['tools.example', 'tools.example:443'])('takes its own origin for Host %s', (host) => {

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import { fault } from '#core/errors'
 import { isLoopback } from '#server/safety'
 
-export interface FrontDoorOptions {
+export interface HostGuardOptions {
   /** What the server is bound to. */
   readonly host: string
   readonly port: number
@@ -20,14 +20,14 @@ const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::([0-9]{1,5}))?$/
  * bound to more than loopback is also reached by address, through whatever port was published, so it accepts
  * `localhost` and literal addresses with any port: nobody can rebind those. Any other name needs `publicUrl`.
  */
-export class FrontDoor {
+export class HostGuard {
   readonly #port: number
   readonly #isLoopbackOnly: boolean
   readonly #hosts: ReadonlySet<string>
   readonly #origins: ReadonlySet<string>
   readonly #configuredOrigins: ReadonlySet<string>
 
-  constructor(options: FrontDoorOptions) {
+  constructor(options: HostGuardOptions) {
     const { port } = options
     const publicUrl = options.publicUrl === undefined ? undefined : new URL(options.publicUrl)
     const loopback = ['localhost', '127.0.0.1', '[::1]'].flatMap((name) => authoritiesOf(name, port, 80))

@@ -149,7 +149,7 @@ export interface HeldBytesOptions {
  * may hold half as much as is free, and a tenant as much as is free, so that a third of the room is the most that one key takes,
  * half of it the most that one tenant takes, and something is always left for others.
  */
-export class HeldBytes {
+export class BodyBudget {
   readonly #options: HeldBytesOptions
   #held = 0
   readonly #byPrincipal = new Map<string, number>()
@@ -225,14 +225,14 @@ function change(held: Map<string, number>, key: string, bytes: number): void {
 
 /** One body's share. */
 export class HeldBody {
-  readonly #all: HeldBytes
+  readonly #all: BodyBudget
   #principal: Principal | undefined
   #bytes = 0
   /** When it was last looked at; the first time nothing is expected yet. */
   #seenBytes: number | undefined
   #stop: ((error: Error) => void) | undefined
 
-  constructor(all: HeldBytes) {
+  constructor(all: BodyBudget) {
     this.#all = all
   }
 

@@ -10,8 +10,8 @@ import { ACTING_AS } from '#server/admin/access'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import { formatTraceparent, openTrace, type SpanExporter, type TraceContext } from '#server/telemetry/tracing'
-import type { FrontDoor } from './front-door.ts'
-import { type HeldBytes, readJsonBody } from './read-body.ts'
+import type { HostGuard } from './front-door.ts'
+import { type BodyBudget, readJsonBody } from './read-body.ts'
 import {
   httpFault,
   messageReply,
@@ -215,7 +215,7 @@ function viewOf(
 }
 
 /** Who knocks, for allow-lists and rate limits (OTC-114). */
-export interface Visitor {
+export interface ClientInfo {
   readonly address: string
   /** The route's pattern, or `unknown`. */
   readonly route: string
@@ -224,17 +224,17 @@ export interface Visitor {
 
 /** What every exchange of one server shares. */
 export interface HttpServices {
-  readonly frontDoor: FrontDoor
+  readonly frontDoor: HostGuard
   readonly authenticator: Authenticator
   readonly bodyLimitBytes: number
-  readonly bodies: HeldBytes
+  readonly bodies: BodyBudget
   readonly log: ServerLog
   readonly requestLogLevel: 'debug' | 'info'
   readonly metrics: Metrics
   readonly clock: Clock
   readonly spans: SpanExporter | undefined
   /** Throws a fault to turn a visitor away. */
-  readonly admit: ((visitor: Visitor) => void) | undefined
+  readonly admit: ((visitor: ClientInfo) => void) | undefined
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor: ((path: string, hasToken: boolean) => string) | undefined
   /** Whether replies ask clients to close their connection. */
