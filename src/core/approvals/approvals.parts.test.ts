@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MemoryStore } from '#store/memory/memory'
-import { boundValue } from './binding.ts'
+import { canonicalValue } from './binding.ts'
 import { mintLink, readLink } from './decisions.ts'
 
-describe('boundValue', () => {
+describe('canonicalValue', () => {
   it('rule 21: is equal for equal values, whatever the order of members', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
@@ -18,7 +18,7 @@ describe('boundValue', () => {
                     .map(([name, member]) => [name, turned(member)])
                     .reverse(),
                 )
-        expect(boundValue(turned(value))).toBe(boundValue(value))
+        expect(canonicalValue(turned(value))).toBe(canonicalValue(value))
       }),
     )
   })
@@ -32,14 +32,14 @@ describe('boundValue', () => {
       ...[new Date(1), new Date(2), new Map([[1, 2]]), new Set([1]), new Money(), { amount: 1 }],
       ...[new Uint8Array([1]), new URL('http://a.b'), Number.NaN, '[1]', [1], { 1: 1 }],
     ]
-    expect(new Set(different.map((value) => boundValue(value))).size).toBe(different.length)
+    expect(new Set(different.map((value) => canonicalValue(value))).size).toBe(different.length)
   })
 
   it('refuses what has no text', () => {
-    expect(() => boundValue(() => 1)).toThrow()
+    expect(() => canonicalValue(() => 1)).toThrow()
     const loop: { self?: unknown } = {}
     loop.self = loop
-    expect(() => boundValue(loop)).toThrow()
+    expect(() => canonicalValue(loop)).toThrow()
   })
 })
 

@@ -121,13 +121,16 @@ export interface BoundCall {
 }
 
 /** Everything a yes is for, as one keyed digest (rule 21). */
-export function bindCall(approvals: ApprovalStore, { call, tool, input, credentials }: BoundCall): string {
+export function approvalBinding(
+  approvals: ApprovalStore,
+  { call, tool, input, credentials }: BoundCall,
+): string {
   const { tenant, principal, record, request, inputJson } = call
   const parts = [
     ...[tenant, principal.id, record],
     ...[request.userId ?? null, request.sessionId ?? null],
     ...[tool.id, tool.definitionHash],
-    ...[inputJson, boundValue(input)],
+    ...[inputJson, canonicalValue(input)],
     [...credentials].sort(),
     // Calls without it keep the form they had before it reached tools.
     ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
@@ -143,9 +146,9 @@ const DEEPEST = 200
  * One text per value that a schema library can hand to `run`: JSON, and what libraries make of it (dates, big
  * numbers, maps, sets, bytes, objects of classes). A yes is for exactly this (rule 21).
  */
-export function boundValue(value: unknown, depth = 0): string {
+export function canonicalValue(value: unknown, depth = 0): string {
   if (depth > DEEPEST) throw unbindable()
-  const inner = (member: unknown): string => boundValue(member, depth + 1)
+  const inner = (member: unknown): string => canonicalValue(member, depth + 1)
   switch (typeof value) {
     case 'string':
       return JSON.stringify(value)

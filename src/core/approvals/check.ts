@@ -21,7 +21,7 @@ import {
   termsFor,
   writtenFor,
 } from './approvals.ts'
-import { bindCall, credentialTags, type ShownInput, shownInput } from './binding.ts'
+import { approvalBinding, credentialTags, type ShownInput, shownInput } from './binding.ts'
 
 /** A yes that the coming attempt may use, once. */
 export interface Grant {
@@ -58,7 +58,7 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
   }
   const { approvals } = services.store
   const credentials = credentialTags(approvals, tool, call)
-  const binding = bindCall(approvals, { call, tool, input: checked.input, credentials })
+  const binding = approvalBinding(approvals, { call, tool, input: checked.input, credentials })
   if (seen?.state === 'parked') return await judgeParked(services, checked, binding)
   const terms = termsFor(services.approvalRules, tool)
   const declared = onlyDeclared(call.request, tool)

@@ -36,7 +36,7 @@ export async function callTool(
   let call = identifyCall(services, { principal, request, freshId, step })
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      if (!call.keyed && services.registry.hasWaiting) call = await adoptCall(services, call)
+      if (!call.keyed && services.registry.hasWaiting) call = await resumeUnkeyed(services, call)
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer') return replyOf(call, found, true)
       if (found?.kind === 'other') return await refuseOther(services, call)
@@ -216,7 +216,7 @@ async function isFree(services: CallServices, call: IdentifiedCall, { decides }:
  * Rule 6: a request without a key that equals one of its principal's calls which waits for a yes, or has one that is
  * unused, is that call: clients that cannot send keys can still resume.
  */
-export async function adoptCall(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
+export async function resumeUnkeyed(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
   if (tool === undefined || !mayWait(tool)) return call
   const { tenant, principal, fingerprint } = adaptInput(services.store, call, tool)

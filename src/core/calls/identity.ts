@@ -30,7 +30,7 @@ export function isSameRequest(
   recorded: RecordedRequest,
 ): boolean {
   if (!meansVersion(call, recorded)) return false
-  return recorded.fingerprint === call.fingerprint || isReadAgain(services, call, recorded)
+  return recorded.fingerprint === call.fingerprint || isSameInOtherWords(services, call, recorded)
 }
 
 /**
@@ -65,7 +65,11 @@ function meantTool({ base, request }: IdentifiedCall, { tool, toolId }: Recorded
  * may have changed since, and a lost reply must still be found (rule 1). Records of before held the version that was
  * asked for in their fingerprints.
  */
-function isReadAgain(services: CallServices, call: IdentifiedCall, recorded: RecordedRequest): boolean {
+function isSameInOtherWords(
+  services: CallServices,
+  call: IdentifiedCall,
+  recorded: RecordedRequest,
+): boolean {
   const { store } = services
   const meant = meantTool(call, recorded)
   if (meant === undefined) return false

@@ -56,7 +56,7 @@ export async function checkRequirements(
   if (requirements.userId === true && isGiven(request.userId) && !isUserProven) throw unprovenUser(tool)
   const owner = vaultOwner(services.store, principal, request.userId)
   const wanted: Wanted = { ...requiring, call, owner }
-  const held = new HeldCredentials(request)
+  const held = new LentCredentials(request)
   const unauthorized: Unmet[] = []
   for (const need of requirements.authorization ?? []) {
     const problem = await holdToken(services, need, wanted, held)
@@ -69,7 +69,7 @@ export async function checkRequirements(
     if (!(await holdSecret(services, id, wanted, held))) secrets.push(id)
   }
   const userId = needsUser(tool) && !isGiven(request.userId)
-  if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.equip(call)
+  if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.withCredentials(call)
   const authorization: AuthorizationChallenge[] = []
   const runs: string[] = []
   for (const unmet of unauthorized) {
@@ -93,7 +93,7 @@ async function holdToken(
   services: CallServices,
   need: AuthorizationRequirement,
   wanted: Wanted,
-  held: HeldCredentials,
+  held: LentCredentials,
 ): Promise<CredentialProblem | undefined> {
   const sent = wanted.call.request.tokens.get(need.id)
   if (sent !== undefined && isGiven(sent.reveal())) {
@@ -110,7 +110,7 @@ async function holdSecret(
   services: CallServices,
   id: string,
   { call, owner }: Wanted,
-  held: HeldCredentials,
+  held: LentCredentials,
 ): Promise<boolean> {
   if (isGiven(call.request.secrets.get(id)?.reveal())) return true
   const found = await findSecret(services, owner, id)
@@ -231,7 +231,7 @@ interface Held {
 }
 
 /** What the vault lends to one call. It lives in this call's memory alone (OWP-74). */
-export class HeldCredentials {
+export class LentCredentials {
   readonly tokens = new Map<string, Held>()
   readonly secrets = new Map<string, Held>()
   readonly #request: CallRequest
@@ -241,7 +241,7 @@ export class HeldCredentials {
   }
 
   /** The same call; its request is as if the caller had sent these, so they are handed out and cut out of texts alike. */
-  equip(call: IdentifiedCall): IdentifiedCall {
+  withCredentials(call: IdentifiedCall): IdentifiedCall {
     if (this.tokens.size === 0 && this.secrets.size === 0) return call
     const request = {
       ...this.#request,
