@@ -29,7 +29,7 @@ const MOST_TOOLS = 20_000
 const MOST_VALUES = 200_000
 
 /** The tools of a discovery that can be looked at: named once, of a size that somebody can decide about. */
-export async function sightTools({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
+export async function sanitizeDiscovered({ tools }: Pick<Discovery, 'tools'>): Promise<SightedTools> {
   const breather = new Breather()
   const sighted = new Map<string, OfferedTool>()
   const left: { nativeName: string; problem: string }[] = []
@@ -81,7 +81,10 @@ export interface Sighting {
  * What a discovery does to the pins of its source. At first sight everything is let in but what is suspicious; from
  * then on nothing that is offered changes what is served, but for the operator's own policy. `undefined` = nothing new.
  */
-export async function judgeDiscovery(known: PinnedSource, sighting: Sighting): Promise<PinWrite | undefined> {
+export async function classifyDiscovery(
+  known: PinnedSource,
+  sighting: Sighting,
+): Promise<PinWrite | undefined> {
   const rows = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
   const offered = new Map(sighting.tools.map((tool) => [tool.nativeName, tool]))
   const names = giveLocalNames(

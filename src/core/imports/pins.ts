@@ -10,7 +10,7 @@ import {
 import type { Discovery, Source } from '#core/ports/source'
 import type { Store } from '#core/ports/store'
 import { Breather, type Clock, type Logger, type MaybePromise } from '#core/runtime'
-import { FIRST_VERSION, judgeDiscovery, sightTools } from './classify.ts'
+import { classifyDiscovery, FIRST_VERSION, sanitizeDiscovered } from './classify.ts'
 import { definitionDiff } from './definition-diff.ts'
 import {
   diffPin,
@@ -85,10 +85,10 @@ export class Pins {
   ): Promise<{ readonly changed: boolean; readonly waiting: number }> {
     const { clock, log } = this.#options
     const { identity } = discovery
-    const { tools, left } = await sightTools(discovery)
+    const { tools, left } = await sanitizeDiscovered(discovery)
     for (const { nativeName, problem } of left) log.warn({ source: source.key, tool: nativeName }, problem)
     const sighting = { source, identity, tools, atMs: clock.nowMs() }
-    const done = await this.#change(source.key, (known) => judgeDiscovery(known, sighting))
+    const done = await this.#change(source.key, (known) => classifyDiscovery(known, sighting))
     const waiting = done.now.pins.filter(isUndecided).length
     return { changed: done.written?.changesServed ?? false, waiting }
   }

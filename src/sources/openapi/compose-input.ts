@@ -1,7 +1,7 @@
 import { shortHash } from '#core/hash'
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
 import type { BoundBody, BoundCredential, BoundField, BoundIdempotency, BoundParameter } from './binding.ts'
-import { type Documents, entriesOf, itemsOf, type Located, memberOf } from './documents.ts'
+import { type DocumentNode, type Documents, entriesOf, itemsOf, memberOf } from './documents.ts'
 import {
   type BodyForm,
   concrete,
@@ -11,7 +11,7 @@ import {
   type RequestBody,
 } from './operation.ts'
 import { HEADER_NAME } from './options.ts'
-import type { SchemaShelf } from './schemas.ts'
+import type { SchemaDefinitions } from './schemas.ts'
 
 /** Set by us or by the connection, never by a caller. */
 const OURS: ReadonlySet<string> = new Set([
@@ -39,7 +39,7 @@ export interface ComposedInput {
 
 export interface InputContext {
   readonly documents: Documents
-  readonly shelf: SchemaShelf
+  readonly shelf: SchemaDefinitions
   readonly credentials: readonly BoundCredential[]
   readonly idempotencyHeader: string
 }
@@ -151,7 +151,7 @@ function bind(
   parameter: Parameter,
   property: string,
   schema: JsonObject,
-  shelf: SchemaShelf,
+  shelf: SchemaDefinitions,
 ): BoundParameter {
   const { style, explode, allowReserved, mediaType } = parameter.encoding
   const { type } = shelf.followed(schema)
@@ -185,7 +185,7 @@ const FILE: JsonObject = {
 
 export interface BodyContext {
   readonly documents: Documents
-  readonly shelf: SchemaShelf
+  readonly shelf: SchemaDefinitions
   readonly uses: Set<string>
 }
 
@@ -217,7 +217,7 @@ export function composeBody(
 function describeInComposeBody(
   { description, mediaType }: RequestBody,
   schema: JsonObject,
-  shelf: SchemaShelf,
+  shelf: SchemaDefinitions,
 ): string {
   const { description: own } = shelf.followed(schema)
   const form = formOf(mediaType)
@@ -226,7 +226,7 @@ function describeInComposeBody(
   return form === 'text' || form === 'binary' ? `${description}\n\n${said}` : description
 }
 
-type Fields = ReadonlyMap<string, Located>
+type Fields = ReadonlyMap<string, DocumentNode>
 
 const SCHEMAS = {
   json: ({ schema }, _fields, { shelf, uses }) => shelf.lower(schema, uses),
@@ -270,13 +270,13 @@ function formSchema(
   }
 }
 
-function fileSchema(field: Located, documents: Documents, own: JsonObject): JsonObject {
+function fileSchema(field: DocumentNode, documents: Documents, own: JsonObject): JsonObject {
   return isList(field, documents) ? { type: 'array', items: FILE, ...own } : { ...FILE, ...own }
 }
 
 /** The members of a form, also where `allOf` declares them. */
 function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
-  const fields = new Map<string, Located>()
+  const fields = new Map<string, DocumentNode>()
   for (const target of partsOf(schema, documents)) {
     for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {
       if (name !== '__proto__' && !(isJsonObject(value) && value.readOnly === true))
@@ -286,7 +286,7 @@ function fieldsOf({ schema }: RequestBody, documents: Documents): Fields {
   return fields
 }
 
-function requiredFields(schema: Located | undefined, documents: Documents): readonly string[] {
+function requiredFields(schema: DocumentNode | undefined, documents: Documents): readonly string[] {
   return partsOf(schema, documents).flatMap((target) =>
     itemsOf(memberOf(target, 'required')?.value).filter((name) => typeof name === 'string'),
   )
@@ -294,11 +294,11 @@ function requiredFields(schema: Located | undefined, documents: Documents): read
 
 /** A schema after all that its `allOf` names, each once: a document may name one many times over. */
 function partsOf(
-  schema: Located | undefined,
+  schema: DocumentNode | undefined,
   documents: Documents,
   seen = new Set<JsonValue>(),
   depth = 0,
-): readonly Located[] {
+): readonly DocumentNode[] {
   const target = documents.resolve(schema)
   if (target === undefined || depth > DEEPEST || seen.has(target.value)) return []
   seen.add(target.value)
@@ -307,13 +307,13 @@ function partsOf(
   return [...parts.flatMap((value) => partsOf({ value, document }, documents, seen, depth + 1)), target]
 }
 
-function isList(field: Located, documents: Documents): boolean {
+function isList(field: DocumentNode, documents: Documents): boolean {
   const target = documents.resolve(field)
   return target !== undefined && memberOf(target, 'items') !== undefined
 }
 
 /** 3.0 says `format: binary`, 2.0 `type: file`, 3.1 a media type that is no text and no JSON. */
-function isFile(field: Located, documents: Documents): boolean {
+function isFile(field: DocumentNode, documents: Documents): boolean {
   const target = documents.resolve(field)
   if (target === undefined || !isJsonObject(target.value)) return false
   const { type, format, contentMediaType, contentEncoding } = target.value

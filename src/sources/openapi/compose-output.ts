@@ -1,7 +1,7 @@
 import type { JsonObject } from '#core/json'
 import type { Binding } from './binding.ts'
 import { isJson, type Operation, type SuccessResponse } from './operation.ts'
-import type { SchemaShelf } from './schemas.ts'
+import type { SchemaDefinitions } from './schemas.ts'
 
 /** Headers that lead on: to the next page, the number of all, or the thing that was made. */
 const LEADING =
@@ -35,7 +35,7 @@ export interface ComposedOutput {
 /** What a success looks like: the body alone, or the body with the headers that lead on. */
 export function composeOutput(
   operation: Operation,
-  shelf: SchemaShelf,
+  shelf: SchemaDefinitions,
   output: 'declared' | 'any',
 ): ComposedOutput {
   const { responses, method } = operation
@@ -82,7 +82,7 @@ interface Shape {
 /** Every way a success may look. */
 function shapesOf(
   responses: readonly SuccessResponse[],
-  shelf: SchemaShelf,
+  shelf: SchemaDefinitions,
   uses: Set<string>,
 ): readonly Shape[] {
   return responses.flatMap(({ content }): readonly Shape[] => {

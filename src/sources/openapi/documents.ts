@@ -3,14 +3,14 @@ import { isJsonObject, type JsonObject, type JsonValue, pointerSteps } from '#co
 /** A reference that leads to a reference, and so on: more than this is a circle. */
 const LONGEST_CHAIN = 50
 
-export interface Target extends Located {
+export interface Target extends DocumentNode {
   /** The same for every way to write the reference. */
   readonly id: string
 }
 
 /** The document and everything it refers to, read; nothing is fetched from here on. */
 export class Documents {
-  readonly root: Located
+  readonly root: DocumentNode
   readonly #values: ReadonlyMap<string, JsonValue>
 
   constructor(rootUrl: string, values: ReadonlyMap<string, JsonValue>) {
@@ -32,7 +32,7 @@ export class Documents {
   }
 
   /** The thing itself where a reference to it may stand. */
-  resolve(located: Located | undefined): Located | undefined {
+  resolve(located: DocumentNode | undefined): DocumentNode | undefined {
     let here = located
     for (let step = 0; step < LONGEST_CHAIN; step += 1) {
       if (here === undefined || !isJsonObject(here.value)) return here
@@ -63,23 +63,23 @@ function follow(whole: JsonValue, pointer: string): JsonValue | undefined {
 }
 
 /** A part of a document and the document it is in: where its relative references start. */
-export interface Located {
+export interface DocumentNode {
   readonly value: JsonValue
   readonly document: string
 }
 
-export interface LocatedObject extends Located {
+export interface LocatedObject extends DocumentNode {
   readonly value: JsonObject
 }
 
 /** A member of something located. */
-export function memberOf({ value, document }: Located, name: string): Located | undefined {
+export function memberOf({ value, document }: DocumentNode, name: string): DocumentNode | undefined {
   if (!isJsonObject(value) || !Object.hasOwn(value, name)) return undefined
   const member = value[name]
   return member === undefined ? undefined : { value: member, document }
 }
 
-export function isLocatedObject(located: Located | undefined): located is LocatedObject {
+export function isLocatedObject(located: DocumentNode | undefined): located is LocatedObject {
   return located !== undefined && isJsonObject(located.value)
 }
 

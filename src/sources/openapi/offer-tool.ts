@@ -5,10 +5,10 @@ import { type CommonOptions, policyOf } from '#sources/common/options'
 import type { Binding } from './binding.ts'
 import { composeInput } from './compose-input.ts'
 import { composeOutput } from './compose-output.ts'
-import { type Documents, entriesOf, type Located, memberOf } from './documents.ts'
+import { type DocumentNode, type Documents, entriesOf, memberOf } from './documents.ts'
 import type { Method, Operation } from './operation.ts'
 import type { OpenapiOptions } from './options.ts'
-import type { SchemaShelf } from './schemas.ts'
+import type { SchemaDefinitions } from './schemas.ts'
 import { chooseSecurity, type SecurityContext } from './security.ts'
 
 const MOST_WARNINGS = 100
@@ -46,8 +46,8 @@ export interface OfferContext {
   readonly documents: Documents
   readonly options: OpenapiOptions
   readonly security: SecurityContext
-  readonly input: SchemaShelf
-  readonly output: SchemaShelf
+  readonly input: SchemaDefinitions
+  readonly output: SchemaDefinitions
 }
 
 export type Offer =
@@ -136,7 +136,7 @@ export type ServerChoice =
 
 /** Where an operation's requests go: what the operator says, else the first server that the document names. */
 export function chooseServer(
-  servers: readonly Located[],
+  servers: readonly DocumentNode[],
   documents: Documents,
   { baseUrl, variables }: Pick<OpenapiOptions, 'baseUrl' | 'variables'>,
 ): ServerChoice {
@@ -167,7 +167,11 @@ function withoutSlash(url: string): string {
   return url.endsWith('/') ? url.slice(0, -1) : url
 }
 
-function fill(template: string, server: Located, chosen: Readonly<Record<string, string>>): ServerChoice {
+function fill(
+  template: string,
+  server: DocumentNode,
+  chosen: Readonly<Record<string, string>>,
+): ServerChoice {
   const declared = new Map(entriesOf(memberOf(server, 'variables')?.value))
   let problem: string | undefined
   const baseUrl = template.replaceAll(/\{([^{}]+)\}/g, (_whole, name: string) => {

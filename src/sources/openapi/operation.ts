@@ -1,4 +1,4 @@
-import type { Located } from './documents.ts'
+import type { DocumentNode } from './documents.ts'
 
 /** How a body travels. */
 export type BodyForm = 'json' | 'urlencoded' | 'multipart' | 'text' | 'binary'
@@ -84,7 +84,7 @@ export interface Parameter {
   readonly in: Place
   readonly required: boolean
   readonly description: string | undefined
-  readonly schema: Located | undefined
+  readonly schema: DocumentNode | undefined
   readonly encoding: Encoding
 }
 
@@ -92,14 +92,14 @@ export interface RequestBody {
   readonly description: string | undefined
   readonly required: boolean
   readonly mediaType: string
-  readonly schema: Located | undefined
+  readonly schema: DocumentNode | undefined
   /** How single fields of a form are written, where the document says so. */
   readonly fields: ReadonlyMap<string, Partial<Encoding>>
 }
 
 export interface SuccessResponse {
   readonly description: string | undefined
-  readonly content: readonly { readonly mediaType: string; readonly schema: Located | undefined }[]
+  readonly content: readonly { readonly mediaType: string; readonly schema: DocumentNode | undefined }[]
   readonly headers: readonly string[]
 }
 
@@ -124,13 +124,13 @@ export interface Operation {
   /** `undefined` = the document says nothing; an empty list or an empty alternative = none needed. */
   readonly security: readonly SecurityAlternative[] | undefined
   /** Of the operation, its path or the document: the nearest that has any. */
-  readonly servers: readonly Located[]
+  readonly servers: readonly DocumentNode[]
 }
 
 /** Where one operation stands, and what it shares with its neighbours. */
 export interface OperationPlace {
   readonly method: Method
   readonly path: string
-  readonly pathItem: Located
-  readonly operation: Located
+  readonly pathItem: DocumentNode
+  readonly operation: DocumentNode
 }

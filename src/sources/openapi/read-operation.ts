@@ -1,10 +1,10 @@
 import { isJsonObject } from '#core/json'
 import {
+  type DocumentNode,
   type Documents,
   entriesOf,
   isLocatedObject,
   itemsOf,
-  type Located,
   type LocatedObject,
   memberOf,
   textOf,
@@ -69,7 +69,7 @@ function readParameters(documents: Documents, place: OperationPlace): readonly P
   })
 }
 
-function readBody(documents: Documents, written: Located | undefined): RequestBody | undefined {
+function readBody(documents: Documents, written: DocumentNode | undefined): RequestBody | undefined {
   const body = documents.resolve(written)
   if (!isLocatedObject(body)) return undefined
   const content = contentOf(documents, body)
@@ -85,7 +85,7 @@ function readBody(documents: Documents, written: Located | undefined): RequestBo
 }
 
 /** Only what is written: a field without a style follows its media type. */
-function fieldEncoding(value: Located['value']): Partial<Encoding> {
+function fieldEncoding(value: DocumentNode['value']): Partial<Encoding> {
   if (!isJsonObject(value)) return {}
   const { contentType, style, explode, allowReserved } = value
   const says = style !== undefined || explode !== undefined || allowReserved !== undefined
@@ -99,11 +99,11 @@ function fieldEncoding(value: Located['value']): Partial<Encoding> {
 
 interface Content {
   readonly mediaType: string
-  readonly schema: Located | undefined
-  readonly encoding: Located | undefined
+  readonly schema: DocumentNode | undefined
+  readonly encoding: DocumentNode | undefined
 }
 
-function contentOf(documents: Documents, owner: Located): readonly Content[] {
+function contentOf(documents: Documents, owner: DocumentNode): readonly Content[] {
   const content = memberOf(owner, 'content')
   return entriesOf(content?.value).map(([mediaType, value]) => {
     const media = documents.resolve({ value, document: content?.document ?? owner.document })
@@ -115,8 +115,8 @@ function contentOf(documents: Documents, owner: Located): readonly Content[] {
 /** Every declared success. */
 export function readResponses(
   documents: Documents,
-  operation: Located,
-  readContent: (response: Located) => SuccessResponse['content'],
+  operation: DocumentNode,
+  readContent: (response: DocumentNode) => SuccessResponse['content'],
 ): readonly SuccessResponse[] {
   const responses = memberOf(operation, 'responses')
   const successes = entriesOf(responses?.value).filter(([status]) => /^2([0-9]{2}|XX)$/i.test(status))
@@ -131,7 +131,7 @@ export function readResponses(
   })
 }
 
-function readSecurity(written: Located | undefined): readonly SecurityAlternative[] | undefined {
+function readSecurity(written: DocumentNode | undefined): readonly SecurityAlternative[] | undefined {
   if (written === undefined || !Array.isArray(written.value)) return undefined
   return itemsOf(written.value).map(
     (alternative) =>
@@ -144,7 +144,7 @@ function readSecurity(written: Located | undefined): readonly SecurityAlternativ
   )
 }
 
-function serversOf(owner: Located): readonly Located[] {
+function serversOf(owner: DocumentNode): readonly DocumentNode[] {
   const servers = memberOf(owner, 'servers')
   return itemsOf(servers?.value).map((value) => ({ value, document: servers?.document ?? owner.document }))
 }
@@ -161,7 +161,7 @@ const DEFAULT_STYLE = {
 /** The parameters of an operation: its own, then those of its path that it does not replace. */
 export function declaredParameters(
   documents: Documents,
-  { pathItem, operation }: { readonly pathItem: Located; readonly operation: Located },
+  { pathItem, operation }: { readonly pathItem: DocumentNode; readonly operation: DocumentNode },
 ): readonly LocatedObject[] {
   const found = new Map<string, LocatedObject>()
   for (const owner of [pathItem, operation]) {
@@ -204,7 +204,7 @@ function isStyle(value: unknown): value is Style {
 }
 
 /** The schema of a parameter, written directly or under its media type. */
-export function parameterSchema(documents: Documents, parameter: LocatedObject): Located | undefined {
+export function parameterSchema(documents: Documents, parameter: LocatedObject): DocumentNode | undefined {
   const direct = memberOf(parameter, 'schema')
   if (direct !== undefined) return direct
   const content = memberOf(parameter, 'content')

@@ -7,7 +7,7 @@ import { type LoadWays, loadDocuments, type RootText } from './load.ts'
 import { type Offer, type OfferContext, offerTool, Warnings } from './offer-tool.ts'
 import type { Operation } from './operation.ts'
 import { isReadable, type OpenapiOptions } from './options.ts'
-import { SchemaShelf } from './schemas.ts'
+import { SchemaDefinitions } from './schemas.ts'
 import { readSchemes } from './security.ts'
 
 /** As many as one source can have; a larger service is for the operator to choose from. */
@@ -50,7 +50,8 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
   const named = nameOperations(operations)
   const schemes = readSchemes(documents, dialect, options.security)
   warnOfStrangers(options, schemes, warn)
-  const shelf = (direction: 'input' | 'output') => new SchemaShelf({ documents, dialect, direction, warn })
+  const shelf = (direction: 'input' | 'output') =>
+    new SchemaDefinitions({ documents, dialect, direction, warn })
   const context: OfferContext = {
     documents,
     options,

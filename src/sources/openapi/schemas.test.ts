@@ -5,7 +5,7 @@ import { checkSchema } from '#core/schema/check'
 import { createSchemaValidator } from '#core/schema/validator'
 import { Documents } from './documents.ts'
 import type { Dialect } from './operation.ts'
-import { type Direction, SchemaShelf } from './schemas.ts'
+import { type Direction, SchemaDefinitions } from './schemas.ts'
 
 interface Lowered {
   readonly schema: JsonObject
@@ -23,7 +23,7 @@ function lower(
   const warnings: string[] = []
   const root = { components: { schemas } }
   const documents = new Documents('file:///api.json', new Map([['file:///api.json', root]]))
-  const shelf = new SchemaShelf({ documents, dialect, direction, warn: (text) => warnings.push(text) })
+  const shelf = new SchemaDefinitions({ documents, dialect, direction, warn: (text) => warnings.push(text) })
   const uses = new Set<string>()
   const lowered = shelf.lower({ value: schema, document: 'file:///api.json' }, uses)
   return { schema: shelf.complete(lowered, uses), warnings }

@@ -3,10 +3,10 @@ import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/
 import { loosenReferences } from '#core/schema/inline'
 import { SUBSCHEMAS } from '#core/schema/keywords'
 import {
+  type DocumentNode,
   type Documents,
   entriesOf,
   itemsOf,
-  type Located,
   memberOf,
   type Target as TargetFromDocuments,
 } from './documents.ts'
@@ -49,7 +49,7 @@ export interface ShelfOptions {
 }
 
 /** Schemas of one direction, each lowered once however many operations use it. */
-export class SchemaShelf {
+export class SchemaDefinitions {
   readonly #options: ShelfOptions
   readonly #definitions = new Map<string, Definition>()
   readonly #names = new Map<string, string>()
@@ -60,7 +60,7 @@ export class SchemaShelf {
   }
 
   /** The schema, with the names of the definitions it uses added to `uses`. */
-  lower(located: Located | undefined, uses: Set<string>): JsonObject {
+  lower(located: DocumentNode | undefined, uses: Set<string>): JsonObject {
     if (located === undefined) return {}
     const lowered = lowerSchema(located, this.#loweringFor(uses))
     // One after the other instead of inside each other: a long chain of references takes no stack.
@@ -176,7 +176,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'defau
 const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
 
 /** A schema of any version of OpenAPI as JSON Schema 2020-12; references become `#/$defs/…` of the shelf. */
-export function lowerSchema(located: Located, lowering: Lowering, depth = 0): JsonValue {
+export function lowerSchema(located: DocumentNode, lowering: Lowering, depth = 0): JsonValue {
   const { value, document } = located
   if (typeof value === 'boolean') return value
   if (!isJsonObject(value)) return {}
@@ -243,7 +243,7 @@ interface Target {
 
 function lowerSubschemas(
   keyword: string,
-  { value, document }: Located,
+  { value, document }: DocumentNode,
   { lowered, lowering, depth }: Target,
 ): void {
   const lower = (member: JsonValue): JsonValue =>
@@ -396,7 +396,7 @@ const EFFECT = {
 } as const satisfies Record<Lowering['direction'], object>
 
 /** Whether a member is not for this direction: `drop` asks if it goes, `relax` if it is no longer required. */
-export function isHidden(member: Located, lowering: Lowering, question: 'drop' | 'relax'): boolean {
+export function isHidden(member: DocumentNode, lowering: Lowering, question: 'drop' | 'relax'): boolean {
   const { keyword, drops } = EFFECT[lowering.direction]
   if (question === 'drop' && !drops) return false
   if (isJsonObject(member.value) && member.value[keyword] === true) return true
@@ -405,7 +405,7 @@ export function isHidden(member: Located, lowering: Lowering, question: 'drop' |
 }
 
 /** Names that are not required in this direction, also where `allOf` declares them. */
-export function hiddenNames(schema: Located, lowering: Lowering): ReadonlySet<string> {
+export function hiddenNames(schema: DocumentNode, lowering: Lowering): ReadonlySet<string> {
   if (!isJsonObject(schema.value) || !Array.isArray(schema.value.required)) return NOTHING
   const found = new Set<string>()
   collect(schema, lowering, { found, seen: new Set(), depth: 0 })
@@ -419,7 +419,7 @@ interface Collecting {
   readonly depth: number
 }
 
-function collect(schema: Located, lowering: Lowering, { found, seen, depth }: Collecting): void {
+function collect(schema: DocumentNode, lowering: Lowering, { found, seen, depth }: Collecting): void {
   const target = lowering.documents.resolve(schema)
   if (target === undefined || depth > DEEPEST_IN_HIDDEN_MEMBERS || seen.has(target.value)) return
   seen.add(target.value)

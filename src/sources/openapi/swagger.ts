@@ -1,5 +1,12 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import { type Documents, itemsOf, type Located, type LocatedObject, memberOf, textOf } from './documents.ts'
+import {
+  type DocumentNode,
+  type Documents,
+  itemsOf,
+  type LocatedObject,
+  memberOf,
+  textOf,
+} from './documents.ts'
 import {
   type Encoding,
   type Operation,
@@ -52,7 +59,7 @@ export function readSwaggerOperation(documents: Documents, place: OperationPlace
   }
 }
 
-function mediaTypes(written: Located | undefined): readonly string[] {
+function mediaTypes(written: DocumentNode | undefined): readonly string[] {
   return itemsOf(written?.value).filter((mediaType) => typeof mediaType === 'string')
 }
 
@@ -148,7 +155,7 @@ function isJsonText(value: JsonValue | undefined): value is string {
 }
 
 /** `schemes`, `host` and `basePath`, each taken from the document's own address where it is missing. */
-function serverOf({ operation }: OperationPlace, root: Located): JsonObject {
+function serverOf({ operation }: OperationPlace, root: DocumentNode): JsonObject {
   const own = URL.parse(root.document)
   const { host, basePath } = isJsonObject(root.value) ? root.value : {}
   const schemes = itemsOf((memberOf(operation, 'schemes') ?? memberOf(root, 'schemes'))?.value)
