@@ -65,14 +65,14 @@ export function checkStandardHeaders(
 }
 
 /** What a new-era request says of itself (MCP-32). */
-export interface Claim {
+export interface RequestMeta {
   readonly version: string
   readonly capabilities: ClientCapabilities
 }
 
 export type ReadClaim =
   | { readonly kind: 'none' }
-  | { readonly kind: 'claim'; readonly claim: Claim }
+  | { readonly kind: 'claim'; readonly claim: RequestMeta }
   | { readonly kind: 'bad'; readonly error: WireError }
 
 const LOG_LEVELS: ReadonlySet<JsonValue | undefined> = new Set([

@@ -5,12 +5,12 @@ import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import {
   CLAIM_MISSING,
-  type Claim,
   checkStandardHeaders,
   decodeMessage,
   headerOf,
   isNewVersionHeader,
   type RequestHeaders,
+  type RequestMeta,
   readClaim,
 } from './codec-message.ts'
 import {
@@ -212,7 +212,7 @@ function handleRequest(
 /** Rows 10 to 14: the body decides, the headers only repeat it. */
 function handleNew(
   message: RequestMessage,
-  { version: claimed, capabilities }: Claim,
+  { version: claimed, capabilities }: RequestMeta,
   { request, version, accepted }: Asked,
   parts: HttpParts,
 ): HttpReply | Promise<HttpReply> {
