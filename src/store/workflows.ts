@@ -10,7 +10,7 @@ import type {
   Suspending,
   WorkflowStore,
 } from '#core/ports/store'
-import { putAwayEnd } from '#core/workflow/suspend'
+import { endSuspended } from '#core/workflow/suspend'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { CallChanges } from './calls.ts'
 import type { CommitGroup, CommitQueue } from './commit-queue.ts'
@@ -94,7 +94,7 @@ export class SqliteWorkflows implements WorkflowStore {
     const { database, runEvents } = this.#parts
     const subject = subjectFromRow(row)
     const { record, attempt } = subject
-    const outcome = putAwayEnd(subject.tool, why)
+    const outcome = endSuspended(subject.tool, why)
     const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
     const place = [slice.group, slice.at, slice.length]
     if (database.run('endSuspended', atMs, ...place, record) === 0) return []

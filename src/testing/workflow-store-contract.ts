@@ -14,7 +14,7 @@ function step(record: string, changes: Partial<NewCall> = {}): NewCall {
   return sampleCall({ record, callId: `call-1/${record}`, place: PLACE, step: of, ...changes })
 }
 
-async function putAway(store: Store, waitsFor = 'step-1'): Promise<void> {
+async function suspend(store: Store, waitsFor = 'step-1'): Promise<void> {
   await store.claim(flow())
   const suspended = await store.workflows.suspend(attemptAt(flow(), 1), { waitsFor, atMs: 2_000 })
   assert.equal(suspended.kind, 'recorded')
@@ -26,7 +26,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 31: a workflow is put away, and goes on once, as the same attempt and told as one call',
     async run(open) {
       const store = await open()
-      await putAway(store)
+      await suspend(store)
       const seen = await mustFind(store)
       assert.deepEqual([seen.state, seen.waitsFor, seen.attempt], ['parked', 'step-1', 1])
       const next = { atMs: 3_000, rerunUntilMs: 20_000 }
@@ -61,7 +61,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 31: what is put away ends when its caller cancels it, or nobody goes on with it in time',
     async run(open) {
       const store = await open()
-      await putAway(store)
+      await suspend(store)
       const address = { tenant: 'default', record: 'record-1' }
       assert.deepEqual(await store.workflows.cancel({ ...address, tenant: 'other' }, 'key:alice', 3_000), [])
       assert.deepEqual(await store.workflows.expire(9_999), [])

@@ -8,7 +8,7 @@ import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallRecord, MaybePromise, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { hasUntrustedOutput, type Tool } from '#core/tool'
-import { stillWaits, type Waits } from '#core/workflow/suspend'
+import { type Blocked, isStillBlocked } from '#core/workflow/suspend'
 import { refusalOutcome } from './errors.ts'
 import type { CallServices } from './gateway.ts'
 import { fingerprintOf, type IdentifiedCall, identifyCall, keyConflict, type StepOrigin } from './identity.ts'
@@ -149,7 +149,7 @@ async function startCall(
 async function runIfApproved(services: CallServices, checked: CheckedCall): Promise<Started> {
   const { call, tool, place, seen } = checked
   if (seen?.waitsFor !== undefined) {
-    const waits = await stillWaits(services, seen, tool.name)
+    const waits = await isStillBlocked(services, seen, tool.name)
     if (waits !== undefined) return { kind: 'waiting', waits, runId: seen.runId ?? runIdOf(call, place) }
     return await runWithinBudget(services, { ...checked, grant: undefined })
   }
@@ -206,7 +206,7 @@ async function isDecided(
 }
 
 /** The same for a workflow that waits for a yes to one of its steps. */
-async function isFree(services: CallServices, call: IdentifiedCall, { decides }: Waits): Promise<boolean> {
+async function isFree(services: CallServices, call: IdentifiedCall, { decides }: Blocked): Promise<boolean> {
   if (decides === undefined) return false
   const { tenant, record, approvalId } = decides
   return await isDecided(services, call, { tenant, record, id: approvalId })

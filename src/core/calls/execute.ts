@@ -4,7 +4,7 @@ import type { JsonValue } from '#core/json'
 import { closeState } from '#core/runs/sessions'
 import { hasEffects, hasUntrustedOutput, ShownValue, shownBytes, type Tool, writeShown } from '#core/tool'
 import { WorkflowRun } from '#core/workflow/run'
-import { heldUp, Suspension } from '#core/workflow/suspend'
+import { blockedBy, Suspension } from '#core/workflow/suspend'
 import { RunContext } from './context.ts'
 import { callErrorOf } from './errors.ts'
 import type { CallServices } from './gateway.ts'
@@ -53,7 +53,7 @@ export async function execute(services: CallServices, running: RunningCall, inpu
     if (first !== INTERRUPTED) return { kind: 'ended', outcome: succeed(first) }
     const why = running.interruption ?? 'cancel'
     if (why === 'shutdown' && tool.workflow !== undefined) {
-      return { kind: 'suspended', suspension: new Suspension(heldUp(tool.name, 'the server shut down.')) }
+      return { kind: 'suspended', suspension: new Suspension(blockedBy(tool.name, 'the server shut down.')) }
     }
     const error = interruptedError(tool, why)
     return {

@@ -101,10 +101,10 @@ export async function cancelOwnCall(
     const nowMs = services.clock.nowMs()
     // What waits for a yes has nobody who runs it: it simply ends.
     const ended = await services.store.approvals.cancel(address, principal.id, nowMs)
-    const putAway =
+    const suspend =
       ended.length > 0 ? ended : await services.store.workflows.cancel(address, principal.id, nowMs)
-    noteEnded(services, putAway)
-    if (putAway.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
+    noteEnded(services, suspend)
+    if (suspend.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
     else await endSteps(services, address, { by: principal.id, why: 'cancel' })
   }
   return await readOwnCall(services, principal, callId)

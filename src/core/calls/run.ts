@@ -7,7 +7,7 @@ import type { Attempt, CallRecord, ClaimResult, FinishedRun, NewCall } from '#co
 import { runEnded } from '#core/runs/runs'
 import { sessionEnded } from '#core/runs/sessions'
 import { hasEffects, type Tool } from '#core/tool'
-import { heldUp, type Suspension, type Waits } from '#core/workflow/suspend'
+import { type Blocked, blockedBy, type Suspension } from '#core/workflow/suspend'
 import { refusalOutcome } from './errors.ts'
 import { execute } from './execute.ts'
 import type { CallServices } from './gateway.ts'
@@ -48,7 +48,7 @@ export type RunResult =
   /** Somebody else's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
   /** A workflow that is put away until a step of it may go on. */
-  | { readonly kind: 'waiting'; readonly waits: Waits; readonly runId: string }
+  | { readonly kind: 'waiting'; readonly waits: Blocked; readonly runId: string }
 
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
 export async function runCall(services: CallServices, checked: FundedCall): Promise<RunResult> {
@@ -92,7 +92,7 @@ async function claimAndRun(
   if (isClaimed(checked) && checked.call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
   const end = await execute(services, running, checked.input)
   if (end.kind === 'suspended') {
-    const waits = await putAway(services, { running, attempt, suspension: end.suspension })
+    const waits = await suspend(services, { running, attempt, suspension: end.suspension })
     return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.place) }
   }
   const { outcome: ran, late } = end
@@ -268,14 +268,14 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
 }
 
 /** Puts a workflow away until one of its steps may go on (rule 31); whoever joined it looks at the record. */
-export async function putAway(
+export async function suspend(
   services: CallServices,
   {
     running,
     attempt,
     suspension,
   }: { readonly running: RunningCall; readonly attempt: number; readonly suspension: Suspension },
-): Promise<Waits> {
+): Promise<Blocked> {
   const { store, clock } = services
   const { error, waitsFor } = suspension
   const write = () => store.workflows.suspend(attemptOf(running, attempt), { waitsFor, atMs: clock.nowMs() })
@@ -294,13 +294,13 @@ export async function putAway(
       await write()
       services.running.end(running)
     })
-    const unknown = heldUp(running.tool.name, 'the server could not record that it waits.')
+    const unknown = blockedBy(running.tool.name, 'the server could not record that it waits.')
     running.settle(refusalOutcome(services, unknown))
     return { error: unknown }
   }
 }
 
-function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick<Waits, 'decides'> {
+function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick<Blocked, 'decides'> {
   const approvalId = error.details.missing?.approval?.id
   if (approvalId === undefined || waitsFor === '') return {}
   return { decides: { tenant: call.tenant, record: waitsFor, approvalId } }

@@ -21,7 +21,7 @@ import { noteEnded } from '#core/runs/feed'
 import type { Tool, WorkflowStep } from '#core/tool'
 import type { CallStep, StepOptions, WorkflowContext } from '#core/tools/define'
 import { MOST_DEPTH } from './resolve.ts'
-import { ambiguousStep, heldUp, Suspension } from './suspend.ts'
+import { ambiguousStep, blockedBy, Suspension } from './suspend.ts'
 
 /** More steps than this are a loop that does not end. */
 export const MOST_STEPS = 1_000
@@ -273,7 +273,9 @@ function endOf(services: CallServices, { tool: workflow }: RunningCall, ended: E
   if (isUncommitted || error.canRetry || PASSING.has(error.code)) {
     const { retryAfterMs } = error
     return put(
-      heldUp(workflow.name, `its step '${step.name}' cannot run now (${error.message}).`, { retryAfterMs }),
+      blockedBy(workflow.name, `its step '${step.name}' cannot run now (${error.message}).`, {
+        retryAfterMs,
+      }),
       isUncommitted ? record : '',
     )
   }
@@ -370,9 +372,9 @@ export async function endSteps(
     }
     const nowMs = clock.nowMs()
     const parked = await store.approvals.cancel(step, ended.by, nowMs)
-    const putAway = parked.length > 0 ? parked : await store.workflows.cancel(step, ended.by, nowMs)
-    noteEnded(services, putAway)
-    if (putAway.length === 0) await store.requestCancel(step, ended.by, nowMs)
+    const suspend = parked.length > 0 ? parked : await store.workflows.cancel(step, ended.by, nowMs)
+    noteEnded(services, suspend)
+    if (suspend.length === 0) await store.requestCancel(step, ended.by, nowMs)
     await endSteps(services, step, ended)
   }
 }

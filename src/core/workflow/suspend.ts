@@ -5,7 +5,7 @@ import { fault, type ToolError } from '#core/errors'
 import type { CallRecord } from '#core/ports/store'
 
 /** How a workflow ends that was put away and will not go on: its finished steps stay what they are. */
-export function putAwayEnd(tool: string, why: 'cancelled' | 'expired'): Failure {
+export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failure {
   const what = {
     cancelled: `The call of ${tool} was cancelled while one of its steps waited.`,
     expired: `Nobody went on with the call of ${tool} in time, so it was ended.`,
@@ -15,25 +15,25 @@ export function putAwayEnd(tool: string, why: 'cancelled' | 'expired'): Failure 
 }
 
 /** What a workflow that was put away waits for, and what its caller is told. */
-export interface Waits {
+export interface Blocked {
   readonly error: ToolError
   /** The parked call whose decision would let it go on. */
   readonly decides?: { readonly tenant: string; readonly record: string; readonly approvalId: string }
 }
 
 /** Looks at the step it waits for, so that asking again costs no attempt; nothing when it may go on. */
-export async function stillWaits(
+export async function isStillBlocked(
   services: CallServices,
   seen: CallRecord,
   workflow: string,
-): Promise<Waits | undefined> {
+): Promise<Blocked | undefined> {
   if (seen.waitsFor === undefined || seen.waitsFor === '') return undefined
   const { store, clock } = services
   const step = await store.find({ tenant: seen.tenant, record: seen.waitsFor })
   if (step === undefined) return undefined
   if (step.state === 'ambiguous') return { error: ambiguousStep(workflow, step) }
   if (step.state !== 'parked') return undefined
-  if (step.waitsFor !== undefined) return await stillWaits(services, step, step.tool)
+  if (step.waitsFor !== undefined) return await isStillBlocked(services, step, step.tool)
   const approval = await store.approvals.findFor(step)
   if (approval?.state !== 'pending' || approval.expiresAtMs <= clock.nowMs()) return undefined
   const { tenant, record } = step
@@ -57,7 +57,7 @@ export class Suspension {
 }
 
 /** Something is in the way for the moment. A reply that a run has begun is no refusal (rule 11). */
-export function heldUp(
+export function blockedBy(
   workflow: string,
   why: string,
   options: { readonly retryAfterMs?: number | undefined; readonly developerMessage?: string } = {},

@@ -48,7 +48,7 @@ import type {
   Suspending,
   WorkflowStore,
 } from '#core/ports/store'
-import { putAwayEnd } from '#core/workflow/suspend'
+import { endSuspended } from '#core/workflow/suspend'
 import { BUDGETS_KEPT_MS } from '#store/protocol-state'
 import type { MemoryRow, MemoryRunEvents } from './runs.ts'
 
@@ -114,7 +114,7 @@ export class MemoryWorkflows implements WorkflowStore {
 
   #end(row: MemoryRow, why: 'cancelled' | 'expired', atMs: number): EndedParked {
     const { runEvents, append } = this.#parts
-    const outcome = putAwayEnd(row.tool, why)
+    const outcome = endSuspended(row.tool, why)
     row.state = 'failed'
     row.waitsFor = undefined
     row.outcome = outcome
