@@ -1,6 +1,6 @@
 import { checkCallKey, LATEST, parseToolId, parseToolName } from '#core/ids'
 import type { JsonObject, JsonValue } from '#core/json'
-import { callPlaceHeaders, runOf } from '#protocols/call-headers'
+import { callScopeHeaders, runOf } from '#protocols/call-headers'
 import {
   type ApiKeyHeader,
   buildCallBody,
@@ -160,7 +160,7 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
   const sending = {
     method: 'POST' as const,
     url: settings.server.base + path,
-    headers: async () => ({ ...(await target.headers()), ...callPlaceHeaders(run.options) }),
+    headers: async () => ({ ...(await target.headers()), ...callScopeHeaders(run.options) }),
     body: JSON.stringify(body),
   }
   const rules = { settings, signal, timeoutMs, progress, dedupes: isDeduplicated(run) }

@@ -2,7 +2,7 @@ import { FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import {
   CALL_ID_HEADER,
-  callPlaceHeaders,
+  callScopeHeaders,
   encodeRequirements,
   IDEMPOTENCY_KEY_HEADER,
   runOf,
@@ -163,7 +163,7 @@ function callHeaders(
   }
   return {
     ...(idempotencyKey === undefined ? {} : { [IDEMPOTENCY_KEY_HEADER]: idempotencyKey }),
-    ...callPlaceHeaders({ runId, sessionId }),
+    ...callScopeHeaders({ runId, sessionId }),
     ...encodeRequirements({ userId, tokens, secrets }),
   }
 }

@@ -1,4 +1,4 @@
-import type { RunPlace } from '#core/ports/store'
+import type { RunScope } from '#core/ports/store'
 import { fault } from './errors.ts'
 import { hasControlCharacter } from './json.ts'
 import type { Principal } from './principal.ts'
@@ -12,7 +12,7 @@ export function ownRunId(record: string): string {
 }
 
 /** Where the events of such a run go. */
-export function ownPlace({ tenant, id }: Principal, record: string): RunPlace {
+export function implicitRun({ tenant, id }: Principal, record: string): RunScope {
   return { tenant, principal: id, runId: ownRunId(record), run: record }
 }
 

@@ -183,7 +183,7 @@ export function readWait(request: {
 }
 
 /** The run and the session a call names, since no protocol has members for them. */
-export function readCallPlace(
+export function readCallScope(
   headers: Readonly<Record<string, string | undefined>>,
 ): Pick<CallRequest, 'runId' | 'sessionId'> | undefined {
   const runId = headers[RUN_HEADER]
@@ -196,7 +196,7 @@ export function readCallPlace(
 }
 
 /** The same headers as a client sends them. */
-export function callPlaceHeaders(place: {
+export function callScopeHeaders(place: {
   readonly runId?: string | undefined
   readonly sessionId?: string | undefined
 }): Record<string, string> {

@@ -9,7 +9,7 @@ import type {
   NewCall,
   NewSession,
   RefusedCall,
-  RunPlace,
+  RunScope,
   Store,
 } from '#core/ports/store'
 import type { RunEvent } from '#core/runs/events'
@@ -149,7 +149,7 @@ export async function purgeAll(store: Store, nowMs: number): Promise<void> {
   assert.fail('purging does not end')
 }
 
-export function placeAt(runId: string, changes: Partial<RunPlace> = {}): RunPlace {
+export function placeAt(runId: string, changes: Partial<RunScope> = {}): RunScope {
   return { tenant: 'default', principal: 'key:alice', runId, run: `key of ${runId}`, ...changes }
 }
 

@@ -8,7 +8,7 @@ import type {
   ClaimResult,
   NewCall,
   NewChallenge,
-  RunPlace,
+  RunScope,
   Store,
 } from '#core/ports/store'
 import {
@@ -26,7 +26,7 @@ import { shown, shownEvents } from './model-view.ts'
 
 /** Run and session of a call, as whoever claimed it last knows them. */
 interface Held {
-  readonly place: RunPlace | undefined
+  readonly place: RunScope | undefined
   readonly session: CallSession | undefined
 }
 

@@ -4,7 +4,7 @@ import type { CallServices } from '#core/calls/gateway'
 import { argsHash, keyConflict } from '#core/calls/identity'
 import { redactText } from '#core/calls/redact'
 import { type CheckedCall, correctionOf } from '#core/calls/run'
-import { recordedPlace, runIdOf, toNewCall } from '#core/calls/scope'
+import { recordedScope, runIdOf, toNewCall } from '#core/calls/scope'
 import { fault } from '#core/errors'
 import type { ApprovalRecord, NewApproval, Parking, ParkResult } from '#core/ports/approval-store'
 import type { Principal } from '#core/principal'
@@ -144,7 +144,7 @@ async function park(
 ): Promise<ApprovalCheck> {
   const { call, seen } = checked
   const { mostParkedPerPrincipal: mostParked } = services.approvalRules
-  const place = recordedPlace(services.store, checked)
+  const place = recordedScope(services.store, checked)
   const newCall = toNewCall(services.clock, { ...checked, place })
   const { session, atMs } = newCall
   const approval = newApproval(services, checked, { ...question, atMs })

@@ -16,7 +16,7 @@ import { type Found, lookUp } from './look-up.ts'
 import { checkRequirements } from './requirements.ts'
 import { resolveTool, validateInput } from './resolve.ts'
 import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run.ts'
-import { findPlace, runIdOf } from './scope.ts'
+import { resolveScope, runIdOf } from './scope.ts'
 import { checkReady } from './store-health.ts'
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
@@ -131,7 +131,7 @@ async function startCall(
   // A step is part of a call that was let in.
   if (call.step === undefined) services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, seen)
-  const place = await findPlace(services, { call, tool, seen })
+  const place = await resolveScope(services, { call, tool, seen })
   try {
     services.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(services.store, call, tool)

@@ -3,7 +3,7 @@ import type { CallRequest } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
 import { LATEST, parseToolId, plainVersion, type ToolId, type ToolRef } from '#core/ids'
 import { canonicalJson, isJsonObject, type JsonValue } from '#core/json'
-import type { CallAddress, CallRecord, RunPlace, Store } from '#core/ports/store'
+import type { CallAddress, CallRecord, RunScope, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { ToolSet } from '#core/tools/catalog'
 import type { CallServices } from './gateway.ts'
@@ -239,7 +239,7 @@ export interface StepOrigin {
   /** How many workflows it is inside of. */
   readonly depth: number
   /** The run of the workflow, which tells of it too. */
-  readonly place: RunPlace
+  readonly place: RunScope
   /** What the workflow's claim pins this tool to. */
   readonly definitionHash: string
   readonly callId: string

@@ -14,7 +14,7 @@ import type { AuthorizationRequirement, Tool } from '#core/tool'
 import type { CallServices } from './gateway.ts'
 import type { IdentifiedCall } from './identity.ts'
 import { proveUser, unprovenUser } from './resolve.ts'
-import type { CallPlace } from './scope.ts'
+import type { CallScope } from './scope.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
 /** Each is looked for in every text of the call, so nobody may send thousands. */
@@ -24,7 +24,7 @@ const MOST_SENT = 100
 interface Requiring {
   readonly tool: Tool
   readonly call: IdentifiedCall
-  readonly place: CallPlace
+  readonly place: CallScope
 }
 
 interface Wanted extends Requiring {

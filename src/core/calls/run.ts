@@ -14,13 +14,13 @@ import type { CallServices } from './gateway.ts'
 import { type IdentifiedCall, isSameRequest, keyConflict } from './identity.ts'
 import { answerRecorded, join, lastFailure, MOST_ATTEMPTS } from './look-up.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
-import { type CallPlace, recordedPlace, runIdOf, toNewCall } from './scope.ts'
+import { type CallScope, recordedScope, runIdOf, toNewCall } from './scope.ts'
 import { checkReady } from './store-health.ts'
 
 export interface CheckedCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallPlace
+  readonly place: CallScope
   /** What `run` gets. */
   readonly input: unknown
   /** The record whose next attempt this is. */
@@ -66,7 +66,7 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   checkReady(services)
   if (checked.call.step?.isOver() === true) throw fault('cancelled', 'The workflow of this step has ended.')
   if (checked.seen !== undefined) checkPresent(checked.call)
-  const place = recordedPlace(services.store, checked)
+  const place = recordedScope(services.store, checked)
   if (place.live?.closing !== undefined) throw sessionEnded()
   const slot = services.limits.enter(checked.call, checked.tool)
   const running = services.running.start(checked.call, checked.tool, place)

@@ -2,7 +2,7 @@ import type { Outcome } from '#core/call'
 import type { Attempt } from '#core/ports/store'
 import type { Tool } from '#core/tool'
 import type { IdentifiedCall } from './identity.ts'
-import type { CallPlace } from './scope.ts'
+import type { CallScope } from './scope.ts'
 
 /** A request that is on its way from the look-up to its answer. */
 export class StartingCall {
@@ -54,7 +54,7 @@ export const LOST = 'lost'
 export class RunningCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallPlace
+  readonly place: CallScope
   interruption: Interruption | undefined
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
@@ -62,7 +62,7 @@ export class RunningCall {
   #questions = 0
   #onAsking: ((isAsking: boolean) => void) | undefined
 
-  constructor(call: IdentifiedCall, tool: Tool, place: CallPlace) {
+  constructor(call: IdentifiedCall, tool: Tool, place: CallScope) {
     this.call = call
     this.tool = tool
     this.place = place
@@ -148,7 +148,7 @@ export class RunningCalls {
     return this.#byRecord.get(record)
   }
 
-  start(call: IdentifiedCall, tool: Tool, place: CallPlace): RunningCall {
+  start(call: IdentifiedCall, tool: Tool, place: CallScope): RunningCall {
     const running = new RunningCall(call, tool, place)
     this.#byRecord.set(call.record, running)
     return running

@@ -1,7 +1,7 @@
 import { fault, type ToolError } from '#core/errors'
-import { ownPlace, ownRunId } from '#core/ids'
-import type { CallSession, NewCall, RunPlace, Store } from '#core/ports/store'
-import { namedPlace, placeOf } from '#core/runs/runs'
+import { implicitRun, ownRunId } from '#core/ids'
+import type { CallSession, NewCall, RunScope, Store } from '#core/ports/store'
+import { namedRun, placeOf } from '#core/runs/runs'
 import { heldElsewhere, isHeldElsewhere, type LiveSession, sessionEnded } from '#core/runs/sessions'
 import type { Clock } from '#core/runtime'
 import { hasEffects, type Tool, transportOf } from '#core/tool'
@@ -40,10 +40,10 @@ export function toNewCall(clock: Clock, { call, tool, place }: CheckedCall): New
 }
 
 /** A call stays in the run it was first recorded in, whatever its next attempt names. */
-export function recordedPlace(
+export function recordedScope(
   store: Store,
   { call, place, seen }: Pick<CheckedCall, 'call' | 'place' | 'seen'>,
-): CallPlace {
+): CallScope {
   if (seen === undefined) return place
   const { runId, run, record } = seen
   // A step has the place that its workflow gives it, and a workflow outside of a run its own.
@@ -53,7 +53,7 @@ export function recordedPlace(
   }
   // One that was parked has a run with events of its own, from its first attempt on.
   const isOwn = run === record && (seen.state === 'parked' || seen.resumable)
-  return { ...place, place: isOwn ? ownPlace(call.principal, record) : undefined }
+  return { ...place, place: isOwn ? implicitRun(call.principal, record) : undefined }
 }
 
 /** Rule 8, and rule 31 for workflows. */
@@ -64,23 +64,23 @@ function rerunUntil(tool: Tool, atMs: number): number {
 }
 
 /** Where an attempt belongs: its run, if it was told one, and the session it runs in. */
-export interface CallPlace {
-  readonly place: RunPlace | undefined
+export interface CallScope {
+  readonly place: RunScope | undefined
   readonly session: CallSession | undefined
   /** The named session, whose state it uses. */
   readonly live: LiveSession | undefined
 }
 
-const ALONE: CallPlace = { place: undefined, session: undefined, live: undefined }
+const ALONE: CallScope = { place: undefined, session: undefined, live: undefined }
 
 /**
  * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
  * call outside of sessions is like any other, but in a run that its caller watches its use is bracketed (openwop §7.3).
  */
-export async function findPlace(
+export async function resolveScope(
   services: CallServices,
   { call, tool, seen }: Pick<CheckedCall, 'call' | 'tool' | 'seen'>,
-): Promise<CallPlace> {
+): Promise<CallScope> {
   const { runId, sessionId } = call.request
   const hasOwn = tool.session !== undefined && (!tool.session.isOptional || runId !== undefined)
   const isPlain = !hasOwn && tool.workflow === undefined && call.step === undefined
@@ -101,22 +101,22 @@ async function runPlace(
   { store }: CallServices,
   call: IdentifiedCall,
   { workflow }: Tool,
-): Promise<RunPlace | undefined> {
+): Promise<RunScope | undefined> {
   if (call.step !== undefined) return call.step.place
   const { runId } = call.request
-  if (runId !== undefined) return await namedPlace(store, call.principal, runId)
-  return workflow === undefined ? undefined : ownPlace(call.principal, call.record)
+  if (runId !== undefined) return await namedRun(store, call.principal, runId)
+  return workflow === undefined ? undefined : implicitRun(call.principal, call.record)
 }
 
 /** What a caller may call the run of this attempt. */
-export function runIdOf(call: IdentifiedCall, { place }: Pick<CallPlace, 'place'>): string {
+export function runIdOf(call: IdentifiedCall, { place }: Pick<CallScope, 'place'>): string {
   return place?.runId ?? ownRunId(call.record)
 }
 
 async function placeInSession(
   services: CallServices,
   asked: { readonly call: IdentifiedCall; readonly tool: Tool; readonly sessionId: string },
-): Promise<CallPlace> {
+): Promise<CallScope> {
   const { call, tool, sessionId } = asked
   const { runId, userId } = call.request
   const live = services.sessions.find(call.principal, userId, sessionId)

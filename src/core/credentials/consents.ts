@@ -1,7 +1,7 @@
 import { argsHash, type IdentifiedCall } from '#core/calls/identity'
-import type { CallPlace } from '#core/calls/scope'
+import type { CallScope } from '#core/calls/scope'
 import { ownRunId } from '#core/ids'
-import type { ChallengeNeed, ChallengeRecord, RunPlace, Store } from '#core/ports/store'
+import type { ChallengeNeed, ChallengeRecord, RunScope, Store } from '#core/ports/store'
 import type { ConsentEnd } from '#core/ports/vault-store'
 import type { RunFeed } from '#core/runs/feed'
 import { EventRate } from '#core/runs/refusals'
@@ -18,7 +18,7 @@ interface TellerServices {
 export interface LackingCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallPlace
+  readonly place: CallScope
   readonly challenge: ChallengeRecord
   readonly url: string
   /** The provider refused to renew what there was. */
@@ -81,7 +81,7 @@ export class ConsentEvents {
  * The run the call names, or its own. A call that opens a bracket or a question in its own run begins that run itself,
  * and could not once it is over: such a call tells only in a run that it names.
  */
-function placeFor({ call, tool, place }: LackingCall): RunPlace | undefined {
+function placeFor({ call, tool, place }: LackingCall): RunScope | undefined {
   if (place.place !== undefined) return place.place
   const hasBracket = tool.session !== undefined && !tool.session.isOptional
   if (hasBracket || tool.policy.approval !== 'never') return undefined

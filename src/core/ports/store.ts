@@ -38,7 +38,7 @@ export interface CallSession {
 export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
   /** The run it was told to belong to; `undefined` = it is a run of its own. */
-  readonly place: RunPlace | undefined
+  readonly place: RunScope | undefined
   readonly session: CallSession | undefined
   /** What it was asked over; `undefined` = from code in this process. */
   readonly protocol: CallProtocol | undefined
@@ -330,7 +330,7 @@ export interface NewSession extends SessionAddress {
   readonly tool: string
   /** Catalog id. */
   readonly toolId: string
-  readonly place: RunPlace
+  readonly place: RunScope
   /** Its run was made for it, and ends with it. */
   readonly endsRun?: boolean
   readonly atMs: number
@@ -364,7 +364,7 @@ export interface RunAddress {
 }
 
 /** A run that calls and sessions name; made by the first that does. */
-export interface RunPlace extends RunAddress {
+export interface RunScope extends RunAddress {
   readonly principal: string
   /** What callers call it. */
   readonly runId: string
@@ -384,7 +384,7 @@ export interface RefusedCall extends CallLabel {
   readonly tenant: string
   readonly record: string
   readonly principal: string
-  readonly place: RunPlace
+  readonly place: RunScope
   readonly sessionId: string | undefined
   readonly userId: string | undefined
   /** Full id of the resolved version. */

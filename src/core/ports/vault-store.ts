@@ -1,7 +1,7 @@
 import type { CallLabel } from '#core/runs/events'
 import type { MaybePromise } from '#core/runtime'
 import type { Secret } from '#core/secret'
-import type { ChallengeNeed, RunPlace } from './store.ts'
+import type { ChallengeNeed, RunScope } from './store.ts'
 
 /** `sign_in` and `approver`: prove who sits at the browser, before a consent or a decision. `provider`: asks for the authorization itself. */
 export const CONSENT_STAGES = ['sign_in', 'provider', 'approver'] as const
@@ -29,7 +29,7 @@ export interface AskedConsent extends CallLabel {
   readonly record: string
   readonly principal: string
   /** Where it is told; the run is made if it is new. */
-  readonly place: RunPlace
+  readonly place: RunScope
   readonly traceId: string
   readonly userId: string | undefined
   readonly challenge: string

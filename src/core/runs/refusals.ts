@@ -1,5 +1,5 @@
 import { argsHash, type IdentifiedCall } from '#core/calls/identity'
-import type { CallPlace } from '#core/calls/scope'
+import type { CallScope } from '#core/calls/scope'
 import { type ErrorCode, isToolError } from '#core/errors'
 import { subjectKey, TokenBuckets } from '#core/limits/counters'
 import type { Store } from '#core/ports/store'
@@ -13,7 +13,7 @@ const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceede
 export interface RefusedAttempt {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallPlace
+  readonly place: CallScope
 }
 
 /**

@@ -1,13 +1,13 @@
 import type { CallServices } from '#core/calls/gateway'
 import { fault, type ToolError } from '#core/errors'
 import { recordOfRunId } from '#core/ids'
-import type { CallRecord, RunAddress, RunPlace, RunRecord, Store } from '#core/ports/store'
+import type { CallRecord, RunAddress, RunRecord, RunScope, Store } from '#core/ports/store'
 import { opaquePrincipal, type Principal } from '#core/principal'
 import { ownRunEvents, type RunEvent } from './events.ts'
 import { noteEnded } from './feed.ts'
 
 /** Where something goes that a caller wants in a run. The run of a single call cannot be joined: it is over when its call is. */
-export async function namedPlace(store: Store, principal: Principal, runId: string): Promise<RunPlace> {
+export async function namedRun(store: Store, principal: Principal, runId: string): Promise<RunScope> {
   const record = recordOfRunId(runId)
   const { tenant, id } = principal
   if (record !== undefined && (await store.find({ tenant, record }))?.principal === id) throw runEnded(runId)
@@ -21,7 +21,7 @@ export function runEnded(runId: string): ToolError {
 const PAGE = 500
 
 /** Where the events of a run that a principal named go. */
-export function placeOf(store: Store, principal: Principal, runId: string): RunPlace {
+export function placeOf(store: Store, principal: Principal, runId: string): RunScope {
   const { tenant, id } = principal
   return { tenant, principal: id, runId, run: store.digest(JSON.stringify(['run', tenant, id, runId])) }
 }

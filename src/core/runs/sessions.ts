@@ -3,14 +3,14 @@ import type { RunningCall } from '#core/calls/running'
 import type { OutcomeKeeper } from '#core/calls/store-health'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
-import type { RunPlace, Store } from '#core/ports/store'
+import type { RunScope, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { boundLogger, type Clock, type Hooks, type Logger, within } from '#core/runtime'
 import type { SessionContext, Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
 import type { SessionOutcome } from './events.ts'
 import type { RunFeed } from './feed.ts'
-import { isRunEnded, namedPlace, placeOf, runEnded } from './runs.ts'
+import { isRunEnded, namedRun, placeOf, runEnded } from './runs.ts'
 
 /** Rule 30: no session is older than this, whatever happens in it. */
 const LONGEST_MS = 24 * 3_600_000
@@ -53,9 +53,7 @@ export class Sessions {
     const sessionId = `ses_${this.newId()}`
     const runId = request.runId ?? `run_${this.newId()}`
     const place =
-      request.runId === undefined
-        ? placeOf(store, principal, runId)
-        : await namedPlace(store, principal, runId)
+      request.runId === undefined ? placeOf(store, principal, runId) : await namedRun(store, principal, runId)
     // From here to the entry nothing waits, so that nobody gets in between.
     this.#checkRoom(principal)
     const session = new LiveSession({
@@ -281,7 +279,7 @@ export class LiveSession implements SessionContext {
   readonly userId: string | undefined
   readonly claimedUserId: string | undefined
   readonly tool: Tool
-  readonly place: RunPlace
+  readonly place: RunScope
   readonly log: Logger
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
@@ -300,7 +298,7 @@ export class LiveSession implements SessionContext {
     readonly userId: string | undefined
     readonly claimedUserId: string | undefined
     readonly tool: Tool
-    readonly place: RunPlace
+    readonly place: RunScope
     readonly log: Logger
     readonly onOver: (why: 'idle' | 'too old') => void
   }) {

@@ -8,8 +8,8 @@ import { runIdOf } from '#core/calls/scope'
 import { type ErrorCode, fault, ToolError } from '#core/errors'
 import {
   compareVersions,
+  implicitRun,
   LATEST,
-  ownPlace,
   parseToolId,
   parseToolName,
   plainVersion,
@@ -304,7 +304,7 @@ function originOf({ call, tool, place }: RunningCall, planned: PlannedStep): Ste
     name,
     nth,
     depth: (call.step?.depth ?? 0) + 1,
-    place: place.place ?? { ...ownPlace(principal, record), tenant, runId: runIdOf(call, place) },
+    place: place.place ?? { ...implicitRun(principal, record), tenant, runId: runIdOf(call, place) },
     definitionHash: planned.tool.definitionHash,
     callId: `${call.callId}/${name}${nth === 1 ? '' : `#${nth}`}`,
     isOver: () => planned.isOver(),

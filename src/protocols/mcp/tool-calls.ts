@@ -10,7 +10,7 @@ import {
   callReplyHeaders,
   decodeRequirements,
   ERROR_CODE_HEADER,
-  readCallPlace,
+  readCallScope,
   readKeyHeader,
   readWait,
 } from '#protocols/call-headers'
@@ -237,7 +237,7 @@ export class ToolCalls {
       ...(traceparent === undefined ? undefined : { traceparent }),
       protocol: 'mcp',
       ...decodeRequirements(headers),
-      ...readCallPlace(headers),
+      ...readCallScope(headers),
       ...readWait({ headers }),
       ...(waitMs === undefined ? undefined : { waitMs }),
       ...(progress === undefined ? undefined : { onProgress: progress.tell }),

@@ -14,7 +14,7 @@ import {
   callReplyHeaders,
   decodeRequirements,
   RUN_HEADER,
-  readCallPlace,
+  readCallScope,
   readKeyHeader,
   readWait,
   unreadCallHeaders,
@@ -209,7 +209,7 @@ export function readFunctionCall(
       protocol: 'opentool',
       ...(request.traceparent === undefined ? undefined : { traceparent: request.traceparent }),
       ...decodeRequirements(request.headers),
-      ...readCallPlace(request.headers),
+      ...readCallScope(request.headers),
       ...readWait(request),
     }
     return { request: asked, served, call }

@@ -3,7 +3,7 @@ import { fault, type ToolError } from '#core/errors'
 import { checkCallKey, LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
-import { readCallPlace, readKeyHeader } from '#protocols/call-headers'
+import { readCallScope, readKeyHeader } from '#protocols/call-headers'
 import type { HttpRequest } from '#protocols/http-exchange'
 import {
   ARCADE_SCHEMA_ID,
@@ -65,7 +65,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
       ...(context.userInfo === undefined ? undefined : { userInfo: context.userInfo }),
       tokens: context.tokens,
       secrets: context.secrets,
-      ...readCallPlace(request.headers),
+      ...readCallScope(request.headers),
     },
   }
 }
