@@ -90,13 +90,13 @@ export async function createGateway(
   config: ColletConfig,
   options: GatewayOptions = {},
 ): Promise<InProcessGateway> {
-  const [settings, { openGateway }, { createLog }, { gatewayApprovals }] = await Promise.all([
+  const [settings, { openServices }, { createLog }, { gatewayApprovals }] = await Promise.all([
     settingsOf(config, options),
     import('./services.ts'),
     import('#server/telemetry/log'),
     import('./gateway-approvals.ts'),
   ])
-  const { desk, close } = await openGateway(settings, {
+  const { desk, close } = await openServices(settings, {
     clock: SYSTEM_CLOCK,
     log: createLog(settings.logLevel),
     publicUrl: () => settings.server.publicUrl ?? `http://${settings.server.host}:${settings.server.port}`,

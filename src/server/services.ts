@@ -27,7 +27,7 @@ const SESSION_ID_BYTES = 24
 /** Whoever wrote into the database past the server: nobody knows who, and all tenants are in it. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
-export interface OpenGatewayOptions {
+export interface ServicesOptions {
   readonly clock: Clock
   readonly log: Logger
   /** Base of the URLs we hand out (T-16). */
@@ -39,7 +39,7 @@ export interface OpenGatewayOptions {
   readonly catalogChanges?: CatalogChanges
 }
 
-export interface OpenGateway {
+export interface Services {
   readonly desk: CallDesk
   /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
@@ -54,7 +54,7 @@ export interface OpenGateway {
 }
 
 /** The part behind every protocol: tools, calls, store, recovery and retention. Needs no network. */
-export async function openGateway(settings: Settings, options: OpenGatewayOptions): Promise<OpenGateway> {
+export async function openServices(settings: Settings, options: ServicesOptions): Promise<Services> {
   const { clock, log } = options
   const guardedFetch = createGuardedFetch({
     ...settings.egress,

@@ -38,7 +38,7 @@ import {
   VERSION,
 } from './protocol-routes.ts'
 import { checkExposure, checkPrincipals, isLoopback } from './safety.ts'
-import { findConsentWarnings, openGateway } from './services.ts'
+import { findConsentWarnings, openServices } from './services.ts'
 
 /** How long running calls may go on after a stop was asked for. */
 const GRACE_MS = 10_000
@@ -84,7 +84,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const testSeams = options.testSeams ?? false
   const tools = testSeams ? [...settings.tools, ...safeFetchTool()] : settings.tools
   const publicUrl = (): string => settings.server.publicUrl ?? url
-  const gateway = await openGateway(
+  const gateway = await openServices(
     { ...settings, tools },
     {
       clock,

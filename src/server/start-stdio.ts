@@ -11,7 +11,7 @@ import { createLog, type ServerLog } from '#server/telemetry/log'
 import { auditHidden, createDenialLog } from '#server/telemetry/observe'
 import { mcpServices } from './protocol-routes.ts'
 import { StartRefused } from './safety.ts'
-import { openGateway } from './services.ts'
+import { openServices } from './services.ts'
 
 /** Clients that close our stdin wait about two seconds before they kill us (MCP-98). */
 const GRACE_MS = 1_500
@@ -38,7 +38,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   const log = options.log ?? createLog(settings.logLevel)
   const graceMs = options.graceMs ?? GRACE_MS
   const { host, port, publicUrl } = settings.server
-  const gateway = await openGateway(settings, {
+  const gateway = await openServices(settings, {
     clock,
     log,
     // Pages for people are served by `collet serve` on the same store.

@@ -9,7 +9,7 @@ import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createGateway, type InProcessGateway } from '#server/create-gateway'
 import { createMcpRoutes, createOpenToolRoutes } from '#server/protocol-routes'
-import { openGateway } from '#server/services'
+import { openServices } from '#server/services'
 import { createLog } from '#server/telemetry/log'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { testSettings } from '../test-settings.ts'
@@ -46,7 +46,7 @@ export async function openStage(batch: Batch, ways: readonly string[]): Promise<
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: LARGEST_RESULT },
   })
   const log = createLog('silent')
-  const { desk, close } = await openGateway(settings, {
+  const { desk, close } = await openServices(settings, {
     clock: SYSTEM_CLOCK,
     log,
     publicUrl: () => PUBLIC_URL,
