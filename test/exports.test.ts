@@ -48,7 +48,7 @@ const PUBLIC: Readonly<Record<string, readonly string[]>> = {
     'errorOf',
     'faultyStore',
     'gist',
-    'openTestDesk',
+    'openTestGateway',
     'sampleTool',
   ],
 }

@@ -2,20 +2,20 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { CallDesk } from '#core/calls/gateway'
+import type { RunningGateway } from '#core/calls/gateway'
 import { requireTools } from '#core/tools/prepare-tools'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
 import { Notebook } from './services/notebook.ts'
 import { run } from './tools/notebook.ts'
 
 const TOOL_ID = 'openwop:Notebook.Run'
 const ENDLESS = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n'
 
-let desk: CallDesk
+let desk: RunningGateway
 
 beforeAll(() => {
   const tools = requireTools([run]).map((tool) => ({ ...tool, policy: { ...tool.policy, timeoutMs: 2_000 } }))
-  desk = openTestDesk(tools)
+  desk = openTestGateway(tools)
 })
 
 afterAll(() => desk.drain(0))

@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 import { boundLogger, type Logger, SILENT_LOGGER } from './runtime.ts'
 import type { ToolContext } from './tool.ts'
 
@@ -52,7 +52,7 @@ describe('ctx.log', () => {
   it('writes a text with the tool and the call it belongs to', async () => {
     const { log, lines } = spy()
     const say = sampleTool('Log.Say@1.0.0', (_input, ctx) => ctx.log.info('half way'))
-    const desk = openTestDesk([say], { log })
+    const desk = openTestGateway([say], { log })
     await desk.call(ALICE, callRequest('Log.Say'))
     await desk.drain(0)
     expect(lines).toContainEqual(['info', { tool: 'Log.Say@1.0.0', record: expect.any(String) }, 'half way'])

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Settings } from '#config/settings'
-import { type CallDesk, openCallDesk } from '#core/calls/gateway'
+import { openGateway, type RunningGateway } from '#core/calls/gateway'
 import { startRetention } from '#core/journal/chain'
 import type { LimitName } from '#core/limits/settings'
 import type { RecoveryReport, Store } from '#core/ports/store'
@@ -40,7 +40,7 @@ export interface ServicesOptions {
 }
 
 export interface Services {
-  readonly desk: CallDesk
+  readonly desk: RunningGateway
   /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
   readonly broker: OAuthBroker
@@ -82,7 +82,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
   const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
-  const desk = openCallDesk({
+  const desk = openGateway({
     registry,
     store,
     clock,
@@ -149,7 +149,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
 }
 
 /** A start that fails here must leave nothing open behind it. */
-async function recoverOrClose(desk: CallDesk, load: LoadWatch, nowMs: number): Promise<RecoveryReport> {
+async function recoverOrClose(desk: RunningGateway, load: LoadWatch, nowMs: number): Promise<RecoveryReport> {
   try {
     return await desk.store.recover(nowMs)
   } catch (error) {

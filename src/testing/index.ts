@@ -8,7 +8,7 @@ export {
   FakeClock,
   faultyStore,
   gist,
-  openTestDesk,
+  openTestGateway,
   type StoreMethod,
 } from './test-gateway.ts'
 

@@ -17,7 +17,7 @@ import type { Tool, ToolPolicy } from '#core/tool'
 import { type DefinedTool, type PolicyDefinition, tool } from '#core/tools/define'
 import { type PrepareOptions, prepareTool } from '#core/tools/prepare-tool'
 import { MemoryStore } from '#store/memory/memory'
-import { ALICE, callRequest, openTestDesk } from './test-gateway.ts'
+import { ALICE, callRequest, openTestGateway } from './test-gateway.ts'
 
 /**
  * Processor time that this process has used since `process.cpuUsage()` was asked. What a bound on work is tested with:
@@ -59,7 +59,7 @@ export function noting(
 /** A desk with these tools, somebody who calls them and somebody who says yes. */
 export function workflowStage(tools: readonly DefinedTool[]) {
   const store = new MemoryStore()
-  const desk = openTestDesk(tools, { store })
+  const desk = openTestGateway(tools, { store })
   const approve = async (action: 'grant' | 'reject' = 'grant') => {
     const open = await store.approvals.list({ state: 'pending', limit: 1 })
     return (await desk.approvals.decide(BOB, open[0], { action, reason: undefined })).kind

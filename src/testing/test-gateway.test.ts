@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { tool } from '#core/tools/define'
 import { sampleTool } from './samples.ts'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from './test-gateway.ts'
+import { ALICE, callRequest, errorOf, gist, openTestGateway } from './test-gateway.ts'
 
 const hello = tool({
   id: 'Hello.Greet@1.0.0',
@@ -15,9 +15,9 @@ const hello = tool({
   run: ({ name }) => `Hello ${name}`,
 })
 
-describe('openTestDesk', () => {
+describe('openTestGateway', () => {
   it('takes tools as they are written, beside prepared ones', async () => {
-    const desk = openTestDesk([hello, sampleTool('Hello.Wave@1.0.0', () => 'o/')])
+    const desk = openTestGateway([hello, sampleTool('Hello.Wave@1.0.0', () => 'o/')])
     expect(gist(await desk.call(ALICE, callRequest('Hello.Greet', { input: { name: 'Ann' } })))).toBe(
       'ok "Hello Ann"',
     )
@@ -30,7 +30,7 @@ describe('openTestDesk', () => {
   })
 
   it('throws the findings about a wrong definition', () => {
-    expect(() => openTestDesk([{ ...hello, description: '' }])).toThrow(
+    expect(() => openTestGateway([{ ...hello, description: '' }])).toThrow(
       /Hello\.Greet@1\.0\.0[\s\S]*description/,
     )
   })

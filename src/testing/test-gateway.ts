@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { type CallReply, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
-import { type CallDesk, type CallDeskOptions, openCallDesk } from '#core/calls/gateway'
+import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#core/calls/gateway'
 import { StoreError } from '#core/errors'
 import { parseToolName } from '#core/ids'
 import type { Store } from '#core/ports/store'
@@ -95,12 +95,12 @@ export const ALICE: Principal = { id: 'key:alice', tenant: 'default', scopes: []
  * A gateway in this process, on the memory store unless another is given. Takes what `tool()` made, and throws
  * every finding about it, as the server does.
  */
-export function openTestDesk(
+export function openTestGateway(
   tools: readonly (Tool | DefinedTool)[],
-  changes: Partial<CallDeskOptions> = {},
-): CallDesk {
+  changes: Partial<RunningGatewayOptions> = {},
+): RunningGateway {
   const ready = tools.flatMap((tool) => (isDefinedTool(tool) ? [] : [tool]))
-  return openCallDesk({
+  return openGateway({
     registry: new Registry([...ready, ...requireTools(tools.filter(isDefinedTool))]),
     store: new MemoryStore(),
     clock: SYSTEM_CLOCK,

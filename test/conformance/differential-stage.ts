@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { CallDesk } from '#core/calls/gateway'
+import type { RunningGateway } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
@@ -23,7 +23,7 @@ const PUBLIC_URL = 'http://tools.example'
 /** One server, the desk behind it, and a gateway of its own for code. */
 export interface Stage {
   readonly url: string
-  readonly desk: CallDesk
+  readonly desk: RunningGateway
   /** Absent for tools of the host, which a config cannot hold. */
   readonly gateway: InProcessGateway | undefined
   close(): Promise<void>

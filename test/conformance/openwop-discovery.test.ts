@@ -7,7 +7,7 @@ import {
   openwopSettings,
 } from '#protocols/openwop/routes'
 import { sampleTool } from '#testing/samples'
-import { openTestDesk } from '#testing/test-gateway'
+import { openTestGateway } from '#testing/test-gateway'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { httpSend } from './http-send.ts'
 import { DocumentCheck } from './openapi-check.ts'
@@ -92,7 +92,7 @@ describe('/.well-known/openwop', () => {
 
 /** The routes alone with some capabilities, on a real port. */
 async function startWith(capabilities: OpenwopCapabilities, more: readonly Tool[] = []) {
-  const gateway = openTestDesk([...openwopFixtures(), ...more])
+  const gateway = openTestGateway([...openwopFixtures(), ...more])
   const routes = openwopRoutes(gateway, { serverVersion: '0.0.0-test', capabilities })
   const { url } = await startApp({ routes, auth: TWO_TENANTS })
   const send = httpSend(url)
@@ -167,7 +167,7 @@ describe('/v1/openapi.json', () => {
         .filter((member) => member !== 'parameters')
         .map((method) => `${method.toUpperCase()} ${path}`),
     )
-    const routes = openwopRoutes(openTestDesk([]), { serverVersion: '0.0.0-test' })
+    const routes = openwopRoutes(openTestGateway([]), { serverVersion: '0.0.0-test' })
     const served = routes.map(({ method, path }) => `${method} ${path.replaceAll(/:(\w+)/g, '{$1}')}`)
     expect(documented.toSorted()).toEqual(served.toSorted())
   })

@@ -11,12 +11,12 @@ import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 import { type RecordingServer, startRecordingServer } from '../sources/openapi/recording-server.ts'
 import { egressTo, sqliteSettings, testSettings } from '../test-settings.ts'
 
 /** A desk whose one tool says which keys it would send; it fails harmlessly as often as told. */
-function keyDesk(changes: Parameters<typeof openTestDesk>[1] = {}) {
+function keyDesk(changes: Parameters<typeof openTestGateway>[1] = {}) {
   const sent: string[] = []
   const failures = { left: 0 }
   const send = sampleTool('Note.Send@1.0.0', (_input, context) => {
@@ -24,7 +24,7 @@ function keyDesk(changes: Parameters<typeof openTestDesk>[1] = {}) {
     if (failures.left-- > 0) throw new ToolError('Not now.', { canRetry: true })
     return [0, 1, 2].map((ordinal) => context.effectKey(ordinal))
   })
-  const desk = openTestDesk([send], changes)
+  const desk = openTestGateway([send], changes)
   const keysOf = async (principal: Principal, key: string): Promise<readonly string[]> => {
     const { outcome } = await desk.call(principal, callRequest('Note.Send', { key }))
     return outcome.ok ? JSON.parse(outcome.valueJson) : []

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Tool } from '#core/tool'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { cpuMsSince, sampleTool } from '#testing/samples'
-import { openTestDesk } from '#testing/test-gateway'
+import { openTestGateway } from '#testing/test-gateway'
 import { KEYS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 
@@ -51,7 +51,7 @@ describe('10 000 tools', () => {
   })
 
   it('cost memory by sets of scopes, not by principals', async () => {
-    const gateway = openTestDesk(tools)
+    const gateway = openTestGateway(tools)
     const [list] = openwopRoutes(gateway, { serverVersion: '0' }).filter(({ path }) => path === '/v1/tools')
     const bodies = new Set<unknown>()
     for (let place = 0; place < 1_000; place += 1) {

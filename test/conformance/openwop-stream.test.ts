@@ -5,7 +5,7 @@ import type { Gateway } from '#core/calls/gateway'
 import { RunFeed, StoreChanges } from '#core/runs/feed'
 import type { RunPage } from '#core/runs/runs'
 import { runRoutes } from '#protocols/openwop/run-routes'
-import { ALICE, openTestDesk } from '#testing/test-gateway'
+import { ALICE, openTestGateway } from '#testing/test-gateway'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { EventReader, frameOf } from './event-reader.ts'
 import { KEYS } from './openwop-fixtures.ts'
@@ -231,7 +231,7 @@ describe('a quiet stream', () => {
     const feed = new RunFeed(new StoreChanges(() => 0))
     const page: RunPage = { key: 'k', principal: 'prn_k', events: [], isComplete: false }
     const readRun: Gateway['readRun'] = (_principal, query) => feed.read('k', query, async () => page)
-    const [stream] = runRoutes({ ...openTestDesk([]), readRun })
+    const [stream] = runRoutes({ ...openTestGateway([]), readRun })
     const reply = await stream?.handle({
       method: 'GET',
       path: '/v1/runs/r/events',

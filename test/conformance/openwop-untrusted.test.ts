@@ -7,7 +7,7 @@ import type { OfferedTool, Source } from '#core/ports/source'
 import { Secret } from '#core/secret'
 import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 import { sqliteSettings } from '../test-settings.ts'
 
 const TRUST = 'collet-content-trust'
@@ -144,7 +144,7 @@ describe('credentials that an upstream echoes', () => {
       },
     )
   const run = async (source: 'connector' | 'node-pack') => {
-    const desk = openTestDesk([echo(source)])
+    const desk = openTestGateway([echo(source)])
     const secrets = new Map([['KEY', new Secret(SECRET)]])
     const reply = await desk.call(ALICE, callRequest('Echo.Back', { key: 'k', secrets }))
     const recorded = await desk.readCall(ALICE, 'k')

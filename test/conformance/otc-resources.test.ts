@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { ANONYMOUS } from '#core/principal'
 import { requireTools } from '#core/tools/prepare-tools'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { callRequest, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
+import { callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import type { FixtureTool } from './otc-fixtures.ts'
 import { type OtcTestServerOptions, otcTestServer, stopOtcServers } from './otc-test-server.ts'
 
@@ -93,7 +93,7 @@ describe('own calls (rule 10)', () => {
     const [theirs, ours] = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
     if (theirs === undefined || ours === undefined) throw new Error('two stores were asked for')
     const { tool, started } = endlessTool()
-    const other = openTestDesk(requireTools([tool]), { store: theirs })
+    const other = openTestGateway(requireTools([tool]), { store: theirs })
     const { ask } = await otcTestServer({ tools: [tool], store: ours })
     const running = other.call(ANONYMOUS, callRequest(tool.id, { key: 'slow' }))
     await started

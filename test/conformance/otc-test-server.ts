@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import type { Settings } from '#config/settings'
-import type { CallDesk } from '#core/calls/gateway'
+import type { RunningGateway } from '#core/calls/gateway'
 import type { JsonValue } from '#core/json'
 import type { Store } from '#core/ports/store'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
@@ -12,7 +12,7 @@ import type { OtcOptions } from '#protocols/otc/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { RoutePath } from '#server/http/request'
 import { MemoryStore } from '#store/memory/memory'
-import { openTestDesk } from '#testing/test-gateway'
+import { openTestGateway } from '#testing/test-gateway'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { httpSend } from './http-send.ts'
 import { OpenApiCheck } from './openapi-check.ts'
@@ -36,7 +36,7 @@ export interface JsonAnswer extends VectorResponse {
 }
 
 export interface OtcTestServer {
-  readonly desk: CallDesk
+  readonly desk: RunningGateway
   readonly routes: readonly HttpRoute[]
   /** Invocations of the fixture tools so far, by full tool id. */
   readonly runs: ReadonlyMap<string, number>
@@ -49,7 +49,7 @@ export interface Sent {
 }
 
 const openApi = new OpenApiCheck()
-const desks: CallDesk[] = []
+const desks: RunningGateway[] = []
 
 /**
  * The protocol on the real pipeline and store behind the real HTTP server, with options that a config cannot set.
@@ -58,7 +58,7 @@ const desks: CallDesk[] = []
 export async function otcTestServer(options: OtcTestServerOptions = {}): Promise<OtcTestServer> {
   const { tools: definitions, runs } =
     options.tools === undefined ? otcFixtures() : { tools: options.tools, runs: new Map<string, number>() }
-  const desk = openTestDesk([], {
+  const desk = openTestGateway([], {
     registry: new Registry(requireTools(definitions), options.toolkits),
     store: options.store ?? new MemoryStore(),
     clock: options.clock ?? SYSTEM_CLOCK,

@@ -10,7 +10,7 @@ import type { Store } from '#core/ports/store'
 import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, FakeClock, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
 
 /**
  * Two processes on one database, one of which is cut off now and then, as a model that can be searched: the crash driver
@@ -93,13 +93,13 @@ interface Asked {
 /** A desk on its own connection. Cut off, it reaches the database no more, and its lock is free. */
 class Process {
   readonly store: SqliteStore
-  readonly desk: ReturnType<typeof openTestDesk>
+  readonly desk: ReturnType<typeof openTestGateway>
   isCut = false
 
   constructor(world: World) {
     const { clock } = world
     this.store = new SqliteStore({ ...world.place, nowMs: () => clock.nowMs() })
-    this.desk = openTestDesk(world.tools(this), { store: this.#reachable(), clock })
+    this.desk = openTestGateway(world.tools(this), { store: this.#reachable(), clock })
   }
 
   async cutOff(): Promise<void> {

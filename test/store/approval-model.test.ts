@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Approver } from '#core/approvals/approvals'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
-import type { CallDesk } from '#core/calls/gateway'
+import type { RunningGateway } from '#core/calls/gateway'
 import { recordOf } from '#core/calls/identity'
 import { ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
@@ -13,7 +13,7 @@ import type { ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, FakeClock, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
 
 const LIMIT_MS = 120_000
 const LONGEST = 40
@@ -82,7 +82,7 @@ class World {
   readonly quorum: number
   readonly #open: () => Store
   store: Store
-  desk: CallDesk
+  desk: RunningGateway
 
   constructor(open: () => Store, quorum: number) {
     this.#open = open
@@ -91,13 +91,13 @@ class World {
     this.desk = this.#desk()
   }
 
-  #desk(): CallDesk {
+  #desk(): RunningGateway {
     const { store } = this
     const tool = sampleTool('Model.Approved@1.0.0', (_input, context) => this.#run(store, context), {
       policy: { approval: 'always' },
     })
     const approvalRules = { ...DEFAULT_APPROVAL_RULES, expiresAfterMs: EXPIRES_MS, quorum: this.quorum }
-    return openTestDesk([tool], { store, clock: this.clock, approvalRules })
+    return openTestGateway([tool], { store, clock: this.clock, approvalRules })
   }
 
   /** Rules 20 and 21, at the moment they can be broken: the run itself looks for its grant. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 import { StoreFolder } from './store-folder.ts'
 
 const RING = 'Bell.Ring@1.0.0'
@@ -16,7 +16,7 @@ afterEach(async () => {
 
 it('a request that waits for a yes sees the one that another process was given', async () => {
   const tool = sampleTool(RING, () => 'rung', { policy: { approval: 'always' } })
-  const [own, other] = [folder.open(), folder.open()].map((store) => openTestDesk([tool], { store }))
+  const [own, other] = [folder.open(), folder.open()].map((store) => openTestGateway([tool], { store }))
   if (own === undefined || other === undefined) throw new Error('there are no desks')
   const waiting = own.call(ALICE, callRequest(RING, { key: 'k', waitMs: 30_000 }))
   const asked = await vi.waitFor(async () => {

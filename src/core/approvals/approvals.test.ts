@@ -6,7 +6,7 @@ import { Secret } from '#core/secret'
 import type { ToolPolicy } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import type { Approver } from './approvals.ts'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
 
@@ -40,7 +40,7 @@ function stage({
   }
   const tool = sampleTool(RING, run, { ...requirements, policy: { approval: 'always', ...policy } })
   const approvalRules = { ...DEFAULT_APPROVAL_RULES, ...rules }
-  const desk = openTestDesk([tool], { store, clock, approvalRules, limits })
+  const desk = openTestGateway([tool], { store, clock, approvalRules, limits })
   const newest = async () => (await store.approvals.list({ limit: 1 }))[0]
   const decide = async (approver: Approver, decision: Parameters<typeof desk.approvals.decide>[2]) =>
     (await desk.approvals.decide(approver, await newest(), decision)).kind
@@ -171,7 +171,7 @@ describe('a call that needs a yes', () => {
       definitionHash: 'changed',
       policy: { approval: 'always' },
     })
-    const desk = openTestDesk([changed], { store, clock })
+    const desk = openTestGateway([changed], { store, clock })
     expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('approval_rejected')
     const told = errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' })))
     expect(told.message).toContain('changed since this call was asked about')
@@ -182,7 +182,7 @@ describe('a call that needs a yes', () => {
     const { ring, newest, store, clock } = stage()
     await ring()
     const changed = sampleTool(RING, () => 'other', { definitionHash: 'changed' })
-    const { approvals } = openTestDesk([changed], { store, clock })
+    const { approvals } = openTestGateway([changed], { store, clock })
     const asked = (await newest()) ?? expect.fail('nothing was asked')
     expect(approvals.isStale(asked)).toBe(true)
     expect(await approvals.decide(BOB, asked, YES)).toMatchObject({ kind: 'stale' })
@@ -190,7 +190,7 @@ describe('a call that needs a yes', () => {
     expect(await approvals.decide(BOB, asked, NO)).toMatchObject({ kind: 'decided' })
     expect(approvals.isStale((await newest()) ?? asked)).toBe(false)
     // Nobody here knows the tool: that says nothing about its definition.
-    expect(openTestDesk([], { store, clock }).approvals.isStale(asked)).toBe(false)
+    expect(openTestGateway([], { store, clock }).approvals.isStale(asked)).toBe(false)
   })
 
   it('rule 23: nobody approves its own call by a link, whoever it is made out to and whoever signed in', async () => {

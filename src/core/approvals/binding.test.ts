@@ -5,7 +5,7 @@ import type { ApprovalRecord } from '#core/ports/approval-store'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
 import { type SampleTool, sampleTool } from '#testing/samples'
-import { ALICE, callRequest, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
 import { shownInput } from './binding.ts'
 
@@ -15,7 +15,7 @@ const RING = 'Bell.Ring@1.0.0'
 function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Partial<ApprovalRules> }) {
   const store = new MemoryStore()
   const tool = sampleTool(RING, () => 'rung', changes)
-  const desk = openTestDesk([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
+  const desk = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
   const ring = (request: Parameters<typeof callRequest>[1] = {}) =>
     desk.call(ALICE, callRequest(RING, { key: 'k', ...request }))
   const newest = async () => (await store.approvals.list({ limit: 1 }))[0]

@@ -4,7 +4,7 @@ import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
 import { type SampleTool, sampleTool } from '#testing/samples'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
 import { guarded, MissingMember } from './check.ts'
 
@@ -16,7 +16,7 @@ function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Parti
   const store = new MemoryStore()
   const got: unknown[] = []
   const tool = sampleTool(RING, (input) => got.push(input), { policy, ...changes })
-  const desk = openTestDesk([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
+  const desk = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
   const ring = async (request: Parameters<typeof callRequest>[1] = {}) =>
     gist(await desk.call(ALICE, callRequest(RING, { key: 'k', ...request })))
   return { ring, got }

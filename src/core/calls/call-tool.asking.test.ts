@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { tool } from '#core/tools/define'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 
 const asks = tool({
   id: 'Ask.Name@1.0.0',
@@ -17,7 +17,7 @@ const asks = tool({
 
 describe('a run that asks its caller', () => {
   it('rule 10: the time its caller takes is no run time', async () => {
-    const desk = openTestDesk([asks])
+    const desk = openTestGateway([asks])
     const ask = async () => {
       await wait(120)
       return { action: 'accept', content: { roots: [] } } as const
@@ -26,12 +26,12 @@ describe('a run that asks its caller', () => {
   })
 
   it('is declined where its protocol cannot ask', async () => {
-    const desk = openTestDesk([asks])
+    const desk = openTestGateway([asks])
     expect(gist(await desk.call(ALICE, callRequest('Ask.Name')))).toBe('ok "decline"')
   })
 
   it('MCP-84: is cancelled when its caller leaves', async () => {
-    const desk = openTestDesk([asks])
+    const desk = openTestGateway([asks])
     const leaving = new AbortController()
     const ask = () => {
       leaving.abort()

@@ -6,7 +6,7 @@ import type { Principal } from '#core/principal'
 import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, faultyStore, openTestDesk, type StoreMethod } from '#testing/test-gateway'
+import { ALICE, callRequest, faultyStore, openTestGateway, type StoreMethod } from '#testing/test-gateway'
 
 /** Raise for a longer search. */
 const RUNS = 300
@@ -117,7 +117,7 @@ class World {
   readonly runs: Run[] = []
   readonly asked: Asked[] = []
   readonly broken: string[] = []
-  readonly desk = openTestDesk([...this.#tools()], {
+  readonly desk = openTestGateway([...this.#tools()], {
     store: faultyStore(new MemoryStore(), this.failing, this.failingAfter),
   })
   /** The final outcome of each call, as first heard. */

@@ -11,7 +11,7 @@ import {
   faultyStore,
   gist,
   openStoreFolder,
-  openTestDesk,
+  openTestGateway,
   type StoreMethod,
 } from '#testing/test-gateway'
 import { identifyCall } from './identity.ts'
@@ -49,11 +49,11 @@ describe('a call cut in another process', () => {
     const first = folder.open()
     // In a run of its own name every tier is claimed, so that each leaves something behind.
     const request = callRequest(DO, { key: 'k', runId: 'run-1' })
-    void openTestDesk([tool], { store: first }).call(ALICE, request)
+    void openTestGateway([tool], { store: first }).call(ALICE, request)
     await started.promise
     await first.close()
     const second = folder.open()
-    expect(gist(await openTestDesk([tool], { store: second }).call(ALICE, request))).toBe(expected)
+    expect(gist(await openTestGateway([tool], { store: second }).call(ALICE, request))).toBe(expected)
     expect(runs).toBe(most)
     await second.close()
   })
@@ -73,7 +73,7 @@ describe('claims', () => {
         },
         { policy: { safetyTier } },
       )
-      await openTestDesk([tool], { store }).call(ALICE, callRequest(DO, { key: 'k' }))
+      await openTestGateway([tool], { store }).call(ALICE, callRequest(DO, { key: 'k' }))
       expect(seen).toEqual(['running'])
       await store.close()
     },
@@ -88,7 +88,7 @@ describe('claims', () => {
     })
     const after = new Set<StoreMethod>(['claim'])
     const store = faultyStore(new MemoryStore(), new Set(), after)
-    const desk = openTestDesk([tool], { store })
+    const desk = openTestGateway([tool], { store })
     const request = callRequest(DO, { key: 'k' })
     expect(gist(await desk.call(ALICE, request))).toBe('not_ready')
     expect(runs).toBe(0)
@@ -120,7 +120,7 @@ describe('an outcome that comes second', () => {
       folder.change("UPDATE calls SET state = 'ambiguous'")
       return 'done after all'
     })
-    const desk = openTestDesk([tool], { store })
+    const desk = openTestGateway([tool], { store })
     expect(gist(await desk.call(ALICE, callRequest(DO, { key: 'k' })))).toBe('ambiguous')
     expect(await journalOf(store)).toContain('call.late')
     expect((await store.list({ limit: 1 }))[0]?.late).toMatchObject({
@@ -147,8 +147,8 @@ describe('an outcome that comes second', () => {
         },
         { policy: { safetyTier: 'read' } },
       )
-    const slow = openTestDesk([reads('first', gate.promise)], { store: first })
-    const quick = openTestDesk([reads('second', undefined)], { store: second })
+    const slow = openTestGateway([reads('first', gate.promise)], { store: first })
+    const quick = openTestGateway([reads('second', undefined)], { store: second })
     const reply = slow.call(ALICE, callRequest(DO, { key: 'k', input: { n: 1 } }))
     await started.promise
     expect(gist(await quick.call(ALICE, callRequest(DO, { key: 'k', input: other })))).toBe(
@@ -173,7 +173,7 @@ describe('ending a call', () => {
       { policy: { scopes: ['kit:do'] } },
     )
     const wide = { ...ALICE, scopes: ['kit:do'] }
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const reply = desk.call(wide, callRequest(DO, { key: 'k' }))
     await started.promise
     expect(await desk.readCall(ALICE, 'k')).toBeUndefined()
@@ -188,7 +188,7 @@ describe('ending a call', () => {
       runs += 1
       return null
     })
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const request = callRequest(DO, { key: 'k', leaving: { left: AbortSignal.abort() } })
     const error = errorOf(await desk.call(ALICE, request))
     expect(error).toMatchObject({ code: 'cancelled', canRetry: false })
@@ -214,7 +214,7 @@ describe('an error text', () => {
       { requirements: { secrets: [{ id: 'K' }] } },
     )
     const secrets = new Map([['K', new Secret(secret)]])
-    const { message } = errorOf(await openTestDesk([tool]).call(ALICE, callRequest(DO, { secrets })))
+    const { message } = errorOf(await openTestGateway([tool]).call(ALICE, callRequest(DO, { secrets })))
     expect(message).not.toContain(encodeURIComponent(secret))
     expect(message).not.toContain(secret)
   })

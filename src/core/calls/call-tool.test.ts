@@ -5,7 +5,7 @@ import { Secret } from '#core/secret'
 import type { Tool, ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 
 /** A write tool that counts its runs and ends each as told. */
 function countingTool(
@@ -29,7 +29,7 @@ const RING = 'Bell.Ring@1.0.0'
 describe('a call with a key', () => {
   it('rule 1, T-25: runs once and answers the same outcome again', async () => {
     const { tool, state } = countingTool((run) => run)
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const first = await desk.call(ALICE, callRequest(RING, { key: 'k' }))
     const second = await desk.call(ALICE, callRequest(RING, { key: 'k' }))
     expect(second).toEqual({ ...first, replayed: true })
@@ -39,7 +39,7 @@ describe('a call with a key', () => {
   it('T-02: a second request joins the running one', async () => {
     const gate = Promise.withResolvers<number>()
     const { tool, state } = countingTool(() => gate.promise)
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const both = [1, 2].map(() => desk.call(ALICE, callRequest(RING, { key: 'k' })))
     gate.resolve(7)
     expect((await Promise.all(both)).map(gist)).toEqual(['ok 7', 'ok 7'])
@@ -50,7 +50,7 @@ describe('a call with a key', () => {
     const gate = Promise.withResolvers<number>()
     const { tool } = countingTool(() => gate.promise)
     const newer = sampleTool('Bell.Ring@1.1.0', () => 0)
-    const desk = openTestDesk([tool, newer])
+    const desk = openTestGateway([tool, newer])
     const running = desk.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1 } }))
     const others = [
       callRequest(RING, { key: 'k', input: { a: 2 } }),
@@ -66,7 +66,7 @@ describe('a call with a key', () => {
 
   it('rule 5: members in another order, and @1 for @1.0.0, are the same request', async () => {
     const { tool, state } = countingTool((run) => run)
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     await desk.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1, b: { c: 1, d: 2 } } }))
     const again = await desk.call(
       ALICE,
@@ -78,7 +78,7 @@ describe('a call with a key', () => {
 
   it('rule 3: is another call for another principal or tenant', async () => {
     const { tool, state } = countingTool((run) => run)
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     for (const caller of [ALICE, { ...ALICE, id: 'key:bob' }, { ...ALICE, tenant: 'other' }]) {
       await desk.call(caller, callRequest(RING, { key: 'k' }))
     }
@@ -89,12 +89,12 @@ describe('a call with a key', () => {
   it('rule 1: answers an earlier outcome although the input is no longer valid and the version is gone', async () => {
     const { tool } = countingTool(() => 'rung')
     const store = new MemoryStore()
-    await openTestDesk([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
+    await openTestGateway([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
     const stricter: Tool = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
-    expect(gist(await openTestDesk([stricter], { store }).call(ALICE, callRequest(RING, { key: 'k' })))).toBe(
-      'ok "rung"',
-    )
-    expect(gist(await openTestDesk([], { store }).call(ALICE, callRequest(RING, { key: 'k' })))).toBe(
+    expect(
+      gist(await openTestGateway([stricter], { store }).call(ALICE, callRequest(RING, { key: 'k' }))),
+    ).toBe('ok "rung"')
+    expect(gist(await openTestGateway([], { store }).call(ALICE, callRequest(RING, { key: 'k' })))).toBe(
       'ok "rung"',
     )
   })
@@ -102,7 +102,7 @@ describe('a call with a key', () => {
   it('rule 1: does not show an earlier outcome of a tool the principal may no longer see', async () => {
     const { tool } = countingTool(() => 'rung', { policy: { scopes: ['bell:ring'] } })
     const store = new MemoryStore()
-    const desk = openTestDesk([tool], { store })
+    const desk = openTestGateway([tool], { store })
     expect(gist(await desk.call({ ...ALICE, scopes: ['bell:*'] }, callRequest(RING, { key: 'k' })))).toBe(
       'ok "rung"',
     )
@@ -111,7 +111,7 @@ describe('a call with a key', () => {
 
   it('T-04: 400 and 422 do not use up the key', async () => {
     const { tool } = countingTool(() => 'rung')
-    const desk = openTestDesk([{ ...tool, requirements: { secrets: [{ id: 'K' }] } }])
+    const desk = openTestGateway([{ ...tool, requirements: { secrets: [{ id: 'K' }] } }])
     expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('requirement_missing')
     const secrets = new Map([['K', new Secret('v')]])
     expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k', secrets })))).toBe('ok "rung"')
@@ -123,7 +123,7 @@ describe('failures', () => {
     const { tool, state } = countingTool(() => {
       throw new ToolError('busy', { canRetry: true, retryAfterMs: 9 })
     })
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const told = []
     for (let round = 0; round < 5; round += 1) {
       told.push(errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' }))))
@@ -143,7 +143,7 @@ describe('failures', () => {
       return 'rung'
     })
     const other = sampleTool('Bell.Stop@1.0.0', () => 0)
-    const desk = openTestDesk([tool, other])
+    const desk = openTestGateway([tool, other])
     const ring = (input: JsonValue, more: object = {}) =>
       desk.call(ALICE, callRequest(RING, { key: 'k', input, ...more })).then(gist)
     expect(await ring({ bell: 1 })).toBe('tool_failed')
@@ -165,7 +165,7 @@ describe('failures', () => {
     })
     const store = new MemoryStore()
     const clock = new FakeClock()
-    const desk = openTestDesk([tool], { store, clock })
+    const desk = openTestGateway([tool], { store, clock })
     await desk.call(ALICE, callRequest(RING, { key: 'k' }))
     clock.advance(1_001)
     store.purge(clock.nowMs(), { resultsMs: 1_000, journalMs: 1_000_000 })
@@ -178,8 +178,8 @@ describe('failures', () => {
       throw new ToolError('busy', { canRetry: true })
     })
     const store = new MemoryStore()
-    await openTestDesk([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
-    const changed = openTestDesk([{ ...tool, definitionHash: 'another' }], { store })
+    await openTestGateway([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
+    const changed = openTestGateway([{ ...tool, definitionHash: 'another' }], { store })
     expect(gist(await changed.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('not_ready')
   })
 
@@ -193,7 +193,7 @@ describe('failures', () => {
         additionalPromptContent: 'bells: 1, 2',
       })
     })
-    const desk = openTestDesk([crash, told])
+    const desk = openTestGateway([crash, told])
     expect(JSON.stringify(await desk.call(ALICE, callRequest('Bell.Crash')))).not.toContain('hunter2')
     expect(errorOf(await desk.call(ALICE, callRequest('Bell.Told')))).toEqual({
       code: 'tool_failed',
@@ -218,14 +218,14 @@ describe('failures', () => {
     )
     const secrets = new Map([['K', new Secret('s3cr3t-value')]])
     expect(
-      JSON.stringify(await openTestDesk([tool]).call(ALICE, callRequest('Bell.Leak', { secrets }))),
+      JSON.stringify(await openTestGateway([tool]).call(ALICE, callRequest('Bell.Leak', { secrets }))),
     ).not.toContain('s3cr3t')
   })
 
   it('T-21: a tool gets only the credentials it declared', async () => {
     const tool = sampleTool('Bell.Peek@1.0.0', (_input, context) => context.secret('OTHER').reveal())
     const secrets = new Map([['OTHER', new Secret('not yours')]])
-    expect(gist(await openTestDesk([tool]).call(ALICE, callRequest('Bell.Peek', { secrets })))).toBe(
+    expect(gist(await openTestGateway([tool]).call(ALICE, callRequest('Bell.Peek', { secrets })))).toBe(
       'tool_failed',
     )
   })
@@ -234,7 +234,7 @@ describe('failures', () => {
     const wrong = sampleTool('Bell.Wrong@1.0.0', () => 'text', { checkOutput: () => ['must be a number'] })
     const none = sampleTool('Bell.None@1.0.0', () => 'dropped', { outputSchema: null })
     const endless = sampleTool('Bell.Endless@1.0.0', () => Number.NaN)
-    const desk = openTestDesk([wrong, none, endless])
+    const desk = openTestGateway([wrong, none, endless])
     const error = errorOf(await desk.call(ALICE, callRequest('Bell.Wrong')))
     expect([error.code, error.message.includes('number'), error.developerMessage]).toEqual([
       'output_invalid',
@@ -248,7 +248,7 @@ describe('failures', () => {
   it('a result over the limit is a clear tool error', async () => {
     const tool = sampleTool('Bell.Big@1.0.0', () => 'x'.repeat(200))
     const error = errorOf(
-      await openTestDesk([tool], { maxResultBytes: 100 }).call(ALICE, callRequest('Bell.Big')),
+      await openTestGateway([tool], { maxResultBytes: 100 }).call(ALICE, callRequest('Bell.Big')),
     )
     expect(error.code).toBe('result_too_large')
     expect(error.message).toContain('202 bytes and at most 100')
@@ -256,7 +256,7 @@ describe('failures', () => {
 
   it('OTC-70: an unknown tool says what is near in the caller’s own catalog only', async () => {
     const hidden = sampleTool('Bell.Rong@1.0.0', () => 1, { policy: { scopes: ['x'] } })
-    const desk = openTestDesk([countingTool(() => 1).tool, hidden])
+    const desk = openTestGateway([countingTool(() => 1).tool, hidden])
     expect(errorOf(await desk.call(ALICE, callRequest('Bell.Rin'))).message).toContain(
       "Did you mean 'Bell.Ring'?",
     )
@@ -268,7 +268,7 @@ describe('failures', () => {
 
   it('a tool that wants an approval does not run without one', async () => {
     const { tool, state } = countingTool(() => 1, { policy: { approval: 'always' } })
-    expect(gist(await openTestDesk([tool]).call(ALICE, callRequest(RING)))).toBe('approval_required')
+    expect(gist(await openTestGateway([tool]).call(ALICE, callRequest(RING)))).toBe('approval_required')
     expect(state.runs).toBe(0)
   })
 })

@@ -8,7 +8,7 @@ import {
   errorOf,
   faultyStore,
   gist,
-  openTestDesk,
+  openTestGateway,
   type StoreMethod,
 } from '#testing/test-gateway'
 
@@ -35,7 +35,7 @@ describe('ending a run from outside', () => {
   it('T-05, rule 10: a timeout aborts the signal, is final, and a late result changes nothing', async () => {
     const { tool, answer, started, state } = waitingTool({ policy: { timeoutMs: 20 } })
     const store = new MemoryStore()
-    const desk = openTestDesk([tool], { store })
+    const desk = openTestGateway([tool], { store })
     const reply = desk.call(ALICE, callRequest(WAIT, { key: 'k' }))
     const { signal } = await started
     const error = errorOf(await reply)
@@ -55,7 +55,7 @@ describe('ending a run from outside', () => {
 
   it('rule 10: a timed-out read has no unknown effect', async () => {
     const { tool, answer } = waitingTool({ policy: { timeoutMs: 5, safetyTier: 'read' } })
-    const error = errorOf(await openTestDesk([tool]).call(ALICE, callRequest(WAIT)))
+    const error = errorOf(await openTestGateway([tool]).call(ALICE, callRequest(WAIT)))
     expect(error).toMatchObject({ code: 'tool_timeout', canRetry: false })
     expect(error.effect).toBeUndefined()
     answer.resolve(1)
@@ -63,7 +63,7 @@ describe('ending a run from outside', () => {
 
   it('rule 10: the call’s own principal cancels it; nobody else can', async () => {
     const { tool, answer, started } = waitingTool()
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const reply = desk.call(ALICE, callRequest(WAIT, { key: 'k' }))
     await started
     expect(await desk.cancelCall({ ...ALICE, id: 'key:bob' }, 'k')).toBeUndefined()
@@ -77,7 +77,7 @@ describe('ending a run from outside', () => {
   it('drains: takes no new call, lets the running one finish, still answers earlier outcomes', async () => {
     const { tool, answer, started } = waitingTool()
     const quick = sampleTool('Slow.Quick@1.0.0', () => 'done')
-    const desk = openTestDesk([tool, quick])
+    const desk = openTestGateway([tool, quick])
     await desk.call(ALICE, callRequest('Slow.Quick', { key: 'earlier' }))
     const reply = desk.call(ALICE, callRequest(WAIT))
     await started
@@ -92,7 +92,7 @@ describe('ending a run from outside', () => {
 
   it('drains: a run that outlasts the grace is cancelled with an unknown effect', async () => {
     const { tool, started } = waitingTool()
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const reply = desk.call(ALICE, callRequest(WAIT))
     await started
     await desk.drain(5)
@@ -104,7 +104,7 @@ describe('a store that fails', () => {
   it('rule 11: when the claim cannot be written nothing runs, and health says so until a probe works', async () => {
     const failing = new Set<StoreMethod>(['claim', 'probe'])
     const { tool, state } = waitingTool()
-    const desk = openTestDesk([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const desk = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
     expect(gist(await desk.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('not_ready')
     expect(state.runs).toBe(0)
     expect(desk.isReady()).toBe(false)
@@ -119,7 +119,7 @@ describe('a store that fails', () => {
       runs.count += 1
       return 'written'
     })
-    const desk = openTestDesk([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const desk = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
     const request = callRequest('Slow.Write', { key: 'k' })
     expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
     expect(desk.isReady()).toBe(false)

@@ -44,7 +44,7 @@ type Made =
   | 'places'
   | 'callStep'
 
-export interface CallDeskOptions extends Omit<CallServices, Made> {
+export interface RunningGatewayOptions extends Omit<CallServices, Made> {
   readonly broker?: TokenBroker
   /** Where changes of tools are told; default one that nobody tells anything. */
   readonly catalogChanges?: CatalogChanges
@@ -62,7 +62,7 @@ export interface CallDeskOptions extends Omit<CallServices, Made> {
 }
 
 /** A gateway with its lifetime: takes calls, looks after the store's health and other writers, and drains at the end. */
-export interface CallDesk extends Gateway {
+export interface RunningGateway extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
   /** For whoever ends consents outside of calls. */
@@ -71,7 +71,7 @@ export interface CallDesk extends Gateway {
   drain(graceMs: number): Promise<void>
 }
 
-export function openCallDesk(options: CallDeskOptions): CallDesk {
+export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
   const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })

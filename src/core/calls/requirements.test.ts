@@ -5,7 +5,7 @@ import { NO_BROKER } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
 
 const MAIL = 'Mail.Read@1.0.0'
 const tool = sampleTool(MAIL, () => 'mail', {
@@ -23,7 +23,7 @@ const GIVEN = {
 
 describe('requirements', () => {
   it('OTC-73, OTC-74, OTC-79: everything missing is named at once, with a challenge under our own address', async () => {
-    const missing = errorOf(await openTestDesk([tool]).call(ALICE, callRequest(MAIL))).details?.missing
+    const missing = errorOf(await openTestGateway([tool]).call(ALICE, callRequest(MAIL))).details?.missing
     expect(missing).toEqual({
       authorization: [
         {
@@ -40,7 +40,7 @@ describe('requirements', () => {
   })
 
   it('OTC-73: an empty token, and a token for another provider, are no token', async () => {
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     for (const tokens of [new Map([['google', new Secret('')]]), new Map([['github', new Secret('x')]])]) {
       const reply = await desk.call(ALICE, callRequest(MAIL, { ...GIVEN, tokens }))
       expect(Object.keys(errorOf(reply).details?.missing ?? {})).toEqual(['authorization'])
@@ -49,7 +49,7 @@ describe('requirements', () => {
 
   it('rule 22, OTC-78: the same need keeps its challenge, and a call that brings the token completes it', async () => {
     const store = new MemoryStore()
-    const desk = openTestDesk([tool], { store })
+    const desk = openTestGateway([tool], { store })
     const ask = () => desk.call(ALICE, callRequest(MAIL, { userId: 'u' }))
     const ids = [await ask(), await ask()].map(
       (reply) => errorOf(reply).details?.missing?.authorization?.[0]?.id ?? '',
@@ -63,14 +63,16 @@ describe('requirements', () => {
   it('T-12: bad input is told before any challenge is made', async () => {
     const store = new MemoryStore()
     const strict = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
-    expect(gist(await openTestDesk([strict], { store }).call(ALICE, callRequest(MAIL)))).toBe('input_invalid')
+    expect(gist(await openTestGateway([strict], { store }).call(ALICE, callRequest(MAIL)))).toBe(
+      'input_invalid',
+    )
     expect(store.readJournal([], 10)).toEqual([])
   })
 })
 
 describe('credentials that are sent', () => {
   it('are at most a hundred: each is looked for in every text of the call', async () => {
-    const desk = openTestDesk([sampleTool(MAIL, () => 'mail')])
+    const desk = openTestGateway([sampleTool(MAIL, () => 'mail')])
     const secrets = (count: number) =>
       new Map(Array.from({ length: count }, (_, place) => [`s${place}`, new Secret(`value-${place}`)]))
     expect(gist(await desk.call(ALICE, callRequest(MAIL, { secrets: secrets(100) })))).toBe('ok "mail"')
@@ -115,7 +117,7 @@ describe('requirements and the vault', () => {
   }
 
   it('OTC-73, OTC-74: the vault fills in what the caller did not send, and nothing else', async () => {
-    const desk = openTestDesk([telling], { store: filledStore() })
+    const desk = openTestGateway([telling], { store: filledStore() })
     seen.length = 0
     await desk.call(ALICE, callRequest(MAIL))
     await desk.call(ALICE, callRequest(MAIL, { tokens: new Map([['google', new Secret('sent-token')]]) }))
@@ -132,7 +134,7 @@ describe('requirements and the vault', () => {
 
   it('a tool gets what it declared and not what else is there', async () => {
     const nosy = sampleTool('Nosy.Look@1.0.0', (_input, context) => context.secret('K').reveal())
-    const reply = await openTestDesk([nosy], { store: filledStore() }).call(
+    const reply = await openTestGateway([nosy], { store: filledStore() }).call(
       ALICE,
       callRequest('Nosy.Look@1.0.0'),
     )
@@ -145,7 +147,7 @@ describe('requirements and the vault', () => {
       changes: Parameters<typeof callRequest>[1] = {},
       hooks = {},
     ) =>
-      errorOf(await openTestDesk([telling], { store, hooks }).call(ALICE, callRequest(MAIL, changes)))
+      errorOf(await openTestGateway([telling], { store, hooks }).call(ALICE, callRequest(MAIL, changes)))
         .developerMessage
     expect(await problemOf(new MemoryStore())).toContain('credential_not_found')
     expect(await problemOf(filledStore(['mail.send']))).toContain('credential_scope_unsupported')
@@ -159,7 +161,7 @@ describe('requirements and the vault', () => {
 
   it('a token that was sent and is no good is not replaced by the one in the vault', async () => {
     const hooks = { verifyToken: ({ token }: { readonly token: Secret }) => token.reveal() !== 'bad' }
-    const desk = openTestDesk([telling], { store: filledStore(), hooks })
+    const desk = openTestGateway([telling], { store: filledStore(), hooks })
     const bad = callRequest(MAIL, { tokens: new Map([['google', new Secret('bad')]]) })
     expect(gist(await desk.call(ALICE, bad))).toBe('requirement_missing')
     expect(gist(await desk.call(ALICE, callRequest(MAIL)))).toBe('ok "mail"')
@@ -170,7 +172,7 @@ describe('requirements and the vault', () => {
     store.vault.find = () => {
       throw new StoreError('unreadable', 'damaged')
     }
-    const reply = await openTestDesk([telling], { store }).call(ALICE, callRequest(MAIL))
+    const reply = await openTestGateway([telling], { store }).call(ALICE, callRequest(MAIL))
     expect(errorOf(reply)).toMatchObject({
       code: 'internal',
       message: expect.stringContaining('cannot be read'),
@@ -181,7 +183,7 @@ describe('requirements and the vault', () => {
 
   it('rule 25: only a challenge that a person can be asked about says so', async () => {
     const broker = { ...NO_BROKER, canAsk: (provider: string) => provider === 'google' }
-    const desk = openTestDesk([telling], { broker })
+    const desk = openTestGateway([telling], { broker })
     const consentOf = async (principal: typeof ALICE, userId?: string) => {
       const reply = await desk.call(principal, callRequest(MAIL, { userId }))
       const [challenge] = errorOf(reply).details?.missing?.authorization ?? []
@@ -194,7 +196,7 @@ describe('requirements and the vault', () => {
   })
 
   it('rule 24: a token for a user ends no question that the principal itself was asked', async () => {
-    const desk = openTestDesk([telling, forUsers], { broker: { ...NO_BROKER, canAsk: () => true } })
+    const desk = openTestGateway([telling, forUsers], { broker: { ...NO_BROKER, canAsk: () => true } })
     const asked = async (id: string) => {
       const reply = await desk.call(ALICE, callRequest(id))
       const [challenge] = errorOf(reply).details?.missing?.authorization ?? []

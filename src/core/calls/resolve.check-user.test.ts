@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Principal } from '#core/principal'
 import type { ToolRequirements } from '#core/tool'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, openTestGateway } from '#testing/test-gateway'
 
 const ASKED = 'Who.Am@1.0.0'
 const USERS = ['ann', 'bob', 'tester', 'a#b']
@@ -29,7 +29,7 @@ const teller = (requirements: ToolRequirements = {}) =>
   )
 
 async function told(principal: Principal, userId: string | undefined, requirements?: ToolRequirements) {
-  const reply = await openTestDesk([teller(requirements)]).call(principal, callRequest(ASKED, { userId }))
+  const reply = await openTestGateway([teller(requirements)]).call(principal, callRequest(ASKED, { userId }))
   return reply.outcome.ok ? JSON.parse(reply.outcome.valueJson) : reply.outcome.error.code
 }
 
@@ -71,7 +71,7 @@ describe('the user a call is for (T-27)', () => {
   })
 
   it('the refusal says what would help', async () => {
-    const reply = await openTestDesk([teller({ userId: true })]).call(
+    const reply = await openTestGateway([teller({ userId: true })]).call(
       ALICE,
       callRequest(ASKED, { userId: 'ann' }),
     )
@@ -79,7 +79,7 @@ describe('the user a call is for (T-27)', () => {
   })
 
   it('the hook vouches or refuses, whoever calls', async () => {
-    const desk = openTestDesk([teller({ userId: true })], {
+    const desk = openTestGateway([teller({ userId: true })], {
       hooks: { bindUser: (_principal, userId) => userId === 'ann' },
     })
     const value = async (principal: Principal, userId: string) => {
@@ -99,7 +99,7 @@ describe('the user a call is for (T-27)', () => {
         idleMs: 1_000,
       },
     })
-    const desk = openTestDesk([stateful])
+    const desk = openTestGateway([stateful])
     for (const scopes of [[], ['users:assert']]) {
       const principal = { ...ALICE, scopes }
       const { sessionId } = await desk.openSession(principal, { toolId: stateful.catalogId, userId: 'ann' })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { tool } from '#core/tools/define'
-import { ALICE, callRequest, errorOf, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, openTestGateway } from '#testing/test-gateway'
 
 const forecast = tool({
   id: 'Weather.Forecast@1.0.0',
@@ -15,7 +15,7 @@ const forecast = tool({
 })
 
 async function messageFor(toolName: string, input: Record<string, string>): Promise<string> {
-  const desk = openTestDesk([forecast])
+  const desk = openTestGateway([forecast])
   const { message } = errorOf(await desk.call(ALICE, callRequest(toolName, { input })))
   await desk.drain(0)
   return message

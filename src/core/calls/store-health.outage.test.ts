@@ -9,7 +9,7 @@ import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { OutcomeKeeper } from './store-health.ts'
 
 describe('an error no wire can carry', () => {
@@ -27,7 +27,7 @@ describe('an error no wire can carry', () => {
       },
       { requirements: { secrets: [{ id: 'K' }] } },
     )
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const request = callRequest('Odd.Fail', { key: 'k', secrets: new Map([['K', new Secret('value')]]) })
     expect(errorOf(await desk.call(ALICE, request))).toEqual({
       code: 'tool_failed',
@@ -81,7 +81,7 @@ describe('a released call', () => {
       state.runs += 1
       throw new ToolError('busy', { canRetry: true })
     })
-    const desk = openTestDesk([tool], { store, clock })
+    const desk = openTestGateway([tool], { store, clock })
     await desk.call(ALICE, callRequest('Odd.Busy', { key: 'k' }))
     clock.advance(2 * 86_400_000)
     store.purge(clock.nowMs(), { resultsMs: 86_400_000, journalMs: 90 * 86_400_000 })
@@ -101,7 +101,7 @@ describe('two processes on one store', () => {
       return state.runs
     })
     const stores = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
-    const desks = stores.map((store) => openTestDesk([tool], { store }))
+    const desks = stores.map((store) => openTestGateway([tool], { store }))
     for (let round = 0; round < 5; round += 1) {
       state.runs = 0
       const replies = await Promise.all(

@@ -3,7 +3,14 @@ import { ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, faultyStore, gist, openTestDesk, type StoreMethod } from '#testing/test-gateway'
+import {
+  ALICE,
+  callRequest,
+  faultyStore,
+  gist,
+  openTestGateway,
+  type StoreMethod,
+} from '#testing/test-gateway'
 
 const FLAKY = 'Flaky.Write@1.0.0'
 
@@ -44,7 +51,7 @@ describe('an outcome the store refused', () => {
       return gate.promise
     })
     const store = faultyStore(slowToFinish(new MemoryStore(), 1_000), failing)
-    const desk = openTestDesk([tool], { store })
+    const desk = openTestGateway([tool], { store })
     const request = callRequest(FLAKY, { key: 'k' })
     expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
     await vi.advanceTimersByTimeAsync(200)

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import type { CallDesk } from '#core/calls/gateway'
+import type { RunningGateway } from '#core/calls/gateway'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import type { Tool } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { cpuMsSince } from '#testing/samples'
 import { sampleOffer, sampleSource } from '#testing/source-contract'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
 import { projectTools } from './project.ts'
 
 const IDENTITY = { origin: 'https://tools.example' }
@@ -186,9 +186,9 @@ describe('projecting accepted definitions', () => {
       }))
       const { tools } = await projectTools(source, pins, LIMITS)
       expect(tools.map(({ description }) => description)).toEqual(['Does write.', 'Does stateful.'])
-      return openTestDesk(tools, { store })
+      return openTestGateway(tools, { store })
     }
-    const call = (desk: CallDesk, name: string) =>
+    const call = (desk: RunningGateway, name: string) =>
       desk.call(ALICE, callRequest(`files.${name}`, { key: name, input: { path: 'a' } }))
 
     const suspended = await deskOf('its definition has changed')
@@ -251,7 +251,7 @@ describe('projecting accepted definitions', () => {
 
   it('OWP-59: refuses what the input schema refuses before anything is sent', async () => {
     const source = sampleSource()
-    const desk = openTestDesk([await only(sampleOffer('read'), source)])
+    const desk = openTestGateway([await only(sampleOffer('read'), source)])
     expect(gist(await desk.call(ALICE, callRequest('files.read', { input: { path: 1 } })))).toBe(
       'input_invalid',
     )

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { CallDeskOptions } from '#core/calls/gateway'
+import type { RunningGatewayOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
@@ -10,7 +10,7 @@ import {
   FakeClock,
   faultyStore,
   gist,
-  openTestDesk,
+  openTestGateway,
 } from '#testing/test-gateway'
 import type { BudgetRule } from './budgets.ts'
 import { Budgets, NO_LIMIT } from './budgets.ts'
@@ -26,7 +26,7 @@ function rule(who: BudgetRule['for'], limit: Partial<BudgetRule['limit']>, more:
 
 const clockAt = () => new FakeClock(480_000 * HOUR_MS)
 
-function open(budgets: readonly BudgetRule[], changes: Partial<CallDeskOptions> = {}) {
+function open(budgets: readonly BudgetRule[], changes: Partial<RunningGatewayOptions> = {}) {
   const clock = clockAt()
   const tools = [
     sampleTool('Echo.Say@1.0.0', (input) => input),
@@ -36,7 +36,7 @@ function open(budgets: readonly BudgetRule[], changes: Partial<CallDeskOptions> 
       throw new Error('no')
     }),
   ]
-  return { desk: openTestDesk(tools, { clock, budgets, ...changes }), clock }
+  return { desk: openTestGateway(tools, { clock, budgets, ...changes }), clock }
 }
 
 async function gists(desk: ReturnType<typeof open>['desk'], tools: readonly string[], who = ALICE) {
@@ -100,7 +100,7 @@ describe('budgets', () => {
       },
       { policy: { timeoutMs: 1_000 } },
     )
-    const desk = openTestDesk([slow], { clock, budgets: [rule('principal', { milliseconds: 1_500 })] })
+    const desk = openTestGateway([slow], { clock, budgets: [rule('principal', { milliseconds: 1_500 })] })
     const first = desk.call(ALICE, callRequest('Slow.Run'))
     while (runs.length === 0) await new Promise((resolve) => setImmediate(resolve))
     // 500 ms are left, but only until the first one ends.

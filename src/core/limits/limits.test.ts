@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { CallDeskOptions } from '#core/calls/gateway'
+import type { RunningGatewayOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { type CallLimit, type LimitSettings, NO_LIMITS, UNLIMITED } from './settings.ts'
 
 const BOB: Principal = { id: 'key:bob', tenant: 'default', scopes: [] }
@@ -17,12 +17,12 @@ const hidden = sampleTool('Vault.Open@1.0.0', () => 1, { policy: { scopes: ['vau
 
 function open(
   limits: Partial<LimitSettings>,
-  more: Partial<CallDeskOptions> & { tools?: (typeof say)[] } = {},
+  more: Partial<RunningGatewayOptions> & { tools?: (typeof say)[] } = {},
 ) {
   const { tools = [say, other, hidden], ...changes } = more
   const clock = new FakeClock()
   const refused: string[] = []
-  const desk = openTestDesk(tools, {
+  const desk = openTestGateway(tools, {
     clock,
     limits: { ...NO_LIMITS, ...limits },
     onLimitRefused: (name) => void refused.push(name),

@@ -1,7 +1,14 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, faultyStore, gist, openTestDesk, type StoreMethod } from '#testing/test-gateway'
+import {
+  ALICE,
+  callRequest,
+  faultyStore,
+  gist,
+  openTestGateway,
+  type StoreMethod,
+} from '#testing/test-gateway'
 
 const REQUEST = { toolId: 'openwop:Slow.State', runId: 'r' }
 
@@ -28,7 +35,7 @@ describe('a session that is closed while its state is being opened', () => {
   it('rule 30: lets go of exactly the state that was made, and is not handed out', async () => {
     const { tool, state, opening, closed } = slowState()
     const store = new MemoryStore()
-    const desk = openTestDesk([tool], { store })
+    const desk = openTestGateway([tool], { store })
     const opened = desk.openSession(ALICE, REQUEST)
     await opening
     await desk.endRun(ALICE, 'r')
@@ -43,7 +50,7 @@ describe('a session that is closed while its state is being opened', () => {
 
   it('rule 30: has nothing to let go when its state could not be made', async () => {
     const { tool, state, opening, closed } = slowState()
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const opened = desk.openSession(ALICE, REQUEST)
     await opening
     await desk.drain(0)
@@ -63,7 +70,7 @@ describe('a closed session', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const { tool, state } = slowState()
     state.resolve({})
-    const desk = openTestDesk([tool])
+    const desk = openTestGateway([tool])
     const { sessionId } = await desk.openSession(ALICE, REQUEST)
     expect(vi.getTimerCount()).toBe(2)
     await desk.closeSession(ALICE, sessionId)
@@ -78,7 +85,7 @@ describe('a session with a call whose outcome could not be stored yet', () => {
     const { tool, state } = slowState()
     state.resolve({})
     const failing = new Set<StoreMethod>()
-    const desk = openTestDesk([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const desk = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
     const { sessionId } = await desk.openSession(ALICE, REQUEST)
     failing.add('finish').add('probe')
     const request = callRequest('Slow.State', { key: 'k', sessionId })

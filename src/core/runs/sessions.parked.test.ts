@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Approver } from '#core/approvals/approvals'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 
 const IDLE_MS = 1_000
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
@@ -12,7 +12,7 @@ function stage() {
     policy: { approval: 'always' },
     session: { open: () => 'state', close: () => void closed.push(1), idleMs: IDLE_MS },
   })
-  const desk = openTestDesk([tool])
+  const desk = openTestGateway([tool])
   const call = (sessionId?: string) =>
     desk.call(
       ALICE,

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { CallDesk } from '#core/calls/gateway'
+import type { RunningGateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
 import type { Tool } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 
 const IDLE_MS = 60_000
 const DAY_MS = 24 * 3_600_000
@@ -25,11 +25,11 @@ function statefulTool(session: Partial<NonNullable<Tool['session']>> = {}, run?:
   })
 }
 
-let desk: CallDesk
+let desk: RunningGateway
 
 /** A desk whose timers and clock are the test's. */
-function start(tool: Tool): CallDesk {
-  desk = openTestDesk([tool])
+function start(tool: Tool): RunningGateway {
+  desk = openTestGateway([tool])
   return desk
 }
 
@@ -195,7 +195,7 @@ describe('a call that is ended before it starts', () => {
       void desk.cancelCall(ALICE, 'early')
       return claimed
     }
-    desk = openTestDesk([statefulTool()], { store })
+    desk = openTestGateway([statefulTool()], { store })
     const reply = await desk.call(ALICE, callRequest('Box.Push', { key: 'early' }))
     expect([gist(reply), done]).toEqual(['cancelled', []])
     const page = await desk.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
@@ -208,7 +208,7 @@ describe('a call that is ended before it starts', () => {
 describe('the life of a named run', () => {
   it('ends after 15 minutes in which nothing happens and nothing is open', async () => {
     const clock = new FakeClock()
-    desk = openTestDesk([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
+    desk = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
     const say = () => desk.call(ALICE, callRequest('Echo.Say', { runId: 'r' }))
     const isComplete = async () =>
       (await desk.readRun(ALICE, { runId: 'r', after: 99, waitMs: 0 }))?.isComplete
@@ -225,7 +225,7 @@ describe('the life of a named run', () => {
 
   it('does not end while a session is open in it', async () => {
     const clock = new FakeClock()
-    desk = openTestDesk([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
+    desk = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
     const { sessionId } = await desk.openSession(ALICE, { toolId: TOOL_ID, runId: 'r' })
     clock.advance(DAY_MS)
     expect(gist(await desk.call(ALICE, callRequest('Echo.Say', { runId: 'r' })))).toBe('ok 1')

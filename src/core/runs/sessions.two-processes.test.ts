@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 
 const counter = sampleTool('Counter.Next@1.0.0', () => 1, {
   session: { open: () => ({}), close: () => {}, idleMs: 60_000 },
@@ -15,7 +15,7 @@ it('rule 30: a session of another process is told so, and closes when its run is
   const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
   const masterKey = randomBytes(32)
   const desks = [0, 1].map(() =>
-    openTestDesk([counter], { store: new SqliteStore({ path: join(folder, 'c.db'), masterKey }) }),
+    openTestGateway([counter], { store: new SqliteStore({ path: join(folder, 'c.db'), masterKey }) }),
   )
   const [holder, other] = desks
   try {

@@ -4,7 +4,7 @@ import type { DefinedTool } from '#core/tools/define'
 import { tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { noting, TEXT } from '#testing/samples'
-import { ALICE, openTestDesk } from '#testing/test-gateway'
+import { ALICE, openTestGateway } from '#testing/test-gateway'
 
 describe('what a workflow is', () => {
   const effects: string[] = []
@@ -26,7 +26,7 @@ describe('what a workflow is', () => {
       flowOf('F.Light@1.0.0', [pure, read], { scopes: ['f'] }),
       flowOf('F.Heavy@1.0.0', [read, write]),
     ]
-    const desk = openTestDesk(tools)
+    const desk = openTestGateway(tools)
     const admin = { ...ALICE, scopes: ['*'] }
     const light = desk.catalogFor(admin).get('F.Light@1.0.0')
     const heavy = desk.catalogFor(admin).get('F.Heavy@1.0.0')
@@ -47,7 +47,7 @@ describe('what a workflow is', () => {
     const one = noting('A.One@1.0.0', effects)
     const flow = flowOf('F.Flow@1.0.0', [one])
     const outer = flowOf('F.Outer@1.0.0', [flow])
-    const desk = openTestDesk([outer, flow, one])
+    const desk = openTestGateway([outer, flow, one])
     const seen = (tools: readonly string[]) => desk.catalogFor({ ...ALICE, tools }).tools.map(({ id }) => id)
     expect(seen(['workflow:F.Flow', 'workflow:F.Outer'])).toEqual([])
     expect(seen(['workflow:F.Outer', 'openwop:A.One'])).toEqual(['A.One@1.0.0'])
@@ -57,7 +57,7 @@ describe('what a workflow is', () => {
   it('rule 31: its digest covers those of its steps', () => {
     const hashOf = (description: string) => {
       const one = tool({ id: 'A.One@1.0.0', description, input: TEXT, output: {}, run: () => null })
-      return openTestDesk([one, flowOf('F.Flow@1.0.0', [one])])
+      return openTestGateway([one, flowOf('F.Flow@1.0.0', [one])])
         .catalogFor(ALICE)
         .get('F.Flow@1.0.0')?.definitionHash
     }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Approver } from '#core/approvals/approvals'
-import type { CallDeskOptions } from '#core/calls/gateway'
+import type { RunningGatewayOptions } from '#core/calls/gateway'
 import { ToolError } from '#core/errors'
 import { NO_LIMIT } from '#core/limits/budgets'
 import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
@@ -10,12 +10,16 @@ import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { MemoryStore } from '#store/memory/memory'
 import { noting, TEXT } from '#testing/samples'
-import { ALICE, callRequest, errorOf, FakeClock, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
-function open(tools: readonly DefinedTool[], store: MemoryStore, changes: Partial<CallDeskOptions> = {}) {
-  const desk = openTestDesk(tools, { store, ...changes })
+function open(
+  tools: readonly DefinedTool[],
+  store: MemoryStore,
+  changes: Partial<RunningGatewayOptions> = {},
+) {
+  const desk = openTestGateway(tools, { store, ...changes })
   const call = (id: string, key = 'k', input = { text: 'a' }) =>
     desk.call(ALICE, callRequest(id, { key, input }))
   return { desk, call }

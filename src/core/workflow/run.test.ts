@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
 import { tool, workflow } from '#core/tools/define'
 import { noting, workflowStage as stage, TEXT } from '#testing/samples'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
 
 describe('a workflow', () => {
   it('rule 31: calls its steps as the same caller, tells them in its own run, and replays its outcome', async () => {
@@ -152,7 +152,7 @@ describe('a workflow', () => {
     const { call, approve, store } = stage([one, asked, flow('As it was.')])
     await call('Flow.Ask')
     await approve()
-    const other = openTestDesk([one, asked, flow('Another one.')], { store })
+    const other = openTestGateway([one, asked, flow('Another one.')], { store })
     const told = errorOf(await other.call(ALICE, callRequest('Flow.Ask', { key: 'k', input: { text: 'a' } })))
     expect(told).toMatchObject({ code: 'not_ready', retryAfterMs: 5_000 })
     expect(told.message).toContain('Flow.Ask@1.0.0 changed since this call began')

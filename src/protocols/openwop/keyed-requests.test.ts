@@ -10,7 +10,7 @@ import type { Principal } from '#core/principal'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { MemoryStore } from '#store/memory/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { ALICE, FakeClock, openTestDesk } from '#testing/test-gateway'
+import { ALICE, FakeClock, openTestGateway } from '#testing/test-gateway'
 import { jsonReply, refuse } from './errors.ts'
 import { KeyedRequests } from './keyed-requests.ts'
 
@@ -29,7 +29,7 @@ interface Sent {
 function stageOver(store: Store, clock = new FakeClock()) {
   const asked: unknown[] = []
   let answer: () => HttpReply | Promise<HttpReply> = () => jsonReply(201, { no: asked.length })
-  const keyed = new KeyedRequests({ gateway: openTestDesk([]), store, clock })
+  const keyed = new KeyedRequests({ gateway: openTestGateway([]), store, clock })
   const route = (changes: Partial<HttpRoute> = {}): HttpRoute =>
     keyed.guard({
       ...{ method: 'POST', path: '/v1/things', access: 'authenticated', body: 'json', refuse },

@@ -3,7 +3,12 @@ import { z } from 'zod'
 import type { Settings } from '#config/settings'
 import { isSecretName } from '#core/approvals/binding'
 import { type CallError, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
-import { type CallDesk, type CallDeskOptions, type Gateway, openCallDesk } from '#core/calls/gateway'
+import {
+  type Gateway,
+  openGateway,
+  type RunningGateway,
+  type RunningGatewayOptions,
+} from '#core/calls/gateway'
 import { argsHash, identifyCall } from '#core/calls/identity'
 import { fault } from '#core/errors'
 import { LATEST } from '#core/ids'
@@ -297,7 +302,7 @@ const ONE_CALL: LimitSettings = {
 }
 
 /** What a desk needs besides the tools and limits of one question. */
-export type ToolHooksWorld = Omit<CallDeskOptions, 'registry' | 'limits' | 'budgets'>
+export type ToolHooksWorld = Omit<RunningGatewayOptions, 'registry' | 'limits' | 'budgets'>
 
 /** OWP-103: a call of a tool the suite makes up, through the pipeline, the limits and the runs of production. */
 export function toolHooksRoutes(world: ToolHooksWorld): readonly HttpRoute[] {
@@ -324,7 +329,7 @@ interface Invocation {
 async function invoke(request: HttpRequest, world: ToolHooksWorld): Promise<HttpReply> {
   const asked = readInvocation(request)
   const registry = new Registry(toolHooksTools(asked.toolName, asked.requiredScopes))
-  const desk = openCallDesk({ ...world, registry, limits: asked.isExhausted ? ONE_CALL : NO_LIMITS })
+  const desk = openGateway({ ...world, registry, limits: asked.isExhausted ? ONE_CALL : NO_LIMITS })
   try {
     const [toolCalled, toolReturned] = await callInRun({ desk, registry, clock: world.clock }, asked)
     return jsonReply(200, { toolCalled, toolReturned })
@@ -334,7 +339,7 @@ async function invoke(request: HttpRequest, world: ToolHooksWorld): Promise<Http
 }
 
 interface Stage {
-  readonly desk: CallDesk
+  readonly desk: RunningGateway
   readonly registry: Registry
   readonly clock: Clock
 }

@@ -4,7 +4,7 @@ import type { OfferedTool, Source } from '#core/ports/source'
 import { Secret } from '#core/secret'
 import type { StatefulContext, Tool } from '#core/tool'
 import { prepareTool } from '#core/tools/prepare-tool'
-import { ALICE, callRequest, errorOf, gist, openTestDesk } from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
 import { type ImportedApi, importApi } from './imported-api.ts'
 import { type RecordingServer, startRecordingServer } from './recording-server.ts'
 
@@ -54,7 +54,7 @@ async function openDesk(method: string, parameters: readonly JsonObject[] = []) 
   api = await importApi({ paths, components, security: [{ key: [] }] }, { baseUrl: server.origin }, [
     server.host,
   ])
-  return openTestDesk([toTool(api.source, api.tool('op'))])
+  return openTestGateway([toTool(api.source, api.tool('op'))])
 }
 
 const SECRETS = new Map([['api_key', new Secret('canary-secret')]])
