@@ -11,18 +11,18 @@ import { run } from './tools/notebook.ts'
 const TOOL_ID = 'openwop:Notebook.Run'
 const ENDLESS = 'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n'
 
-let desk: RunningGateway
+let gateway: RunningGateway
 
 beforeAll(() => {
   const tools = requireTools([run]).map((tool) => ({ ...tool, policy: { ...tool.policy, timeoutMs: 2_000 } }))
-  desk = openTestGateway(tools)
+  gateway = openTestGateway(tools)
 })
 
-afterAll(() => desk.drain(0))
+afterAll(() => gateway.drain(0))
 
 async function ask(sql: string, sessionId?: string, parameters?: readonly (string | number | null)[]) {
   const input = { sql, ...(parameters === undefined ? {} : { parameters: [...parameters] }) }
-  return await desk.call(
+  return await gateway.call(
     ALICE,
     callRequest('Notebook.Run', { input, ...(sessionId === undefined ? {} : { sessionId }) }),
   )
@@ -34,11 +34,11 @@ async function rowsOf(sql: string, sessionId: string): Promise<unknown> {
 }
 
 async function withSession<T>(use: (sessionId: string) => Promise<T>): Promise<T> {
-  const { sessionId } = await desk.openSession(ALICE, { toolId: TOOL_ID })
+  const { sessionId } = await gateway.openSession(ALICE, { toolId: TOOL_ID })
   try {
     return await use(sessionId)
   } finally {
-    await desk.closeSession(ALICE, sessionId)
+    await gateway.closeSession(ALICE, sessionId)
   }
 }
 
@@ -100,12 +100,12 @@ describe('Notebook.Run', () => {
   })
 
   it('ends an endless statement by timeout, and serves others meanwhile', async () => {
-    const { sessionId } = await desk.openSession(ALICE, { toolId: TOOL_ID })
+    const { sessionId } = await gateway.openSession(ALICE, { toolId: TOOL_ID })
     const endless = ask(ENDLESS, sessionId)
     expect(gist(await ask('SELECT 1 AS one'))).toBe('ok {"columns":["one"],"rows":[[1]],"changes":0}')
     expect(gist(await endless)).toBe('tool_timeout')
     expect(errorOf(await ask('SELECT 1', sessionId)).message).toContain('Open another session')
-    expect(await desk.closeSession(ALICE, sessionId)).toBe(true)
+    expect(await gateway.closeSession(ALICE, sessionId)).toBe(true)
   })
 
   it('leaves nothing running behind an endless statement', async () => {

@@ -52,9 +52,9 @@ describe('ctx.log', () => {
   it('writes a text with the tool and the call it belongs to', async () => {
     const { log, lines } = spy()
     const say = sampleTool('Log.Say@1.0.0', (_input, ctx) => ctx.log.info('half way'))
-    const desk = openTestGateway([say], { log })
-    await desk.call(ALICE, callRequest('Log.Say'))
-    await desk.drain(0)
+    const gateway = openTestGateway([say], { log })
+    await gateway.call(ALICE, callRequest('Log.Say'))
+    await gateway.drain(0)
     expect(lines).toContainEqual(['info', { tool: 'Log.Say@1.0.0', record: expect.any(String) }, 'half way'])
   })
 })

@@ -96,14 +96,14 @@ export async function createGateway(
     import('#server/telemetry/log'),
     import('./gateway-approvals.ts'),
   ])
-  const { desk, close } = await openServices(settings, {
+  const { gateway, close } = await openServices(settings, {
     clock: SYSTEM_CLOCK,
     log: createLog(settings.logLevel),
     publicUrl: () => settings.server.publicUrl ?? `http://${settings.server.host}:${settings.server.port}`,
     onCommit: () => {},
   })
   return {
-    tools: (principal = ANONYMOUS) => desk.catalogFor(principal).tools,
+    tools: (principal = ANONYMOUS) => gateway.catalogFor(principal).tools,
     async call(tool, input, call = {}) {
       const ref = parseToolName(tool)
       if (ref === undefined)
@@ -111,7 +111,7 @@ export async function createGateway(
           'request_invalid',
           `'${tool}' is not the name of a tool. Write Toolkit.Name, Toolkit.Name@x.y.z or another name it has.`,
         )
-      const { outcome } = await desk.call(call.principal ?? ANONYMOUS, {
+      const { outcome } = await gateway.call(call.principal ?? ANONYMOUS, {
         tool: ref,
         input: readInput(input),
         key: call.key === undefined ? undefined : checkCallKey(call.key),
@@ -126,16 +126,16 @@ export async function createGateway(
       return withValue(outcome)
     },
     async openSession({ principal = ANONYMOUS, runId, ...request }) {
-      return await desk.openSession(principal, {
+      return await gateway.openSession(principal, {
         ...request,
         ...(runId === undefined ? {} : { runId: checkRunId(runId) }),
       })
     },
-    closeSession: (sessionId, principal = ANONYMOUS) => desk.closeSession(principal, sessionId),
+    closeSession: (sessionId, principal = ANONYMOUS) => gateway.closeSession(principal, sessionId),
     readRun: (runId, { principal = ANONYMOUS, after = -1, waitMs = 0, signal } = {}) =>
-      desk.readRun(principal, { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }),
-    endRun: (runId, principal = ANONYMOUS) => desk.endRun(principal, runId),
-    approvals: gatewayApprovals(desk.approvals, SYSTEM_CLOCK),
+      gateway.readRun(principal, { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }),
+    endRun: (runId, principal = ANONYMOUS) => gateway.endRun(principal, runId),
+    approvals: gatewayApprovals(gateway.approvals, SYSTEM_CLOCK),
     close: () => close(GRACE_MS),
   }
 }

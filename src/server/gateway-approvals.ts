@@ -73,36 +73,36 @@ export interface GatewayApprovals {
   reject(approver: Principal, id: string, decision?: GatewayDecision): Promise<GatewayApproval>
 }
 
-export function gatewayApprovals(desk: Approvals, clock: Clock): GatewayApprovals {
+export function gatewayApprovals(approvals: Approvals, clock: Clock): GatewayApprovals {
   const decide = async (
     verb: 'approve' | 'reject',
     principal: Principal,
     { id, decision }: { readonly id: string; readonly decision: object },
   ): Promise<GatewayApproval> => {
     const said = readDecision(verb, { ...decision })
-    const approver = checkApprover(desk, principal)
-    const found = await desk.find(approver, id)
+    const approver = checkApprover(approvals, principal)
+    const found = await approvals.find(approver, id)
     if (found === undefined) {
       throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows what there is.`)
     }
-    return viewOf(decided(await desk.decide(approver, found, said)), desk, clock)
+    return viewOf(decided(await approvals.decide(approver, found, said)), approvals, clock)
   }
   return {
     async list(principal, { state, limit = DEFAULT_LIMIT } = {}) {
-      const approver = checkApprover(desk, principal)
-      const found = await desk.list(approver, checkFilter({ state, limit }))
-      return found.map((approval) => viewOf(approval, desk, clock))
+      const approver = checkApprover(approvals, principal)
+      const found = await approvals.list(approver, checkFilter({ state, limit }))
+      return found.map((approval) => viewOf(approval, approvals, clock))
     },
     async show(principal, id) {
-      const found = await desk.find(checkApprover(desk, principal), id)
-      return found === undefined ? undefined : viewOf(found, desk, clock)
+      const found = await approvals.find(checkApprover(approvals, principal), id)
+      return found === undefined ? undefined : viewOf(found, approvals, clock)
     },
     approve: (principal, id, decision = {}) => decide('approve', principal, { id, decision }),
     reject: (principal, id, decision = {}) => decide('reject', principal, { id, decision }),
   }
 }
 
-function viewOf(approval: ApprovalRecord, desk: Approvals, clock: Clock): GatewayApproval {
+function viewOf(approval: ApprovalRecord, approvals: Approvals, clock: Clock): GatewayApproval {
   const { id, tenant, principal, tool, tier, subject, quorum, requiredScope } = approval
   const { callId, runId, userId, isUserProven, inputJson, hidden } = subject
   const input: JsonValue = JSON.parse(inputJson)
@@ -120,7 +120,7 @@ function viewOf(approval: ApprovalRecord, desk: Approvals, clock: Clock): Gatewa
     input,
     hiddenValues: hidden,
     hidesSomething: hidesSomething(approval),
-    isStale: desk.isStale(approval),
+    isStale: approvals.isStale(approval),
     quorum,
     requiredScope,
     createdAtMs: approval.createdAtMs,

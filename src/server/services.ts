@@ -40,7 +40,7 @@ export interface ServicesOptions {
 }
 
 export interface Services {
-  readonly desk: RunningGateway
+  readonly gateway: RunningGateway
   /** The guarded way to what the operator's configuration names: issuers, providers, webhooks (rule 33). */
   readonly fetch: typeof fetch
   readonly broker: OAuthBroker
@@ -82,7 +82,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
   const denials = createDenialLog({ store, clock, log })
   const load = startLoadWatch(clock)
   const broker = createBroker(settings, { fetch: configuredFetch, clock, log })
-  const desk = openGateway({
+  const gateway = openGateway({
     registry,
     store,
     clock,
@@ -108,7 +108,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     ...{ registry, store, clock, log },
     ownListeners: () => options.ownListeners?.() ?? [],
   })
-  const { ambiguous } = await recoverOrClose(desk, load, clock.nowMs())
+  const { ambiguous } = await recoverOrClose(gateway, load, clock.nowMs())
   if (ambiguous > 0)
     log.warn({ ambiguous }, 'calls cut by a crash wait to be settled: collet calls --state ambiguous')
   const retention = startRetention(
@@ -128,9 +128,9 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     canSignIn: broker.signIn !== undefined,
     publicUrl: options.publicUrl,
   })
-  await sources.desk.start()
+  await sources.sources.start()
   return {
-    ...{ desk, registry, sources },
+    ...{ gateway, registry, sources },
     fetch: configuredFetch,
     broker,
     noteDenial: denials.note,
@@ -138,8 +138,8 @@ export async function openServices(settings: Settings, options: ServicesOptions)
       load.stop()
       retention.stop()
       await webhooks.stop()
-      await desk.drain(graceMs)
-      await sources.desk.close()
+      await gateway.drain(graceMs)
+      await sources.sources.close()
       await denials.close()
       await guardedFetch.close()
       await configuredFetch.close()
@@ -149,13 +149,17 @@ export async function openServices(settings: Settings, options: ServicesOptions)
 }
 
 /** A start that fails here must leave nothing open behind it. */
-async function recoverOrClose(desk: RunningGateway, load: LoadWatch, nowMs: number): Promise<RecoveryReport> {
+async function recoverOrClose(
+  gateway: RunningGateway,
+  load: LoadWatch,
+  nowMs: number,
+): Promise<RecoveryReport> {
   try {
-    return await desk.store.recover(nowMs)
+    return await gateway.store.recover(nowMs)
   } catch (error) {
     load.stop()
-    await desk.drain(0)
-    await desk.store.close()
+    await gateway.drain(0)
+    await gateway.store.close()
     throw error
   }
 }

@@ -37,7 +37,7 @@ export interface OpenSourcesOptions {
 }
 
 export interface OpenSources {
-  readonly desk: Sources
+  readonly sources: Sources
   readonly pins: Pins
 }
 
@@ -45,7 +45,7 @@ export interface OpenSources {
 export function openSources(settings: Settings, options: OpenSourcesOptions): OpenSources {
   const { registry, store, clock, log } = options
   const pins = new Pins({ store, clock, log })
-  const desk = new Sources({
+  const sources = new Sources({
     ...{ registry, pins, clock, log },
     own: { tools: settings.tools, toolkits: settings.toolkits },
     project: (source, pinned) =>
@@ -62,7 +62,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
         }),
     ],
   })
-  return { desk, pins }
+  return { sources, pins }
 
   function wantedOf(key: string, source: SourceOptions, revision: string): WantedSource {
     return {

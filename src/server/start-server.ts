@@ -18,7 +18,7 @@ import { otcRoutes } from '#protocols/otc/routes'
 import { createOperatorAccess, openToOperators } from '#server/admin/access'
 import { createAdminApprovals } from '#server/admin/approvals'
 import { createAdminRoutes, createAuditRoutes } from '#server/admin/calls'
-import { createKeyRoutes, KeyDesk } from '#server/admin/keys'
+import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes, createSourceRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { SEAM_SCOPE, safeFetchTool, serverSeams } from '#server/conformance/routes'
@@ -84,7 +84,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const testSeams = options.testSeams ?? false
   const tools = testSeams ? [...settings.tools, ...safeFetchTool()] : settings.tools
   const publicUrl = (): string => settings.server.publicUrl ?? url
-  const gateway = await openServices(
+  const services = await openServices(
     { ...settings, tools },
     {
       clock,
@@ -96,17 +96,17 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(options.catalogChanges === undefined ? {} : { catalogChanges: options.catalogChanges }),
     },
   )
-  const { desk, broker, noteDenial } = gateway
-  metrics.followSources(() => gateway.sources.desk.status())
-  const closing: (() => Promise<void>)[] = [() => gateway.close(graceMs)]
+  const { gateway, broker, noteDenial } = services
+  metrics.followSources(() => services.sources.sources.status())
+  const closing: (() => Promise<void>)[] = [() => services.close(graceMs)]
   const close = async (): Promise<void> => {
-    await desk.drain(graceMs)
+    await gateway.drain(graceMs)
     for (const part of closing.toReversed()) await part()
   }
   try {
     const { admit } = settings.hooks
-    const { store } = desk
-    const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: gateway.fetch, log })
+    const { store } = gateway
+    const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: services.fetch, log })
     closing.push(authenticator.close)
     await authenticator.refresh()
     // Asked again, because keys of the store close the server as well as configured ones.
@@ -121,14 +121,14 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const endpoint = settings.otlpEndpoint
     const spans = endpoint === undefined ? undefined : createSpanExporter({ endpoint, log })
     if (spans !== undefined) closing.push(spans.close)
-    const observed = observeCalls(auditHidden(desk, noteDenial), { metrics, clock })
+    const observed = observeCalls(auditHidden(gateway, noteDenial), { metrics, clock })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
-    const keyDesk = new KeyDesk({
+    const apiKeys = new ApiKeys({
       store,
       clock,
       roles: settings.auth.roles ?? NO_ROLES,
       findTool: (name, tenant) => {
-        const found = gateway.registry.find(name)
+        const found = services.registry.find(name)
         return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
       },
       isConfigured: ({ tenant, name }) =>
@@ -140,12 +140,12 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     const trips = new RoundTrips({ store, clock, publicUrl })
     const consents = new ConsentFlow({
       ...{ store, broker, trips, clock, log, publicUrl },
-      runs: desk.consents,
+      runs: gateway.consents,
       settings: settings.oauth,
     })
     const signIn = new ApproverSignIn({ store, broker, trips, log, settings: settings.oauth })
     const links = createApprovalLinks({
-      ...{ approvals: desk.approvals, signIn, clock, log, publicUrl },
+      ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl },
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
     const mcp = createMcpRoutes(observed, settings.mcp, {
@@ -168,13 +168,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
             capabilities: openwopCapabilities(settings),
             testSeams,
             store,
-          }).map((route) => (route.path === TOOL_PATH ? auditRead(route, desk, noteDenial) : route)),
+          }).map((route) => (route.path === TOOL_PATH ? auditRead(route, gateway, noteDenial) : route)),
           access,
         ),
         ...(testSeams
           ? serverSeams({
               ...{ gateway: observed, settings, store, clock, log, noteDenial, publicUrl },
-              fetch: gateway.fetch,
+              fetch: services.fetch,
             })
           : []),
         ...createOpenToolRoutes(observed, options.opentool ?? {}, {
@@ -184,16 +184,16 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         ...mcp.routes,
         ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
         ...createAdminApprovals({
-          ...{ approvals: desk.approvals, access, clock, publicUrl },
+          ...{ approvals: gateway.approvals, access, clock, publicUrl },
           canSignIn: signIn.isThere,
         }),
         ...links.routes,
-        ...createKeyRoutes(keyDesk, access),
-        ...createPinRoutes(gateway.sources.pins, access),
+        ...createKeyRoutes(apiKeys, access),
+        ...createPinRoutes(services.sources.pins, access),
         ...createSecretsRoutes({ store, broker, access, clock }),
         ...createSourceRoutes(
           {
-            ...{ desk: gateway.sources.desk, store: store.sources, clock },
+            ...{ sources: services.sources.sources, store: store.sources, clock },
             isConfigured: (key) => settings.sources.has(key),
           },
           access,
@@ -236,13 +236,13 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       url,
       metricsUrl,
       startTokenFile,
-      warnings: [...warnings, ...idleOf(gateway.sources.desk.status())],
+      warnings: [...warnings, ...idleOf(services.sources.sources.status())],
       counts: () => ({
-        tools: gateway.registry.tools.filter(({ policy }) => !policy.scopes.includes(SEAM_SCOPE)).length,
-        sources: gateway.sources.desk.status().length,
+        tools: services.registry.tools.filter(({ policy }) => !policy.scopes.includes(SEAM_SCOPE)).length,
+        sources: services.sources.sources.status().length,
       }),
-      isReady: desk.isReady,
-      drain: () => desk.drain(graceMs),
+      isReady: gateway.isReady,
+      drain: () => gateway.drain(graceMs),
       close,
     }
   } catch (error) {

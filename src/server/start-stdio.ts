@@ -38,26 +38,26 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   const log = options.log ?? createLog(settings.logLevel)
   const graceMs = options.graceMs ?? GRACE_MS
   const { host, port, publicUrl } = settings.server
-  const gateway = await openServices(settings, {
+  const services = await openServices(settings, {
     clock,
     log,
     // Pages for people are served by `collet serve` on the same store.
     publicUrl: () => publicUrl ?? `http://${host}:${port}`,
     onCommit: () => undefined,
   })
-  const { desk } = gateway
-  const { store } = desk
-  const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: gateway.fetch, log })
+  const { gateway } = services
+  const { store } = gateway
+  const authenticator = createAuthenticator(settings.auth, clock, { store, fetch: services.fetch, log })
   const denials = createDenialLog({ store, clock, log })
   const principal = (): MaybePromise<Principal> =>
     authenticator.authenticate(
       options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey.reveal()}` },
     )
   const close = async (): Promise<void> => {
-    await desk.drain(graceMs)
+    await gateway.drain(graceMs)
     await denials.close()
     await authenticator.close()
-    await gateway.close(0)
+    await services.close(0)
   }
   try {
     await authenticator.refresh()
@@ -69,7 +69,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
       : error
   }
   const server = new StdioServer(
-    mcpServices(auditHidden(desk, denials.note), settings.mcp, { store, clock, log }),
+    mcpServices(auditHidden(gateway, denials.note), settings.mcp, { store, clock, log }),
     {
       principal,
       parse: parseJsonBody,
@@ -80,7 +80,7 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
   return {
     serve: (chunks) => server.serve(chunks),
     async close() {
-      const drained = desk.drain(graceMs)
+      const drained = gateway.drain(graceMs)
       await server.close()
       await drained
       await close()

@@ -56,17 +56,17 @@ export function noting(
   })
 }
 
-/** A desk with these tools, somebody who calls them and somebody who says yes. */
+/** A gateway with these tools, somebody who calls them and somebody who says yes. */
 export function workflowStage(tools: readonly DefinedTool[]) {
   const store = new MemoryStore()
-  const desk = openTestGateway(tools, { store })
+  const gateway = openTestGateway(tools, { store })
   const approve = async (action: 'grant' | 'reject' = 'grant') => {
     const open = await store.approvals.list({ state: 'pending', limit: 1 })
-    return (await desk.approvals.decide(BOB, open[0], { action, reason: undefined })).kind
+    return (await gateway.approvals.decide(BOB, open[0], { action, reason: undefined })).kind
   }
   const call = (id: string, key: string | undefined = 'k', input = { text: 'a' }) =>
-    desk.call(ALICE, callRequest(id, { key, input }))
-  return { store, desk, approve, call }
+    gateway.call(ALICE, callRequest(id, { key, input }))
+  return { store, gateway, approve, call }
 }
 
 const POLICY_IN_SAMPLE_TOOL: ToolPolicy = {

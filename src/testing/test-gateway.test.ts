@@ -17,16 +17,16 @@ const hello = tool({
 
 describe('openTestGateway', () => {
   it('takes tools as they are written, beside prepared ones', async () => {
-    const desk = openTestGateway([hello, sampleTool('Hello.Wave@1.0.0', () => 'o/')])
-    expect(gist(await desk.call(ALICE, callRequest('Hello.Greet', { input: { name: 'Ann' } })))).toBe(
+    const gateway = openTestGateway([hello, sampleTool('Hello.Wave@1.0.0', () => 'o/')])
+    expect(gist(await gateway.call(ALICE, callRequest('Hello.Greet', { input: { name: 'Ann' } })))).toBe(
       'ok "Hello Ann"',
     )
-    expect(gist(await desk.call(ALICE, callRequest('Hello.Wave')))).toBe('ok "o/"')
-    expect(errorOf(await desk.call(ALICE, callRequest('Hello.Greet')))).toMatchObject({
+    expect(gist(await gateway.call(ALICE, callRequest('Hello.Wave')))).toBe('ok "o/"')
+    expect(errorOf(await gateway.call(ALICE, callRequest('Hello.Greet')))).toMatchObject({
       code: 'input_invalid',
       message: expect.stringContaining('name: Is required'),
     })
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('throws the findings about a wrong definition', () => {

@@ -12,8 +12,8 @@ export interface Facts {
   readonly runs: Readonly<Record<string, object>>
 }
 
-export async function readJournal({ desk }: Stage): Promise<readonly JournalEvent[]> {
-  const groups = await desk.store.readJournal([], Number.MAX_SAFE_INTEGER)
+export async function readJournal({ gateway }: Stage): Promise<readonly JournalEvent[]> {
+  const groups = await gateway.store.readJournal([], Number.MAX_SAFE_INTEGER)
   return groups.flatMap(({ events }) => events)
 }
 
@@ -38,19 +38,19 @@ export async function factsOf(
 }
 
 /** Records and made call ids are called after the first call that has them. */
-function nameIds({ way, labels, answers, sessions }: Played, { desk }: Stage, batch: Batch): void {
+function nameIds({ way, labels, answers, sessions }: Played, { gateway }: Stage, batch: Batch): void {
   for (const [place, answer] of answers.entries()) {
     const call = batch.calls[place]
     if (call === undefined || answer?.callId === undefined) continue
     const principal = principalOf(batch, way.name, call.caller)
     const first = call.key === undefined ? place : batch.calls.findIndex((one) => isSameKey(one, call))
-    labels.suggest(recordOf(desk.store, principal, answer.callId), `call ${first}`)
+    labels.suggest(recordOf(gateway.store, principal, answer.callId), `call ${first}`)
     if (call.key === undefined) labels.suggest(answer.callId, `id of call ${place}`)
     if (call.runId === undefined) continue
-    labels.suggest(placeOf(desk.store, principal, call.runId).run, `run ${call.caller} ${call.runId}`)
+    labels.suggest(placeOf(gateway.store, principal, call.runId).run, `run ${call.caller} ${call.runId}`)
   }
   for (const [name, { caller, runId }] of sessions) {
-    const { run } = placeOf(desk.store, principalOf(batch, way.name, caller), runId)
+    const { run } = placeOf(gateway.store, principalOf(batch, way.name, caller), runId)
     labels.suggest(run, `run of session ${name}`)
   }
 }
@@ -77,7 +77,7 @@ function rowOf(event: JournalEvent, { labels }: Played): object {
 
 async function readRuns(
   { way, labels, answers }: Played,
-  { desk }: Stage,
+  { gateway }: Stage,
   batch: Batch,
 ): Promise<Facts['runs']> {
   const told = new Map<string, object>()
@@ -88,7 +88,7 @@ async function readRuns(
     const name = `${caller} ${labels.known(runId) ?? runId}`
     if (told.has(name)) continue
     const principal = principalOf(batch, way.name, caller)
-    const page = await desk.readRun(principal, { runId, after: -1, waitMs: 0 })
+    const page = await gateway.readRun(principal, { runId, after: -1, waitMs: 0 })
     const events = page?.events.map((event) => eventOf(event, labels)) ?? 'unknown run'
     told.set(name, { events, isComplete: page?.isComplete ?? false })
   }

@@ -32,7 +32,7 @@ export const WAYS: readonly Way[] = [
   ...DIALECTS.map(overOtc),
   { name: 'opentool', protocol: 'opentool', reading: 'as OpenTool', ask: overOpentool },
   ...MCP_REVISIONS.map(overMcp),
-  { name: 'createGateway', protocol: 'createGateway', reading: 'as written', ask: throughGateway },
+  { name: 'createGateway', protocol: 'createGateway', reading: 'as written', ask: throughEmbedded },
 ]
 
 function inProcess(reading: ReadingName): Way {
@@ -41,11 +41,11 @@ function inProcess(reading: ReadingName): Way {
     name,
     protocol: 'in process',
     reading,
-    ask: (stage, batch, as) => askDesk(as, READINGS[reading], { stage, batch }),
+    ask: (stage, batch, as) => askGateway(as, READINGS[reading], { stage, batch }),
   }
 }
 
-function askDesk(
+function askGateway(
   as: string,
   read: Read,
   { stage, batch }: { readonly stage: Stage; readonly batch: Batch },
@@ -55,18 +55,21 @@ function askDesk(
     if (asked.kind === 'refusal')
       return { observation: asked.observation, callId: undefined, runId: undefined }
     const { adapted } = asked
-    const { callId, runId, outcome, replayed } = await stage.desk.call(principalOf(batch, as, call.caller), {
-      tool: asked.ref,
-      input: asked.input,
-      ...(adapted === undefined ? {} : { adapt: () => adapted }),
-      key: asked.key,
-      traceId: undefined,
-      userId: call.userId,
-      tokens: secretsOf(call.tokens),
-      secrets: secretsOf(call.secrets),
-      ...(call.runId === undefined ? {} : { runId: call.runId }),
-      ...(sessionId === undefined ? {} : { sessionId }),
-    })
+    const { callId, runId, outcome, replayed } = await stage.gateway.call(
+      principalOf(batch, as, call.caller),
+      {
+        tool: asked.ref,
+        input: asked.input,
+        ...(adapted === undefined ? {} : { adapt: () => adapted }),
+        key: asked.key,
+        traceId: undefined,
+        userId: call.userId,
+        tokens: secretsOf(call.tokens),
+        secrets: secretsOf(call.secrets),
+        ...(call.runId === undefined ? {} : { runId: call.runId }),
+        ...(sessionId === undefined ? {} : { sessionId }),
+      },
+    )
     const observation = {
       ...observe(outcome),
       callId: shownId(callId, call.key),
@@ -127,8 +130,8 @@ function overMcp(revision: McpRevision): Way {
 }
 
 /** The public API for code, on a store of its own. It has no runs and no sessions to name, so such calls are not asked. */
-function throughGateway({ gateway }: Stage, batch: Batch, as: string): Ask | undefined {
-  if (gateway === undefined) return undefined
+function throughEmbedded({ embedded }: Stage, batch: Batch, as: string): Ask | undefined {
+  if (embedded === undefined) return undefined
   const unasked = new Set<string>()
   return async (call) => {
     const { base, suffix, input = {}, key, userId, tokens, secrets, caller } = call
@@ -144,7 +147,7 @@ function throughGateway({ gateway }: Stage, batch: Batch, as: string): Ask | und
       secrets,
     }
     try {
-      const outcome = await gateway.call(base + suffix, input, options)
+      const outcome = await embedded.call(base + suffix, input, options)
       return { observation: observe(outcome), callId: undefined, runId: undefined }
     } catch (error) {
       if (!(error instanceof ToolError)) throw error

@@ -89,7 +89,7 @@ async function openSessions(
     const name = `${caller} ${session}`
     const tool = session === undefined ? undefined : visibleTool(batch, { caller, base: session, suffix: '' })
     if (tool?.isStateful !== true || opened.has(name)) continue
-    const made = await stage.desk.openSession(principalOf(batch, way.name, caller), {
+    const made = await stage.gateway.openSession(principalOf(batch, way.name, caller), {
       toolId: tool.catalogId,
     })
     labels.suggest(made.sessionId, `session ${name}`)

@@ -20,12 +20,12 @@ import { definitionOf, preparedTools } from './differential-tools.ts'
 /** In every address that is handed out, so that all ways hand out the same. */
 const PUBLIC_URL = 'http://tools.example'
 
-/** One server, the desk behind it, and a gateway of its own for code. */
+/** One server, the gateway behind it, and a gateway of its own for code. */
 export interface Stage {
   readonly url: string
-  readonly desk: RunningGateway
+  readonly gateway: RunningGateway
   /** Absent for tools of the host, which a config cannot hold. */
-  readonly gateway: InProcessGateway | undefined
+  readonly embedded: InProcessGateway | undefined
   close(): Promise<void>
 }
 
@@ -39,25 +39,25 @@ export function apiKeyOf(way: string, caller: number): string {
   return `key-of-${way}-${caller}`
 }
 
-/** The production desk on the memory store, behind the real HTTP server with every protocol. */
+/** The production gateway on the memory store, behind the real HTTP server with every protocol. */
 export async function openStage(batch: Batch, ways: readonly string[]): Promise<Stage> {
   const settings = testSettings({
     tools: preparedTools(batch.tools, batch.isHost),
     calls: { retentionHours: 24, defaultTimeoutMs: 60_000, maxResultBytes: LARGEST_RESULT },
   })
   const log = createLog('silent')
-  const { desk, close } = await openServices(settings, {
+  const { gateway, close } = await openServices(settings, {
     clock: SYSTEM_CLOCK,
     log,
     publicUrl: () => PUBLIC_URL,
     onCommit: () => {},
   })
   const routes = [
-    ...otcRoutes(desk, { serverVersion: '0.0.0-test' }),
-    ...openwopRoutes(desk, { serverVersion: '0.0.0-test' }),
-    ...createMcpRoutes(desk, settings.mcp, { store: desk.store, clock: SYSTEM_CLOCK, log }).routes,
+    ...otcRoutes(gateway, { serverVersion: '0.0.0-test' }),
+    ...openwopRoutes(gateway, { serverVersion: '0.0.0-test' }),
+    ...createMcpRoutes(gateway, settings.mcp, { store: gateway.store, clock: SYSTEM_CLOCK, log }).routes,
     ...createOpenToolRoutes(
-      desk,
+      gateway,
       {},
       { settings: settings.opentool, log, isClosed: true, publicUrl: () => PUBLIC_URL },
     ),
@@ -70,20 +70,20 @@ export async function openStage(batch: Batch, ways: readonly string[]): Promise<
   )
   const { url } = await startApp({ routes, auth: { apiKeys, jwt: undefined } })
   const folder = mkdtempSync(join(tmpdir(), 'collet-test-'))
-  const gateway = batch.isHost ? undefined : await codeGateway(batch, folder)
+  const embedded = batch.isHost ? undefined : await embeddedGateway(batch, folder)
   return {
     url,
-    desk,
     gateway,
+    embedded,
     async close() {
       await stopApps()
-      await Promise.all([close(0), gateway?.close()])
+      await Promise.all([close(0), embedded?.close()])
       for (const used of [folder, settings.dataFolder]) rmSync(used, { recursive: true })
     },
   }
 }
 
-function codeGateway({ tools }: Batch, folder: string): Promise<InProcessGateway> {
+function embeddedGateway({ tools }: Batch, folder: string): Promise<InProcessGateway> {
   return createGateway(
     {
       tools: tools.map(definitionOf),

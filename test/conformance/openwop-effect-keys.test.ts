@@ -15,8 +15,8 @@ import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway
 import { type RecordingServer, startRecordingServer } from '../sources/openapi/recording-server.ts'
 import { egressTo, sqliteSettings, testSettings } from '../test-settings.ts'
 
-/** A desk whose one tool says which keys it would send; it fails harmlessly as often as told. */
-function keyDesk(changes: Parameters<typeof openTestGateway>[1] = {}) {
+/** A gateway whose one tool says which keys it would send; it fails harmlessly as often as told. */
+function apiKeys(changes: Parameters<typeof openTestGateway>[1] = {}) {
   const sent: string[] = []
   const failures = { left: 0 }
   const send = sampleTool('Note.Send@1.0.0', (_input, context) => {
@@ -24,17 +24,17 @@ function keyDesk(changes: Parameters<typeof openTestGateway>[1] = {}) {
     if (failures.left-- > 0) throw new ToolError('Not now.', { canRetry: true })
     return [0, 1, 2].map((ordinal) => context.effectKey(ordinal))
   })
-  const desk = openTestGateway([send], changes)
+  const gateway = openTestGateway([send], changes)
   const keysOf = async (principal: Principal, key: string): Promise<readonly string[]> => {
-    const { outcome } = await desk.call(principal, callRequest('Note.Send', { key }))
+    const { outcome } = await gateway.call(principal, callRequest('Note.Send', { key }))
     return outcome.ok ? JSON.parse(outcome.valueJson) : []
   }
-  return { desk, sent, failures, keysOf }
+  return { gateway, sent, failures, keysOf }
 }
 
 describe('keys of effects', () => {
   it('OWP-89, OWP-94: one per tenant, principal, call and ordinal, with nothing of the caller’s key in it', async () => {
-    const { keysOf } = keyDesk()
+    const { keysOf } = apiKeys()
     const owners = new Map<string, string>()
     await fc.assert(
       fc.asyncProperty(
@@ -57,10 +57,10 @@ describe('keys of effects', () => {
   })
 
   it('OWP-89: the same in every attempt, whichever run names it (OWP-90)', async () => {
-    const { desk, sent, failures } = keyDesk()
+    const { gateway, sent, failures } = apiKeys()
     failures.left = 2
     const call = (runId?: string) =>
-      desk.call(
+      gateway.call(
         ALICE,
         callRequest('Note.Send', { key: 'business-1', ...(runId === undefined ? {} : { runId }) }),
       )
@@ -76,10 +76,10 @@ describe('keys of effects', () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-effects-'))
     const attempt = async (file: string, fill: number) => {
       const store = new SqliteStore({ path: join(folder, file), masterKey: Buffer.alloc(32, fill) })
-      const { desk, sent, failures } = keyDesk({ store })
+      const { gateway, sent, failures } = apiKeys({ store })
       failures.left = 1
-      await desk.call(ALICE, callRequest('Note.Send', { key: 'k' }))
-      await desk.drain(0)
+      await gateway.call(ALICE, callRequest('Note.Send', { key: 'k' }))
+      await gateway.drain(0)
       await store.close()
       return sent
     }
@@ -91,11 +91,13 @@ describe('keys of effects', () => {
   })
 
   it('OWP-94: whoever sends such a key as its own names another call', async () => {
-    const { desk, keysOf } = keyDesk()
+    const { gateway, keysOf } = apiKeys()
     const [first = ''] = await keysOf(ALICE, 'mine')
     const [second = ''] = await keysOf(ALICE, first)
     expect(second).not.toBe(first)
-    expect((await desk.readCall(ALICE, first))?.record).not.toBe((await desk.readCall(ALICE, 'mine'))?.record)
+    expect((await gateway.readCall(ALICE, first))?.record).not.toBe(
+      (await gateway.readCall(ALICE, 'mine'))?.record,
+    )
   })
 })
 

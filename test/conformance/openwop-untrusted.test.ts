@@ -144,10 +144,10 @@ describe('credentials that an upstream echoes', () => {
       },
     )
   const run = async (source: 'connector' | 'node-pack') => {
-    const desk = openTestGateway([echo(source)])
+    const gateway = openTestGateway([echo(source)])
     const secrets = new Map([['KEY', new Secret(SECRET)]])
-    const reply = await desk.call(ALICE, callRequest('Echo.Back', { key: 'k', secrets }))
-    const recorded = await desk.readCall(ALICE, 'k')
+    const reply = await gateway.call(ALICE, callRequest('Echo.Back', { key: 'k', secrets }))
+    const recorded = await gateway.readCall(ALICE, 'k')
     return { reply, recorded }
   }
 

@@ -36,7 +36,7 @@ export interface JsonAnswer extends VectorResponse {
 }
 
 export interface OtcTestServer {
-  readonly desk: RunningGateway
+  readonly gateway: RunningGateway
   readonly routes: readonly HttpRoute[]
   /** Invocations of the fixture tools so far, by full tool id. */
   readonly runs: ReadonlyMap<string, number>
@@ -49,7 +49,7 @@ export interface Sent {
 }
 
 const openApi = new OpenApiCheck()
-const desks: RunningGateway[] = []
+const gateways: RunningGateway[] = []
 
 /**
  * The protocol on the real pipeline and store behind the real HTTP server, with options that a config cannot set.
@@ -58,14 +58,14 @@ const desks: RunningGateway[] = []
 export async function otcTestServer(options: OtcTestServerOptions = {}): Promise<OtcTestServer> {
   const { tools: definitions, runs } =
     options.tools === undefined ? otcFixtures() : { tools: options.tools, runs: new Map<string, number>() }
-  const desk = openTestGateway([], {
+  const gateway = openTestGateway([], {
     registry: new Registry(requireTools(definitions), options.toolkits),
     store: options.store ?? new MemoryStore(),
     clock: options.clock ?? SYSTEM_CLOCK,
   })
-  desks.push(desk)
-  if (options.ready === false) await desk.drain(0)
-  const routes = otcRoutes(desk, { serverVersion: '0.0.0-test', ...options })
+  gateways.push(gateway)
+  if (options.ready === false) await gateway.drain(0)
+  const routes = otcRoutes(gateway, { serverVersion: '0.0.0-test', ...options })
   const { url } = await startApp({ routes, auth: authOf(options) })
   const send = httpSend(url)
   const ask = async (method: string, path: string, sent: Sent = {}): Promise<JsonAnswer> => {
@@ -80,12 +80,12 @@ export async function otcTestServer(options: OtcTestServerOptions = {}): Promise
     const isJson = response.headers['content-type'] === 'application/json'
     return { ...response, json: isJson && response.text !== '' ? JSON.parse(response.text) : undefined }
   }
-  return { desk, routes, runs, ask }
+  return { gateway, routes, runs, ask }
 }
 
 export async function stopOtcServers(): Promise<void> {
   await stopApps()
-  await Promise.all(desks.splice(0).map((desk) => desk.drain(0)))
+  await Promise.all(gateways.splice(0).map((gateway) => gateway.drain(0)))
 }
 
 function authOf({ apiKeys }: OtcTestServerOptions): Settings['auth'] {

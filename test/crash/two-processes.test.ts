@@ -90,16 +90,16 @@ interface Asked {
   readonly heard: Outcome | undefined
 }
 
-/** A desk on its own connection. Cut off, it reaches the database no more, and its lock is free. */
+/** A gateway on its own connection. Cut off, it reaches the database no more, and its lock is free. */
 class Process {
   readonly store: SqliteStore
-  readonly desk: ReturnType<typeof openTestGateway>
+  readonly gateway: ReturnType<typeof openTestGateway>
   isCut = false
 
   constructor(world: World) {
     const { clock } = world
     this.store = new SqliteStore({ ...world.place, nowMs: () => clock.nowMs() })
-    this.desk = openTestGateway(world.tools(this), { store: this.#reachable(), clock })
+    this.gateway = openTestGateway(world.tools(this), { store: this.#reachable(), clock })
   }
 
   async cutOff(): Promise<void> {
@@ -191,7 +191,7 @@ class World {
   #ask({ on: which, tool }: Extract<Step, { do: 'call' }>): void {
     const process = this.processes[which]
     const address = `the ${tool}`
-    const reply = process.desk
+    const reply = process.gateway
       .call(ALICE, callRequest(`Model.${tool}`, { key: address }))
       .then(({ outcome }) => outcome)
     this.asked.push({ address, process, reply, heard: this.final.get(address) })

@@ -69,7 +69,7 @@ const steps = [
 ]
 const crash = { weight: 2, arbitrary: fc.record({ do: fc.constant('crash' as const) }) }
 
-/** A desk, what approvers said to it, and every run with the grant it began on. */
+/** A gateway, what approvers said to it, and every run with the grant it began on. */
 class World {
   readonly clock = new FakeClock()
   readonly broken: string[] = []
@@ -82,16 +82,16 @@ class World {
   readonly quorum: number
   readonly #open: () => Store
   store: Store
-  desk: RunningGateway
+  gateway: RunningGateway
 
   constructor(open: () => Store, quorum: number) {
     this.#open = open
     this.quorum = quorum
     this.store = open()
-    this.desk = this.#desk()
+    this.gateway = this.#gateway()
   }
 
-  #desk(): RunningGateway {
+  #gateway(): RunningGateway {
     const { store } = this
     const tool = sampleTool('Model.Approved@1.0.0', (_input, context) => this.#run(store, context), {
       policy: { approval: 'always' },
@@ -121,7 +121,7 @@ class World {
     switch (step.do) {
       case 'call': {
         const input = { n: step.input }
-        const call = this.desk.call(ALICE, callRequest('Model.Approved', { key: step.key, input }))
+        const call = this.gateway.call(ALICE, callRequest('Model.Approved', { key: step.key, input }))
         this.calls.push(call)
         await Promise.race([call, turns(4)])
         return
@@ -133,7 +133,10 @@ class World {
         if (approval === undefined) return
         const isOver = approval.expiresAtMs <= this.clock.nowMs()
         const action = step.yes ? 'grant' : 'reject'
-        const { kind } = await this.desk.approvals.decide(approver, approval, { action, reason: undefined })
+        const { kind } = await this.gateway.approvals.decide(approver, approval, {
+          action,
+          reason: undefined,
+        })
         const counts = kind === 'decided' || kind === 'counted'
         if (counts && isOver) this.broken.push('a decision counted after its time')
         if (!counts) return
@@ -149,7 +152,7 @@ class World {
         await turns(3)
         return
       case 'cancel':
-        await Promise.race([this.desk.cancelCall(ALICE, step.key), turns(4)])
+        await Promise.race([this.gateway.cancelCall(ALICE, step.key), turns(4)])
         return
       case 'turn':
         await turns(1)
@@ -164,7 +167,7 @@ class World {
     const parked = await this.store.list({ limit: 100, state: 'parked' })
     await this.store.close()
     this.store = this.#open()
-    this.desk = this.#desk()
+    this.gateway = this.#gateway()
     await this.store.recover(this.clock.nowMs())
     const still = await this.store.list({ limit: 100, state: 'parked' })
     if (still.length !== parked.length) this.broken.push('a parked call was lost in a crash')
@@ -185,7 +188,7 @@ class World {
       }
     }
     expect(this.broken).toEqual([])
-    await this.desk.drain(0).catch(() => undefined)
+    await this.gateway.drain(0).catch(() => undefined)
     await this.store.close()
   }
 }

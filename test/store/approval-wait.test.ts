@@ -17,7 +17,7 @@ afterEach(async () => {
 it('a request that waits for a yes sees the one that another process was given', async () => {
   const tool = sampleTool(RING, () => 'rung', { policy: { approval: 'always' } })
   const [own, other] = [folder.open(), folder.open()].map((store) => openTestGateway([tool], { store }))
-  if (own === undefined || other === undefined) throw new Error('there are no desks')
+  if (own === undefined || other === undefined) throw new Error('there are no gateways')
   const waiting = own.call(ALICE, callRequest(RING, { key: 'k', waitMs: 30_000 }))
   const asked = await vi.waitFor(async () => {
     const [found] = await other.store.approvals.list({ limit: 1 })

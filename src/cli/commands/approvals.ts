@@ -53,7 +53,7 @@ export function asksServerAboutApprovals(
 export async function withApprovals<T>(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
-  work: (desk: Approvals, approver: Approver) => Promise<T>,
+  work: (approvals: Approvals, approver: Approver) => Promise<T>,
 ): Promise<T> {
   try {
     return await withStore(args, context, async (store) => {
@@ -226,11 +226,11 @@ export async function decideApproval(
 ): Promise<ApprovalRow> {
   if (!asksServerAboutApprovals(args, context)) {
     actAtStore(context)
-    return await withApprovals(args, context, async (desk, approver) => {
+    return await withApprovals(args, context, async (approvals, approver) => {
       const decision = readDecision(verb, body)
-      const result = await desk.decide(approver, await desk.find(approver, id), decision)
+      const result = await approvals.decide(approver, await approvals.find(approver, id), decision)
       const after = decided(result)
-      return rowOfApproval(after, { nowMs: context.clock.nowMs(), isStale: desk.isStale(after) })
+      return rowOfApproval(after, { nowMs: context.clock.nowMs(), isStale: approvals.isStale(after) })
     })
   }
   const path = `/${encodeURIComponent(id)}/${verb}`
@@ -343,9 +343,9 @@ export const approvalsList = defineCommand({
     const filter = { limit, ...(state === undefined ? {} : { state }) }
     const query = new URLSearchParams({ limit: String(limit), ...(state === undefined ? {} : { state }) })
     const rows = !asksServerAboutApprovals(args, context)
-      ? await withApprovals(args, context, async (desk, approver) =>
-          (await desk.list(approver, filter)).map((found) =>
-            rowOfApproval(found, { nowMs: clock.nowMs(), isStale: desk.isStale(found) }),
+      ? await withApprovals(args, context, async (approvals, approver) =>
+          (await approvals.list(approver, filter)).map((found) =>
+            rowOfApproval(found, { nowMs: clock.nowMs(), isStale: approvals.isStale(found) }),
           ),
         )
       : rowsOfApprovals(await askAboutApprovals({ method: 'GET', path: `?${query}` }, args, context))
@@ -392,10 +392,10 @@ export const approvalsShow = defineCommand({
   async run(args, context) {
     const [id = ''] = args.positionals
     const row = !asksServerAboutApprovals(args, context)
-      ? await withApprovals(args, context, async (desk, approver) => {
-          const found = await desk.find(approver, id)
+      ? await withApprovals(args, context, async (approvals, approver) => {
+          const found = await approvals.find(approver, id)
           if (found === undefined) throw new CommandFailure(EXIT.usage, NO_SUCH_APPROVAL)
-          return rowOfApproval(found, { nowMs: context.clock.nowMs(), isStale: desk.isStale(found) })
+          return rowOfApproval(found, { nowMs: context.clock.nowMs(), isStale: approvals.isStale(found) })
         })
       : rowOfAnswer(
           await askAboutApprovals({ method: 'GET', path: `/${encodeURIComponent(id)}` }, args, context),

@@ -23,7 +23,7 @@ import { renderTable } from '#cli/output'
 import { ToolError } from '#core/errors'
 import { cleanText, type JsonObject } from '#core/json'
 import { DEFAULT_TENANT } from '#core/principal'
-import { type IssuedKey, type KeyActor, KeyDesk, renderKey } from '#server/admin/keys'
+import { ApiKeys, type IssuedKey, type KeyActor, renderKey } from '#server/admin/keys'
 
 export type KeyOption = 'store' | 'config' | 'url' | 'key'
 
@@ -61,13 +61,13 @@ const UNKNOWN_HERE = { roles: undefined, findTool: undefined, isConfigured: unde
 export async function onStore<T>(
   args: Arguments<KeyOption>,
   context: CommandContext,
-  work: (desk: KeyDesk, actor: KeyActor) => Promise<T>,
+  work: (apiKeys: ApiKeys, actor: KeyActor) => Promise<T>,
   whose: (context: CommandContext) => string = actAtStore,
 ): Promise<T> {
   const actor = { id: whose(context), bounds: undefined }
   try {
     return await withStore(args, context, async (store) =>
-      work(new KeyDesk({ store, clock: context.clock, ...UNKNOWN_HERE }), actor),
+      work(new ApiKeys({ store, clock: context.clock, ...UNKNOWN_HERE }), actor),
     )
   } catch (error) {
     if (error instanceof ToolError) throw new CommandFailure(EXIT.usage, error.message)
@@ -140,7 +140,7 @@ export const keysCreate = defineCommand<CreateOption>({
   async run(args, context) {
     const body = bodyOf(args, context.clock.nowMs())
     const shown = !asksServer(args)
-      ? shownOf(await onStore(args, context, (desk, actor) => desk.create(body, actor)))
+      ? shownOf(await onStore(args, context, (apiKeys, actor) => apiKeys.create(body, actor)))
       : shownOfAnswer(await askServer({ method: 'POST', path: '/admin/keys', body }, args, context))
     printKey(shown, context)
     return EXIT.ok
@@ -220,7 +220,7 @@ export const keysList = defineCommand<KeyOption>({
       ? await onStore(
           args,
           context,
-          async (desk, actor) => (await desk.list(actor, MOST_LISTED)).map(renderKey),
+          async (apiKeys, actor) => (await apiKeys.list(actor, MOST_LISTED)).map(renderKey),
           nameAtStore,
         )
       : rowsOf(await askServer({ method: 'GET', path: '/admin/keys' }, args, context))
@@ -292,8 +292,10 @@ export const keysRevoke = defineCommand<RevokeOption>({
         : `/admin/principals/${encodeURIComponent(name)}?${new URLSearchParams({ tenant })}`
     if (asksServer(args)) await askServer({ method: 'DELETE', path }, args, context)
     else
-      await onStore(args, context, (desk, actor) =>
-        name === undefined ? desk.revoke(keyId ?? '', actor) : desk.endPrincipal({ tenant, name }, actor),
+      await onStore(args, context, (apiKeys, actor) =>
+        name === undefined
+          ? apiKeys.revoke(keyId ?? '', actor)
+          : apiKeys.endPrincipal({ tenant, name }, actor),
       )
     if (context.json)
       context.output.json(
@@ -327,7 +329,7 @@ export const keysRotate = defineCommand<RotateOption>({
     const body = bodyOfInKeysRotate(args, context.clock.nowMs())
     const path = `/admin/principals/${encodeURIComponent(name)}/keys`
     const shown = !asksServer(args)
-      ? shownOf(await onStore(args, context, (desk, actor) => desk.rotate(name, body, actor)))
+      ? shownOf(await onStore(args, context, (apiKeys, actor) => apiKeys.rotate(name, body, actor)))
       : shownOfAnswer(await askServer({ method: 'POST', path, body }, args, context))
     printKey(shown, context)
     return EXIT.ok

@@ -82,7 +82,7 @@ export type PinDiffRow = z.output<typeof PIN_DIFF>
 export async function withPins<T>(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
-  work: (desk: Pins, by: string) => Promise<T>,
+  work: (pins: Pins, by: string) => Promise<T>,
 ): Promise<T> {
   try {
     return await withStore(args, context, async (store) =>
@@ -125,9 +125,9 @@ export async function decidePin(
     return await askAboutPins({ method: 'POST', path, body, answer: PIN_DIFF }, args, context)
   }
   actAtStore(context)
-  return await withPins(args, context, async (desk, by) => {
-    checkDecided(await desk[verb](tool, { by, ...body }), tool)
-    const after = await desk.diff(tool)
+  return await withPins(args, context, async (pins, by) => {
+    checkDecided(await pins[verb](tool, { by, ...body }), tool)
+    const after = await pins.diff(tool)
     return after === undefined ? undefined : renderPinDiff(after)
   })
 }
@@ -161,8 +161,8 @@ export const pinsAccept = defineCommand({
       }
       const suspicious = args.flag('suspicious')
       const accepted = !asksServer(args)
-        ? await withPins(args, context, (desk) =>
-            desk.acceptAll(source, { by: actAtStore(context), suspicious }),
+        ? await withPins(args, context, (pins) =>
+            pins.acceptAll(source, { by: actAtStore(context), suspicious }),
           )
         : (
             await askAboutPins(
@@ -198,8 +198,8 @@ export const pinsDiff = defineCommand({
     const [tool = ''] = args.positionals
     const path = `/${encodeURIComponent(tool)}`
     const diff = !asksServer(args)
-      ? await withPins(args, context, async (desk) => {
-          const found = await desk.diff(tool)
+      ? await withPins(args, context, async (pins) => {
+          const found = await pins.diff(tool)
           return found === undefined ? undefined : renderPinDiff(found)
         })
       : await askAboutPins({ method: 'GET', path, answer: PIN_DIFF }, args, context)
@@ -260,7 +260,7 @@ export const pinsList = defineCommand({
     const source = args.text('source')
     const path = source === undefined ? '' : `?source=${encodeURIComponent(source)}`
     const rows = !asksServer(args)
-      ? await withPins(args, context, async (desk) => (await desk.list(source)).map(renderPin))
+      ? await withPins(args, context, async (pins) => (await pins.list(source)).map(renderPin))
       : (await askAboutPins({ method: 'GET', path, answer: PIN_LIST }, args, context)).pins
     const isAll = args.flag('all')
     printInPinsList(isAll ? rows : rows.filter(({ waiting }) => waiting !== null), isAll, context)

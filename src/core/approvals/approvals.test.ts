@@ -23,7 +23,7 @@ interface Stage {
   readonly requirements?: Parameters<typeof sampleTool>[2]
 }
 
-/** A desk with one tool that needs a yes, and a clock that stands still. */
+/** A gateway with one tool that needs a yes, and a clock that stands still. */
 function stage({
   policy = {},
   rules = {},
@@ -40,18 +40,18 @@ function stage({
   }
   const tool = sampleTool(RING, run, { ...requirements, policy: { approval: 'always', ...policy } })
   const approvalRules = { ...DEFAULT_APPROVAL_RULES, ...rules }
-  const desk = openTestGateway([tool], { store, clock, approvalRules, limits })
+  const gateway = openTestGateway([tool], { store, clock, approvalRules, limits })
   const newest = async () => (await store.approvals.list({ limit: 1 }))[0]
-  const decide = async (approver: Approver, decision: Parameters<typeof desk.approvals.decide>[2]) =>
-    (await desk.approvals.decide(approver, await newest(), decision)).kind
+  const decide = async (approver: Approver, decision: Parameters<typeof gateway.approvals.decide>[2]) =>
+    (await gateway.approvals.decide(approver, await newest(), decision)).kind
   const ring = (changes: Parameters<typeof callRequest>[1] = {}, principal: Principal = ALICE) =>
-    desk.call(principal, callRequest(RING, { key: 'k', ...changes }))
-  return { desk, store, clock, state, newest, decide, ring }
+    gateway.call(principal, callRequest(RING, { key: 'k', ...changes }))
+  return { gateway, store, clock, state, newest, decide, ring }
 }
 
 describe('a call that needs a yes', () => {
   it('OWP-35, rule 6: is parked, says where to look, and runs once after a yes', async () => {
-    const { ring, state, decide, newest, desk } = stage()
+    const { ring, state, decide, newest, gateway } = stage()
     const first = await ring()
     const { id } = (await newest()) ?? expect.fail('nothing was asked')
     expect(errorOf(first)).toMatchObject({
@@ -67,7 +67,7 @@ describe('a call that needs a yes', () => {
       },
     })
     expect(first.runId).toMatch(/^run_/)
-    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked', outcome: undefined })
+    expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'parked', outcome: undefined })
     expect(gist(await ring())).toBe('approval_required')
     expect(await decide(BOB, YES)).toBe('decided')
     expect(state.runs).toBe(0)
@@ -171,11 +171,11 @@ describe('a call that needs a yes', () => {
       definitionHash: 'changed',
       policy: { approval: 'always' },
     })
-    const desk = openTestGateway([changed], { store, clock })
-    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('approval_rejected')
-    const told = errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' })))
+    const gateway = openTestGateway([changed], { store, clock })
+    expect(gist(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('approval_rejected')
+    const told = errorOf(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))
     expect(told.message).toContain('changed since this call was asked about')
-    expect(gist(await desk.call(ALICE, callRequest(RING)))).toBe('approval_required')
+    expect(gist(await gateway.call(ALICE, callRequest(RING)))).toBe('approval_required')
   })
 
   it('rule 21: a question about another definition is stale: it can be rejected, and not approved', async () => {
@@ -195,32 +195,32 @@ describe('a call that needs a yes', () => {
 
   it('rule 23: nobody approves its own call by a link, whoever it is made out to and whoever signed in', async () => {
     for (const quorum of [1, 2]) {
-      const { ring, newest, desk } = stage({ rules: { quorum } })
+      const { ring, newest, gateway } = stage({ rules: { quorum } })
       await ring()
       const asked = (await newest()) ?? expect.fail('nothing was asked')
-      const mint = (approver: string) => desk.approvals.mint(BOB, asked, { approver, power: 'decide' })
+      const mint = (approver: string) => gateway.approvals.mint(BOB, asked, { approver, power: 'decide' })
       // ALICE is key:alice: a link has only a name, and this one is hers.
       for (const name of ['alice', 'Alice', 'key:alice']) expect(mint(name)).toEqual({ kind: 'own' })
       const minted = mint('carol')
       const token = minted.kind === 'minted' ? minted.token : expect.fail(minted.kind)
-      const view = (await desk.approvals.readLink(token)) ?? expect.fail('no link')
+      const view = (await gateway.approvals.readLink(token)) ?? expect.fail('no link')
       const signedIn = { principal: ALICE.id }
-      expect(await desk.approvals.decideByLink(view, YES, signedIn)).toEqual({ kind: 'own' })
+      expect(await gateway.approvals.decideByLink(view, YES, signedIn)).toEqual({ kind: 'own' })
       expect((await newest())?.decisions).toEqual([])
-      const carol = await desk.approvals.decideByLink(view, YES, { principal: 'jwt:i#carol' })
+      const carol = await gateway.approvals.decideByLink(view, YES, { principal: 'jwt:i#carol' })
       expect(carol.kind).toBe(quorum === 1 ? 'decided' : 'counted')
     }
   })
 
   it('rule 6: a request without a key adopts its like, before and after the yes', async () => {
-    const { desk, decide, state } = stage()
-    const ask = (input: object) => desk.call(ALICE, callRequest(RING, { input: { ...input } }))
+    const { gateway, decide, state } = stage()
+    const ask = (input: object) => gateway.call(ALICE, callRequest(RING, { input: { ...input } }))
     const first = await ask({ a: 1 })
     const again = await ask({ a: 1 })
     expect(again.callId).toBe(first.callId)
     expect((await ask({ a: 2 })).callId).not.toBe(first.callId)
-    const [, older] = await desk.store.approvals.list({ limit: 5 })
-    await desk.approvals.decide(BOB, older, YES)
+    const [, older] = await gateway.store.approvals.list({ limit: 5 })
+    await gateway.approvals.decide(BOB, older, YES)
     const done = await ask({ a: 1 })
     expect([done.callId, gist(done)]).toEqual([first.callId, 'ok 1'])
     expect(gist(await ask({ a: 1 }))).toBe('approval_required')
@@ -229,8 +229,8 @@ describe('a call that needs a yes', () => {
   })
 
   it('rule 6: many requests at once without a key are one call', async () => {
-    const { desk, store } = stage()
-    const all = await Promise.all(Array.from({ length: 10 }, () => desk.call(ALICE, callRequest(RING))))
+    const { gateway, store } = stage()
+    const all = await Promise.all(Array.from({ length: 10 }, () => gateway.call(ALICE, callRequest(RING))))
     expect(new Set(all.map(({ callId }) => callId)).size).toBe(1)
     expect(await store.approvals.list({ limit: 50 })).toHaveLength(1)
   })
@@ -278,25 +278,25 @@ describe('a call that needs a yes', () => {
   })
 
   it('lets a waiting request go when the server drains', async () => {
-    const { ring, desk } = stage()
+    const { ring, gateway } = stage()
     const waiting = ring({ waitMs: 60_000 })
     await new Promise(setImmediate)
-    await desk.drain(0)
+    await gateway.drain(0)
     expect(gist(await waiting)).toBe('approval_required')
   })
 
   it('rule 10: is over when its caller cancels it', async () => {
-    const { ring, desk, decide } = stage()
+    const { ring, gateway, decide } = stage()
     await ring()
-    expect(await desk.cancelCall(ALICE, 'k')).toMatchObject({ state: 'failed' })
+    expect(await gateway.cancelCall(ALICE, 'k')).toMatchObject({ state: 'failed' })
     expect(gist(await ring())).toBe('cancelled')
     expect(await decide(BOB, YES)).toBe('cancelled')
   })
 
   it('OWP-68: is over when its run is ended', async () => {
-    const { ring, desk, decide } = stage()
+    const { ring, gateway, decide } = stage()
     await ring({ runId: 'my run' })
-    expect(await desk.endRun(ALICE, 'my run')).toBe(true)
+    expect(await gateway.endRun(ALICE, 'my run')).toBe(true)
     expect(await decide(BOB, YES)).toBe('cancelled')
     expect(gist(await ring({ runId: 'my run' }))).toBe('cancelled')
   })
@@ -314,7 +314,7 @@ describe('what is kept of a question', () => {
   it('holds no credential of the call, whatever the input repeats of it', async () => {
     const canary = 'canary-9f2c41'
     const requirements = { requirements: { secrets: [{ id: 'pin' }], authorization: [{ id: 'bank' }] } }
-    const { ring, decide, desk, store, newest } = stage({ requirements })
+    const { ring, decide, gateway, store, newest } = stage({ requirements })
     const credentials = {
       secrets: new Map([['pin', new Secret(canary)]]),
       tokens: new Map([['bank', new Secret(`${canary}-token`)]]),
@@ -329,7 +329,7 @@ describe('what is kept of a question', () => {
     const kept = JSON.stringify([
       parked,
       await store.approvals.list({ limit: 10 }),
-      await desk.readRun(ALICE, { runId, after: -1, waitMs: 0 }),
+      await gateway.readRun(ALICE, { runId, after: -1, waitMs: 0 }),
       store.readJournal([], 100),
     ])
     expect(kept).toContain('[redacted]')
@@ -340,7 +340,7 @@ describe('what is kept of a question', () => {
 
 describe('who may say yes', () => {
   it('OWP-69, rule 3: holds the scopes, is not anonymous, and is not the caller', async () => {
-    const { ring, decide, desk, newest } = stage({ rules: { requiredScope: 'bell:approve' } })
+    const { ring, decide, gateway, newest } = stage({ rules: { requiredScope: 'bell:approve' } })
     await ring()
     const all = ['approvals:respond', 'bell:approve']
     const kinds = [
@@ -351,7 +351,9 @@ describe('who may say yes', () => {
       await decide({ ...BOB, id: ALICE.id, scopes: all }, YES),
     ]
     expect(kinds).toEqual(['forbidden', 'forbidden', 'forbidden', 'unauthenticated', 'own'])
-    expect(await desk.approvals.find({ ...BOB, tenant: 'other' }, (await newest())?.id ?? '')).toBeUndefined()
+    expect(
+      await gateway.approvals.find({ ...BOB, tenant: 'other' }, (await newest())?.id ?? ''),
+    ).toBeUndefined()
     expect((await newest())?.state).toBe('pending')
     expect(await decide({ ...BOB, scopes: all }, YES)).toBe('decided')
   })

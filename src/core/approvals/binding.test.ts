@@ -11,13 +11,13 @@ import { shownInput } from './binding.ts'
 
 const RING = 'Bell.Ring@1.0.0'
 
-/** A desk with one tool, what a call of it comes to, and what approvers are asked. */
+/** A gateway with one tool, what a call of it comes to, and what approvers are asked. */
 function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Partial<ApprovalRules> }) {
   const store = new MemoryStore()
   const tool = sampleTool(RING, () => 'rung', changes)
-  const desk = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
+  const gateway = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
   const ring = (request: Parameters<typeof callRequest>[1] = {}) =>
-    desk.call(ALICE, callRequest(RING, { key: 'k', ...request }))
+    gateway.call(ALICE, callRequest(RING, { key: 'k', ...request }))
   const newest = async () => (await store.approvals.list({ limit: 1 }))[0]
   return { ring, newest }
 }

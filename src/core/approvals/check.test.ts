@@ -11,14 +11,14 @@ import { guarded, MissingMember } from './check.ts'
 const RING = 'Bell.Ring@1.0.0'
 const policy = { approval: 'conditional' } as const
 
-/** A desk with one tool, and what a call of it comes to. */
+/** A gateway with one tool, and what a call of it comes to. */
 function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Partial<ApprovalRules> }) {
   const store = new MemoryStore()
   const got: unknown[] = []
   const tool = sampleTool(RING, (input) => got.push(input), { policy, ...changes })
-  const desk = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
+  const gateway = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
   const ring = async (request: Parameters<typeof callRequest>[1] = {}) =>
-    gist(await desk.call(ALICE, callRequest(RING, { key: 'k', ...request })))
+    gist(await gateway.call(ALICE, callRequest(RING, { key: 'k', ...request })))
   return { ring, got }
 }
 

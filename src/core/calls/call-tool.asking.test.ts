@@ -17,27 +17,29 @@ const asks = tool({
 
 describe('a run that asks its caller', () => {
   it('rule 10: the time its caller takes is no run time', async () => {
-    const desk = openTestGateway([asks])
+    const gateway = openTestGateway([asks])
     const ask = async () => {
       await wait(120)
       return { action: 'accept', content: { roots: [] } } as const
     }
-    expect(gist(await desk.call(ALICE, callRequest('Ask.Name', { onElicit: ask })))).toBe('ok {"roots":[]}')
+    expect(gist(await gateway.call(ALICE, callRequest('Ask.Name', { onElicit: ask })))).toBe(
+      'ok {"roots":[]}',
+    )
   })
 
   it('is declined where its protocol cannot ask', async () => {
-    const desk = openTestGateway([asks])
-    expect(gist(await desk.call(ALICE, callRequest('Ask.Name')))).toBe('ok "decline"')
+    const gateway = openTestGateway([asks])
+    expect(gist(await gateway.call(ALICE, callRequest('Ask.Name')))).toBe('ok "decline"')
   })
 
   it('MCP-84: is cancelled when its caller leaves', async () => {
-    const desk = openTestGateway([asks])
+    const gateway = openTestGateway([asks])
     const leaving = new AbortController()
     const ask = () => {
       leaving.abort()
       return new Promise<never>(() => undefined)
     }
-    const reply = await desk.call(
+    const reply = await gateway.call(
       ALICE,
       callRequest('Ask.Name', { onElicit: ask, leaving: { left: leaving.signal } }),
     )

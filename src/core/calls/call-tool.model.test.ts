@@ -21,7 +21,7 @@ const WRITES: readonly StoreMethod[] = ['claim', 'reclaim', 'finish', 'insertFin
 type End = 'value' | 'fail' | 'retry' | 'throw'
 type Who = keyof typeof PRINCIPALS
 
-/** What somebody does to a desk; nothing waits for calls unless it says so. */
+/** What somebody does to a gateway; nothing waits for calls unless it says so. */
 type Step =
   | {
       readonly do: 'call'
@@ -117,7 +117,7 @@ class World {
   readonly runs: Run[] = []
   readonly asked: Asked[] = []
   readonly broken: string[] = []
-  readonly desk = openTestGateway([...this.#tools()], {
+  readonly gateway = openTestGateway([...this.#tools()], {
     store: faultyStore(new MemoryStore(), this.failing, this.failingAfter),
   })
   /** The final outcome of each call, as first heard. */
@@ -136,7 +136,7 @@ class World {
         return
       }
       case 'cancel':
-        void this.desk.cancelCall(PRINCIPALS[step.who], step.key)
+        void this.gateway.cancelCall(PRINCIPALS[step.who], step.key)
         return
       case 'turn':
         await new Promise(setImmediate)
@@ -185,7 +185,7 @@ class World {
   #ask({ who: caller, tool, key: callKey, input }: Extract<Step, { do: 'call' }>): void {
     const request = `${tool} ${input}`
     const address = callKey === undefined ? `${caller} fresh ${this.asked.length}` : `${caller} ${callKey}`
-    const reply = this.desk.call(
+    const reply = this.gateway.call(
       PRINCIPALS[caller],
       callRequest(tool, { input: { n: input }, key: callKey ?? `fresh ${this.asked.length}` }),
     )
@@ -198,7 +198,7 @@ class World {
   }
 
   #drain(graceMs: number): void {
-    this.drained ??= this.desk.drain(graceMs).then(() => {
+    this.drained ??= this.gateway.drain(graceMs).then(() => {
       this.isDrained = true
     })
   }
@@ -235,7 +235,7 @@ class World {
   /** Rules 7 and 9, at the moment they can be broken. */
   #check(run: Run): void {
     const earlier = this.runs.filter(({ address }) => address === run.address)
-    if (this.isDrained) this.broken.push(`${run.address} began after the desk was drained`)
+    if (this.isDrained) this.broken.push(`${run.address} began after the gateway was drained`)
     // Rule 9: a released call may be tried with other input, of the same tool.
     if (earlier.some(({ request }) => request.split(' ')[0] !== run.request.split(' ')[0])) {
       this.broken.push(`${run.address} ran two tools`)
@@ -286,10 +286,10 @@ async function checkRecords(world: World): Promise<void> {
       address.slice(0, address.indexOf(' ')),
       address.slice(address.indexOf(' ') + 1),
     ]
-    const view = await world.desk.readCall(caller === 'bob' ? BOB : ALICE, callId)
+    const view = await world.gateway.readCall(caller === 'bob' ? BOB : ALICE, callId)
     expect(view, address).toMatchObject({ state: outcome.ok ? 'succeeded' : 'failed', outcome })
   }
-  expect([world.desk.running.size, world.desk.running.slots]).toEqual([0, 0])
+  expect([world.gateway.running.size, world.gateway.running.slots]).toEqual([0, 0])
 }
 
 beforeEach(() => {
@@ -309,7 +309,7 @@ describe('whatever happens at the same time', () => {
         async (steps) => {
           const world = await play(steps)
           await checkRecords(world)
-          await world.desk.drain(0)
+          await world.gateway.drain(0)
         },
       ),
       { numRuns: RUNS },
@@ -325,15 +325,15 @@ describe('whatever happens at the same time', () => {
           await vi.advanceTimersByTimeAsync(20_000)
           await new Promise(setImmediate)
           await checkRecords(world)
-          expect(world.desk.isReady()).toBe(true)
-          await world.desk.drain(0)
+          expect(world.gateway.isReady()).toBe(true)
+          await world.gateway.drain(0)
         },
       ),
       { numRuns: RUNS },
     )
   })
 
-  it('rule 10: the same while the desk drains; what was drained stays so', {
+  it('rule 10: the same while the gateway drains; what was drained stays so', {
     timeout: LIMIT_MS,
   }, async () => {
     await fc.assert(
@@ -344,7 +344,7 @@ describe('whatever happens at the same time', () => {
           await vi.advanceTimersByTimeAsync(20_000)
           await world.drained
           await checkRecords(world)
-          const late = await world.desk.call(ALICE, callRequest('Model.Quick', { key: 'after' }))
+          const late = await world.gateway.call(ALICE, callRequest('Model.Quick', { key: 'after' }))
           expect(late.outcome).toMatchObject({ ok: false, error: { code: 'not_ready' } })
         },
       ),

@@ -88,13 +88,13 @@ describe('claims', () => {
     })
     const after = new Set<StoreMethod>(['claim'])
     const store = faultyStore(new MemoryStore(), new Set(), after)
-    const desk = openTestGateway([tool], { store })
+    const gateway = openTestGateway([tool], { store })
     const request = callRequest(DO, { key: 'k' })
-    expect(gist(await desk.call(ALICE, request))).toBe('not_ready')
+    expect(gist(await gateway.call(ALICE, request))).toBe('not_ready')
     expect(runs).toBe(0)
     after.clear()
-    await expect.poll(() => desk.isReady(), { timeout: 5_000 }).toBe(true)
-    const replies = await Promise.all([1, 2, 3].map(() => desk.call(ALICE, request)))
+    await expect.poll(() => gateway.isReady(), { timeout: 5_000 }).toBe(true)
+    const replies = await Promise.all([1, 2, 3].map(() => gateway.call(ALICE, request)))
     expect(replies.map(gist)).toEqual(['ok 1', 'ok 1', 'ok 1'])
     expect(runs).toBe(1)
     const record = (await store.list({ limit: 1 }))[0]
@@ -120,8 +120,8 @@ describe('an outcome that comes second', () => {
       folder.change("UPDATE calls SET state = 'ambiguous'")
       return 'done after all'
     })
-    const desk = openTestGateway([tool], { store })
-    expect(gist(await desk.call(ALICE, callRequest(DO, { key: 'k' })))).toBe('ambiguous')
+    const gateway = openTestGateway([tool], { store })
+    expect(gist(await gateway.call(ALICE, callRequest(DO, { key: 'k' })))).toBe('ambiguous')
     expect(await journalOf(store)).toContain('call.late')
     expect((await store.list({ limit: 1 }))[0]?.late).toMatchObject({
       ok: true,
@@ -173,11 +173,11 @@ describe('ending a call', () => {
       { policy: { scopes: ['kit:do'] } },
     )
     const wide = { ...ALICE, scopes: ['kit:do'] }
-    const desk = openTestGateway([tool])
-    const reply = desk.call(wide, callRequest(DO, { key: 'k' }))
+    const gateway = openTestGateway([tool])
+    const reply = gateway.call(wide, callRequest(DO, { key: 'k' }))
     await started.promise
-    expect(await desk.readCall(ALICE, 'k')).toBeUndefined()
-    expect(await desk.cancelCall(ALICE, 'k')).toBeUndefined()
+    expect(await gateway.readCall(ALICE, 'k')).toBeUndefined()
+    expect(await gateway.cancelCall(ALICE, 'k')).toBeUndefined()
     answer.resolve('finished')
     expect(gist(await reply)).toBe('ok "finished"')
   })
@@ -188,12 +188,12 @@ describe('ending a call', () => {
       runs += 1
       return null
     })
-    const desk = openTestGateway([tool])
+    const gateway = openTestGateway([tool])
     const request = callRequest(DO, { key: 'k', leaving: { left: AbortSignal.abort() } })
-    const error = errorOf(await desk.call(ALICE, request))
+    const error = errorOf(await gateway.call(ALICE, request))
     expect(error).toMatchObject({ code: 'cancelled', canRetry: false })
-    expect((await desk.readCall(ALICE, 'k'))?.state).toBe('failed')
-    expect(gist(await desk.call(ALICE, callRequest(DO, { key: 'k' })))).toBe('cancelled')
+    expect((await gateway.readCall(ALICE, 'k'))?.state).toBe('failed')
+    expect(gist(await gateway.call(ALICE, callRequest(DO, { key: 'k' })))).toBe('cancelled')
     expect(runs).toBe(0)
   })
 })

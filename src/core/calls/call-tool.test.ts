@@ -29,9 +29,9 @@ const RING = 'Bell.Ring@1.0.0'
 describe('a call with a key', () => {
   it('rule 1, T-25: runs once and answers the same outcome again', async () => {
     const { tool, state } = countingTool((run) => run)
-    const desk = openTestGateway([tool])
-    const first = await desk.call(ALICE, callRequest(RING, { key: 'k' }))
-    const second = await desk.call(ALICE, callRequest(RING, { key: 'k' }))
+    const gateway = openTestGateway([tool])
+    const first = await gateway.call(ALICE, callRequest(RING, { key: 'k' }))
+    const second = await gateway.call(ALICE, callRequest(RING, { key: 'k' }))
     expect(second).toEqual({ ...first, replayed: true })
     expect(state.runs).toBe(1)
   })
@@ -39,8 +39,8 @@ describe('a call with a key', () => {
   it('T-02: a second request joins the running one', async () => {
     const gate = Promise.withResolvers<number>()
     const { tool, state } = countingTool(() => gate.promise)
-    const desk = openTestGateway([tool])
-    const both = [1, 2].map(() => desk.call(ALICE, callRequest(RING, { key: 'k' })))
+    const gateway = openTestGateway([tool])
+    const both = [1, 2].map(() => gateway.call(ALICE, callRequest(RING, { key: 'k' })))
     gate.resolve(7)
     expect((await Promise.all(both)).map(gist)).toEqual(['ok 7', 'ok 7'])
     expect(state.runs).toBe(1)
@@ -50,25 +50,25 @@ describe('a call with a key', () => {
     const gate = Promise.withResolvers<number>()
     const { tool } = countingTool(() => gate.promise)
     const newer = sampleTool('Bell.Ring@1.1.0', () => 0)
-    const desk = openTestGateway([tool, newer])
-    const running = desk.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1 } }))
+    const gateway = openTestGateway([tool, newer])
+    const running = gateway.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1 } }))
     const others = [
       callRequest(RING, { key: 'k', input: { a: 2 } }),
       callRequest(RING, { key: 'k', input: { a: 1 }, userId: 'u' }),
       callRequest('Bell.Ring@1.1.0', { key: 'k', input: { a: 1 } }),
     ]
-    for (const other of others) expect(gist(await desk.call(ALICE, other))).toBe('key_conflict')
-    const same = desk.call(ALICE, callRequest('Bell_Ring', { key: 'k', input: { a: 1 } }))
+    for (const other of others) expect(gist(await gateway.call(ALICE, other))).toBe('key_conflict')
+    const same = gateway.call(ALICE, callRequest('Bell_Ring', { key: 'k', input: { a: 1 } }))
     gate.resolve(1)
     expect(gist(await running)).toBe(gist(await same))
-    for (const other of others) expect(gist(await desk.call(ALICE, other))).toBe('key_conflict')
+    for (const other of others) expect(gist(await gateway.call(ALICE, other))).toBe('key_conflict')
   })
 
   it('rule 5: members in another order, and @1 for @1.0.0, are the same request', async () => {
     const { tool, state } = countingTool((run) => run)
-    const desk = openTestGateway([tool])
-    await desk.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1, b: { c: 1, d: 2 } } }))
-    const again = await desk.call(
+    const gateway = openTestGateway([tool])
+    await gateway.call(ALICE, callRequest(RING, { key: 'k', input: { a: 1, b: { c: 1, d: 2 } } }))
+    const again = await gateway.call(
       ALICE,
       callRequest('Bell.Ring@1', { key: 'k', input: { b: { d: 2, c: 1 }, a: 1 } }),
     )
@@ -78,12 +78,12 @@ describe('a call with a key', () => {
 
   it('rule 3: is another call for another principal or tenant', async () => {
     const { tool, state } = countingTool((run) => run)
-    const desk = openTestGateway([tool])
+    const gateway = openTestGateway([tool])
     for (const caller of [ALICE, { ...ALICE, id: 'key:bob' }, { ...ALICE, tenant: 'other' }]) {
-      await desk.call(caller, callRequest(RING, { key: 'k' }))
+      await gateway.call(caller, callRequest(RING, { key: 'k' }))
     }
     expect(state.runs).toBe(3)
-    expect(await desk.readCall({ ...ALICE, id: 'key:carol' }, 'k')).toBeUndefined()
+    expect(await gateway.readCall({ ...ALICE, id: 'key:carol' }, 'k')).toBeUndefined()
   })
 
   it('rule 1: answers an earlier outcome although the input is no longer valid and the version is gone', async () => {
@@ -102,19 +102,19 @@ describe('a call with a key', () => {
   it('rule 1: does not show an earlier outcome of a tool the principal may no longer see', async () => {
     const { tool } = countingTool(() => 'rung', { policy: { scopes: ['bell:ring'] } })
     const store = new MemoryStore()
-    const desk = openTestGateway([tool], { store })
-    expect(gist(await desk.call({ ...ALICE, scopes: ['bell:*'] }, callRequest(RING, { key: 'k' })))).toBe(
+    const gateway = openTestGateway([tool], { store })
+    expect(gist(await gateway.call({ ...ALICE, scopes: ['bell:*'] }, callRequest(RING, { key: 'k' })))).toBe(
       'ok "rung"',
     )
-    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('tool_not_found')
+    expect(gist(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('tool_not_found')
   })
 
   it('T-04: 400 and 422 do not use up the key', async () => {
     const { tool } = countingTool(() => 'rung')
-    const desk = openTestGateway([{ ...tool, requirements: { secrets: [{ id: 'K' }] } }])
-    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('requirement_missing')
+    const gateway = openTestGateway([{ ...tool, requirements: { secrets: [{ id: 'K' }] } }])
+    expect(gist(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('requirement_missing')
     const secrets = new Map([['K', new Secret('v')]])
-    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k', secrets })))).toBe('ok "rung"')
+    expect(gist(await gateway.call(ALICE, callRequest(RING, { key: 'k', secrets })))).toBe('ok "rung"')
   })
 })
 
@@ -123,16 +123,16 @@ describe('failures', () => {
     const { tool, state } = countingTool(() => {
       throw new ToolError('busy', { canRetry: true, retryAfterMs: 9 })
     })
-    const desk = openTestGateway([tool])
+    const gateway = openTestGateway([tool])
     const told = []
     for (let round = 0; round < 5; round += 1) {
-      told.push(errorOf(await desk.call(ALICE, callRequest(RING, { key: 'k' }))))
+      told.push(errorOf(await gateway.call(ALICE, callRequest(RING, { key: 'k' }))))
     }
     expect(told.map(({ canRetry }) => canRetry)).toEqual([true, true, false, false, false])
     expect(told.map(({ retryAfterMs }) => retryAfterMs)).toEqual([9, 9, undefined, undefined, undefined])
     for (const { message } of told.slice(2)) expect(message).toMatch(/^busy\. .*use a new call id/)
     expect(state.runs).toBe(3)
-    expect((await desk.readCall(ALICE, 'k'))?.state).toBe('failed')
+    expect((await gateway.readCall(ALICE, 'k'))?.state).toBe('failed')
   })
 
   it('rule 9: a released call takes other input of the same tool by the same user, and both requests are journaled', async () => {
@@ -143,9 +143,9 @@ describe('failures', () => {
       return 'rung'
     })
     const other = sampleTool('Bell.Stop@1.0.0', () => 0)
-    const desk = openTestGateway([tool, other])
+    const gateway = openTestGateway([tool, other])
     const ring = (input: JsonValue, more: object = {}) =>
-      desk.call(ALICE, callRequest(RING, { key: 'k', input, ...more })).then(gist)
+      gateway.call(ALICE, callRequest(RING, { key: 'k', input, ...more })).then(gist)
     expect(await ring({ bell: 1 })).toBe('tool_failed')
     expect(await ring({ bell: 2 }, { userId: 'ann' })).toBe('key_conflict')
     expect(await ring({ bell: 2 }, { tool: { base: 'Bell.Stop', version: 'latest' } })).toBe('key_conflict')
@@ -153,7 +153,7 @@ describe('failures', () => {
     expect(await ring({ bell: 2 })).toBe('ok "rung"')
     expect(await ring({ bell: 1 })).toBe('key_conflict')
     expect(inputs).toEqual([{ bell: 1 }, { bell: 2 }])
-    const events = (await desk.store.readJournal([], 100)).flatMap((group) => group.events)
+    const events = (await gateway.store.readJournal([], 100)).flatMap((group) => group.events)
     const corrected = events.find((event) => event.type === 'call.corrected')
     expect(corrected).toMatchObject({ attempt: 2, before: expect.any(String), after: expect.any(String) })
     expect(corrected?.type === 'call.corrected' && corrected.before !== corrected.after).toBe(true)
@@ -165,11 +165,11 @@ describe('failures', () => {
     })
     const store = new MemoryStore()
     const clock = new FakeClock()
-    const desk = openTestGateway([tool], { store, clock })
-    await desk.call(ALICE, callRequest(RING, { key: 'k' }))
+    const gateway = openTestGateway([tool], { store, clock })
+    await gateway.call(ALICE, callRequest(RING, { key: 'k' }))
     clock.advance(1_001)
     store.purge(clock.nowMs(), { resultsMs: 1_000, journalMs: 1_000_000 })
-    expect(gist(await desk.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('result_expired')
+    expect(gist(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('result_expired')
     expect(state.runs).toBe(1)
   })
 
@@ -193,9 +193,9 @@ describe('failures', () => {
         additionalPromptContent: 'bells: 1, 2',
       })
     })
-    const desk = openTestGateway([crash, told])
-    expect(JSON.stringify(await desk.call(ALICE, callRequest('Bell.Crash')))).not.toContain('hunter2')
-    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Told')))).toEqual({
+    const gateway = openTestGateway([crash, told])
+    expect(JSON.stringify(await gateway.call(ALICE, callRequest('Bell.Crash')))).not.toContain('hunter2')
+    expect(errorOf(await gateway.call(ALICE, callRequest('Bell.Told')))).toEqual({
       code: 'tool_failed',
       message: 'No such bell',
       developerMessage: 'bell 7',
@@ -234,15 +234,15 @@ describe('failures', () => {
     const wrong = sampleTool('Bell.Wrong@1.0.0', () => 'text', { checkOutput: () => ['must be a number'] })
     const none = sampleTool('Bell.None@1.0.0', () => 'dropped', { outputSchema: null })
     const endless = sampleTool('Bell.Endless@1.0.0', () => Number.NaN)
-    const desk = openTestGateway([wrong, none, endless])
-    const error = errorOf(await desk.call(ALICE, callRequest('Bell.Wrong')))
+    const gateway = openTestGateway([wrong, none, endless])
+    const error = errorOf(await gateway.call(ALICE, callRequest('Bell.Wrong')))
     expect([error.code, error.message.includes('number'), error.developerMessage]).toEqual([
       'output_invalid',
       false,
       expect.stringContaining('must be a number'),
     ])
-    expect(gist(await desk.call(ALICE, callRequest('Bell.None')))).toBe('ok null')
-    expect(gist(await desk.call(ALICE, callRequest('Bell.Endless')))).toBe('output_invalid')
+    expect(gist(await gateway.call(ALICE, callRequest('Bell.None')))).toBe('ok null')
+    expect(gist(await gateway.call(ALICE, callRequest('Bell.Endless')))).toBe('output_invalid')
   })
 
   it('a result over the limit is a clear tool error', async () => {
@@ -256,14 +256,14 @@ describe('failures', () => {
 
   it('OTC-70: an unknown tool says what is near in the caller’s own catalog only', async () => {
     const hidden = sampleTool('Bell.Rong@1.0.0', () => 1, { policy: { scopes: ['x'] } })
-    const desk = openTestGateway([countingTool(() => 1).tool, hidden])
-    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Rin'))).message).toContain(
+    const gateway = openTestGateway([countingTool(() => 1).tool, hidden])
+    expect(errorOf(await gateway.call(ALICE, callRequest('Bell.Rin'))).message).toContain(
       "Did you mean 'Bell.Ring'?",
     )
-    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Ring@2.0.0'))).message).toContain(
+    expect(errorOf(await gateway.call(ALICE, callRequest('Bell.Ring@2.0.0'))).message).toContain(
       'Versions served: 1.0.0',
     )
-    expect(errorOf(await desk.call(ALICE, callRequest('Bell.Rong'))).message).not.toContain('Rong@')
+    expect(errorOf(await gateway.call(ALICE, callRequest('Bell.Rong'))).message).not.toContain('Rong@')
   })
 
   it('a tool that wants an approval does not run without one', async () => {

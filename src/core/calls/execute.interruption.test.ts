@@ -35,19 +35,19 @@ describe('ending a run from outside', () => {
   it('T-05, rule 10: a timeout aborts the signal, is final, and a late result changes nothing', async () => {
     const { tool, answer, started, state } = waitingTool({ policy: { timeoutMs: 20 } })
     const store = new MemoryStore()
-    const desk = openTestGateway([tool], { store })
-    const reply = desk.call(ALICE, callRequest(WAIT, { key: 'k' }))
+    const gateway = openTestGateway([tool], { store })
+    const reply = gateway.call(ALICE, callRequest(WAIT, { key: 'k' }))
     const { signal } = await started
     const error = errorOf(await reply)
     expect(error).toMatchObject({ code: 'tool_timeout', canRetry: false, effect: 'unknown' })
     expect(error.message).toContain('check before repeating')
     expect(signal.aborted).toBe(true)
-    expect(desk.running.slots).toBe(1)
+    expect(gateway.running.slots).toBe(1)
     answer.resolve('late')
     await answer.promise
     await new Promise(setImmediate)
-    expect(desk.running.slots).toBe(0)
-    expect(gist(await desk.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('tool_timeout')
+    expect(gateway.running.slots).toBe(0)
+    expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('tool_timeout')
     expect(state.runs).toBe(1)
     const types = store.readJournal([], 10).flatMap(({ events }) => events.map(({ type }) => type))
     expect(types).toEqual(['call.claimed', 'call.failed', 'call.late'])
@@ -63,28 +63,28 @@ describe('ending a run from outside', () => {
 
   it('rule 10: the call’s own principal cancels it; nobody else can', async () => {
     const { tool, answer, started } = waitingTool()
-    const desk = openTestGateway([tool])
-    const reply = desk.call(ALICE, callRequest(WAIT, { key: 'k' }))
+    const gateway = openTestGateway([tool])
+    const reply = gateway.call(ALICE, callRequest(WAIT, { key: 'k' }))
     await started
-    expect(await desk.cancelCall({ ...ALICE, id: 'key:bob' }, 'k')).toBeUndefined()
-    expect((await desk.readCall(ALICE, 'k'))?.state).toBe('running')
-    expect((await desk.cancelCall(ALICE, 'k'))?.state).toBe('failed')
+    expect(await gateway.cancelCall({ ...ALICE, id: 'key:bob' }, 'k')).toBeUndefined()
+    expect((await gateway.readCall(ALICE, 'k'))?.state).toBe('running')
+    expect((await gateway.cancelCall(ALICE, 'k'))?.state).toBe('failed')
     expect(errorOf(await reply)).toMatchObject({ code: 'cancelled', effect: 'unknown' })
     answer.resolve(1)
-    expect((await desk.cancelCall(ALICE, 'k'))?.state).toBe('failed')
+    expect((await gateway.cancelCall(ALICE, 'k'))?.state).toBe('failed')
   })
 
   it('drains: takes no new call, lets the running one finish, still answers earlier outcomes', async () => {
     const { tool, answer, started } = waitingTool()
     const quick = sampleTool('Slow.Quick@1.0.0', () => 'done')
-    const desk = openTestGateway([tool, quick])
-    await desk.call(ALICE, callRequest('Slow.Quick', { key: 'earlier' }))
-    const reply = desk.call(ALICE, callRequest(WAIT))
+    const gateway = openTestGateway([tool, quick])
+    await gateway.call(ALICE, callRequest('Slow.Quick', { key: 'earlier' }))
+    const reply = gateway.call(ALICE, callRequest(WAIT))
     await started
-    const drained = desk.drain(10_000)
-    expect(desk.isReady()).toBe(false)
-    expect(gist(await desk.call(ALICE, callRequest('Slow.Quick', { key: 'new' })))).toBe('not_ready')
-    expect(gist(await desk.call(ALICE, callRequest('Slow.Quick', { key: 'earlier' })))).toBe('ok "done"')
+    const drained = gateway.drain(10_000)
+    expect(gateway.isReady()).toBe(false)
+    expect(gist(await gateway.call(ALICE, callRequest('Slow.Quick', { key: 'new' })))).toBe('not_ready')
+    expect(gist(await gateway.call(ALICE, callRequest('Slow.Quick', { key: 'earlier' })))).toBe('ok "done"')
     answer.resolve('finished')
     await drained
     expect(gist(await reply)).toBe('ok "finished"')
@@ -92,10 +92,10 @@ describe('ending a run from outside', () => {
 
   it('drains: a run that outlasts the grace is cancelled with an unknown effect', async () => {
     const { tool, started } = waitingTool()
-    const desk = openTestGateway([tool])
-    const reply = desk.call(ALICE, callRequest(WAIT))
+    const gateway = openTestGateway([tool])
+    const reply = gateway.call(ALICE, callRequest(WAIT))
     await started
-    await desk.drain(5)
+    await gateway.drain(5)
     expect(errorOf(await reply)).toMatchObject({ code: 'cancelled', effect: 'unknown' })
   })
 })
@@ -104,12 +104,12 @@ describe('a store that fails', () => {
   it('rule 11: when the claim cannot be written nothing runs, and health says so until a probe works', async () => {
     const failing = new Set<StoreMethod>(['claim', 'probe'])
     const { tool, state } = waitingTool()
-    const desk = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
-    expect(gist(await desk.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('not_ready')
+    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('not_ready')
     expect(state.runs).toBe(0)
-    expect(desk.isReady()).toBe(false)
+    expect(gateway.isReady()).toBe(false)
     failing.clear()
-    await expect.poll(() => desk.isReady(), { timeout: 5_000 }).toBe(true)
+    await expect.poll(() => gateway.isReady(), { timeout: 5_000 }).toBe(true)
   })
 
   it('rule 11: an outcome that cannot be written is unknown to callers, kept, and answered once it is stored', async () => {
@@ -119,14 +119,14 @@ describe('a store that fails', () => {
       runs.count += 1
       return 'written'
     })
-    const desk = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
     const request = callRequest('Slow.Write', { key: 'k' })
-    expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
-    expect(desk.isReady()).toBe(false)
-    expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
+    expect(gist(await gateway.call(ALICE, request))).toBe('outcome_unknown')
+    expect(gateway.isReady()).toBe(false)
+    expect(gist(await gateway.call(ALICE, request))).toBe('outcome_unknown')
     failing.clear()
     await expect
-      .poll(async () => gist(await desk.call(ALICE, request)), { timeout: 5_000 })
+      .poll(async () => gist(await gateway.call(ALICE, request)), { timeout: 5_000 })
       .toBe('ok "written"')
     expect(runs.count).toBe(1)
   })

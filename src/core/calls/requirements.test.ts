@@ -40,24 +40,24 @@ describe('requirements', () => {
   })
 
   it('OTC-73: an empty token, and a token for another provider, are no token', async () => {
-    const desk = openTestGateway([tool])
+    const gateway = openTestGateway([tool])
     for (const tokens of [new Map([['google', new Secret('')]]), new Map([['github', new Secret('x')]])]) {
-      const reply = await desk.call(ALICE, callRequest(MAIL, { ...GIVEN, tokens }))
+      const reply = await gateway.call(ALICE, callRequest(MAIL, { ...GIVEN, tokens }))
       expect(Object.keys(errorOf(reply).details?.missing ?? {})).toEqual(['authorization'])
     }
   })
 
   it('rule 22, OTC-78: the same need keeps its challenge, and a call that brings the token completes it', async () => {
     const store = new MemoryStore()
-    const desk = openTestGateway([tool], { store })
-    const ask = () => desk.call(ALICE, callRequest(MAIL, { userId: 'u' }))
+    const gateway = openTestGateway([tool], { store })
+    const ask = () => gateway.call(ALICE, callRequest(MAIL, { userId: 'u' }))
     const ids = [await ask(), await ask()].map(
       (reply) => errorOf(reply).details?.missing?.authorization?.[0]?.id ?? '',
     )
     expect(ids[0]).toBe(ids[1])
-    expect((await desk.findChallenge(ids[0] ?? ''))?.status).toBe('pending')
-    expect(gist(await desk.call(ALICE, callRequest(MAIL, GIVEN)))).toBe('ok "mail"')
-    expect((await desk.findChallenge(ids[0] ?? ''))?.status).toBe('completed')
+    expect((await gateway.findChallenge(ids[0] ?? ''))?.status).toBe('pending')
+    expect(gist(await gateway.call(ALICE, callRequest(MAIL, GIVEN)))).toBe('ok "mail"')
+    expect((await gateway.findChallenge(ids[0] ?? ''))?.status).toBe('completed')
   })
 
   it('T-12: bad input is told before any challenge is made', async () => {
@@ -72,11 +72,13 @@ describe('requirements', () => {
 
 describe('credentials that are sent', () => {
   it('are at most a hundred: each is looked for in every text of the call', async () => {
-    const desk = openTestGateway([sampleTool(MAIL, () => 'mail')])
+    const gateway = openTestGateway([sampleTool(MAIL, () => 'mail')])
     const secrets = (count: number) =>
       new Map(Array.from({ length: count }, (_, place) => [`s${place}`, new Secret(`value-${place}`)]))
-    expect(gist(await desk.call(ALICE, callRequest(MAIL, { secrets: secrets(100) })))).toBe('ok "mail"')
-    expect(gist(await desk.call(ALICE, callRequest(MAIL, { secrets: secrets(101) })))).toBe('request_invalid')
+    expect(gist(await gateway.call(ALICE, callRequest(MAIL, { secrets: secrets(100) })))).toBe('ok "mail"')
+    expect(gist(await gateway.call(ALICE, callRequest(MAIL, { secrets: secrets(101) })))).toBe(
+      'request_invalid',
+    )
   })
 })
 
@@ -117,11 +119,11 @@ describe('requirements and the vault', () => {
   }
 
   it('OTC-73, OTC-74: the vault fills in what the caller did not send, and nothing else', async () => {
-    const desk = openTestGateway([telling], { store: filledStore() })
+    const gateway = openTestGateway([telling], { store: filledStore() })
     seen.length = 0
-    await desk.call(ALICE, callRequest(MAIL))
-    await desk.call(ALICE, callRequest(MAIL, { tokens: new Map([['google', new Secret('sent-token')]]) }))
-    await desk.call(ALICE, callRequest(MAIL, { secrets: new Map([['K', new Secret('sent-secret')]]) }))
+    await gateway.call(ALICE, callRequest(MAIL))
+    await gateway.call(ALICE, callRequest(MAIL, { tokens: new Map([['google', new Secret('sent-token')]]) }))
+    await gateway.call(ALICE, callRequest(MAIL, { secrets: new Map([['K', new Secret('sent-secret')]]) }))
     expect(seen).toEqual([
       'vault-token',
       'vault-secret',
@@ -161,10 +163,10 @@ describe('requirements and the vault', () => {
 
   it('a token that was sent and is no good is not replaced by the one in the vault', async () => {
     const hooks = { verifyToken: ({ token }: { readonly token: Secret }) => token.reveal() !== 'bad' }
-    const desk = openTestGateway([telling], { store: filledStore(), hooks })
+    const gateway = openTestGateway([telling], { store: filledStore(), hooks })
     const bad = callRequest(MAIL, { tokens: new Map([['google', new Secret('bad')]]) })
-    expect(gist(await desk.call(ALICE, bad))).toBe('requirement_missing')
-    expect(gist(await desk.call(ALICE, callRequest(MAIL)))).toBe('ok "mail"')
+    expect(gist(await gateway.call(ALICE, bad))).toBe('requirement_missing')
+    expect(gist(await gateway.call(ALICE, callRequest(MAIL)))).toBe('ok "mail"')
   })
 
   it('rule 14: an entry that cannot be read is an error, and asks nobody for consent', async () => {
@@ -183,11 +185,11 @@ describe('requirements and the vault', () => {
 
   it('rule 25: only a challenge that a person can be asked about says so', async () => {
     const broker = { ...NO_BROKER, canAsk: (provider: string) => provider === 'google' }
-    const desk = openTestGateway([telling], { broker })
+    const gateway = openTestGateway([telling], { broker })
     const consentOf = async (principal: typeof ALICE, userId?: string) => {
-      const reply = await desk.call(principal, callRequest(MAIL, { userId }))
+      const reply = await gateway.call(principal, callRequest(MAIL, { userId }))
       const [challenge] = errorOf(reply).details?.missing?.authorization ?? []
-      return (await desk.findChallenge(challenge?.id ?? ''))?.consent
+      return (await gateway.findChallenge(challenge?.id ?? ''))?.consent
     }
     expect(await consentOf(ALICE)).toBe(true)
     expect(await consentOf(ALICE, 'u')).toBeUndefined()
@@ -196,21 +198,21 @@ describe('requirements and the vault', () => {
   })
 
   it('rule 24: a token for a user ends no question that the principal itself was asked', async () => {
-    const desk = openTestGateway([telling, forUsers], { broker: { ...NO_BROKER, canAsk: () => true } })
+    const gateway = openTestGateway([telling, forUsers], { broker: { ...NO_BROKER, canAsk: () => true } })
     const asked = async (id: string) => {
-      const reply = await desk.call(ALICE, callRequest(id))
+      const reply = await gateway.call(ALICE, callRequest(id))
       const [challenge] = errorOf(reply).details?.missing?.authorization ?? []
-      return async () => await desk.findChallenge(challenge?.id ?? '')
+      return async () => await gateway.findChallenge(challenge?.id ?? '')
     }
     const tokens = new Map([['google', new Secret('t')]])
     const secrets = new Map([['K', new Secret('s')]])
     const own = await asked(MAIL)
-    await desk.call(ALICE, callRequest(MAIL, { userId: 'u', tokens, secrets }))
+    await gateway.call(ALICE, callRequest(MAIL, { userId: 'u', tokens, secrets }))
     expect(await own()).toMatchObject({ status: 'pending', consent: true })
     const late = await asked(forUsers.id)
     expect(await late()).toMatchObject({ status: 'pending' })
     expect((await late())?.consent).toBeUndefined()
-    await desk.call(ALICE, callRequest(forUsers.id, { userId: 'u', tokens }))
+    await gateway.call(ALICE, callRequest(forUsers.id, { userId: 'u', tokens }))
     expect(await late()).toMatchObject({ status: 'completed' })
   })
 })

@@ -79,11 +79,11 @@ describe('the user a call is for (T-27)', () => {
   })
 
   it('the hook vouches or refuses, whoever calls', async () => {
-    const desk = openTestGateway([teller({ userId: true })], {
+    const gateway = openTestGateway([teller({ userId: true })], {
       hooks: { bindUser: (_principal, userId) => userId === 'ann' },
     })
     const value = async (principal: Principal, userId: string) => {
-      const { outcome } = await desk.call(principal, callRequest(ASKED, { userId }))
+      const { outcome } = await gateway.call(principal, callRequest(ASKED, { userId }))
       return outcome.ok ? JSON.parse(outcome.valueJson).userId : outcome.error.code
     }
     expect(await value(ALICE, 'ann')).toBe('ann')
@@ -99,18 +99,21 @@ describe('the user a call is for (T-27)', () => {
         idleMs: 1_000,
       },
     })
-    const desk = openTestGateway([stateful])
+    const gateway = openTestGateway([stateful])
     for (const scopes of [[], ['users:assert']]) {
       const principal = { ...ALICE, scopes }
-      const { sessionId } = await desk.openSession(principal, { toolId: stateful.catalogId, userId: 'ann' })
+      const { sessionId } = await gateway.openSession(principal, {
+        toolId: stateful.catalogId,
+        userId: 'ann',
+      })
       // Rule 30: a session belongs to the user that was named, proven or not.
-      expect((await desk.call(principal, callRequest(ASKED, { userId: 'ann', sessionId }))).outcome.ok).toBe(
-        true,
-      )
-      expect((await desk.call(principal, callRequest(ASKED, { userId: 'bob', sessionId }))).outcome.ok).toBe(
-        false,
-      )
-      await desk.closeSession(principal, sessionId)
+      expect(
+        (await gateway.call(principal, callRequest(ASKED, { userId: 'ann', sessionId }))).outcome.ok,
+      ).toBe(true)
+      expect(
+        (await gateway.call(principal, callRequest(ASKED, { userId: 'bob', sessionId }))).outcome.ok,
+      ).toBe(false)
+      await gateway.closeSession(principal, sessionId)
     }
     expect(seen).toEqual([
       [undefined, 'ann'],

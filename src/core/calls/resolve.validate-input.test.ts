@@ -15,9 +15,9 @@ const forecast = tool({
 })
 
 async function messageFor(toolName: string, input: Record<string, string>): Promise<string> {
-  const desk = openTestGateway([forecast])
-  const { message } = errorOf(await desk.call(ALICE, callRequest(toolName, { input })))
-  await desk.drain(0)
+  const gateway = openTestGateway([forecast])
+  const { message } = errorOf(await gateway.call(ALICE, callRequest(toolName, { input })))
+  await gateway.drain(0)
   return message
 }
 

@@ -27,15 +27,15 @@ describe('an error no wire can carry', () => {
       },
       { requirements: { secrets: [{ id: 'K' }] } },
     )
-    const desk = openTestGateway([tool])
+    const gateway = openTestGateway([tool])
     const request = callRequest('Odd.Fail', { key: 'k', secrets: new Map([['K', new Secret('value')]]) })
-    expect(errorOf(await desk.call(ALICE, request))).toEqual({
+    expect(errorOf(await gateway.call(ALICE, request))).toEqual({
       code: 'tool_failed',
       message: 'no',
       canRetry: false,
     })
-    expect((await desk.readCall(ALICE, 'k'))?.state).toBe('failed')
-    expect(desk.running.size).toBe(0)
+    expect((await gateway.readCall(ALICE, 'k'))?.state).toBe('failed')
+    expect(gateway.running.size).toBe(0)
   })
 })
 
@@ -81,11 +81,11 @@ describe('a released call', () => {
       state.runs += 1
       throw new ToolError('busy', { canRetry: true })
     })
-    const desk = openTestGateway([tool], { store, clock })
-    await desk.call(ALICE, callRequest('Odd.Busy', { key: 'k' }))
+    const gateway = openTestGateway([tool], { store, clock })
+    await gateway.call(ALICE, callRequest('Odd.Busy', { key: 'k' }))
     clock.advance(2 * 86_400_000)
     store.purge(clock.nowMs(), { resultsMs: 86_400_000, journalMs: 90 * 86_400_000 })
-    expect(gist(await desk.call(ALICE, callRequest('Odd.Busy', { key: 'k' })))).toBe('result_expired')
+    expect(gist(await gateway.call(ALICE, callRequest('Odd.Busy', { key: 'k' })))).toBe('result_expired')
     expect(state.runs).toBe(1)
   })
 })
@@ -101,12 +101,12 @@ describe('two processes on one store', () => {
       return state.runs
     })
     const stores = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
-    const desks = stores.map((store) => openTestGateway([tool], { store }))
+    const gateways = stores.map((store) => openTestGateway([tool], { store }))
     for (let round = 0; round < 5; round += 1) {
       state.runs = 0
       const replies = await Promise.all(
         Array.from({ length: 12 }, (_, index) =>
-          desks[index % 2]?.call(ALICE, callRequest('Odd.Once', { key: `k${round}` })),
+          gateways[index % 2]?.call(ALICE, callRequest('Odd.Once', { key: `k${round}` })),
         ),
       )
       expect(new Set(replies.map((reply) => (reply === undefined ? '' : gist(reply))))).toEqual(
@@ -114,7 +114,7 @@ describe('two processes on one store', () => {
       )
       expect(state.runs).toBe(1)
     }
-    for (const desk of desks) await desk.drain(100)
+    for (const gateway of gateways) await gateway.drain(100)
     for (const store of stores) await store.close()
     rmSync(folder, { recursive: true })
   })

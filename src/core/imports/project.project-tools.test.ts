@@ -177,7 +177,7 @@ describe('projecting accepted definitions', () => {
         nativeName === 'stateful' ? { open: () => (opened += 1), idleMs: 1_000 } : undefined,
     })
     const store = new MemoryStore()
-    const deskOf = async (suspended?: string) => {
+    const gatewayOf = async (suspended?: string) => {
       const pins = ['write', 'stateful'].map((name) => ({
         offered: sampleOffer(name),
         identity: IDENTITY,
@@ -188,10 +188,10 @@ describe('projecting accepted definitions', () => {
       expect(tools.map(({ description }) => description)).toEqual(['Does write.', 'Does stateful.'])
       return openTestGateway(tools, { store })
     }
-    const call = (desk: RunningGateway, name: string) =>
-      desk.call(ALICE, callRequest(`files.${name}`, { key: name, input: { path: 'a' } }))
+    const call = (gateway: RunningGateway, name: string) =>
+      gateway.call(ALICE, callRequest(`files.${name}`, { key: name, input: { path: 'a' } }))
 
-    const suspended = await deskOf('its definition has changed')
+    const suspended = await gatewayOf('its definition has changed')
     for (const name of ['write', 'stateful']) {
       const error = errorOf(await call(suspended, name))
       expect([error.code, error.canRetry]).toEqual(['upstream_failed', true])
@@ -199,7 +199,7 @@ describe('projecting accepted definitions', () => {
     }
     expect([source.invoked, opened]).toEqual([[], 0])
 
-    const running = await deskOf()
+    const running = await gatewayOf()
     for (const name of ['write', 'stateful']) expect(gist(await call(running, name))).toBe('ok {"path":"a"}')
     expect([source.invoked.length, opened]).toEqual([2, 1])
   })
@@ -251,8 +251,8 @@ describe('projecting accepted definitions', () => {
 
   it('OWP-59: refuses what the input schema refuses before anything is sent', async () => {
     const source = sampleSource()
-    const desk = openTestGateway([await only(sampleOffer('read'), source)])
-    expect(gist(await desk.call(ALICE, callRequest('files.read', { input: { path: 1 } })))).toBe(
+    const gateway = openTestGateway([await only(sampleOffer('read'), source)])
+    expect(gist(await gateway.call(ALICE, callRequest('files.read', { input: { path: 1 } })))).toBe(
       'input_invalid',
     )
     expect(source.invoked).toEqual([])

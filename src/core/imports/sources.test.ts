@@ -57,16 +57,16 @@ function sourceOf(
 
 const closing: Sources[] = []
 afterEach(async () => {
-  for (const desk of closing.splice(0)) await desk.close()
+  for (const sources of closing.splice(0)) await sources.close()
   vi.useRealTimers()
 })
 
-function openDesk(wanted: () => readonly WantedSource[], pins: DefinitionPins = new FirstSight()) {
+function openSources(wanted: () => readonly WantedSource[], pins: DefinitionPins = new FirstSight()) {
   const own = [sampleTool('Calc.Add@1.0.0', () => 1)]
   const changes = new CatalogChanges()
   const registry = new LiveRegistry(own, new Map(), changes)
   const state = { epoch: 0 }
-  const desk = new Sources({
+  const sources = new Sources({
     ...{ registry, pins, clock: SYSTEM_CLOCK, log: SILENT_LOGGER },
     own: { tools: own, toolkits: new Map() },
     wanted: async () => wanted(),
@@ -79,9 +79,9 @@ function openDesk(wanted: () => readonly WantedSource[], pins: DefinitionPins = 
       warnings: [],
     }),
   })
-  closing.push(desk)
+  closing.push(sources)
   const listed = (): string[] => registry.catalogFor(ALICE).tools.map(({ id }) => id)
-  return { desk, registry, listed, state, changes }
+  return { sources, registry, listed, state, changes }
 }
 
 function wantedOf(source: Source, revision = '1'): WantedSource {
@@ -97,21 +97,23 @@ function wantedOf(source: Source, revision = '1'): WantedSource {
 
 describe('Sources', () => {
   it('serves what a source offers, beside the tools written as code', async () => {
-    const { desk, listed, registry } = openDesk(() => [wantedOf(sourceOf('Web', async () => ['Get', 'Put']))])
-    await desk.start()
+    const { sources, listed, registry } = openSources(() => [
+      wantedOf(sourceOf('Web', async () => ['Get', 'Put'])),
+    ])
+    await sources.start()
     expect(listed()).toEqual(['Calc.Add@1.0.0', 'Web.Get@1.0.0', 'Web.Put@1.0.0'])
     expect(registry.toolkits.get('Web')).toBe('Some.')
-    expect(desk.status()).toMatchObject([{ key: 'Web', state: 'ready', tools: 2, offered: 2, waiting: 0 }])
+    expect(sources.status()).toMatchObject([{ key: 'Web', state: 'ready', tools: 2, offered: 2, waiting: 0 }])
   })
 
   it('serves the last good definitions of a source that is dead from the start', async () => {
     const pins = new FirstSight()
     pins.pinned.set('Web', [{ offered: offered('Get'), identity: {}, version: '1.0.0' }])
     const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
-    const { desk, listed } = openDesk(() => [wantedOf(dead)], pins)
-    await desk.start()
+    const { sources, listed } = openSources(() => [wantedOf(dead)], pins)
+    await sources.start()
     expect(listed()).toContain('Web.Get@1.0.0')
-    await expect.poll(() => desk.status()[0]).toMatchObject({ state: 'down', reason: 'Nobody is there.' })
+    await expect.poll(() => sources.status()[0]).toMatchObject({ state: 'down', reason: 'Nobody is there.' })
   })
 
   it('does not serve what the operator excludes, though it was accepted and the upstream is down', async () => {
@@ -122,8 +124,8 @@ describe('Sources', () => {
     )
     const dead = sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
     const source: Source = { ...dead, wants: ({ nativeName }) => nativeName !== 'Put' }
-    const { desk, listed } = openDesk(() => [wantedOf(source)], pins)
-    await desk.start()
+    const { sources, listed } = openSources(() => [wantedOf(source)], pins)
+    await sources.start()
     expect(listed()).toEqual(['Calc.Add@1.0.0', 'Web.Get@1.0.0'])
   })
 
@@ -135,8 +137,8 @@ describe('Sources', () => {
       isRead = true
       return []
     })
-    const { desk, listed } = openDesk(() => [wantedOf({ ...read, wants: () => !isRead })], pins)
-    await desk.start()
+    const { sources, listed } = openSources(() => [wantedOf({ ...read, wants: () => !isRead })], pins)
+    await sources.start()
     await expect.poll(listed).toEqual(['Calc.Add@1.0.0'])
   })
 
@@ -149,11 +151,11 @@ describe('Sources', () => {
     ]
     const dead = () => sourceOf('Web', () => Promise.reject(fault('upstream_failed', 'Nobody is there.')))
     let wanted: WantedSource = { ...wantedOf(dead()), overrides: guard('Putt') }
-    const { desk, listed, state } = openDesk(() => [wanted], pins)
-    await desk.start()
+    const { sources, listed, state } = openSources(() => [wanted], pins)
+    await sources.start()
     expect(listed()).toEqual(['Calc.Add@1.0.0'])
-    await expect.poll(() => desk.status()[0]?.state).toBe('down')
-    expect(desk.status()[0]?.warnings.join()).toContain('Did you mean "Put"?')
+    await expect.poll(() => sources.status()[0]?.state).toBe('down')
+    expect(sources.status()[0]?.warnings.join()).toContain('Did you mean "Put"?')
     wanted = { ...wantedOf(dead(), '2'), overrides: guard('Put') }
     state.epoch += 1
     await expect.poll(listed).toContain('Web.Put@1.0.0')
@@ -163,11 +165,11 @@ describe('Sources', () => {
     const names = ['Get', 'Put']
     const source = sourceOf('Web', async () => names)
     const overrides = [{ where: 'tools.Put', name: 'Put', of: 'native names' as const, guards: true }]
-    const { desk, listed } = openDesk(() => [{ ...wantedOf(source), overrides }])
-    await desk.start()
+    const { sources, listed } = openSources(() => [{ ...wantedOf(source), overrides }])
+    await sources.start()
     names.pop()
-    await desk.refresh('Web')
-    expect([listed(), desk.status()[0]?.state]).toEqual([
+    await sources.refresh('Web')
+    expect([listed(), sources.status()[0]?.state]).toEqual([
       ['Calc.Add@1.0.0', 'Web.Get@1.0.0', 'Web.Put@1.0.0'],
       'ready',
     ])
@@ -175,15 +177,15 @@ describe('Sources', () => {
 
   it('starts without a source that never answers', async () => {
     vi.useFakeTimers()
-    const { desk, listed } = openDesk(() => [
+    const { sources, listed } = openSources(() => [
       wantedOf(sourceOf('Slow', () => new Promise(() => undefined))),
       wantedOf(sourceOf('Quick', async () => ['Get'])),
     ])
-    const started = desk.start()
+    const started = sources.start()
     await vi.advanceTimersByTimeAsync(3_000)
     await started
     expect(listed()).toEqual(['Calc.Add@1.0.0', 'Quick.Get@1.0.0'])
-    expect(desk.status()).toMatchObject([{ state: 'starting' }, { state: 'ready' }])
+    expect(sources.status()).toMatchObject([{ state: 'starting' }, { state: 'ready' }])
   })
 
   it('reads again with more and more patience after failures', async () => {
@@ -193,14 +195,14 @@ describe('Sources', () => {
       if (!answers) throw new Error('down')
       return ['Get']
     })
-    const { desk, listed } = openDesk(() => [wantedOf(source)])
-    await desk.start()
+    const { sources, listed } = openSources(() => [wantedOf(source)])
+    await sources.start()
     await vi.advanceTimersByTimeAsync(10_000)
     expect(source.log.length).toBe(4)
     answers = true
     await vi.advanceTimersByTimeAsync(10_000)
     expect(listed()).toContain('Web.Get@1.0.0')
-    expect(desk.status()[0]?.state).toBe('ready')
+    expect(sources.status()[0]?.state).toBe('ready')
   })
 
   it('is not kept from starting by a source that cannot be opened', async () => {
@@ -210,17 +212,17 @@ describe('Sources', () => {
         throw new Error('no such file')
       },
     }
-    const { desk, listed } = openDesk(() => [broken, wantedOf(sourceOf('Web', async () => ['Get']))])
-    await desk.start()
+    const { sources, listed } = openSources(() => [broken, wantedOf(sourceOf('Web', async () => ['Get']))])
+    await sources.start()
     expect(listed()).toContain('Web.Get@1.0.0')
-    expect(desk.status()[0]).toMatchObject({ key: 'Broken', state: 'down', reason: 'no such file' })
+    expect(sources.status()[0]).toMatchObject({ key: 'Broken', state: 'down', reason: 'no such file' })
   })
 
   it('opens, reopens and closes sources when the store changes', async () => {
     const first = sourceOf('Web', async () => ['Get'])
     let wanted = [wantedOf(first)]
-    const { desk, listed, state } = openDesk(() => wanted)
-    await desk.start()
+    const { sources, listed, state } = openSources(() => wanted)
+    await sources.start()
     const second = sourceOf('Web', async () => ['Get'])
     wanted = [wantedOf(second, '2'), wantedOf(sourceOf('More', async () => ['Do']))]
     state.epoch += 1
@@ -233,20 +235,20 @@ describe('Sources', () => {
   })
 
   it('never lets a source take the place of a tool that was there before', async () => {
-    const { desk, listed } = openDesk(() => [wantedOf(sourceOf('Calc', async () => ['Add', 'Sub']))])
-    await desk.start()
+    const { sources, listed } = openSources(() => [wantedOf(sourceOf('Calc', async () => ['Add', 'Sub']))])
+    await sources.start()
     expect(listed()).toEqual(['Calc.Add@1.0.0', 'Calc.Sub@1.0.0'])
-    expect(desk.status()[0]?.findings).toMatchObject([{ toolId: 'Calc.Add@1.0.0' }])
+    expect(sources.status()[0]?.findings).toMatchObject([{ toolId: 'Calc.Add@1.0.0' }])
   })
 
   it('keeps every catalog while nothing changes', async () => {
-    const { desk, registry, changes } = openDesk(() => [wantedOf(sourceOf('Web', async () => ['Get']))])
-    await desk.start()
+    const { sources, registry, changes } = openSources(() => [wantedOf(sourceOf('Web', async () => ['Get']))])
+    await sources.start()
     const before = registry.catalogFor(ALICE)
     const heard = vi.fn()
     changes.listen(heard)
-    await desk.refresh('Web')
-    await desk.sync()
+    await sources.refresh('Web')
+    await sources.sync()
     expect(registry.catalogFor(ALICE)).toBe(before)
     expect(heard).not.toHaveBeenCalled()
   })

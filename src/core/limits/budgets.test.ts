@@ -36,56 +36,56 @@ function open(budgets: readonly BudgetRule[], changes: Partial<RunningGatewayOpt
       throw new Error('no')
     }),
   ]
-  return { desk: openTestGateway(tools, { clock, budgets, ...changes }), clock }
+  return { gateway: openTestGateway(tools, { clock, budgets, ...changes }), clock }
 }
 
-async function gists(desk: ReturnType<typeof open>['desk'], tools: readonly string[], who = ALICE) {
+async function gists(gateway: ReturnType<typeof open>['gateway'], tools: readonly string[], who = ALICE) {
   const said: string[] = []
-  for (const tool of tools) said.push(gist(await desk.call(who, callRequest(tool))))
+  for (const tool of tools) said.push(gist(await gateway.call(who, callRequest(tool))))
   return said
 }
 
 describe('budgets', () => {
   it('a principal makes as many calls as its budget has, and again in the next window', async () => {
-    const { desk, clock } = open([rule('principal', { calls: 2 })])
-    expect(await gists(desk, ['Echo.Say', 'Bad.Call', 'Echo.Say'])).toEqual([
+    const { gateway, clock } = open([rule('principal', { calls: 2 })])
+    expect(await gists(gateway, ['Echo.Say', 'Bad.Call', 'Echo.Say'])).toEqual([
       'ok {}',
       'tool_failed',
       'budget_exceeded',
     ])
     clock.advance(HOUR_MS / 4)
-    const error = errorOf(await desk.call(ALICE, callRequest('Echo.Say')))
+    const error = errorOf(await gateway.call(ALICE, callRequest('Echo.Say')))
     expect(error).toMatchObject({ details: { scope: 'key' }, retryAfterMs: (HOUR_MS * 3) / 4 })
-    expect(await gists(desk, ['Echo.Say'], BOB)).toEqual(['ok {}'])
+    expect(await gists(gateway, ['Echo.Say'], BOB)).toEqual(['ok {}'])
     clock.advance((HOUR_MS * 3) / 4)
-    expect(await gists(desk, ['Echo.Say', 'Echo.Say', 'Echo.Say'])).toEqual([
+    expect(await gists(gateway, ['Echo.Say', 'Echo.Say', 'Echo.Say'])).toEqual([
       'ok {}',
       'ok {}',
       'budget_exceeded',
     ])
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('C6: a tenant has one for all its principals, and other tenants their own', async () => {
-    const { desk } = open([rule('tenant', { calls: 2 })])
-    await gists(desk, ['Echo.Say'], BOB)
-    await gists(desk, ['Echo.Say'], ALICE)
-    const error = errorOf(await desk.call(BOB, callRequest('Echo.Say')))
+    const { gateway } = open([rule('tenant', { calls: 2 })])
+    await gists(gateway, ['Echo.Say'], BOB)
+    await gists(gateway, ['Echo.Say'], ALICE)
+    const error = errorOf(await gateway.call(BOB, callRequest('Echo.Say')))
     expect([error.code, error.details]).toEqual(['budget_exceeded', { scope: 'tenant' }])
-    expect(await gists(desk, ['Echo.Say'], CAROL)).toEqual(['ok {}'])
-    await desk.drain(0)
+    expect(await gists(gateway, ['Echo.Say'], CAROL)).toEqual(['ok {}'])
+    await gateway.drain(0)
   })
 
   it('counts cost units of the tool, one unless told', async () => {
-    const { desk } = open([rule('principal', { cost: 4_000 })])
-    expect(await gists(desk, ['Dear.Call', 'Echo.Say', 'Dear.Call', 'Free.Call', 'Echo.Say'])).toEqual([
+    const { gateway } = open([rule('principal', { cost: 4_000 })])
+    expect(await gists(gateway, ['Dear.Call', 'Echo.Say', 'Dear.Call', 'Free.Call', 'Echo.Say'])).toEqual([
       'ok 1',
       'ok {}',
       'budget_exceeded',
       'ok 1',
       'budget_exceeded',
     ])
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('sets the timeout aside while a call runs, and counts what it took', async () => {
@@ -100,78 +100,82 @@ describe('budgets', () => {
       },
       { policy: { timeoutMs: 1_000 } },
     )
-    const desk = openTestGateway([slow], { clock, budgets: [rule('principal', { milliseconds: 1_500 })] })
-    const first = desk.call(ALICE, callRequest('Slow.Run'))
+    const gateway = openTestGateway([slow], { clock, budgets: [rule('principal', { milliseconds: 1_500 })] })
+    const first = gateway.call(ALICE, callRequest('Slow.Run'))
     while (runs.length === 0) await new Promise((resolve) => setImmediate(resolve))
     // 500 ms are left, but only until the first one ends.
-    expect(errorOf(await desk.call(ALICE, callRequest('Slow.Run')))).toMatchObject({
+    expect(errorOf(await gateway.call(ALICE, callRequest('Slow.Run')))).toMatchObject({
       code: 'budget_exceeded',
       retryAfterMs: 1_000,
     })
     clock.advance(200)
     runs[0]?.resolve(1)
     await first
-    const second = desk.call(ALICE, callRequest('Slow.Run'))
+    const second = gateway.call(ALICE, callRequest('Slow.Run'))
     while (runs.length === 1) await new Promise((resolve) => setImmediate(resolve))
     clock.advance(600)
     runs[1]?.resolve(2)
     expect(gist(await second)).toBe('ok 2')
     // 200 + 600 are spent: no whole timeout is left, and nothing runs that could give any back.
-    const error = errorOf(await desk.call(ALICE, callRequest('Slow.Run')))
+    const error = errorOf(await gateway.call(ALICE, callRequest('Slow.Run')))
     expect(error.retryAfterMs).toBeGreaterThan(HOUR_MS / 2)
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('rule 1: replays and joins spend nothing, nor do calls that do not run', async () => {
-    const { desk } = open([rule('principal', { calls: 1 })])
-    await desk.call(ALICE, callRequest('Echo.Say', { runId: 'run-x', key: 'other' }))
-    await desk.drain(0)
+    const { gateway } = open([rule('principal', { calls: 1 })])
+    await gateway.call(ALICE, callRequest('Echo.Say', { runId: 'run-x', key: 'other' }))
+    await gateway.drain(0)
     const fresh = open([rule('principal', { calls: 2 })])
     const keyed = callRequest('Echo.Say', { key: 'k', runId: 'run-x' })
-    const replies = await Promise.all(Array.from({ length: 10 }, () => fresh.desk.call(ALICE, keyed)))
+    const replies = await Promise.all(Array.from({ length: 10 }, () => fresh.gateway.call(ALICE, keyed)))
     expect(new Set(replies.map(gist))).toEqual(new Set(['ok {}']))
-    await fresh.desk.endRun(ALICE, 'run-x')
-    expect(gist(await fresh.desk.call(ALICE, callRequest('Echo.Say', { runId: 'run-x' })))).toBe(
+    await fresh.gateway.endRun(ALICE, 'run-x')
+    expect(gist(await fresh.gateway.call(ALICE, callRequest('Echo.Say', { runId: 'run-x' })))).toBe(
       'request_invalid',
     )
-    expect(await gists(fresh.desk, ['Nobody.Here', 'Echo.Say', 'Echo.Say'])).toEqual([
+    expect(await gists(fresh.gateway, ['Nobody.Here', 'Echo.Say', 'Echo.Say'])).toEqual([
       'tool_not_found',
       'ok {}',
       'budget_exceeded',
     ])
-    expect(gist(await fresh.desk.call(ALICE, keyed))).toBe('ok {}')
-    await fresh.desk.drain(0)
+    expect(gist(await fresh.gateway.call(ALICE, keyed))).toBe('ok {}')
+    await fresh.gateway.drain(0)
   })
 
   it('of several rules the tighter counts, and of several budgets each', async () => {
-    const { desk, clock } = open([
+    const { gateway, clock } = open([
       rule('principal', { calls: 100 }),
       rule('principal', { calls: 2 }, { of: new Set(['key:alice']) }),
       rule('principal', { calls: 3 }, { windowMs: 24 * HOUR_MS }),
       rule('tenant', { calls: 1 }, { of: new Set(['other']) }),
     ])
-    expect(await gists(desk, ['Echo.Say', 'Echo.Say', 'Echo.Say'])).toEqual([
+    expect(await gists(gateway, ['Echo.Say', 'Echo.Say', 'Echo.Say'])).toEqual([
       'ok {}',
       'ok {}',
       'budget_exceeded',
     ])
     clock.advance(HOUR_MS)
-    expect(await gists(desk, ['Echo.Say', 'Echo.Say'])).toEqual(['ok {}', 'budget_exceeded'])
-    expect(await gists(desk, ['Echo.Say', 'Echo.Say', 'Echo.Say'], BOB)).toEqual(['ok {}', 'ok {}', 'ok {}'])
-    expect(await gists(desk, ['Echo.Say', 'Echo.Say'], CAROL)).toEqual(['ok {}', 'budget_exceeded'])
-    await desk.drain(0)
+    expect(await gists(gateway, ['Echo.Say', 'Echo.Say'])).toEqual(['ok {}', 'budget_exceeded'])
+    expect(await gists(gateway, ['Echo.Say', 'Echo.Say', 'Echo.Say'], BOB)).toEqual([
+      'ok {}',
+      'ok {}',
+      'ok {}',
+    ])
+    expect(await gists(gateway, ['Echo.Say', 'Echo.Say'], CAROL)).toEqual(['ok {}', 'budget_exceeded'])
+    await gateway.drain(0)
   })
 
   it('holds across restarts and gives back what was leased and not spent', async () => {
     const store = new MemoryStore()
     const rules = [rule('principal', { calls: 200 })]
     const first = open(rules, { store })
-    await gists(first.desk, Array<string>(150).fill('Echo.Say'))
-    await first.desk.drain(0)
+    await gists(first.gateway, Array<string>(150).fill('Echo.Say'))
+    await first.gateway.drain(0)
     const second = open(rules, { store })
-    const said = await gists(second.desk, Array<string>(60).fill('Echo.Say'))
+    const said = await gists(second.gateway, Array<string>(60).fill('Echo.Say'))
     expect(said.filter((one) => one === 'ok {}')).toHaveLength(50)
-    await second.desk.drain(0)
+    await second.gateway.drain(0)
   })
 
   it('gives back what nobody uses, so that others can have it', async () => {
@@ -202,15 +206,15 @@ describe('budgets', () => {
       leases += 1
       return lease.apply(store.budgets, asked)
     }
-    const { desk } = open([rule('principal', { calls: 500 })], { store })
-    await Promise.all(Array.from({ length: 500 }, () => desk.call(ALICE, callRequest('Echo.Say'))))
+    const { gateway } = open([rule('principal', { calls: 500 })], { store })
+    await Promise.all(Array.from({ length: 500 }, () => gateway.call(ALICE, callRequest('Echo.Say'))))
     expect(leases).toBeLessThanOrEqual(51)
     const before = leases
     for (let time = 0; time < 50; time += 1) {
-      expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('budget_exceeded')
+      expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('budget_exceeded')
     }
     expect(leases - before).toBeLessThanOrEqual(1)
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('fails closed while the store does not answer', async () => {
@@ -218,8 +222,8 @@ describe('budgets', () => {
     store.budgets.lease = () => {
       throw new Error('the store is gone')
     }
-    const { desk } = open([rule('principal', { calls: 5 })], { store: faultyStore(store, new Set()) })
-    expect(await gists(desk, ['Echo.Say'])).toEqual(['internal'])
-    await desk.drain(0)
+    const { gateway } = open([rule('principal', { calls: 5 })], { store: faultyStore(store, new Set()) })
+    expect(await gists(gateway, ['Echo.Say'])).toEqual(['internal'])
+    await gateway.drain(0)
   })
 })

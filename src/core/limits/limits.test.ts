@@ -22,13 +22,13 @@ function open(
   const { tools = [say, other, hidden], ...changes } = more
   const clock = new FakeClock()
   const refused: string[] = []
-  const desk = openTestGateway(tools, {
+  const gateway = openTestGateway(tools, {
     clock,
     limits: { ...NO_LIMITS, ...limits },
     onLimitRefused: (name) => void refused.push(name),
     ...changes,
   })
-  return { desk, clock, refused }
+  return { gateway, clock, refused }
 }
 
 /** A tool whose runs end when told. */
@@ -62,132 +62,136 @@ describe('rates', () => {
   it('OWP-56: a call that another limit refuses spends no token of the caller with the tool', async () => {
     const perPrincipal: CallLimit = { ...UNLIMITED, rate: { perMs: 1 / 3_600_000, burst: 1 } }
     for (const scarce of ['tool', 'total'] as const) {
-      const { desk, clock, refused } = open({
+      const { gateway, clock, refused } = open({
         perTool: { ...(scarce === 'tool' ? ONE_A_SECOND : UNLIMITED), perPrincipal },
         total: { ...NO_LIMITS.total, ...(scarce === 'total' ? ONE_A_SECOND : UNLIMITED) },
       })
-      expect(gist(await desk.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
+      expect(gist(await gateway.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
       // Ann has her token, the tool has none left.
       for (let time = 0; time < 3; time += 1) {
-        expect(errorOf(await desk.call(ALICE, callRequest('Echo.Say'))).code).toBe('rate_limited')
+        expect(errorOf(await gateway.call(ALICE, callRequest('Echo.Say'))).code).toBe('rate_limited')
       }
       expect(refused).toEqual([1, 2, 3].map(() => `${scarce}_rate`))
       clock.advance(1_000)
-      expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+      expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
     }
   })
 
   it('C6: a principal that is too fast is refused with the time to wait, and others go on', async () => {
-    const { desk, clock, refused } = open({ perPrincipal: ONE_A_SECOND })
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
-    const error = errorOf(await desk.call(ALICE, callRequest('Echo.Other')))
+    const { gateway, clock, refused } = open({ perPrincipal: ONE_A_SECOND })
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+    const error = errorOf(await gateway.call(ALICE, callRequest('Echo.Other')))
     expect(error).toMatchObject({ code: 'rate_limited', retryAfterMs: 1_000, details: { scope: 'key' } })
-    expect(gist(await desk.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
-    expect(gist(await desk.call(MALLORY, callRequest('Echo.Say')))).toBe('ok {}')
+    expect(gist(await gateway.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
+    expect(gist(await gateway.call(MALLORY, callRequest('Echo.Say')))).toBe('ok {}')
     clock.advance(1_000)
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
     expect(refused).toEqual(['principal_rate'])
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('OWP-56: the bucket is per principal and tool: other tools and principals proceed', async () => {
-    const { desk } = open({ perTool: { ...UNLIMITED, perPrincipal: ONE_A_SECOND } })
-    await desk.call(ALICE, callRequest('Echo.Say'))
-    const error = errorOf(await desk.call(ALICE, callRequest('Echo.Say')))
+    const { gateway } = open({ perTool: { ...UNLIMITED, perPrincipal: ONE_A_SECOND } })
+    await gateway.call(ALICE, callRequest('Echo.Say'))
+    const error = errorOf(await gateway.call(ALICE, callRequest('Echo.Say')))
     expect(error).toMatchObject({ code: 'rate_limited', details: { scope: 'tool' } })
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Other')))).toBe('ok {}')
-    expect(gist(await desk.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
-    await desk.drain(0)
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Other')))).toBe('ok {}')
+    expect(gist(await gateway.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
+    await gateway.drain(0)
   })
 
   it('a tool may have a rate for everybody together, and the server one for all calls', async () => {
     const ofTool = open({ perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED } })
-    await ofTool.desk.call(ALICE, callRequest('Echo.Say'))
-    expect(errorOf(await ofTool.desk.call(BOB, callRequest('Echo.Say'))).details).toEqual({ scope: 'tool' })
-    await ofTool.desk.drain(0)
+    await ofTool.gateway.call(ALICE, callRequest('Echo.Say'))
+    expect(errorOf(await ofTool.gateway.call(BOB, callRequest('Echo.Say'))).details).toEqual({
+      scope: 'tool',
+    })
+    await ofTool.gateway.drain(0)
     const inAll = open({ total: { ...NO_LIMITS.total, rate: ONE_A_SECOND.rate } })
-    await inAll.desk.call(ALICE, callRequest('Echo.Say'))
-    const error = errorOf(await inAll.desk.call(BOB, callRequest('Echo.Other')))
+    await inAll.gateway.call(ALICE, callRequest('Echo.Say'))
+    const error = errorOf(await inAll.gateway.call(BOB, callRequest('Echo.Other')))
     expect([error.code, error.details]).toEqual(['rate_limited', { scope: 'global' }])
-    await inAll.desk.drain(0)
+    await inAll.gateway.drain(0)
   })
 
   it.each(['Echo.Other', 'Echo_Other', 'openwop:Echo.Other'])(
     'entries of their own count instead of the general ones, by any name: %s',
     async (name) => {
-      const { desk } = open({
+      const { gateway } = open({
         perPrincipal: ONE_A_SECOND,
         byPrincipal: new Map([[BOB.id, UNLIMITED]]),
         byTool: new Map([[name, { ...ONE_A_SECOND, perPrincipal: UNLIMITED }]]),
       })
       const gists: string[] = []
       for (const tool of ['Echo.Say', 'Echo.Say', 'Echo.Other', 'Echo.Other']) {
-        gists.push(gist(await desk.call(BOB, callRequest(tool))))
+        gists.push(gist(await gateway.call(BOB, callRequest(tool))))
       }
       expect(gists).toEqual(['ok {}', 'ok {}', 'ok {}', 'rate_limited'])
-      await desk.drain(0)
+      await gateway.drain(0)
     },
   )
 
   it('rule 1: a replay is never refused and takes nothing; a wrong replay is a request like any other', async () => {
-    const { desk, clock } = open({
+    const { gateway, clock } = open({
       perPrincipal: ONE_A_SECOND,
       perTool: { ...ONE_A_SECOND, perPrincipal: UNLIMITED },
     })
     const keyed = callRequest('Echo.Say', { key: 'k' })
-    await desk.call(ALICE, keyed)
+    await gateway.call(ALICE, keyed)
     for (let time = 0; time < 5; time += 1) {
-      expect(await desk.call(ALICE, keyed)).toMatchObject({ replayed: true, outcome: { ok: true } })
+      expect(await gateway.call(ALICE, keyed)).toMatchObject({ replayed: true, outcome: { ok: true } })
     }
     const wrong = callRequest('Echo.Other', { key: 'k' })
-    expect(gist(await desk.call(ALICE, wrong))).toBe('rate_limited')
+    expect(gist(await gateway.call(ALICE, wrong))).toBe('rate_limited')
     clock.advance(1_000)
-    expect(gist(await desk.call(ALICE, wrong))).toBe('key_conflict')
+    expect(gist(await gateway.call(ALICE, wrong))).toBe('key_conflict')
     clock.advance(1_000)
-    await desk.call(ALICE, keyed)
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say', { key: 'k2' })))).toBe('ok {}')
-    await desk.drain(0)
+    await gateway.call(ALICE, keyed)
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say', { key: 'k2' })))).toBe('ok {}')
+    await gateway.drain(0)
   })
 
   it('rule 2: a hidden tool that is limited answers exactly like one that is not there', async () => {
     const never: CallLimit = { rate: { perMs: 1e-9, burst: 1 }, concurrent: 1 }
-    const { desk } = open({
+    const { gateway } = open({
       perTool: { ...never, perPrincipal: never },
       byTool: new Map([['Vault.Open', { ...never, perPrincipal: never }]]),
     })
     const unknown = async (name: string) => {
-      const { code, message, retryAfterMs, details } = errorOf(await desk.call(ALICE, callRequest(name)))
+      const { code, message, retryAfterMs, details } = errorOf(await gateway.call(ALICE, callRequest(name)))
       return { code, message: message.replace(name, 'X'), retryAfterMs, details }
     }
     const root: Principal = { id: 'key:root', tenant: 'default', scopes: ['*'] }
-    expect(gist(await desk.call(root, callRequest('Vault.Open')))).toBe('ok 1')
-    expect(gist(await desk.call(root, callRequest('Vault.Open')))).toBe('rate_limited')
+    expect(gist(await gateway.call(root, callRequest('Vault.Open')))).toBe('ok 1')
+    expect(gist(await gateway.call(root, callRequest('Vault.Open')))).toBe('rate_limited')
     for (let time = 0; time < 3; time += 1) {
       expect(await unknown('Vault.Open')).toEqual(await unknown('Nobody.Here'))
     }
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('unknown tools cost the caller a token, so that names cannot be tried without end', async () => {
-    const { desk } = open({ perPrincipal: ONE_A_SECOND })
-    expect(gist(await desk.call(ALICE, callRequest('Vault.Open')))).toBe('tool_not_found')
-    expect(gist(await desk.call(ALICE, callRequest('Nobody.Here')))).toBe('rate_limited')
-    await desk.drain(0)
+    const { gateway } = open({ perPrincipal: ONE_A_SECOND })
+    expect(gist(await gateway.call(ALICE, callRequest('Vault.Open')))).toBe('tool_not_found')
+    expect(gist(await gateway.call(ALICE, callRequest('Nobody.Here')))).toBe('rate_limited')
+    await gateway.drain(0)
   })
 
   it('a refused call takes no token elsewhere and leaves its key free', async () => {
-    const { desk, clock } = open({
+    const { gateway, clock } = open({
       perTool: { ...UNLIMITED, perPrincipal: ONE_A_SECOND },
       total: { ...NO_LIMITS.total, rate: { perMs: 1 / 1_000, burst: 2 } },
     })
-    await desk.call(ALICE, callRequest('Echo.Say'))
+    await gateway.call(ALICE, callRequest('Echo.Say'))
     for (let time = 0; time < 5; time += 1) {
-      expect(gist(await desk.call(ALICE, callRequest('Echo.Say', { key: 'k' })))).toBe('rate_limited')
+      expect(gist(await gateway.call(ALICE, callRequest('Echo.Say', { key: 'k' })))).toBe('rate_limited')
     }
-    expect(gist(await desk.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
+    expect(gist(await gateway.call(BOB, callRequest('Echo.Say')))).toBe('ok {}')
     clock.advance(1_000)
-    expect(await desk.call(ALICE, callRequest('Echo.Say', { key: 'k' }))).toMatchObject({ replayed: false })
-    await desk.drain(0)
+    expect(await gateway.call(ALICE, callRequest('Echo.Say', { key: 'k' }))).toMatchObject({
+      replayed: false,
+    })
+    await gateway.drain(0)
   })
 })
 
@@ -199,35 +203,35 @@ describe('numbers of runs', () => {
     ['the server', { total: { ...NO_LIMITS.total, concurrent: 1 } }, 'overloaded', 'global'],
   ])('rule 10: of %s: an ended run keeps its place until it settles', async (_of, limits, code, scope) => {
     const { tool, runs } = held()
-    const { desk } = open(limits, { tools: [tool] })
-    const first = desk.call(ALICE, callRequest('Slow.Run', { key: 'k' }))
+    const { gateway } = open(limits, { tools: [tool] })
+    const first = gateway.call(ALICE, callRequest('Slow.Run', { key: 'k' }))
     await until(() => runs.length === 1)
-    const refused = errorOf(await desk.call(ALICE, callRequest('Slow.Run')))
+    const refused = errorOf(await gateway.call(ALICE, callRequest('Slow.Run')))
     expect(refused).toMatchObject({ code, details: { scope }, retryAfterMs: 1_000 })
     expect(gist(await first)).toBe('tool_timeout')
-    expect(errorOf(await desk.call(ALICE, callRequest('Slow.Run'))).code).toBe(code)
+    expect(errorOf(await gateway.call(ALICE, callRequest('Slow.Run'))).code).toBe(code)
     runs[0]?.resolve(1)
-    await until(() => desk.running.slots === 0)
-    const second = desk.call(ALICE, callRequest('Slow.Run'))
+    await until(() => gateway.running.slots === 0)
+    const second = gateway.call(ALICE, callRequest('Slow.Run'))
     await until(() => runs.length === 2)
     runs[1]?.resolve(2)
     expect(gist(await second)).toBe('ok 2')
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('rule 1: whoever joins a running call takes no place', async () => {
     const { tool, runs } = held()
-    const { desk } = open(
+    const { gateway } = open(
       { perPrincipal: ONE_AT_ONCE, total: { ...NO_LIMITS.total, concurrent: 1 } },
       { tools: [tool] },
     )
-    const calls = Array.from({ length: 20 }, () => desk.call(ALICE, callRequest('Slow.Run', { key: 'k' })))
+    const calls = Array.from({ length: 20 }, () => gateway.call(ALICE, callRequest('Slow.Run', { key: 'k' })))
     await until(() => runs.length === 1)
-    const late = desk.call(ALICE, callRequest('Slow.Run', { key: 'k' }))
+    const late = gateway.call(ALICE, callRequest('Slow.Run', { key: 'k' }))
     runs[0]?.resolve(7)
     expect(new Set((await Promise.all([...calls, late])).map(gist))).toEqual(new Set(['ok 7']))
     expect(runs).toHaveLength(1)
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it.each([
@@ -238,43 +242,43 @@ describe('numbers of runs', () => {
   ])(
     'rule 1: requests with one key that come together run once and are all answered: %s',
     async (_of, limits) => {
-      const { desk } = open(limits)
+      const { gateway } = open(limits)
       const keyed = callRequest('Echo.Say', { key: 'k', runId: 'run-x' })
-      const replies = await Promise.all(Array.from({ length: 30 }, () => desk.call(ALICE, keyed)))
+      const replies = await Promise.all(Array.from({ length: 30 }, () => gateway.call(ALICE, keyed)))
       expect(new Set(replies.map(gist))).toEqual(new Set(['ok {}']))
       expect(replies.filter(({ replayed }) => !replayed)).toHaveLength(1)
-      const page = await desk.readRun(ALICE, { runId: 'run-x', after: -1, waitMs: 0 })
+      const page = await gateway.readRun(ALICE, { runId: 'run-x', after: -1, waitMs: 0 })
       expect(page?.events).toHaveLength(2)
-      await desk.drain(0)
+      await gateway.drain(0)
     },
   )
 
   it('requests with one key that come together to a limit that is met are all refused', async () => {
-    const { desk } = open({ perPrincipal: ONE_A_SECOND })
-    await desk.call(ALICE, callRequest('Echo.Say'))
+    const { gateway } = open({ perPrincipal: ONE_A_SECOND })
+    await gateway.call(ALICE, callRequest('Echo.Say'))
     const keyed = callRequest('Echo.Say', { key: 'k' })
-    const replies = await Promise.all(Array.from({ length: 30 }, () => desk.call(ALICE, keyed)))
+    const replies = await Promise.all(Array.from({ length: 30 }, () => gateway.call(ALICE, keyed)))
     expect(new Set(replies.map(gist))).toEqual(new Set(['rate_limited']))
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('calls that fail, and calls that cannot be claimed, give their places back', async () => {
     const failing = sampleTool('Bad.Tool@1.0.0', () => {
       throw new Error('no')
     })
-    const { desk } = open(
+    const { gateway } = open(
       { perPrincipal: ONE_AT_ONCE, perTool: { ...ONE_AT_ONCE, perPrincipal: ONE_AT_ONCE } },
       { tools: [failing] },
     )
     for (let time = 0; time < 3; time += 1) {
-      expect(gist(await desk.call(ALICE, callRequest('Bad.Tool')))).toBe('tool_failed')
+      expect(gist(await gateway.call(ALICE, callRequest('Bad.Tool')))).toBe('tool_failed')
     }
     const ended = { runId: 'run-x' }
-    await desk.call(ALICE, callRequest('Bad.Tool', ended))
-    await desk.endRun(ALICE, 'run-x')
-    expect(gist(await desk.call(ALICE, callRequest('Bad.Tool', ended)))).toBe('request_invalid')
-    expect(gist(await desk.call(ALICE, callRequest('Bad.Tool')))).toBe('tool_failed')
-    await desk.drain(0)
+    await gateway.call(ALICE, callRequest('Bad.Tool', ended))
+    await gateway.endRun(ALICE, 'run-x')
+    expect(gist(await gateway.call(ALICE, callRequest('Bad.Tool', ended)))).toBe('request_invalid')
+    expect(gist(await gateway.call(ALICE, callRequest('Bad.Tool')))).toBe('tool_failed')
+    await gateway.drain(0)
   })
 })
 
@@ -283,43 +287,43 @@ describe('overload', () => {
     let delayMs = 0
     const total = { ...NO_LIMITS.total, delayMs: 100 }
     const { tool, runs } = held()
-    const { desk, refused } = open({ total }, { tools: [say, tool], delayMs: () => delayMs })
+    const { gateway, refused } = open({ total }, { tools: [say, tool], delayMs: () => delayMs })
     const keyed = callRequest('Echo.Say', { key: 'k' })
-    await desk.call(ALICE, keyed)
+    await gateway.call(ALICE, keyed)
     delayMs = 101
     // One caller of tools that compute is not too much.
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
-    const others = Array.from({ length: 10 }, () => desk.call(BOB, callRequest('Slow.Run')))
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+    const others = Array.from({ length: 10 }, () => gateway.call(BOB, callRequest('Slow.Run')))
     await until(() => runs.length === 10)
-    expect(errorOf(await desk.call(ALICE, callRequest('Echo.Say')))).toMatchObject({
+    expect(errorOf(await gateway.call(ALICE, callRequest('Echo.Say')))).toMatchObject({
       code: 'overloaded',
       retryAfterMs: 2_000,
       details: { scope: 'global' },
     })
-    expect(gist(await desk.call(ALICE, callRequest('Nobody.Here')))).toBe('overloaded')
-    expect(await desk.call(ALICE, keyed)).toMatchObject({ replayed: true })
-    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded' })
-    expect(desk.isReady()).toBe(true)
+    expect(gist(await gateway.call(ALICE, callRequest('Nobody.Here')))).toBe('overloaded')
+    expect(await gateway.call(ALICE, keyed)).toMatchObject({ replayed: true })
+    expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded' })
+    expect(gateway.isReady()).toBe(true)
     expect(refused).toEqual(['delay', 'delay'])
     delayMs = 100
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
     for (const run of runs) run.resolve(1)
     await Promise.all(others)
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 
   it('writes that wait: calls that come while as many as allowed wait are refused', async () => {
     const store = new BusyStore()
-    const { desk, refused } = open({ total: { ...NO_LIMITS.total, pendingWrites: 3 } }, { store })
+    const { gateway, refused } = open({ total: { ...NO_LIMITS.total, pendingWrites: 3 } }, { store })
     store.waiting = 3
-    expect(errorOf(await desk.call(ALICE, callRequest('Echo.Say')))).toMatchObject({
+    expect(errorOf(await gateway.call(ALICE, callRequest('Echo.Say')))).toMatchObject({
       code: 'overloaded',
       retryAfterMs: 2_000,
       details: { scope: 'global' },
     })
     store.waiting = 2
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
     expect(refused).toEqual(['pending_writes'])
-    await desk.drain(0)
+    await gateway.drain(0)
   })
 })

@@ -35,10 +35,10 @@ describe('a session that is closed while its state is being opened', () => {
   it('rule 30: lets go of exactly the state that was made, and is not handed out', async () => {
     const { tool, state, opening, closed } = slowState()
     const store = new MemoryStore()
-    const desk = openTestGateway([tool], { store })
-    const opened = desk.openSession(ALICE, REQUEST)
+    const gateway = openTestGateway([tool], { store })
+    const opened = gateway.openSession(ALICE, REQUEST)
     await opening
-    await desk.endRun(ALICE, 'r')
+    await gateway.endRun(ALICE, 'r')
     const made = {}
     state.resolve(made)
 
@@ -50,10 +50,10 @@ describe('a session that is closed while its state is being opened', () => {
 
   it('rule 30: has nothing to let go when its state could not be made', async () => {
     const { tool, state, opening, closed } = slowState()
-    const desk = openTestGateway([tool])
-    const opened = desk.openSession(ALICE, REQUEST)
+    const gateway = openTestGateway([tool])
+    const opened = gateway.openSession(ALICE, REQUEST)
     await opening
-    await desk.drain(0)
+    await gateway.drain(0)
     state.reject(new Error('no room'))
 
     await expect(opened).rejects.toMatchObject({ code: 'tool_failed' })
@@ -70,10 +70,10 @@ describe('a closed session', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     const { tool, state } = slowState()
     state.resolve({})
-    const desk = openTestGateway([tool])
-    const { sessionId } = await desk.openSession(ALICE, REQUEST)
+    const gateway = openTestGateway([tool])
+    const { sessionId } = await gateway.openSession(ALICE, REQUEST)
     expect(vi.getTimerCount()).toBe(2)
-    await desk.closeSession(ALICE, sessionId)
+    await gateway.closeSession(ALICE, sessionId)
     expect(vi.getTimerCount()).toBe(0)
   })
 })
@@ -85,16 +85,16 @@ describe('a session with a call whose outcome could not be stored yet', () => {
     const { tool, state } = slowState()
     state.resolve({})
     const failing = new Set<StoreMethod>()
-    const desk = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
-    const { sessionId } = await desk.openSession(ALICE, REQUEST)
+    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const { sessionId } = await gateway.openSession(ALICE, REQUEST)
     failing.add('finish').add('probe')
     const request = callRequest('Slow.State', { key: 'k', sessionId })
-    expect(gist(await desk.call(ALICE, request))).toBe('outcome_unknown')
+    expect(gist(await gateway.call(ALICE, request))).toBe('outcome_unknown')
     if (mendedBeforeClose) failing.clear()
-    await desk.closeSession(ALICE, sessionId)
+    await gateway.closeSession(ALICE, sessionId)
     failing.clear()
-    await desk.drain(0)
-    const page = await desk.readRun(ALICE, { runId: 'r', after: -1, waitMs: 0 })
+    await gateway.drain(0)
+    const page = await gateway.readRun(ALICE, { runId: 'r', after: -1, waitMs: 0 })
     return page?.events.map(({ type }) => type) ?? []
   }
 

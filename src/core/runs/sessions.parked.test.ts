@@ -12,19 +12,19 @@ function stage() {
     policy: { approval: 'always' },
     session: { open: () => 'state', close: () => void closed.push(1), idleMs: IDLE_MS },
   })
-  const desk = openTestGateway([tool])
+  const gateway = openTestGateway([tool])
   const call = (sessionId?: string) =>
-    desk.call(
+    gateway.call(
       ALICE,
       callRequest('Note.Write', { key: 'k', ...(sessionId === undefined ? {} : { sessionId }) }),
     )
   const decide = async () => {
-    const [approval] = await desk.store.approvals.list({ limit: 1 })
-    return (await desk.approvals.decide(BOB, approval, { action: 'grant', reason: undefined })).kind
+    const [approval] = await gateway.store.approvals.list({ limit: 1 })
+    return (await gateway.approvals.decide(BOB, approval, { action: 'grant', reason: undefined })).kind
   }
   const eventsOf = async (runId: string) =>
-    (await desk.readRun(ALICE, { runId, after: -1, waitMs: 0 }))?.events.map(({ type }) => type)
-  return { desk, closed, call, decide, eventsOf }
+    (await gateway.readRun(ALICE, { runId, after: -1, waitMs: 0 }))?.events.map(({ type }) => type)
+  return { gateway, closed, call, decide, eventsOf }
 }
 
 beforeEach(() => {
@@ -36,8 +36,8 @@ afterEach(() => {
 
 describe('a call in a session that waits for a yes', () => {
   it('rule 30: keeps its session open beyond idle time, and uses its state after the yes', async () => {
-    const { desk, call, decide, closed } = stage()
-    const { sessionId } = await desk.openSession(ALICE, { toolId: 'openwop:Note.Write' })
+    const { gateway, call, decide, closed } = stage()
+    const { sessionId } = await gateway.openSession(ALICE, { toolId: 'openwop:Note.Write' })
     expect(gist(await call(sessionId))).toBe('approval_required')
     await vi.advanceTimersByTimeAsync(IDLE_MS * 20)
     expect(closed).toEqual([])
@@ -48,8 +48,8 @@ describe('a call in a session that waits for a yes', () => {
   })
 
   it('rule 30: is lost when the session is as old as any may be', async () => {
-    const { desk, call, decide, closed } = stage()
-    const { sessionId } = await desk.openSession(ALICE, { toolId: 'openwop:Note.Write' })
+    const { gateway, call, decide, closed } = stage()
+    const { sessionId } = await gateway.openSession(ALICE, { toolId: 'openwop:Note.Write' })
     await call(sessionId)
     await vi.advanceTimersByTimeAsync(24 * 3_600_000 + 1)
     expect(closed).toEqual([1])

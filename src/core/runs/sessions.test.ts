@@ -25,16 +25,16 @@ function statefulTool(session: Partial<NonNullable<Tool['session']>> = {}, run?:
   })
 }
 
-let desk: RunningGateway
+let gateway: RunningGateway
 
-/** A desk whose timers and clock are the test's. */
+/** A gateway whose timers and clock are the test's. */
 function start(tool: Tool): RunningGateway {
-  desk = openTestGateway([tool])
-  return desk
+  gateway = openTestGateway([tool])
+  return gateway
 }
 
 async function typesOf(runId: string): Promise<readonly string[] | undefined> {
-  const page = await desk.readRun(ALICE, { runId, after: -1, waitMs: 0 })
+  const page = await gateway.readRun(ALICE, { runId, after: -1, waitMs: 0 })
   return page?.events.map((event) => (event.type === 'session.closed' ? event.outcome : event.type))
 }
 
@@ -54,32 +54,32 @@ beforeEach(() => {
 
 afterEach(async () => {
   vi.useRealTimers()
-  await desk.drain(0)
+  await gateway.drain(0)
 })
 
 describe('the life of a session', () => {
   it('OWP-41, OWP-44: one that nobody uses closes by itself, completed', async () => {
     const { sessionId, runId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     await vi.advanceTimersByTimeAsync(IDLE_MS - 1)
-    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 2')
+    expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 2')
     await vi.advanceTimersByTimeAsync(IDLE_MS - 1)
     expect(done).toEqual(['open', 'run'])
     await vi.advanceTimersByTimeAsync(1)
     expect(done).toEqual(['open', 'run', 'close'])
     expect(await typesOf(runId)).toEqual(['session.opened', 'called', 'returned', 'completed'])
-    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('session_not_found')
-    expect(await desk.closeSession(ALICE, sessionId)).toBe(false)
+    expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('session_not_found')
+    expect(await gateway.closeSession(ALICE, sessionId)).toBe(false)
   })
 
   it('openwop §7.3: optional state is made for sessions alone; other calls run without it', async () => {
     const tool = statefulTool({ isOptional: true }, (_input, { session }) => session ?? 'none')
     start(tool)
-    expect(gist(await desk.call(ALICE, callRequest('Box.Push')))).toBe('ok "none"')
-    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { runId: 'watched' })))).toBe('ok "none"')
+    expect(gist(await gateway.call(ALICE, callRequest('Box.Push')))).toBe('ok "none"')
+    expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { runId: 'watched' })))).toBe('ok "none"')
     expect(await typesOf('watched')).toEqual(['session.opened', 'called', 'returned', 'completed'])
     expect(done).toEqual([])
-    const { sessionId } = await desk.openSession(ALICE, { toolId: TOOL_ID })
-    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 1')
+    const { sessionId } = await gateway.openSession(ALICE, { toolId: TOOL_ID })
+    expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 1')
   })
 
   it('a call that takes longer than the idle time keeps its session', async () => {
@@ -87,12 +87,12 @@ describe('the life of a session', () => {
     const tool = { ...statefulTool({}, () => gate.promise) }
     const slow = { ...tool, policy: { ...tool.policy, timeoutMs: 10 * IDLE_MS } }
     const { sessionId, runId } = await start(slow).openSession(ALICE, { toolId: TOOL_ID })
-    const call = desk.call(ALICE, callRequest('Box.Push', { sessionId }))
+    const call = gateway.call(ALICE, callRequest('Box.Push', { sessionId }))
     await vi.advanceTimersByTimeAsync(3 * IDLE_MS)
     gate.resolve(1)
     expect(gist(await call)).toBe('ok 1')
     expect(await typesOf(runId)).toEqual(['session.opened', 'called', 'returned'])
-    await desk.closeSession(ALICE, sessionId)
+    await gateway.closeSession(ALICE, sessionId)
   })
 
   it('rule 30: none is older than a day, however busy', async () => {
@@ -100,7 +100,7 @@ describe('the life of a session', () => {
       toolId: TOOL_ID,
     })
     await vi.advanceTimersByTimeAsync(DAY_MS - 1)
-    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 2')
+    expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 2')
     await vi.advanceTimersByTimeAsync(1)
     expect(done).toEqual(['open', 'run', 'close'])
     expect(await typesOf(runId)).toEqual(['session.opened', 'called', 'returned', 'failed'])
@@ -108,10 +108,10 @@ describe('the life of a session', () => {
 
   it('OWP-44, C2: a shutdown closes it as failed, state and all', async () => {
     const { runId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
-    await desk.drain(0)
+    await gateway.drain(0)
     expect(done).toEqual(['open', 'close'])
     expect(await typesOf(runId)).toEqual(['session.opened', 'failed'])
-    expect(await codeOf(Promise.resolve().then(() => desk.openSession(ALICE, { toolId: TOOL_ID })))).toBe(
+    expect(await codeOf(Promise.resolve().then(() => gateway.openSession(ALICE, { toolId: TOOL_ID })))).toBe(
       'not_ready',
     )
   })
@@ -121,7 +121,7 @@ describe('the life of a session', () => {
     const { sessionId, runId } = await start(statefulTool({ close: () => never })).openSession(ALICE, {
       toolId: TOOL_ID,
     })
-    const closed = desk.closeSession(ALICE, sessionId)
+    const closed = gateway.closeSession(ALICE, sessionId)
     await vi.advanceTimersByTimeAsync(9_000)
     expect(await typesOf(runId)).toEqual(['session.opened'])
     await vi.advanceTimersByTimeAsync(1_000)
@@ -132,9 +132,9 @@ describe('the life of a session', () => {
   it('OWP-41: two closes at once close once', async () => {
     const { sessionId, runId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     const both = await Promise.all([
-      desk.closeSession(ALICE, sessionId),
-      desk.closeSession(ALICE, sessionId),
-      desk.endRun(ALICE, runId),
+      gateway.closeSession(ALICE, sessionId),
+      gateway.closeSession(ALICE, sessionId),
+      gateway.endRun(ALICE, runId),
     ])
     expect(both).toEqual([true, true, true])
     expect(done).toEqual(['open', 'close'])
@@ -144,14 +144,14 @@ describe('the life of a session', () => {
   it('one that is closed while its state is still being opened lets that state go', async () => {
     const gate = Promise.withResolvers<string>()
     start(statefulTool({ open: () => gate.promise }))
-    const opening = codeOf(desk.openSession(ALICE, { toolId: TOOL_ID, runId: 'opening' }))
+    const opening = codeOf(gateway.openSession(ALICE, { toolId: TOOL_ID, runId: 'opening' }))
     await vi.advanceTimersByTimeAsync(0)
-    const page = await desk.readRun(ALICE, { runId: 'opening', after: -1, waitMs: 0 })
+    const page = await gateway.readRun(ALICE, { runId: 'opening', after: -1, waitMs: 0 })
     const [opened] = page?.events ?? []
     const sessionId = opened?.type === 'session.opened' ? opened.sessionId : ''
     // Its id is known from the event, but there is nothing to call yet.
-    expect(gist(await desk.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('session_not_found')
-    expect(await desk.closeSession(ALICE, sessionId)).toBe(true)
+    expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('session_not_found')
+    expect(await gateway.closeSession(ALICE, sessionId)).toBe(true)
     expect(done).toEqual([])
     gate.resolve('state')
     expect(await opening).toBe('session_not_found')
@@ -162,7 +162,7 @@ describe('the life of a session', () => {
   it('a closed one is not remembered for a day', async () => {
     const { sessionId } = await start(statefulTool()).openSession(ALICE, { toolId: TOOL_ID })
     const before = vi.getTimerCount()
-    await desk.closeSession(ALICE, sessionId)
+    await gateway.closeSession(ALICE, sessionId)
     expect(vi.getTimerCount()).toBeLessThanOrEqual(before - 2)
   })
 })
@@ -192,13 +192,13 @@ describe('a call that is ended before it starts', () => {
     const claim = store.claim.bind(store)
     store.claim = async (call) => {
       const claimed = await claim(call)
-      void desk.cancelCall(ALICE, 'early')
+      void gateway.cancelCall(ALICE, 'early')
       return claimed
     }
-    desk = openTestGateway([statefulTool()], { store })
-    const reply = await desk.call(ALICE, callRequest('Box.Push', { key: 'early' }))
+    gateway = openTestGateway([statefulTool()], { store })
+    const reply = await gateway.call(ALICE, callRequest('Box.Push', { key: 'early' }))
     expect([gist(reply), done]).toEqual(['cancelled', []])
-    const page = await desk.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
+    const page = await gateway.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
     expect(page?.events[2]).toMatchObject({ type: 'returned', code: 'cancelled' })
     expect(page?.events[2]).not.toHaveProperty('durationMs')
     expect(await typesOf(reply.runId ?? '')).toEqual(['session.opened', 'called', 'returned', 'cancelled'])
@@ -208,29 +208,29 @@ describe('a call that is ended before it starts', () => {
 describe('the life of a named run', () => {
   it('ends after 15 minutes in which nothing happens and nothing is open', async () => {
     const clock = new FakeClock()
-    desk = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
-    const say = () => desk.call(ALICE, callRequest('Echo.Say', { runId: 'r' }))
+    gateway = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
+    const say = () => gateway.call(ALICE, callRequest('Echo.Say', { runId: 'r' }))
     const isComplete = async () =>
-      (await desk.readRun(ALICE, { runId: 'r', after: 99, waitMs: 0 }))?.isComplete
+      (await gateway.readRun(ALICE, { runId: 'r', after: 99, waitMs: 0 }))?.isComplete
     expect(gist(await say())).toBe('ok 1')
     clock.advance(15 * 60_000 - 1)
     expect([gist(await say()), await isComplete()]).toEqual(['ok 1', false])
     const kept = { key: 'kept', runId: 'r' }
-    const first = await desk.call(ALICE, callRequest('Echo.Say', kept))
+    const first = await gateway.call(ALICE, callRequest('Echo.Say', kept))
     clock.advance(15 * 60_000)
     expect([gist(await say()), await isComplete()]).toEqual(['request_invalid', true])
-    expect(await desk.call(ALICE, callRequest('Echo.Say', kept))).toEqual({ ...first, replayed: true })
-    expect(await codeOf(desk.openSession(ALICE, { toolId: TOOL_ID, runId: 'r' }))).toBe('request_invalid')
+    expect(await gateway.call(ALICE, callRequest('Echo.Say', kept))).toEqual({ ...first, replayed: true })
+    expect(await codeOf(gateway.openSession(ALICE, { toolId: TOOL_ID, runId: 'r' }))).toBe('request_invalid')
   })
 
   it('does not end while a session is open in it', async () => {
     const clock = new FakeClock()
-    desk = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
-    const { sessionId } = await desk.openSession(ALICE, { toolId: TOOL_ID, runId: 'r' })
+    gateway = openTestGateway([statefulTool(), sampleTool('Echo.Say@1.0.0', () => 1)], { clock })
+    const { sessionId } = await gateway.openSession(ALICE, { toolId: TOOL_ID, runId: 'r' })
     clock.advance(DAY_MS)
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say', { runId: 'r' })))).toBe('ok 1')
-    await desk.closeSession(ALICE, sessionId)
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say', { runId: 'r' })))).toBe('ok 1')
+    await gateway.closeSession(ALICE, sessionId)
     clock.advance(15 * 60_000)
-    expect(gist(await desk.call(ALICE, callRequest('Echo.Say', { runId: 'r' })))).toBe('request_invalid')
+    expect(gist(await gateway.call(ALICE, callRequest('Echo.Say', { runId: 'r' })))).toBe('request_invalid')
   })
 })

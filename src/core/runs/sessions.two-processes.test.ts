@@ -14,10 +14,10 @@ const counter = sampleTool('Counter.Next@1.0.0', () => 1, {
 it('rule 30: a session of another process is told so, and closes when its run is ended from here', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
   const masterKey = randomBytes(32)
-  const desks = [0, 1].map(() =>
+  const gateways = [0, 1].map(() =>
     openTestGateway([counter], { store: new SqliteStore({ path: join(folder, 'c.db'), masterKey }) }),
   )
-  const [holder, other] = desks
+  const [holder, other] = gateways
   try {
     const opened = await holder?.openSession(ALICE, { toolId: 'openwop:Counter.Next', runId: 'two' })
     const sessionId = opened?.sessionId ?? ''
@@ -32,9 +32,9 @@ it('rule 30: a session of another process is told so, and closes when its run is
     expect(page?.events).toMatchObject([{ type: 'session.closed', outcome: 'completed' }])
     expect(page?.isComplete).toBe(true)
   } finally {
-    for (const desk of desks) {
-      await desk.drain(0)
-      await desk.store.close()
+    for (const gateway of gateways) {
+      await gateway.drain(0)
+      await gateway.store.close()
     }
     rmSync(folder, { recursive: true })
   }

@@ -26,10 +26,10 @@ describe('what a workflow is', () => {
       flowOf('F.Light@1.0.0', [pure, read], { scopes: ['f'] }),
       flowOf('F.Heavy@1.0.0', [read, write]),
     ]
-    const desk = openTestGateway(tools)
+    const gateway = openTestGateway(tools)
     const admin = { ...ALICE, scopes: ['*'] }
-    const light = desk.catalogFor(admin).get('F.Light@1.0.0')
-    const heavy = desk.catalogFor(admin).get('F.Heavy@1.0.0')
+    const light = gateway.catalogFor(admin).get('F.Light@1.0.0')
+    const heavy = gateway.catalogFor(admin).get('F.Heavy@1.0.0')
     expect(light).toMatchObject({
       source: 'workflow',
       catalogId: 'workflow:F.Light',
@@ -47,8 +47,9 @@ describe('what a workflow is', () => {
     const one = noting('A.One@1.0.0', effects)
     const flow = flowOf('F.Flow@1.0.0', [one])
     const outer = flowOf('F.Outer@1.0.0', [flow])
-    const desk = openTestGateway([outer, flow, one])
-    const seen = (tools: readonly string[]) => desk.catalogFor({ ...ALICE, tools }).tools.map(({ id }) => id)
+    const gateway = openTestGateway([outer, flow, one])
+    const seen = (tools: readonly string[]) =>
+      gateway.catalogFor({ ...ALICE, tools }).tools.map(({ id }) => id)
     expect(seen(['workflow:F.Flow', 'workflow:F.Outer'])).toEqual([])
     expect(seen(['workflow:F.Outer', 'openwop:A.One'])).toEqual(['A.One@1.0.0'])
     expect(seen(['workflow:F.Flow', 'openwop:A.One'])).toEqual(['F.Flow@1.0.0', 'A.One@1.0.0'])

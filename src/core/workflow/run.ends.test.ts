@@ -29,11 +29,11 @@ describe('the end of a workflow', () => {
       uses: [asked, slow],
       run: (input, { call }) => Promise.all([call(asked, input), call(slow, input)]),
     })
-    const { call, desk, store } = stage([asked, slow, flow])
+    const { call, gateway, store } = stage([asked, slow, flow])
     const calling = call('Flow.Slow')
     await started.promise
     await expect.poll(async () => (await store.approvals.list({ state: 'pending', limit: 1 })).length).toBe(1)
-    await desk.cancelCall(ALICE, 'k')
+    await gateway.cancelCall(ALICE, 'k')
     expect(gist(await calling)).toBe('cancelled')
     await aborted.promise
     await expect
@@ -60,14 +60,14 @@ describe('the end of a workflow', () => {
       uses: [flow],
       run: (input, { call }) => call(flow, input),
     })
-    const { call, desk, store } = stage([asked, flow, outer])
+    const { call, gateway, store } = stage([asked, flow, outer])
     const first = await call('Flow.Outer')
     expect(gist(first)).toBe('approval_required')
-    expect(await desk.cancelCall(ALICE, 'k')).toMatchObject({ state: 'failed' })
+    expect(await gateway.cancelCall(ALICE, 'k')).toMatchObject({ state: 'failed' })
     expect(gist(await call('Flow.Outer'))).toBe('cancelled')
     expect(await store.approvals.list({ state: 'cancelled', limit: 5 })).toHaveLength(1)
     expect(await store.list({ state: 'parked', limit: 5 })).toEqual([])
-    const run = await desk.readRun(ALICE, { runId: first.runId ?? '', after: -1, waitMs: 0 })
+    const run = await gateway.readRun(ALICE, { runId: first.runId ?? '', after: -1, waitMs: 0 })
     expect(run?.isComplete).toBe(true)
   })
 

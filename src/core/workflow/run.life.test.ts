@@ -19,10 +19,10 @@ function open(
   store: MemoryStore,
   changes: Partial<RunningGatewayOptions> = {},
 ) {
-  const desk = openTestGateway(tools, { store, ...changes })
+  const gateway = openTestGateway(tools, { store, ...changes })
   const call = (id: string, key = 'k', input = { text: 'a' }) =>
-    desk.call(ALICE, callRequest(id, { key, input }))
-  return { desk, call }
+    gateway.call(ALICE, callRequest(id, { key, input }))
+  return { gateway, call }
 }
 
 /** A rate for `Note.One`. */
@@ -67,7 +67,7 @@ describe('the life of a workflow', () => {
     const before = open(tools, store)
     const cut = before.call('Flow.Stop')
     await started.promise
-    await before.desk.drain(0)
+    await before.gateway.drain(0)
     expect(errorOf(await cut)).toMatchObject({ code: 'outcome_unknown', canRetry: false })
     expect(await store.list({ state: 'parked', limit: 1 })).toMatchObject([{ tool: 'Flow.Stop@1.0.0' }])
     const after = open(tools, store)
@@ -95,10 +95,10 @@ describe('the life of a workflow', () => {
       if (broken) throw new StoreError('not_written', 'the disk is full')
       return suspend(...given)
     }
-    const { call, desk } = open([asked, flow], store)
+    const { call, gateway } = open([asked, flow], store)
     expect(gist(await call('Flow.Ask'))).toBe('outcome_unknown')
     broken = false
-    await expect.poll(() => desk.isReady(), { timeout: 5_000 }).toBe(true)
+    await expect.poll(() => gateway.isReady(), { timeout: 5_000 }).toBe(true)
     expect(gist(await call('Flow.Ask'))).toBe('approval_required')
   })
 
@@ -134,12 +134,12 @@ describe('the life of a workflow', () => {
       run: async (input, { call }) => [await call(one, input), await call(one, input)],
     })
     const limits = limitsOf({ perMs: 1 / 3_600_000, burst: 1 })
-    const { call, desk } = open([one, flow], new MemoryStore(), { limits })
+    const { call, gateway } = open([one, flow], new MemoryStore(), { limits })
     const held = errorOf(await call('Flow.Two'))
     expect(held).toMatchObject({ code: 'outcome_unknown', canRetry: false })
     expect(held.retryAfterMs).toBeGreaterThan(1_000)
     expect(held.message).toContain('repeat the call with the same call id')
-    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
+    expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
     expect(effects).toEqual(['Note.One a'])
   })
 
@@ -183,9 +183,9 @@ describe('the life of a workflow', () => {
       },
     })
     const registry = new LiveRegistry(requireTools([first, second, flow]), new Map())
-    const { call, desk } = open([], new MemoryStore(), { registry })
+    const { call, gateway } = open([], new MemoryStore(), { registry })
     expect(errorOf(await call('Flow.Pinned'))).toMatchObject({ code: 'outcome_unknown' })
-    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
+    expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
     expect(effects).toEqual(['Note.First a'])
   })
 
@@ -313,11 +313,11 @@ describe('the life of a workflow', () => {
           },
         })
         const store = new MemoryStore()
-        const { call, desk } = open([plain, asked, flaky, flow], store)
+        const { call, gateway } = open([plain, asked, flaky, flow], store)
         let reply = await call('Flow.Any')
         for (let round = 0; round < 20 && gist(reply) === 'approval_required'; round += 1) {
           const [question] = await store.approvals.list({ state: 'pending', limit: 1 })
-          await desk.approvals.decide(BOB, question, { action: 'grant', reason: undefined })
+          await gateway.approvals.decide(BOB, question, { action: 'grant', reason: undefined })
           reply = await call('Flow.Any')
         }
         expect(gist(reply)).toBe(`ok ${plan.length}`)
@@ -326,7 +326,7 @@ describe('the life of a workflow', () => {
           return [`Do.${kind[0]?.toUpperCase()}${kind.slice(1)} ${place}`]
         })
         expect(effects).toEqual(expected)
-        await desk.drain(0)
+        await gateway.drain(0)
       }),
       { numRuns: 40 },
     )

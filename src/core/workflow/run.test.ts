@@ -20,13 +20,13 @@ describe('a workflow', () => {
         return String(await call('Note.Two', { text: String(first) }))
       },
     })
-    const { call, desk, store } = stage([one, two, both])
+    const { call, gateway, store } = stage([one, two, both])
     const reply = await call('Flow.Both')
     expect(gist(reply)).toBe('ok "a!!"')
     expect(effects).toEqual(['Note.One a', 'Note.Two a!'])
     expect(await call('Flow.Both')).toMatchObject({ replayed: true })
     expect(effects).toHaveLength(2)
-    const run = await desk.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
+    const run = await gateway.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
     expect(run?.isComplete).toBe(true)
     expect(
       run?.events.map((event) =>
@@ -65,10 +65,10 @@ describe('a workflow', () => {
         return String(await call('Note_Two', { text: String(first) }))
       },
     })
-    const { call, desk } = stage([one, two, newer, both])
+    const { call, gateway } = stage([one, two, newer, both])
     const reply = await call('Flow.Both')
     expect(gist(reply)).toBe('ok "a!!"')
-    const run = await desk.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
+    const run = await gateway.readRun(ALICE, { runId: reply.runId ?? '', after: -1, waitMs: 0 })
     expect(run?.events.flatMap((event) => ('call' in event ? [event.call.callId] : []))).toEqual([
       'k',
       'k/Note.One',
@@ -91,9 +91,9 @@ describe('a workflow', () => {
       uses: [one],
       run: (input, { call }) => call(one, input),
     })
-    const { call, desk } = stage([one, only])
+    const { call, gateway } = stage([one, only])
     await call('Flow.Only')
-    expect(await desk.readCall(ALICE, 'k/Note.One')).toBeUndefined()
+    expect(await gateway.readCall(ALICE, 'k/Note.One')).toBeUndefined()
     expect(gist(await call('Note.One', 'k/Note.One'))).toBe('ok "a!"')
     expect(effects).toHaveLength(2)
   })
@@ -117,13 +117,13 @@ describe('a workflow', () => {
         }
       },
     })
-    const { call, desk, approve, store } = stage([one, asked, flow])
+    const { call, gateway, approve, store } = stage([one, asked, flow])
     const first = await call('Flow.Ask')
     expect(errorOf(first)).toMatchObject({
       code: 'approval_required',
       details: { missing: { approval: {} } },
     })
-    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'parked', attempt: 1 })
+    expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'parked', attempt: 1 })
     const before = (await store.readJournal([], 1_000)).length
     expect(gist(await call('Flow.Ask'))).toBe('approval_required')
     expect((await store.readJournal([], 1_000)).length).toBe(before)
@@ -133,7 +133,7 @@ describe('a workflow', () => {
     expect(await approve()).toBe('decided')
     expect(gist(await call('Flow.Ask'))).toBe('ok ["a!","last!"]')
     expect(effects).toEqual(['Note.One a', 'Note.Asked a', 'Note.One last'])
-    expect(await desk.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded', attempt: 1 })
+    expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'succeeded', attempt: 1 })
   })
 
   it('rule 5: put away under another definition it says so, speaks of no approval of its own, and goes on under the old one', async () => {
@@ -172,8 +172,8 @@ describe('a workflow', () => {
       uses: [asked],
       run: (input, { call }) => call(asked, input),
     })
-    const { desk, approve, store } = stage([asked, flow])
-    const waiting = desk.call(
+    const { gateway, approve, store } = stage([asked, flow])
+    const waiting = gateway.call(
       ALICE,
       callRequest('Flow.Ask', { key: 'k', input: { text: 'a' }, waitMs: 10_000 }),
     )
@@ -225,9 +225,9 @@ describe('a workflow', () => {
       uses: [one, secret],
       run: async (input, { call }) => [await call(one, input), await call(secret, input)],
     })
-    const { desk } = stage([one, secret, flow])
+    const { gateway } = stage([one, secret, flow])
     const send = (secrets = {}) =>
-      desk.call(ALICE, callRequest('Flow.Secret', { key: 'k', input: { text: 'a' }, ...secrets }))
+      gateway.call(ALICE, callRequest('Flow.Secret', { key: 'k', input: { text: 'a' }, ...secrets }))
     expect(errorOf(await send())).toMatchObject({
       code: 'requirement_missing',
       details: { missing: { secrets: [{ id: 'pin' }] } },

@@ -27,7 +27,7 @@ const MOST_LISTED = 1_000
 const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Keys over HTTP: for the start token everywhere, for the scope `admin:keys` in its own tenant. */
-export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly ServerRoute[] {
+export function createKeyRoutes(apiKeys: ApiKeys, access: OperatorAccess): readonly ServerRoute[] {
   const handled = (handle: (request: HttpRequest, actor: KeyActor) => Promise<HttpReply>) => {
     return async (request: HttpRequest): Promise<HttpReply> => {
       access.requireScope(request.principal, SCOPE)
@@ -51,7 +51,7 @@ export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly
       path: '/admin/keys',
       body: 'never',
       handle: handled(async (_request, actor) =>
-        jsonReply(200, { keys: (await desk.list(actor, MOST_LISTED)).map(renderKey) }, NO_STORE),
+        jsonReply(200, { keys: (await apiKeys.list(actor, MOST_LISTED)).map(renderKey) }, NO_STORE),
       ),
     },
     {
@@ -59,7 +59,7 @@ export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly
       method: 'POST',
       path: '/admin/keys',
       body: 'json',
-      handle: handled(async ({ body }, actor) => issuedReply(await desk.create(body, actor))),
+      handle: handled(async ({ body }, actor) => issuedReply(await apiKeys.create(body, actor))),
     },
     {
       ...shared,
@@ -68,7 +68,7 @@ export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly
       body: 'never',
       handle: handled(async ({ params }, actor) => {
         const keyId = params.keyId ?? ''
-        await desk.revoke(keyId, actor)
+        await apiKeys.revoke(keyId, actor)
         return jsonReply(200, { key_id: keyId, revoked: true })
       }),
     },
@@ -78,7 +78,7 @@ export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly
       path: '/admin/principals/:principal/keys',
       body: 'json',
       handle: handled(async ({ params, body }, actor) =>
-        issuedReply(await desk.rotate(params.principal ?? '', body, actor)),
+        issuedReply(await apiKeys.rotate(params.principal ?? '', body, actor)),
       ),
     },
     {
@@ -89,7 +89,7 @@ export function createKeyRoutes(desk: KeyDesk, access: OperatorAccess): readonly
       handle: handled(async ({ params, query }, actor) => {
         const tenant = query.get('tenant') ?? actor.bounds?.tenant ?? DEFAULT_TENANT
         const name = params.principal ?? ''
-        await desk.endPrincipal({ tenant, name }, actor)
+        await apiKeys.endPrincipal({ tenant, name }, actor)
         return jsonReply(200, { tenant, principal: name, ended: true })
       }),
     },
@@ -147,7 +147,7 @@ export interface IssuedKey extends KeyOwner {
   readonly expiresAtMs: number | undefined
 }
 
-export interface KeyDeskOptions {
+export interface ApiKeysOptions {
   readonly store: Pick<Store, 'keys' | 'digest'>
   readonly clock: Clock
   /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
@@ -159,10 +159,10 @@ export interface KeyDeskOptions {
 }
 
 /** Everything that happens to the keys of the store, the same for the command line and the admin API. */
-export class KeyDesk {
-  readonly #options: KeyDeskOptions
+export class ApiKeys {
+  readonly #options: ApiKeysOptions
 
-  constructor(options: KeyDeskOptions) {
+  constructor(options: ApiKeysOptions) {
     this.#options = options
   }
 

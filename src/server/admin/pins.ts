@@ -15,7 +15,7 @@ const SCOPE_IN_ADMIN_SOURCES = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/
 
 export interface SourceRoutesOptions {
-  readonly desk: Sources
+  readonly sources: Sources
   readonly store: SourceStore
   readonly clock: Clock
   /** Whether the configuration has this key: it wins, so the store's would never be used. */
@@ -24,7 +24,7 @@ export interface SourceRoutesOptions {
 
 /** Sources over HTTP, for the start token and the scope `admin:sources` (rule 29). Options are never shown: they may hold secrets. */
 export function createSourceRoutes(
-  { desk, store, clock, isConfigured }: SourceRoutesOptions,
+  { sources, store, clock, isConfigured }: SourceRoutesOptions,
   access: OperatorAccess,
 ): readonly ServerRoute[] {
   const route = (
@@ -44,7 +44,9 @@ export function createSourceRoutes(
     },
   })
   return [
-    route('GET', '/admin/sources', async () => jsonReply(200, { sources: desk.status().map(renderSource) })),
+    route('GET', '/admin/sources', async () =>
+      jsonReply(200, { sources: sources.status().map(renderSource) }),
+    ),
     route('POST', '/admin/sources', async ({ body, principal }) => {
       const { key, options, replace } = readAddition(body)
       if (isConfigured(key))
@@ -55,11 +57,11 @@ export function createSourceRoutes(
           'request_invalid',
           `There is a source "${key}". Send "replace": true to put this in its place.`,
         )
-      await desk.sync()
-      await desk.firstReading(key)
+      await sources.sync()
+      await sources.firstReading(key)
       return jsonReply(201, {
         source:
-          desk
+          sources
             .status()
             .filter((source) => source.key === key)
             .map(renderSource)[0] ?? null,
@@ -71,15 +73,15 @@ export function createSourceRoutes(
         throw fault('request_invalid', `"${key}" is a source of the configuration: take it out there.`)
       const removed = await store.remove({ key, by: principal.id, atMs: clock.nowMs() })
       if (!removed) throw unknown(key)
-      await desk.sync()
+      await sources.sync()
       return jsonReply(200, { key, removed: true })
     }),
     route('POST', '/admin/sources/:key/refresh', async ({ params }) => {
       const key = params.key ?? ''
-      if (!(await desk.refresh(key))) throw unknown(key)
+      if (!(await sources.refresh(key))) throw unknown(key)
       return jsonReply(200, {
         source:
-          desk
+          sources
             .status()
             .filter((source) => source.key === key)
             .map(renderSource)[0] ?? null,
@@ -129,7 +131,7 @@ const SCOPE = 'admin:pins'
 const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Pinned definitions over HTTP: for the start token, and for the scope `admin:pins`. */
-export function createPinRoutes(desk: Pins, access: OperatorAccess): readonly ServerRoute[] {
+export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly ServerRoute[] {
   const handled = (handle: (request: HttpRequest) => Promise<HttpReply>) => {
     return async (request: HttpRequest): Promise<HttpReply> => {
       requireServerScope(request.principal, SCOPE, access)
@@ -137,21 +139,20 @@ export function createPinRoutes(desk: Pins, access: OperatorAccess): readonly Se
     }
   }
   const list = async ({ query }: HttpRequest): Promise<HttpReply> => {
-    const views = await desk.list(query.get('source') ?? undefined)
-    const pins =
-      query.get('waiting') === 'true' ? views.filter(({ waiting }) => waiting !== undefined) : views
-    return jsonReply(200, { pins: pins.map(renderPin) }, NO_STORE)
+    const all = await pins.list(query.get('source') ?? undefined)
+    const shown = query.get('waiting') === 'true' ? all.filter(({ waiting }) => waiting !== undefined) : all
+    return jsonReply(200, { pins: shown.map(renderPin) }, NO_STORE)
   }
   const diff = async ({ params }: HttpRequest): Promise<HttpReply> =>
-    jsonReply(200, await diffOf(desk, toolOf(params)), NO_STORE)
+    jsonReply(200, await diffOf(pins, toolOf(params)), NO_STORE)
   const decide = (verb: 'accept' | 'reject') => {
     return async ({ params, body, principal }: HttpRequest): Promise<HttpReply> => {
       const tool = toolOf(params)
       const { hash } = readBody(body, ['hash'])
       if (hash !== undefined && typeof hash !== 'string') throw wrong('`hash` is a text.')
       const answer = { by: principal.id, ...(hash === undefined ? {} : { hash }) }
-      checkDecided(await desk[verb](tool, answer), tool)
-      return jsonReply(200, await diffOf(desk, tool))
+      checkDecided(await pins[verb](tool, answer), tool)
+      return jsonReply(200, await diffOf(pins, tool))
     }
   }
   const acceptAll = async ({ body, principal }: HttpRequest): Promise<HttpReply> => {
@@ -159,7 +160,7 @@ export function createPinRoutes(desk: Pins, access: OperatorAccess): readonly Se
     if (typeof source !== 'string' || typeof suspicious !== 'boolean') {
       throw wrong('Send `{ "source": KEY }`, and `"suspicious": true` to let in suspicious changes too.')
     }
-    return jsonReply(200, { accepted: await desk.acceptAll(source, { by: principal.id, suspicious }) })
+    return jsonReply(200, { accepted: await pins.acceptAll(source, { by: principal.id, suspicious }) })
   }
   const shared = {
     access: 'authenticated',
@@ -188,8 +189,8 @@ export function createPinRoutes(desk: Pins, access: OperatorAccess): readonly Se
 }
 
 /** Sources serve every tenant, so one tenant's own operator does not decide about them. */
-async function diffOf(desk: Pins, tool: string) {
-  const diff = await desk.diff(tool)
+async function diffOf(pins: Pins, tool: string) {
+  const diff = await pins.diff(tool)
   if (diff === undefined) throw httpFault(404, unknownPin(tool))
   return renderPinDiff(diff)
 }

@@ -301,7 +301,7 @@ const ONE_CALL: LimitSettings = {
   ]),
 }
 
-/** What a desk needs besides the tools and limits of one question. */
+/** What a gateway needs besides the tools and limits of one question. */
 export type ToolHooksWorld = Omit<RunningGatewayOptions, 'registry' | 'limits' | 'budgets'>
 
 /** OWP-103: a call of a tool the suite makes up, through the pipeline, the limits and the runs of production. */
@@ -329,24 +329,24 @@ interface Invocation {
 async function invoke(request: HttpRequest, world: ToolHooksWorld): Promise<HttpReply> {
   const asked = readInvocation(request)
   const registry = new Registry(toolHooksTools(asked.toolName, asked.requiredScopes))
-  const desk = openGateway({ ...world, registry, limits: asked.isExhausted ? ONE_CALL : NO_LIMITS })
+  const gateway = openGateway({ ...world, registry, limits: asked.isExhausted ? ONE_CALL : NO_LIMITS })
   try {
-    const [toolCalled, toolReturned] = await callInRun({ desk, registry, clock: world.clock }, asked)
+    const [toolCalled, toolReturned] = await callInRun({ gateway, registry, clock: world.clock }, asked)
     return jsonReply(200, { toolCalled, toolReturned })
   } finally {
-    await desk.drain(0)
+    await gateway.drain(0)
   }
 }
 
 interface Stage {
-  readonly desk: RunningGateway
+  readonly gateway: RunningGateway
   readonly registry: Registry
   readonly clock: Clock
 }
 
 /** The last two events of a run in which the tool is asked for, after whatever has to go before. */
 async function callInRun(stage: Stage, asked: Invocation): Promise<readonly JsonObject[]> {
-  const { desk } = stage
+  const { gateway } = stage
   const { principal, args, isExhausted } = asked
   const runId = `seam-${randomUUID()}`
   const requestOf = (base: string, input: JsonObject): CallRequest => ({
@@ -359,21 +359,21 @@ async function callInRun(stage: Stage, asked: Invocation): Promise<readonly Json
     secrets: secretsIn(input),
     runId,
   })
-  await desk.call(principal, requestOf(OPENING_TOOL, {}))
-  if (isExhausted) await desk.call(principal, requestOf(HOOKED_TOOL, {}))
+  await gateway.call(principal, requestOf(OPENING_TOOL, {}))
+  if (isExhausted) await gateway.call(principal, requestOf(HOOKED_TOOL, {}))
   const call = requestOf(HOOKED_TOOL, args)
-  const { outcome } = await desk.call(principal, call)
+  const { outcome } = await gateway.call(principal, call)
   if (!outcome.ok && outcome.error.code === 'tool_not_found') {
     await tellForbidden(stage, { principal, call, runId })
   }
-  const page = await desk.readRun(principal, { runId, after: -1, waitMs: 0 })
+  const page = await gateway.readRun(principal, { runId, after: -1, waitMs: 0 })
   const events = page === undefined ? [] : encodeRunEvents(page, runId)
   return events.slice(-2).map(({ payload }) => payload)
 }
 
 /** C9, C10: the suite itself named the tool, so its run may say that it was there to be refused. */
 async function tellForbidden(
-  { desk: { store }, registry, clock }: Stage,
+  { gateway: { store }, registry, clock }: Stage,
   refused: { readonly principal: Principal; readonly call: CallRequest; readonly runId: string },
 ): Promise<void> {
   const { principal, call, runId } = refused

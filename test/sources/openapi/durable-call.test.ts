@@ -44,7 +44,7 @@ function toTool(source: Source, { nativeName, binding, ...offered }: OfferedTool
   return prepared.tool
 }
 
-async function openDesk(method: string, parameters: readonly JsonObject[] = []) {
+async function openTool(method: string, parameters: readonly JsonObject[] = []) {
   const content = {
     'application/json': { schema: { type: 'object', properties: { id: {} }, required: ['id'] } },
   }
@@ -61,38 +61,40 @@ const SECRETS = new Map([['api_key', new Secret('canary-secret')]])
 const call = (key: string) => callRequest('Api.Op', { key, secrets: SECRETS })
 
 it('rules 1, 9 and 27: a refused request is sent again under the same key, and an answered one never', async () => {
-  const desk = await openDesk('post', [{ name: 'Idempotency-Key', in: 'header', schema: { type: 'string' } }])
+  const gateway = await openTool('post', [
+    { name: 'Idempotency-Key', in: 'header', schema: { type: 'string' } },
+  ])
   server.answer(() => ({ status: 429, headers: { 'retry-after': '3' }, body: '' }))
-  const refused = errorOf(await desk.call(ALICE, call('mine')))
+  const refused = errorOf(await gateway.call(ALICE, call('mine')))
   expect([refused.code, refused.canRetry, refused.retryAfterMs]).toEqual(['upstream_failed', true, 3_000])
   server.answer(() => ({ body: '{"id":1}' }))
-  expect(gist(await desk.call(ALICE, call('mine')))).toBe('ok {"id":1}')
-  expect(gist(await desk.call(ALICE, call('mine')))).toBe('ok {"id":1}')
-  expect(gist(await desk.call(ALICE, call('other')))).toBe('ok {"id":1}')
+  expect(gist(await gateway.call(ALICE, call('mine')))).toBe('ok {"id":1}')
+  expect(gist(await gateway.call(ALICE, call('mine')))).toBe('ok {"id":1}')
+  expect(gist(await gateway.call(ALICE, call('other')))).toBe('ok {"id":1}')
   const keys = server.requests.map(({ headers }) => headers['idempotency-key'])
   expect([keys.length, keys[1], new Set(keys).size]).toEqual([3, keys[0], 2])
   expect(keys.join()).not.toMatch(/mine|other/)
 })
 
 it('rule 10: an answer that does not fit its schema is told, and the effect is not repeated', async () => {
-  const desk = await openDesk('post')
+  const gateway = await openTool('post')
   server.answer(() => ({ body: '{"no":"id"}' }))
-  const error = errorOf(await desk.call(ALICE, call('mine')))
+  const error = errorOf(await gateway.call(ALICE, call('mine')))
   expect([error.code, error.canRetry, error.effect]).toEqual(['output_invalid', false, 'unknown'])
-  await desk.call(ALICE, call('mine'))
+  await gateway.call(ALICE, call('mine'))
   expect(server.requests.length).toBe(1)
 })
 
 it('OWP-59: input that does not fit is not sent', async () => {
-  const desk = await openDesk('get', [{ name: 'n', in: 'query', schema: { type: 'integer' } }])
+  const gateway = await openTool('get', [{ name: 'n', in: 'query', schema: { type: 'integer' } }])
   const request = callRequest('Api.Op', { input: { n: 'x' }, secrets: SECRETS })
-  expect(gist(await desk.call(ALICE, request))).toBe('input_invalid')
+  expect(gist(await gateway.call(ALICE, request))).toBe('input_invalid')
   expect(server.requests).toEqual([])
 })
 
 it('T-20: the text of a failure holds no credential', async () => {
-  const desk = await openDesk('get')
+  const gateway = await openTool('get')
   server.answer(({ url }) => ({ status: 500, headers: { 'content-type': 'text/plain' }, body: `at ${url}` }))
-  const error = errorOf(await desk.call(ALICE, call('mine')))
+  const error = errorOf(await gateway.call(ALICE, call('mine')))
   expect(error.message).toBe('GET /t answered 500: at /t?key=[redacted]')
 })
