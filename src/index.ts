@@ -39,12 +39,12 @@ export type {
 } from '#core/tools/define'
 export { tool, workflow } from '#core/tools/define'
 export type {
+  Gateway,
   GatewayCallOptions,
   GatewayOptions,
   GatewayOutcome,
   GatewayRunOptions,
   GatewaySessionOptions,
-  InProcessGateway,
   ServeOptions,
 } from '#server/create-gateway'
 export { createGateway, serve } from '#server/create-gateway'

@@ -24,7 +24,7 @@ export const PAGE_HEADERS = {
   'x-frame-options': 'DENY',
 } as const
 
-/** With `no-referrer` a browser would send `Origin: null` with the form, which the front door refuses. */
+/** With `no-referrer` a browser would send `Origin: null` with the form, which the host guard refuses. */
 export const FORM_PAGE_HEADERS = {
   ...PAGE_HEADERS,
   'content-security-policy': contentSecurityPolicy("'self'"),

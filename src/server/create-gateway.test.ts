@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { tool } from '#core/tools/define'
-import { createGateway, type InProcessGateway, serve } from './create-gateway.ts'
+import { createGateway, type Gateway, serve } from './create-gateway.ts'
 
 const seen: unknown[] = []
 const echo = tool({
@@ -18,7 +18,7 @@ const echo = tool({
 })
 const config = { tools: [echo], store: 'memory:', log: { level: 'silent' } } as const
 let folder: string
-let gateway: InProcessGateway
+let gateway: Gateway
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-gateway-'))

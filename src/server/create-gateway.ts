@@ -51,7 +51,7 @@ export interface ServeOptions extends GatewayOptions {
 export type GatewayOutcome = (Success & { readonly value: JsonValue }) | Failure
 
 /** Durable calls from the same process, without a server. */
-export interface InProcessGateway {
+export interface Gateway {
   tools(principal?: Principal): readonly Tool[]
   /** `tool` is any name of it. Throws a `ToolError` when the tool's name, the key or the input cannot be read; everything else is an outcome. */
   call(tool: string, input: JsonValue, options?: GatewayCallOptions): Promise<GatewayOutcome>
@@ -86,10 +86,7 @@ const GRACE_MS = 10_000
 // The rooms behind these are loaded when used: a file that only defines tools stays quick to import.
 
 /** Calls tools with the same records, keys and journal as the server, from this process. */
-export async function createGateway(
-  config: ColletConfig,
-  options: GatewayOptions = {},
-): Promise<InProcessGateway> {
+export async function createGateway(config: ColletConfig, options: GatewayOptions = {}): Promise<Gateway> {
   const [settings, { openServices }, { createLog }, { gatewayApprovals }] = await Promise.all([
     settingsOf(config, options),
     import('./services.ts'),

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import { tool } from '#core/tools/define'
-import { createGateway, type InProcessGateway } from './create-gateway.ts'
+import { createGateway, type Gateway } from './create-gateway.ts'
 
 const ran: unknown[] = []
 const pay = tool({
@@ -21,7 +21,7 @@ const clerk: Principal = { id: 'user:clerk', tenant: 'acme', scopes: [] }
 const rival: Principal = { id: 'user:boss', tenant: 'rival', scopes: ['*'] }
 
 let folder: string
-let gateway: InProcessGateway
+let gateway: Gateway
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-gateway-'))

@@ -7,7 +7,7 @@ import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { otcRoutes } from '#protocols/otc/routes'
-import { createGateway, type InProcessGateway } from '#server/create-gateway'
+import { createGateway, type Gateway } from '#server/create-gateway'
 import { createMcpRoutes, createOpenToolRoutes } from '#server/protocol-routes'
 import { openServices } from '#server/services'
 import { createLog } from '#server/telemetry/log'
@@ -25,7 +25,7 @@ export interface Stage {
   readonly url: string
   readonly gateway: RunningGateway
   /** Absent for tools of the host, which a config cannot hold. */
-  readonly embedded: InProcessGateway | undefined
+  readonly embedded: Gateway | undefined
   close(): Promise<void>
 }
 
@@ -83,7 +83,7 @@ export async function openStage(batch: Batch, ways: readonly string[]): Promise<
   }
 }
 
-function embeddedGateway({ tools }: Batch, folder: string): Promise<InProcessGateway> {
+function embeddedGateway({ tools }: Batch, folder: string): Promise<Gateway> {
   return createGateway(
     {
       tools: tools.map(definitionOf),

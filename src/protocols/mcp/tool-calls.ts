@@ -17,9 +17,9 @@ import {
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { encodeNotification, metaOf, type RequestHeaders, requiredFor } from './codec-message.ts'
 import { checkParameterHeaders } from './codec-tool.ts'
-import { MultiRoundCalls } from './continued-calls.ts'
 import { type Answer, type Channel, errorAnswer, type McpExchange, type McpServices } from './exchange.ts'
 import type { ServedTool, ToolTables } from './methods.ts'
+import { MultiRoundCalls } from './multi-round-calls.ts'
 import {
   askGuard,
   type CapabilityWatch,

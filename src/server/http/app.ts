@@ -7,7 +7,7 @@ import type { Clock } from '#core/runtime'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import type { SpanExporter } from '#server/telemetry/tracing'
-import { HostGuard } from './front-door.ts'
+import { HostGuard } from './host-guard.ts'
 import { BodyBudget } from './read-body.ts'
 import { RoutePath, type ServerRoute } from './request.ts'
 import {
@@ -148,7 +148,7 @@ function createRouter(
       connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
       // A second Host or Authorization must not hide behind the first.
       joinDuplicateHeaders: true,
-      // The front door says what is missing.
+      // The host guard says what is missing.
       requireHostHeader: false,
     },
     routerOptions: { maxParamLength: LONGEST_PARAMETER, querystringParser: () => NO_QUERY },

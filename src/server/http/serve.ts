@@ -10,7 +10,7 @@ import { ACTING_AS } from '#server/admin/access'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import { formatTraceparent, openTrace, type SpanExporter, type TraceContext } from '#server/telemetry/tracing'
-import type { HostGuard } from './front-door.ts'
+import type { HostGuard } from './host-guard.ts'
 import { type BodyBudget, readJsonBody } from './read-body.ts'
 import {
   httpFault,
@@ -123,7 +123,7 @@ function methodsOf(entries: readonly RouteEntry[]): string {
   return [...new Set(methods)].sort().join(', ')
 }
 
-/** The way of a request: front door, caller, body, route, reply (rule 1, T-12). */
+/** The way of a request: host guard, caller, body, route, reply (rule 1, T-12). */
 export async function serveRequest(
   services: HttpServices,
   route: ServerRoute,

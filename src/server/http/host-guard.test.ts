@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { HostGuard, type HostGuardOptions } from './front-door.ts'
+import { HostGuard, type HostGuardOptions } from './host-guard.ts'
 
 const door = (options: Partial<HostGuardOptions> = {}) =>
   new HostGuard({ host: '127.0.0.1', port: 4100, publicUrl: undefined, allowedOrigins: [], ...options })

@@ -45,7 +45,7 @@ describe('authentication', () => {
   })
 })
 
-describe('front door', () => {
+describe('host guard', () => {
   it.each(['/tools', '/health', '/nothing', '/%'])(
     'rule 28: refuses a foreign Host on %s with 403',
     async (path) => {
