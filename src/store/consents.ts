@@ -66,7 +66,7 @@ export function challengeFromRow(row: Row): ChallengeRecord {
     id: text(row, 'id'),
     tenant: text(row, 'tenant'),
     principal: text(row, 'principal'),
-    user: text(row, 'user'),
+    user: text(row, 'user_id'),
     provider: text(row, 'provider'),
     scopes,
     tool: text(row, 'tool'),

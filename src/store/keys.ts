@@ -33,8 +33,8 @@ export class SqliteAudit implements AuditStore {
     await submit('', (group) => {
       if (denials.length === 0) {
         // A row that was never there: SQLite writes nothing for a change that changes nothing.
-        database.run('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0)
-        database.run('deleteLastDenial')
+        const row = database.get('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0) ?? {}
+        database.run('deleteDenial', integer(row, 'no'))
       }
       for (const denial of denials) {
         const { atMs, tenant, principal, action, resource, reason, count } = denial
