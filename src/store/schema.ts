@@ -4,7 +4,7 @@ import { ROW_MACS } from './row-mac.ts'
  * Questions for a yes, one per attempt of a call, with the words of their approvers and the webhook messages that are
  * still to be delivered. They live as long as the row of their call: a tombstone keeps who said what (rule 13).
  */
-export const APPROVALS = `
+const APPROVALS = `
 CREATE INDEX calls_parked ON calls (tenant, principal, fingerprint) WHERE state = 'parked';
 CREATE INDEX calls_parked_run ON calls (run) WHERE state = 'parked';
 CREATE INDEX calls_parked_session ON calls (session) WHERE state = 'parked';
@@ -69,7 +69,7 @@ END;
 `
 
 /** What is handed out of each window of each budget. `principal` is empty for the tenant as a whole. */
-export const BUDGETS = `
+const BUDGETS = `
 CREATE TABLE budgets (
   tenant TEXT NOT NULL,
   principal TEXT NOT NULL,
@@ -88,7 +88,7 @@ CREATE INDEX budgets_end ON budgets (ends_at);
  * Callers whose exchanges take several requests: sessions, requests that may be cancelled, questions that wait for an
  * answer, and marks that are good once. What people are asked and say is sealed under their tenant's key.
  */
-export const CALLERS = `
+const CALLERS = `
 CREATE TABLE caller_sessions (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -139,7 +139,7 @@ CREATE INDEX caller_marks_end ON caller_marks (expires_at);
 `
 
 /** Calls whose run was told that they wait for a consent; a row goes when its run has heard the end. */
-export const CONSENT_RUNS = `
+const CONSENT_RUNS = `
 CREATE TABLE consent_runs (
   challenge TEXT NOT NULL,
   record TEXT NOT NULL,
@@ -156,7 +156,7 @@ CREATE INDEX consent_runs_expiry ON consent_runs (expires_at);
 `
 
 /** Principals that own keys, their keys, and the audit stream. Rows of the first two are never deleted (rule 3). */
-export const KEYS_AND_AUDIT = `
+const KEYS_AND_AUDIT = `
 CREATE TABLE key_owners (
   tenant TEXT NOT NULL,
   name TEXT NOT NULL,
@@ -199,7 +199,7 @@ CREATE INDEX denials_tenant ON denials (tenant, no);
 `
 
 /** Imported definitions; rows are never deleted, so a name in an id is never given twice. */
-export const PINS = `
+const PINS = `
 CREATE TABLE pin_sources (
   source TEXT PRIMARY KEY,
   revision INTEGER NOT NULL
@@ -218,7 +218,7 @@ CREATE TABLE pins (
 `
 
 /** Requests by the key of their caller (OWP-92); what was answered to them is sealed. */
-export const REQUESTS = `
+const REQUESTS = `
 CREATE TABLE keyed_requests (
   tenant TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -233,7 +233,7 @@ CREATE INDEX keyed_requests_end ON keyed_requests (expires_at);
 `
 
 /** Sources beside those of the configuration; their options are sealed under a key derived from `COLLET_KEY`. */
-export const SOURCES = `
+const SOURCES = `
 CREATE TABLE sources (
   key TEXT PRIMARY KEY,
   options BLOB NOT NULL,
@@ -246,7 +246,7 @@ CREATE TABLE sources (
  * Credentials and consents under way. Values are sealed under a data key of their tenant, which is wrapped by a key
  * derived from `COLLET_KEY`; a row names its data key, so that a rotation by another process is never a guess.
  */
-export const VAULT = `
+const VAULT = `
 CREATE TABLE vault_keys (
   no INTEGER PRIMARY KEY,
   tenant TEXT NOT NULL,

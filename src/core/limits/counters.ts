@@ -99,7 +99,7 @@ const PLACE_RETRY_MS = 5_000
 /** Gives the place back; again does nothing. */
 export type LeavePlace = () => void
 
-export interface WaitingPlacesOptions {
+interface WaitingPlacesOptions {
   readonly limit: WaitLimit
   onRefused(name: LimitName): void
 }
@@ -185,7 +185,7 @@ function namesOf(principal: Principal): Names {
 }
 
 /** The keys under which one run is counted; what is `undefined` is not limited. */
-export interface SlotKeys {
+interface SlotKeys {
   readonly principal: string | undefined
   readonly tool: string | undefined
   /** Of a principal with a tool. */
@@ -193,7 +193,7 @@ export interface SlotKeys {
 }
 
 /** How many runs hold a place, by key. What nobody holds is forgotten, so it is as small as what runs. */
-export class Places {
+class Places {
   readonly #taken = new Map<string, number>()
 
   taken(key: string | undefined): number {

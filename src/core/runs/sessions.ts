@@ -19,7 +19,7 @@ const MOST_PER_PRINCIPAL = 100
 /** Why a session is closed. */
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened'
 
-export interface SessionsOptions {
+interface SessionsOptions {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger

@@ -2,23 +2,23 @@ import { schemaRef } from './openapi-schemas.ts'
 import type { OpenwopSettings } from './routes.ts'
 import { SOURCE_KINDS } from './wire.ts'
 
-export const text = { type: 'string' } as const
+const text = { type: 'string' } as const
 
 /** Pieces that several paths of the OpenAPI document share. */
-export function json(description: string, schema: object) {
+function json(description: string, schema: object) {
   return { description, content: { 'application/json': { schema } } }
 }
 
-export const refusal = (description: string) => json(description, schemaRef('Error'))
+const refusal = (description: string) => json(description, schemaRef('Error'))
 
-export const UNAUTHENTICATED = { 401: refusal('The credential is missing or invalid.') }
+const UNAUTHENTICATED = { 401: refusal('The credential is missing or invalid.') }
 
-export function queryParameter(name: string, schema: object, description: string) {
+function queryParameter(name: string, schema: object, description: string) {
   return { name, in: 'query', required: false, schema, description }
 }
 
 /** Takes a request once, however often it is sent (OWP-92). */
-export const KEYED = {
+const KEYED = {
   parameters: [
     {
       name: 'idempotency-key',
@@ -32,13 +32,13 @@ export const KEYED = {
 } as const
 
 /** How a key may be refused; what else answers 409 is said before it. */
-export const keyRefusal = (others = '') => ({
+const keyRefusal = (others = '') => ({
   409: refusal(
     `${others}The key was used for another request (idempotency_key_mismatch), or the same one is being answered (idempotency_in_flight).`,
   ),
 })
 
-export function pathParameter(name: string, description: string) {
+function pathParameter(name: string, description: string) {
   return { name, in: 'path', required: true, schema: text, description }
 }
 

@@ -2,7 +2,7 @@ import { FORBIDDEN } from './codec-catalog.ts'
 import { SOURCE_KINDS, type WireRunEvent } from './wire.ts'
 
 /** An object with these members and no other. */
-export function closed(required: readonly string[], properties: object) {
+function closed(required: readonly string[], properties: object) {
   return { type: 'object', additionalProperties: false, required, properties } as const
 }
 
@@ -68,7 +68,7 @@ const consent = closed(
 )
 
 /** What a run tells of a call that waits for a yes (OWP-64 to OWP-72, §6.5). */
-export const INTERRUPT_PAYLOADS = {
+const INTERRUPT_PAYLOADS = {
   'interrupt.requested': closed(asked, {
     ...question,
     data: { oneOf: [data(closed(Object.keys(artifact), artifact)), consent] },
@@ -111,7 +111,7 @@ export const INTERRUPT_PAYLOADS = {
   'connector.auth_expired': closed(['provider'], { provider: textInOpenapiInterruptSchemas }),
 } as const
 
-export const INTERRUPT_SCHEMAS = {
+const INTERRUPT_SCHEMAS = {
   Interrupt: closed([...asked, 'status', 'expiresAt'], {
     ...question,
     status: { enum: ['pending', 'granted', 'used', 'rejected', 'expired', 'cancelled'] },
@@ -200,7 +200,7 @@ function eventOf([type, payload]: readonly [string, object]) {
   })
 }
 
-export const RUN_SCHEMAS = {
+const RUN_SCHEMAS = {
   ...INTERRUPT_SCHEMAS,
   RunEvent: { oneOf: Object.entries(PAYLOADS).map(eventOf) },
   RunEvents: closed(['events', 'isComplete'], {

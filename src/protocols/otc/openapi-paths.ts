@@ -165,7 +165,7 @@ function ownCall(operationId: string, summary: string, answers: object) {
   }
 }
 
-export const OPENAPI_PATHS = {
+const OPENAPI_PATHS = {
   '/health': healthOperation('health'),
   '/tools': listOperation('listTools', schemaRef('ToolList')),
   '/tools/call': callOperation(

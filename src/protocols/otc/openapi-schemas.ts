@@ -2,13 +2,13 @@ import { ARCADE_SCHEMA_ID, DEFAULT_SCHEMA_ID, OTC_SCHEMA_ID, PROTOCOL_VERSION } 
 
 /** Pieces that several schemas of the OpenAPI document share. */
 export const text = { type: 'string' } as const
-export const object = { type: 'object' } as const
-export const callId = { type: 'string', minLength: 1, maxLength: 256 } as const
-export const jsonSchema = {
+const object = { type: 'object' } as const
+const callId = { type: 'string', minLength: 1, maxLength: 256 } as const
+const jsonSchema = {
   type: 'object',
   description: 'JSON Schema 2020-12 without $ref and definitions.',
 } as const
-export const schemaId = {
+const schemaId = {
   type: 'string',
   format: 'uri',
   description: 'Protocol version; answers repeat the spelling of their request.',
@@ -16,7 +16,7 @@ export const schemaId = {
 } as const
 
 /** Refusals, challenges and the small answers. */
-export const ERROR_SCHEMAS = {
+const ERROR_SCHEMAS = {
   ServerErrorResponse: {
     ...object,
     required: ['message'],
@@ -102,7 +102,7 @@ const context = {
 } as const
 
 /** What a call sends, in every dialect. */
-export const REQUEST_SCHEMAS = {
+const REQUEST_SCHEMAS = {
   CallToolRequest: {
     ...object,
     required: ['tool_id'],
@@ -165,7 +165,7 @@ const toolErrorRef = { $ref: '#/components/schemas/ToolError' }
 const outputRef = { $ref: '#/components/schemas/Output' }
 
 /** What a call that ran answers, in every dialect. */
-export const RESULT_SCHEMAS = {
+const RESULT_SCHEMAS = {
   ToolError: {
     ...object,
     required: ['message'],
@@ -281,7 +281,7 @@ export const RESULT_SCHEMAS = {
 } as const
 
 /** Definitions and lists. */
-export const TOOL_SCHEMAS = {
+const TOOL_SCHEMAS = {
   ToolDefinition: {
     ...object,
     required: ['id', 'name', 'description', 'version', 'input_schema', 'output_schema'],

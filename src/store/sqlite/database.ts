@@ -38,7 +38,7 @@ function copy(path: string, target: string): void {
 /** How long opening waits for another process that is opening or migrating too. */
 const OPEN_WAIT_MS = 5_000
 
-export type SqlValue = string | number | null | Uint8Array
+type SqlValue = string | number | null | Uint8Array
 
 /** One connection with every statement prepared on first use. */
 export class Database {
