@@ -1,3 +1,5 @@
+// Projects that name no newer library, such as browsers', still know what `await using` needs.
+/// <reference lib="esnext.disposable" preserve="true" />
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceKind } from '#core/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
@@ -114,9 +116,6 @@ function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcom
   const { value, durationMs } = reading
   return { outcome: { ok: true, value, ...(durationMs === undefined ? {} : { durationMs }) } }
 }
-
-// Projects that name no newer library, such as browsers', still know what `await using` needs.
-/// <reference lib="esnext.disposable" preserve="true" />
 
 /** A tool as the openwop catalog describes it: everything but how to call it. */
 export type CatalogEntry = WireToolDescriptor

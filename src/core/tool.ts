@@ -65,12 +65,6 @@ export function writeShown({ content, structuredContent, meta }: ShownContent): 
   }
 }
 
-export function shownBytes(shown: Shown | undefined): number {
-  if (shown === undefined) return 0
-  const { contentJson = '', structuredJson = '', metaJson = '' } = shown
-  return Buffer.byteLength(contentJson) + Buffer.byteLength(structuredJson) + Buffer.byteLength(metaJson)
-}
-
 const OWN_CODE = 'openwop:'
 
 /**

@@ -10,7 +10,7 @@ import type { Catalog } from '#core/tools/catalog'
 import type { HttpRoute } from '#protocols/http-exchange'
 import type { McpServices } from '#protocols/mcp/exchange'
 import { type McpServing, serveMcp } from '#protocols/mcp/routes'
-import type { OpenToolOptions } from '#protocols/opentool/call-routes'
+import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import { documentOf, type OpenToolInfo, serialize } from '#protocols/opentool/index'
 import { opentoolRoutes } from '#protocols/opentool/routes'
 import { BASE_PATH } from '#protocols/opentool/wire'
@@ -104,8 +104,6 @@ function describeToolHooks(limits: Settings['limits']): Readonly<Record<string, 
 }
 
 /** What whoever starts the server may add to the settings. */
-export interface OpenToolServing extends Pick<OpenToolOptions, 'document' | 'stop'> {}
-
 interface OpenToolSurroundings {
   readonly settings: Settings['opentool']
   readonly log: ServerLog

@@ -2,7 +2,7 @@ import type { CallError, CallRequest, Outcome, Shown } from '#core/call'
 import { FAILURE_CODES, type FailureCode, fault, isToolError, type ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { closeState } from '#core/runs/sessions'
-import { hasEffects, hasUntrustedOutput, ShownValue, shownBytes, type Tool, writeShown } from '#core/tool'
+import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#core/tool'
 import { WorkflowRun } from '#core/workflow/run'
 import { blockedBy, Suspension } from '#core/workflow/suspend'
 import { RunContext } from './context.ts'
@@ -305,4 +305,10 @@ function notStartedError(tool: Tool, why: Interruption): CallError {
     message: `The call of ${tool.name} was ended before it started. Nothing was run.`,
     canRetry: why === 'shutdown',
   }
+}
+
+export function shownBytes(shown: Shown | undefined): number {
+  if (shown === undefined) return 0
+  const { contentJson = '', structuredJson = '', metaJson = '' } = shown
+  return Buffer.byteLength(contentJson) + Buffer.byteLength(structuredJson) + Buffer.byteLength(metaJson)
 }

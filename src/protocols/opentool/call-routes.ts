@@ -237,6 +237,9 @@ function readKey({ headers }: HttpRequest, id: JsonRpcId, options: OpenToolOptio
   return key === undefined ? undefined : checkCallKey(key)
 }
 
+/** What `collet opentool start` serves besides tools. */
+export type OpenToolServing = Pick<OpenToolOptions, 'document' | 'stop'>
+
 /** What an operator may choose about this protocol. */
 export interface OpenToolOptions {
   /** What `/version` answers: the server's own version, not the protocol's (OTS-32). */
