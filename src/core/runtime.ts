@@ -136,14 +136,14 @@ export type ElicitationAnswer =
 export type Elicit = (question: Elicitation, signal: AbortSignal) => Promise<ElicitationAnswer>
 
 /** Who knocks, before anything else is known. */
-interface VisitorFacts {
+export interface VisitorFacts {
   readonly address: string
   /** The route's pattern, or `unknown`. */
   readonly route: string
   readonly headers: Readonly<Record<string, string | undefined>>
 }
 
-interface TokenFacts {
+export interface TokenFacts {
   /** Id of the authorization requirement. */
   readonly provider: string
   readonly token: Secret

@@ -186,17 +186,17 @@ async function runReserved(
   }
 }
 
-/** Waits for a decision as long as the caller wants to (`Prefer: wait`) and is there, if there is a place to wait. */
+/** Waits for a decision as long as the caller wants to (`Prefer: wait`) and is there, if one more may wait. */
 async function isDecided(
-  { store, waits, places }: CallServices,
+  { store, waits, limits }: CallServices,
   { principal, request }: IdentifiedCall,
   { tenant, id, record }: Pick<ApprovalRecord, 'tenant' | 'id' | 'record'>,
 ): Promise<boolean> {
   const { waitMs = 0, gone } = request
-  const leave = waitMs > 0 ? places.enterIfFree(principal) : undefined
+  const leave = waitMs > 0 ? limits.tryEnterWaiting(principal) : undefined
   if (leave === undefined) return false
   try {
-    return await waits.until(record, { waitMs: places.shorten(waitMs), gone }, async () => {
+    return await waits.until(record, { waitMs: limits.shortenWait(waitMs), gone }, async () => {
       const now = await store.approvals.find({ tenant, id })
       return now?.state !== 'pending' || request.leaving?.left?.aborted === true
     })

@@ -3,7 +3,7 @@ import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#c
 import { ConsentEvents } from '#core/credentials/consents'
 import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
-import { type LeavePlace, WaitingPlaces } from '#core/limits/counters'
+import type { Release } from '#core/limits/counters'
 import { CallLimits } from '#core/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { ChallengeRecord, Store } from '#core/ports/store'
@@ -41,7 +41,6 @@ type Made =
   | 'broker'
   | 'refresher'
   | 'waits'
-  | 'places'
   | 'callStep'
 
 export interface RunningGatewayOptions extends Omit<CallServices, Made> {
@@ -90,7 +89,6 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     },
     onRefused,
   })
-  const places = new WaitingPlaces({ limit: (options.limits ?? NO_LIMITS).waiting, onRefused })
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
   const refusals = new RefusalEvents({ store, clock, log, feed })
   const consents = new ConsentEvents({ store, clock, log, feed })
@@ -115,7 +113,6 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       broker,
       refresher,
       waits,
-      places,
       callStep: (principal: Principal, request: CallRequest, step: StepOrigin) =>
         callTool(services, principal, request, step),
     },
@@ -168,9 +165,9 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     readCall: (principal, callId) => readOwnCall(services, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
     readRun: (principal, query) =>
-      readOwnRun(services, principal, { ...query, waitMs: places.shorten(query.waitMs) }),
+      readOwnRun(services, principal, { ...query, waitMs: limits.shortenWait(query.waitMs) }),
     admit: (principal) => limits.checkCaller(principal),
-    enterWaiting: (principal) => places.enter(principal),
+    enterWaiting: (principal) => limits.enterWaiting(principal),
     endRun: (principal, runId) => endOwnRun(services, principal, runId),
     openSession: (principal, request) => {
       checkReady(services)
@@ -230,7 +227,6 @@ export interface CallServices {
   readonly sessions: Sessions
   readonly feed: RunFeed
   readonly waits: ApprovalWaits
-  readonly places: WaitingPlaces
   readonly readiness: Readiness
   readonly keeper: OutcomeKeeper
   readonly limits: CallLimits
@@ -262,8 +258,8 @@ export interface Gateway {
   readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
   /** Counts something that is no call, but costs, towards the load and the caller's own rate; a `ToolError` when that is spent. */
   admit(principal: Principal): void
-  /** A place for a request that is held open, or a `ToolError` when there is none; call what it gives to leave it. */
-  enterWaiting(principal: Principal): LeavePlace
+  /** Counts a request that is held open until it is released; a `ToolError` when there are too many. */
+  enterWaiting(principal: Principal): Release
   /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */
   endRun(principal: Principal, runId: string): Promise<boolean>
   /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */
