@@ -8,7 +8,7 @@ import type { Steps } from './steps.ts'
  * What a database must offer. Everything else about the store is written once, as steps, in the modules of this folder.
  * Rows that decide are checked against their MACs by the engine, as they come in (row-mac.ts).
  */
-interface Engine {
+export interface Engine {
   /** Steps by themselves: each statement sees what is committed by the time it runs. */
   read<T>(steps: Steps<T>): MaybePromise<T>
   /** Steps that all see the same moment. */
@@ -32,7 +32,7 @@ interface Engine {
 }
 
 /** One change waiting for its commit. It may begin twice: once in a group that failed, once alone. */
-interface PendingChange<Result = unknown> {
+export interface PendingChange<Result = unknown> {
   /** Changes of one group are applied in the order of their keys. */
   readonly key: string
   /**
@@ -46,7 +46,7 @@ interface PendingChange<Result = unknown> {
 }
 
 /** How a part of the store turns steps into the methods of its port. */
-interface StoreContext {
+export interface StoreContext {
   /** A change that reads before it writes. Nothing of any process comes between its steps. */
   careful<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,

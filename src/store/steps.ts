@@ -15,16 +15,16 @@ export type Ask = Get | All | Write
 export type Steps<Result> = Iterable<Ask, Result, void>
 
 /** The first row, if there is one. */
-function get(query: QueryName, ...values: SqlValue[]): Get {
+export function get(query: QueryName, ...values: SqlValue[]): Get {
   return new Get(query, values)
 }
 
-function all(query: QueryName, ...values: SqlValue[]): All {
+export function all(query: QueryName, ...values: SqlValue[]): All {
   return new All(query, values)
 }
 
 /** How many rows changed. */
-function write(query: QueryName, ...values: SqlValue[]): Write {
+export function write(query: QueryName, ...values: SqlValue[]): Write {
   return new Write(query, values)
 }
 
