@@ -25,7 +25,8 @@ import type {
   SettleResult,
 } from '#core/ports/store'
 import type { Database } from '#store/sqlite/database'
-import type { CommitGroup, Slice } from './commit-queue.ts'
+import type { CommitGroup } from './engine.ts'
+import type { Slice } from './rows.ts'
 import {
   boundText,
   callerSlice,

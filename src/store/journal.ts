@@ -4,10 +4,10 @@ import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import type { Database } from '#store/sqlite/database'
 import type { ApprovalReasons } from './approvals.ts'
-import type { Slice } from './commit-queue.ts'
 import { unseal, unwrapDataKey } from './encryption.ts'
 import type { QueryName } from './queries.ts'
 import { type DecidingTable, nameOfRow } from './row-mac.ts'
+import type { Slice } from './rows.ts'
 import { bytes, integer, optionalBytes, type Row, text } from './rows.ts'
 
 const MOST_BYTES = 16 * 1024 * 1024

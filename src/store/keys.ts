@@ -17,7 +17,7 @@ import {
   type StoredKey,
 } from '#core/ports/key-store'
 import type { Database } from '#store/sqlite/database'
-import type { CommitGroup } from './commit-queue.ts'
+import type { CommitGroup } from './engine.ts'
 import { integer, optionalInteger, optionalText, type Row, text, word } from './rows.ts'
 
 /** The audit stream in SQLite: a row to read it by, and the journal's event, in one commit. */

@@ -31,7 +31,8 @@ import {
 import { isRunEnded } from '#core/runs/runs'
 import type { Database } from '#store/sqlite/database'
 import type { ApprovalReasons } from './approvals.ts'
-import type { CommitGroup, Slice } from './commit-queue.ts'
+import type { CommitGroup } from './engine.ts'
+import type { Slice } from './rows.ts'
 import {
   boundText,
   callerSlice,

@@ -3,8 +3,8 @@ import type { Outcome } from '#core/call'
 import { claimedEvent } from '#core/journal/append'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { CallState, NewCall } from '#core/ports/store'
-import { CommitGroup } from '#store/commit-queue'
 import { deriveStoreKeys, newDataKey, Sealer, wrapDataKey } from '#store/encryption'
+import { CommitGroup } from '#store/engine'
 import { placeOf } from '#store/journal'
 import { boundText, outcomeToText } from '#store/rows'
 import { MIGRATIONS } from '#store/schema'
@@ -30,7 +30,7 @@ export function writeVersionOne(path: string, masterKey: Uint8Array, calls: read
   database
     .prepare('INSERT INTO writers (no, id, started_at, ended_at, data_key) VALUES (1, ?, 1, 2, ?)')
     .run(WRITER, wrapDataKey(keys.wrap, dataKey, WRITER))
-  const group = new CommitGroup(1)
+  const group = new CommitGroup({ id: 1, writer: 1, keys })
   for (const old of calls) insertCall(database, group, old)
   const callers = sealer.seal(group.callers, placeOf('callers', WRITER, 0))
   const payload = sealer.seal(group.payload, placeOf('payload', WRITER, 0))

@@ -8,6 +8,7 @@ import { QUERIES, type QueryName } from '#store/queries'
 import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/row-mac'
 import { type Row, text } from '#store/rows'
 import { MIGRATIONS, SCHEMA_VERSION } from '#store/schema'
+import { type Ask, drive, type SqlValue, type Steps } from '#store/steps'
 
 /**
  * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is
@@ -38,8 +39,6 @@ function copy(path: string, target: string): void {
 /** How long opening waits for another process that is opening or migrating too. */
 const OPEN_WAIT_MS = 5_000
 
-export type SqlValue = string | number | null | Uint8Array
-
 /** One connection with every statement prepared on first use. */
 export class Database {
   readonly path: string
@@ -66,6 +65,17 @@ export class Database {
     this.#begin = connection.prepare('BEGIN IMMEDIATE')
     this.#commit = connection.prepare('COMMIT')
     this.#rollback = connection.prepare('ROLLBACK')
+  }
+
+  /** Every step at once, on this thread. */
+  drive<T>(steps: Steps<T>): T {
+    return drive(steps, this.#answer)
+  }
+
+  readonly #answer = (ask: Ask): void => {
+    if (ask.way === 'write') ask.answer = this.run(ask.query, ...ask.values)
+    else if (ask.way === 'get') ask.answer = this.get(ask.query, ...ask.values)
+    else ask.answer = this.all(ask.query, ...ask.values)
   }
 
   run(name: QueryName, ...values: SqlValue[]): number {

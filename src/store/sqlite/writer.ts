@@ -5,8 +5,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '#core/errors'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/events'
-import { CommitGroup, type Committer, type PendingChange } from '#store/commit-queue'
+import type { Committer, PendingChange } from '#store/commit-queue'
 import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from '#store/encryption'
+import { CommitGroup } from '#store/engine'
 import { placeOf } from '#store/journal'
 import { integer, text } from '#store/rows'
 import { type Database, isBusy, isStoreWide, storeErrorOf } from './database.ts'
@@ -86,7 +87,7 @@ export class Writer implements Committer {
     let sealed: { readonly n: number; readonly link: string } | undefined
     try {
       if (!this.#headKnown) this.#readHead()
-      const group = new CommitGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      const group = this.#openGroup()
       for (const change of changes) change.apply(group)
       if (!group.isEmpty) sealed = this.#insert(group)
       database.commit()
@@ -135,7 +136,7 @@ export class Writer implements Committer {
       const row =
         database.get('insertWriter', this.id, nowMs(), wrapDataKey(keys.wrap, dataKey, this.id)) ?? {}
       this.#started = { no: integer(row, 'no'), lock, sealer: new Sealer(dataKey) }
-      const group = new CommitGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      const group = this.#openGroup()
       group.append({ type: 'writer.started', at: nowMs(), heads })
       const head = this.#insert(group)
       database.commit()
@@ -146,6 +147,11 @@ export class Writer implements Committer {
       lock.release(true)
       throw error
     }
+  }
+
+  #openGroup(): CommitGroup {
+    const { database, keys } = this.#options
+    return new CommitGroup({ id: integer(database.get('nextGroup') ?? {}, 'id'), writer: this.no, keys })
   }
 
   /** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
