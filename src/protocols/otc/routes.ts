@@ -22,7 +22,7 @@ import {
   unreadCallForm,
   unreadForm,
 } from './codec-response.ts'
-import { otcOpenApi } from './openapi-paths.ts'
+import openApi from './openapi.json' with { type: 'json' }
 import { approvalRoutes, challengeRoutes } from './pages.ts'
 import {
   jsonReply,
@@ -57,6 +57,11 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
     ...approvalRoutes(gateway, settings),
     openGet('/openapi.json', settings, () => jsonReply(200, openApiJson, { 'cache-control': 'no-cache' })),
   ]
+}
+
+/** OpenAPI 3.1 of every route of this protocol; our own responses validate against it. */
+export function otcOpenApi(version: string): typeof openApi {
+  return { ...openApi, info: { ...openApi.info, version } }
 }
 
 /** Everything that can change the bytes for one URL: encoding, dialect and who asks. */
