@@ -17,7 +17,6 @@ import { checkRequirements } from './requirements.ts'
 import { resolveTool, validateInput } from './resolve.ts'
 import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run.ts'
 import { resolveScope, runIdOf } from './scope.ts'
-import { checkReady } from './store-health.ts'
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
 const MOST_ROUNDS = 5
@@ -79,7 +78,7 @@ function replyOf(
  * of it runs or is recorded.
  */
 async function refuseOther(services: CallServices, call: IdentifiedCall): Promise<never> {
-  checkReady(services)
+  services.health.checkReady()
   services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, undefined)
   await validateInput(tool, adaptInput(services.store, call, tool).input)
@@ -127,7 +126,7 @@ async function startCall(
   services: CallServices,
   { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<Started> {
-  checkReady(services)
+  services.health.checkReady()
   // A step is part of a call that was let in.
   if (call.step === undefined) services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, seen)
