@@ -211,7 +211,7 @@ function orderOf({ tenant, name }: KeyOwner): string {
   return `keys ${tenant} ${name}`
 }
 
-export function keyFromRow(row: Row): StoredKey {
+function keyFromRow(row: Row): StoredKey {
   return {
     tenant: text(row, 'tenant'),
     name: text(row, 'name'),
@@ -228,7 +228,7 @@ export function keyFromRow(row: Row): StoredKey {
   }
 }
 
-export function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
+function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
   return record
 }
 

@@ -1,7 +1,7 @@
 import { MAC_QUERIES } from './row-mac.ts'
 
 /** Every statement about approvals. Parameters are positional. */
-export const APPROVAL_QUERIES = {
+const APPROVAL_QUERIES = {
   countParked:
     "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked' AND waits_for IS NULL",
   findParkedLike: `SELECT record FROM calls WHERE tenant = ? AND principal = ? AND fingerprint = ? AND state = 'parked'
@@ -51,7 +51,7 @@ export const APPROVAL_QUERIES = {
 
 const WINDOW = 'tenant = ? AND principal = ? AND length_ms = ? AND ends_at = ?'
 
-export const BUDGET_QUERIES = {
+const BUDGET_QUERIES = {
   openBudget: `INSERT INTO budgets (tenant, principal, length_ms, ends_at, calls, milliseconds, cost)
     VALUES (?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING`,
   findBudget: `SELECT calls, milliseconds, cost FROM budgets WHERE ${WINDOW}`,
@@ -64,7 +64,7 @@ export const BUDGET_QUERIES = {
 const REQUEST = 'tenant = ? AND session = ? AND request = ?'
 
 /** Statements of sessions, requests and questions of callers. */
-export const CALLER_QUERIES = {
+const CALLER_QUERIES = {
   openCallerSession: `INSERT INTO caller_sessions (tenant, id, principal, agreed, touched_at) VALUES (?, ?, ?, ?, ?)`,
   findCallerSession: 'SELECT * FROM caller_sessions WHERE tenant = ? AND id = ?',
   callerSessionsOf:
@@ -97,7 +97,7 @@ export const CALLER_QUERIES = {
 } as const
 
 /** Keys, their owners and the audit stream. */
-export const KEY_QUERIES = {
+const KEY_QUERIES = {
   insertKeyOwner: 'INSERT INTO key_owners (tenant, name, created_at) VALUES (?, ?, ?)',
   findKeyOwner: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   endKeyOwner: 'UPDATE key_owners SET ended_at = ? WHERE tenant = ? AND name = ? AND ended_at IS NULL',
@@ -122,7 +122,7 @@ export const KEY_QUERIES = {
 } as const
 
 /** Imported definitions. */
-export const PIN_QUERIES = {
+const PIN_QUERIES = {
   pinRevision: 'SELECT revision FROM pin_sources WHERE source = ?',
   insertPinSource: 'INSERT INTO pin_sources (source, revision) VALUES (?, ?) ON CONFLICT (source) DO NOTHING',
   raisePinRevision: 'UPDATE pin_sources SET revision = ? WHERE source = ? AND revision = ?',
@@ -138,7 +138,7 @@ export const PIN_QUERIES = {
 const OWN = 'tenant = ? AND id = ? AND writer = ? AND reply IS NULL'
 
 /** Statements of requests with keys. */
-export const REQUEST_QUERIES = {
+const REQUEST_QUERIES = {
   findRequest: 'SELECT asked, writer, reply FROM keyed_requests WHERE tenant = ? AND id = ?',
   beginRequest: `INSERT INTO keyed_requests (tenant, id, asked, writer, expires_at) VALUES (?, ?, ?, ?, ?)
     ON CONFLICT (tenant, id) DO UPDATE SET writer = excluded.writer, expires_at = excluded.expires_at`,
@@ -148,7 +148,7 @@ export const REQUEST_QUERIES = {
 } as const
 
 /** Statements of stored sources. */
-export const SOURCE_QUERIES = {
+const SOURCE_QUERIES = {
   listSources: 'SELECT * FROM sources ORDER BY key',
   hasSource: 'SELECT 1 FROM sources WHERE key = ?',
   putSource: `INSERT INTO sources (key, options, added_by, added_at) VALUES (?, ?, ?, ?)
@@ -161,7 +161,7 @@ export const SOURCE_QUERIES = {
 const AT = 'tenant = ? AND principal = ? AND user_id = ? AND provider = ? AND kind = ?'
 
 /** Statements of the vault and of consents. A key is joined from the left: an entry without one is unreadable, not absent (rule 14). */
-export const VAULT_QUERIES = {
+const VAULT_QUERIES = {
   insertVaultKey: 'INSERT INTO vault_keys (tenant, wrapped, created_at) VALUES (?, ?, ?) RETURNING no',
   newestVaultKey: 'SELECT no, wrapped FROM vault_keys WHERE tenant = ? ORDER BY no DESC LIMIT 1',
   vaultTenants: 'SELECT DISTINCT tenant FROM vault_keys',
@@ -206,7 +206,7 @@ export const VAULT_QUERIES = {
 } as const
 
 /** Every statement about workflows that are put away, and their steps. Parameters are positional. */
-export const WORKFLOW_QUERIES = {
+const WORKFLOW_QUERIES = {
   suspendCall: `UPDATE calls SET state = 'parked', waits_for = ?
     WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ? AND resumable = 1`,
   resumeSuspended: `UPDATE calls SET state = 'running', waits_for = NULL, writer = ?, cancel_requested = 0, rerun_until = ?

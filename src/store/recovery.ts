@@ -18,12 +18,12 @@ import { type CallRunEvents, type RunChanges, type SessionChanges, toldByRow } f
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-export interface Forgettable {
+interface Forgettable {
   readonly database: Database
   readonly runs: RunChanges
 }
 
-export interface Forgetting {
+interface Forgetting {
   readonly nowMs: number
   readonly policy: RetentionPolicy
   readonly chainKey: KeyObject
@@ -113,12 +113,12 @@ function lastForgettable(groups: readonly Row[], beforeMs: number): number | und
 
 const MOST_AT_ONCE = 500
 
-export interface DeadWriter {
+interface DeadWriter {
   readonly no: number
   readonly id: string
 }
 
-export interface Recovered {
+interface Recovered {
   readonly ambiguous: number
   /** There may be more to decide. */
   readonly hasMore: boolean

@@ -7,7 +7,7 @@ import { type Row, text } from './rows.ts'
  * columns, so that whoever can write the file but has no key cannot change a decision. When a key was last used decides
  * nothing and is left out.
  */
-export const DECIDING = {
+const DECIDING = {
   approvals: [
     ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
     ...[

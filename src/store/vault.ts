@@ -190,7 +190,7 @@ function factsOf(row: Row): VaultFacts {
 }
 
 /** A data key of one tenant, ready for use. */
-export interface VaultKey {
+interface VaultKey {
   readonly no: number
   readonly key: Buffer
 }
