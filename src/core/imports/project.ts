@@ -8,7 +8,7 @@ import { inspectTool } from '#core/tools/prepare-tool'
 import { pinHash } from './definition-diff.ts'
 import type { PinnedTool } from './source-runner.ts'
 
-export interface JoinedTools {
+interface JoinedTools {
   readonly tools: readonly Tool[]
   readonly findings: readonly Finding[]
 }
@@ -66,7 +66,7 @@ export interface ProjectedTools {
   readonly warnings: readonly Finding[]
 }
 
-export interface ProjectOptions {
+interface ProjectOptions {
   readonly defaultTimeoutMs: number
 }
 

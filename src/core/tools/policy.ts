@@ -10,7 +10,7 @@ import {
 } from '#core/tool'
 import { checkKeys, isText } from './checks.ts'
 
-export interface PolicyOptions {
+interface PolicyOptions {
   readonly source: SourceKind
   readonly defaultTimeoutMs: number
 }

@@ -4,7 +4,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonObject, JsonValue } from '#core/json'
 import { LONGEST_TIMER_MS, type ToolContext } from '#core/tool'
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   readonly client: Client
   readonly transport: Transport
   /** Whether questions arrive on the stream of the call that they belong to. */
