@@ -6,8 +6,7 @@ import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/events'
 import type { Store } from '#core/ports/store'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
-import type { OpenToolServing } from '#server/protocol-routes'
-import type { RunningServer } from '#server/start-server'
+import type { RunningServer, StartOptions } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
 import { EXIT } from './command.ts'
 import type { TextStream } from './output.ts'
@@ -42,7 +41,7 @@ export interface Services {
     options: {
       readonly allowAnonymous: boolean
       readonly testSeams?: boolean
-      readonly opentool?: OpenToolServing
+      readonly opentool?: NonNullable<StartOptions['opentool']>
     },
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>
   /** Serves MCP on a pair of streams, without a listener. */

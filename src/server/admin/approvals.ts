@@ -15,7 +15,7 @@ import { httpFault, jsonReply, refuseWithMessage } from '#server/http/replies'
 import type { ServerRoute } from '#server/http/router'
 import { approverOf, type OperatorAccess } from './access.ts'
 
-export interface AdminApprovalsOptions {
+interface AdminApprovalsOptions {
   readonly access: Pick<OperatorAccess, 'authenticate'>
   readonly approvals: Approvals
   readonly clock: Clock

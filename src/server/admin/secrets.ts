@@ -12,7 +12,7 @@ import { httpFault, jsonReply, refuseWithMessage } from '#server/http/replies'
 import type { ServerRoute } from '#server/http/router'
 import { type OperatorAccess, tenantWithin } from './access.ts'
 
-export interface SecretsRoutesOptions {
+interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
   readonly broker: TokenBroker
   readonly access: OperatorAccess

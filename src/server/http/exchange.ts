@@ -198,7 +198,7 @@ export function preflightReply(allow: string): HttpReply {
 }
 
 /** What a request's log line and span say about the call inside it. Ids, and nothing of the content. */
-export interface ObservedCall {
+interface ObservedCall {
   readonly tool: string
   /** `ok`, or the error code. */
   readonly outcome: string
@@ -209,7 +209,7 @@ export interface ObservedCall {
   readonly callerTraceId: string | undefined
 }
 
-export interface RequestScope {
+interface RequestScope {
   readonly trace: Readonly<TraceContext>
   readonly startedMs: number
   call: ObservedCall | undefined
