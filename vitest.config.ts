@@ -2,8 +2,8 @@ import { defineConfig } from 'vitest/config'
 import { UntriedReporter } from './test/untried-reporter.ts'
 
 export default defineConfig({
-  resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] },
-  ssr: { resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] } },
+  resolve: { conditions: ['collet-source', 'node', 'module', 'default'] },
+  ssr: { resolve: { conditions: ['collet-source', 'node', 'module', 'default'] } },
   test: {
     reporters: ['default', new UntriedReporter()],
     execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'],

@@ -18,7 +18,8 @@ import type { Clock } from '#core/runtime'
 import type { Secret as SecretFromSecret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { httpFault, jsonReply, refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import { isOperator, type OperatorAccess } from './access.ts'
 
 const SCOPE = 'admin:keys'
@@ -147,7 +148,7 @@ export interface IssuedKey extends KeyOwner {
   readonly expiresAtMs: number | undefined
 }
 
-export interface ApiKeysOptions {
+interface ApiKeysOptions {
   readonly store: Pick<Store, 'keys' | 'digest'>
   readonly clock: Clock
   /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
@@ -360,7 +361,7 @@ interface Reading {
 }
 
 /** What a request for a new principal with a key says; throws a 400 that names the member. */
-export function readNewKey(
+function readNewKey(
   body: JsonValue | undefined,
   reading: Reading,
 ): Secret & { readonly name: string; readonly grant: KeyGrant } {
@@ -369,7 +370,7 @@ export function readNewKey(
 }
 
 /** What a request for another key of a principal says. */
-export function readRotation(
+function readRotation(
   body: JsonValue | undefined,
   reading: Reading,
 ): Secret & { readonly oldEndAtMs: number | undefined } {

@@ -8,13 +8,14 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceStore } from '#core/ports/import-store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { httpFault, jsonReply, refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import { type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE_IN_ADMIN_SOURCES = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/
 
-export interface SourceRoutesOptions {
+interface SourceRoutesOptions {
   readonly sources: Sources
   readonly store: SourceStore
   readonly clock: Clock
@@ -110,7 +111,7 @@ function readAddition(body: JsonValue | undefined) {
 }
 
 /** A source as operators see it. */
-export function renderSource(source: SourceView) {
+function renderSource(source: SourceView) {
   return {
     key: source.key,
     type: source.type,

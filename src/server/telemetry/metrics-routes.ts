@@ -4,7 +4,8 @@ import { fault } from '#core/errors'
 import { ANONYMOUS, coversScope } from '#core/principal'
 import type { HttpReply } from '#protocols/http-exchange'
 import { createHttpApp, type HttpApp, type HttpAppOptions } from '#server/http/app'
-import { refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import type { Metrics } from './metrics.ts'
 import type { NoteDenial } from './observe.ts'
 
@@ -46,7 +47,7 @@ export function createMetricsListener(
   })
 }
 
-export interface MetricsRouteOptions {
+interface MetricsRouteOptions {
   readonly metrics: Metrics
   readonly authenticator: Authenticator
   /** Whether the server is bound to loopback only. */
@@ -74,7 +75,7 @@ export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
   }
 }
 
-export async function metricsReply(metrics: Metrics): Promise<HttpReply> {
+async function metricsReply(metrics: Metrics): Promise<HttpReply> {
   const { contentType, text } = await metrics.render()
   return {
     status: 200,
