@@ -1,4 +1,3 @@
-import { SOURCE_OPTIONS } from '#config/schema'
 import { fault } from '#core/errors'
 import type { PinDiff, PinView } from '#core/imports/pin-view'
 import type { PinDecided, Pins } from '#core/imports/pins'
@@ -10,6 +9,7 @@ import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply, refuseWithMessage } from '#server/http/replies'
 import type { ServerRoute } from '#server/http/router'
+import { SOURCE_OPTIONS } from '#sources/source-types'
 import { type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE_IN_ADMIN_SOURCES = 'admin:sources'
