@@ -1,4 +1,4 @@
-import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-access'
+import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-client'
 import {
   type Arguments,
   type CommandContext,
