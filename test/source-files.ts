@@ -35,3 +35,8 @@ export function resolveImport(from: string, specifier: string): string | undefin
   if (specifier.startsWith('.')) return relative('.', normalize(join(dirname(from), specifier)))
   return undefined
 }
+
+/** Type-only imports vanish, so they cannot make a cycle at run time. */
+export function runtimeImports({ text }: SourceFile): readonly string[] {
+  return importsOf(text.replaceAll(/^import type [^;]*?from\s*['"][^'"]+['"]/gm, ''))
+}

@@ -42,14 +42,14 @@ export function adminOptions(scope: string) {
 }
 
 /** An opened store, as the routes for operators need it. */
-export interface OpenedStore {
+interface OpenedStore {
   readonly store: Store
   readonly access: OperatorAccess
   /** Has a refusal written to the audit log of the store. */
   noteDenial(who: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
 }
 
-export interface AdminClientOptions {
+interface AdminClientOptions {
   /** The routes on an opened store; absent for what only a running server can do. */
   onStore?(opened: OpenedStore): readonly ServerRoute[] | Promise<readonly ServerRoute[]>
   /** Whether a server is asked. Default: one was named, or who to be there. */

@@ -4,7 +4,7 @@ import { ConfigError } from '#config/load'
 import { locateStore, type StoreLocation } from '#config/to-settings'
 import type { Store } from '#core/ports/store'
 import type { Arguments, CommandContext, OptionSpecs } from './command.ts'
-import type { StoreAccess } from './main.ts'
+import type { StoreAccess } from './io.ts'
 import { loadProjectConfig } from './project.ts'
 
 export const CONFIG_OPTION = {

@@ -1,3 +1,5 @@
+// Projects that name no newer library, such as browsers', still know what `await using` needs.
+/// <reference lib="esnext.disposable" preserve="true" />
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceKind } from '#core/tool'
 import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
@@ -115,15 +117,12 @@ function outcomeOf(body: JsonObject, callId: string): Pick<RecordedCall, 'outcom
   return { outcome: { ok: true, value, ...(durationMs === undefined ? {} : { durationMs }) } }
 }
 
-// Projects that name no newer library, such as browsers', still know what `await using` needs.
-/// <reference lib="esnext.disposable" preserve="true" />
-
 /** A tool as the openwop catalog describes it: everything but how to call it. */
 export type CatalogEntry = WireToolDescriptor
 /** One event of a run; `type` and `payload` say what happened. */
 export type RunEvent = WireRunEvent
 
-export interface Asked {
+interface Asked {
   readonly signal?: AbortSignal | undefined
 }
 
@@ -366,12 +365,12 @@ export class Runs {
   }
 }
 
-export function isSuccess({ status }: HttpAnswer): boolean {
+function isSuccess({ status }: HttpAnswer): boolean {
   return status >= 200 && status < 300
 }
 
 /** A refusal in either protocol's words: openwop's name of an error stands in for a code. */
-export function refused({ status, headers, body }: HttpAnswer): CallFailure {
+function refused({ status, headers, body }: HttpAnswer): CallFailure {
   const refusal = readRefusal(status, body)
   const said = isJsonObject(body) && typeof body.error === 'string' ? body.error : undefined
   const code = headers.get(ERROR_CODE_HEADER) ?? said
@@ -385,7 +384,7 @@ export function refused({ status, headers, body }: HttpAnswer): CallFailure {
   return new CallFailure(refusal.class, refusal.message, options)
 }
 
-export function unreadable(asked: string, wanted: string): CallFailure {
+function unreadable(asked: string, wanted: string): CallFailure {
   return new CallFailure('transport', `The answer to ${asked} is not ${wanted}. Is it a Collet server?`)
 }
 

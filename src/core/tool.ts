@@ -65,12 +65,6 @@ export function writeShown({ content, structuredContent, meta }: ShownContent): 
   }
 }
 
-export function shownBytes(shown: Shown | undefined): number {
-  if (shown === undefined) return 0
-  const { contentJson = '', structuredJson = '', metaJson = '' } = shown
-  return Buffer.byteLength(contentJson) + Buffer.byteLength(structuredJson) + Buffer.byteLength(metaJson)
-}
-
 const OWN_CODE = 'openwop:'
 
 /**
@@ -215,7 +209,7 @@ export interface Tool {
 }
 
 /** Which tools a workflow calls, and what follows from them. */
-export interface WorkflowParts {
+interface WorkflowParts {
   /** References as its author wrote them. */
   readonly uses: readonly string[]
   /** Policy and digest without its steps: the rest is worked out again whenever other tools are served. */

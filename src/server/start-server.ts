@@ -12,6 +12,7 @@ import type { Listener } from '#egress/policy'
 import { ApproverSignIn, ConsentFlow, consentRoutes } from '#oauth/consent'
 import { RoundTrips } from '#oauth/round-trips'
 import { MCP_PATH } from '#protocols/mcp/wire'
+import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
@@ -34,7 +35,6 @@ import {
   createMcpRoutes,
   createOpenToolRoutes,
   createResourceMetadata,
-  type OpenToolServing,
   openwopCapabilities,
   VERSION,
 } from './protocol-routes.ts'

@@ -23,7 +23,8 @@ import { labelOf, type RunFact } from '#core/runs/events'
 import type { Database } from '#store/sqlite/database'
 import { type ApprovalReasons, approvalFromRow, subjectToText } from './approvals.ts'
 import { type CallChanges, type Parked, type RUN_ENDED, TAKEN } from './calls.ts'
-import type { CommitGroup, Slice } from './commit-queue.ts'
+import type { CommitGroup } from './engine.ts'
+import type { Slice } from './rows.ts'
 import { boundText, integer, optionalText, outcomeToText, type Row, text } from './rows.ts'
 import type { CallRunEvents, RunChanges } from './runs.ts'
 
@@ -239,7 +240,7 @@ const ENDS = {
   { readonly state: ApprovalState; readonly event: ApprovalChanged['type'] }
 >
 
-export interface PlannedEnd {
+interface PlannedEnd {
   readonly why: ParkedEnd
   readonly atMs: number
   readonly by?: string

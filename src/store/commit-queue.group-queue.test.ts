@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
-import { CommitGroup, CommitQueue, type PendingChange } from './commit-queue.ts'
+import { CommitQueue, type PendingChange } from './commit-queue.ts'
+import { deriveStoreKeys } from './encryption.ts'
+import { CommitGroup } from './engine.ts'
+
+const KEYS = deriveStoreKeys(new Uint8Array(32))
 
 /** Applies changes as a database would, or does what the test says instead. */
 class Committer {
@@ -12,7 +16,7 @@ class Committer {
     const next = this.plan.shift()
     if (this.isBusy || next === 'busy') return 'busy'
     if (next instanceof Error) throw next
-    const group = new CommitGroup(this.committed.length)
+    const group = new CommitGroup({ id: this.committed.length, writer: 1, keys: KEYS })
     for (const change of changes) change.apply(group)
     this.committed.push(changes.map(({ key }) => key))
     return 'committed'

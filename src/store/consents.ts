@@ -11,7 +11,8 @@ import { askedConsentFacts, type CallLabel, endedConsentFacts } from '#core/runs
 import { isRunEnded } from '#core/runs/runs'
 import { Secret } from '#core/secret'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { CommitGroup, CommitQueue } from './commit-queue.ts'
+import type { CommitQueue } from './commit-queue.ts'
+import type { CommitGroup } from './engine.ts'
 import { boundText, callerToText, integer, type Row, text, word } from './rows.ts'
 import type { RunChanges } from './runs.ts'
 import type { VaultParts, VaultSealer } from './vault.ts'
@@ -66,7 +67,7 @@ export function challengeFromRow(row: Row): ChallengeRecord {
     id: text(row, 'id'),
     tenant: text(row, 'tenant'),
     principal: text(row, 'principal'),
-    user: text(row, 'user'),
+    user: text(row, 'user_id'),
     provider: text(row, 'provider'),
     scopes,
     tool: text(row, 'tool'),
@@ -140,14 +141,14 @@ function placeOf({ id, tenant, challenge, stage, browser }: Omit<Consent, 'held'
 /** Stored events take their label from the caller text they point to. */
 const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
 
-export interface ConsentRunsParts {
+interface ConsentRunsParts {
   readonly database: Database
   readonly queue: CommitQueue
   readonly runs: RunChanges
 }
 
 /** What runs tell of consents, in SQLite: whichever process ends one, every run that waits for it hears. */
-export class SqliteConsentRuns implements ConsentRunStore {
+class SqliteConsentRuns implements ConsentRunStore {
   readonly #database: Database
   readonly #queue: CommitQueue
   readonly #runs: RunChanges

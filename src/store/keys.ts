@@ -17,7 +17,7 @@ import {
   type StoredKey,
 } from '#core/ports/key-store'
 import type { Database } from '#store/sqlite/database'
-import type { CommitGroup } from './commit-queue.ts'
+import type { CommitGroup } from './engine.ts'
 import { integer, optionalInteger, optionalText, type Row, text, word } from './rows.ts'
 
 /** The audit stream in SQLite: a row to read it by, and the journal's event, in one commit. */
@@ -33,8 +33,8 @@ export class SqliteAudit implements AuditStore {
     await submit('', (group) => {
       if (denials.length === 0) {
         // A row that was never there: SQLite writes nothing for a change that changes nothing.
-        database.run('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0)
-        database.run('deleteLastDenial')
+        const row = database.get('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0) ?? {}
+        database.run('deleteDenial', integer(row, 'no'))
       }
       for (const denial of denials) {
         const { atMs, tenant, principal, action, resource, reason, count } = denial
@@ -211,7 +211,7 @@ function orderOf({ tenant, name }: KeyOwner): string {
   return `keys ${tenant} ${name}`
 }
 
-export function keyFromRow(row: Row): StoredKey {
+function keyFromRow(row: Row): StoredKey {
   return {
     tenant: text(row, 'tenant'),
     name: text(row, 'name'),
@@ -228,7 +228,7 @@ export function keyFromRow(row: Row): StoredKey {
   }
 }
 
-export function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
+function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
   return record
 }
 

@@ -3,12 +3,18 @@ import { StoreError } from '#core/errors'
 import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
 import type { AskedConsent } from '#core/ports/vault-store'
 import type { CallLabel } from '#core/runs/events'
-import type { Slice } from './commit-queue.ts'
 
-export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
 const PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const satisfies readonly CallProtocol[]
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
+
+/** Where a text lies inside one group's sealed bytes. */
+export interface Slice {
+  readonly group: number
+  readonly at: number
+  readonly length: number
+}
 
 /** Reads sealed text by its place. */
 export interface SealedText {
@@ -167,7 +173,7 @@ export function outcomeToText(outcome: Outcome): string {
   return `+${outcome.durationMs ?? ''}\n${outcome.valueJson}`
 }
 
-export function outcomeFromText(text: string): Outcome {
+function outcomeFromText(text: string): Outcome {
   if (text.startsWith('+')) {
     const end = text.indexOf('\n')
     const valueJson = text.slice(end + 1)

@@ -13,7 +13,8 @@ import type {
 import { endSuspended } from '#core/workflow/suspend'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { CallChanges } from './calls.ts'
-import type { CommitGroup, CommitQueue } from './commit-queue.ts'
+import type { CommitQueue } from './commit-queue.ts'
+import type { CommitGroup } from './engine.ts'
 import { boundText, optionalText, outcomeToText, type Row, subjectFromRow, text } from './rows.ts'
 import type { CallRunEvents } from './runs.ts'
 

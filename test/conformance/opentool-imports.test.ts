@@ -1,15 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { readSourceFile, resolveImport } from '../source-files.ts'
+import { readSourceFile, resolveImport, runtimeImports } from '../source-files.ts'
 
 /** What the client may need of documents; `documentOf` and names are for servers. */
-const ENTRIES = [
-  'document-load',
-  'document-dereference',
-  'document-server',
-  'convert-to-json',
-  'convert-openai',
-  'convert-from-json',
-]
+const ENTRIES = ['document-read', 'document-references', 'document', 'convert-to-json', 'convert-from-json']
 
 /** Every module that the files reach, and what is not ours among what they ask for. */
 function reach(entries: readonly string[]): {
@@ -22,7 +15,7 @@ function reach(entries: readonly string[]): {
   for (let path = open.pop(); path !== undefined; path = open.pop()) {
     if (files.has(path)) continue
     files.add(path)
-    for (const specifier of readSourceFile(path).imports) {
+    for (const specifier of runtimeImports(readSourceFile(path))) {
       const target = resolveImport(path, specifier)
       if (target === undefined) foreign.push(`${path} imports ${specifier}`)
       else open.push(target)

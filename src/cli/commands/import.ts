@@ -236,12 +236,12 @@ function factsOf({ type, what }: FoundSource, { tools, warnings }: Discovery): J
 }
 
 /** What the words of `collet import` name. */
-export type ImportTarget =
+type ImportTarget =
   | { readonly kind: 'url'; readonly url: string }
   | { readonly kind: 'file'; readonly file: string }
   | { readonly kind: 'command'; readonly words: readonly string[] }
 
-export function readTarget(words: readonly string[], { workingFolder }: CommandContext): ImportTarget {
+function readTarget(words: readonly string[], { workingFolder }: CommandContext): ImportTarget {
   const [first = ''] = words
   if (words.length > 1 && /^https?:\/\//.test(first)) throw new UsageError('Import one address at a time.')
   if (words.length === 1) {
@@ -262,7 +262,7 @@ function checkedUrl(text: string, url: URL): string {
   return text
 }
 
-export interface FindOptions {
+interface FindOptions {
   readonly send: typeof fetch
   readonly signal: AbortSignal
   readonly apiKey: string | undefined
@@ -270,7 +270,7 @@ export interface FindOptions {
 }
 
 /** Finds out what a target is, saying what it does on the way. */
-export async function findSource(
+async function findSource(
   target: ImportTarget,
   { send, signal, apiKey, only }: FindOptions,
   { output, workingFolder }: CommandContext,
@@ -294,7 +294,7 @@ export async function findSource(
   }
 }
 
-export interface ImportPlace {
+interface ImportPlace {
   /** `--url`: a server that takes it. */
   readonly url: string | undefined
   readonly credential: string | undefined
@@ -302,7 +302,7 @@ export interface ImportPlace {
   readonly config: string | undefined
 }
 
-export interface NewImport {
+interface NewImport {
   readonly key: string
   readonly options: JsonObject
   readonly replace: boolean
@@ -329,7 +329,7 @@ async function saveSource(
 }
 
 /** Keys of the configuration's own sources, which win; none when no configuration is in play. */
-export async function configuredKeys(
+async function configuredKeys(
   { store, config }: ImportPlace,
   context: CommandContext,
 ): Promise<ReadonlySet<string>> {

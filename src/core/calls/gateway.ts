@@ -3,7 +3,7 @@ import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#c
 import { ConsentEvents } from '#core/credentials/consents'
 import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
-import { type LeavePlace, WaitingPlaces } from '#core/limits/counters'
+import type { Release } from '#core/limits/counters'
 import { CallLimits } from '#core/limits/limits'
 import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { ChallengeRecord, Store } from '#core/ports/store'
@@ -18,7 +18,7 @@ import { callTool } from './call-tool.ts'
 import type { StepOrigin } from './identity.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls, StartingCalls } from './running.ts'
-import { checkReady, OutcomeKeeper, Readiness, StoreWatch } from './store-health.ts'
+import { StoreHealth } from './store-health.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
@@ -30,8 +30,7 @@ const BUDGET_TIDY_MS = 5_000
 type Made =
   | 'running'
   | 'starting'
-  | 'readiness'
-  | 'keeper'
+  | 'health'
   | 'sessions'
   | 'feed'
   | 'limits'
@@ -41,7 +40,6 @@ type Made =
   | 'broker'
   | 'refresher'
   | 'waits'
-  | 'places'
   | 'callStep'
 
 export interface RunningGatewayOptions extends Omit<CallServices, Made> {
@@ -74,9 +72,7 @@ export interface RunningGateway extends Gateway {
 export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
-  const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
-  const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
-  const readiness = new Readiness(() => watch.start())
+  const health = new StoreHealth({ store, log })
   const changes = new StoreChanges(() => store.foreignVersion())
   const feed = new RunFeed(changes)
   const onRefused = options.onLimitRefused ?? (() => undefined)
@@ -90,12 +86,12 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     },
     onRefused,
   })
-  const places = new WaitingPlaces({ limit: (options.limits ?? NO_LIMITS).waiting, onRefused })
   const budgets = new Budgets({ store: store.budgets, rules: options.budgets ?? [], clock, onRefused })
   const refusals = new RefusalEvents({ store, clock, log, feed })
   const consents = new ConsentEvents({ store, clock, log, feed })
   const { newSessionId, hooks } = options
-  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
+  const { unsaved } = health
+  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, unsaved, limits, newSessionId })
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
   const waits = new ApprovalWaits(changes)
@@ -104,8 +100,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     ...{
       running,
       starting: new StartingCalls(),
-      readiness,
-      keeper,
+      health,
       sessions,
       feed,
       limits,
@@ -115,7 +110,6 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       broker,
       refresher,
       waits,
-      places,
       callStep: (principal: Principal, request: CallRequest, step: StepOrigin) =>
         callTool(services, principal, request, step),
     },
@@ -168,18 +162,18 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     readCall: (principal, callId) => readOwnCall(services, principal, callId),
     cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
     readRun: (principal, query) =>
-      readOwnRun(services, principal, { ...query, waitMs: places.shorten(query.waitMs) }),
+      readOwnRun(services, principal, { ...query, waitMs: limits.shortenWait(query.waitMs) }),
     admit: (principal) => limits.checkCaller(principal),
-    enterWaiting: (principal) => places.enter(principal),
+    enterWaiting: (principal) => limits.enterWaiting(principal),
     endRun: (principal, runId) => endOwnRun(services, principal, runId),
     openSession: (principal, request) => {
-      checkReady(services)
+      health.checkReady()
       limits.checkCaller(principal)
       return sessions.open(principal, request)
     },
     closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
-    isReady: () => readiness.isReady(),
+    isReady: () => health.isReady(),
     drain(graceMs) {
       drained ??= drain(graceMs)
       return drained
@@ -187,7 +181,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   }
 
   async function drain(graceMs: number): Promise<void> {
-    readiness.drain()
+    health.drain()
     // Whoever waits for a decision is told to come again.
     waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
@@ -196,8 +190,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     }
     await sessions.closeAll()
     feed.close()
-    watch.stop()
-    await keeper.flush()
+    await health.close()
     await budgets
       .close()
       .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
@@ -230,9 +223,7 @@ export interface CallServices {
   readonly sessions: Sessions
   readonly feed: RunFeed
   readonly waits: ApprovalWaits
-  readonly places: WaitingPlaces
-  readonly readiness: Readiness
-  readonly keeper: OutcomeKeeper
+  readonly health: StoreHealth
   readonly limits: CallLimits
   readonly budgets: Budgets
   readonly refusals: RefusalEvents
@@ -262,8 +253,8 @@ export interface Gateway {
   readRun(principal: Principal, query: RunQuery): Promise<RunPage | undefined>
   /** Counts something that is no call, but costs, towards the load and the caller's own rate; a `ToolError` when that is spent. */
   admit(principal: Principal): void
-  /** A place for a request that is held open, or a `ToolError` when there is none; call what it gives to leave it. */
-  enterWaiting(principal: Principal): LeavePlace
+  /** Counts a request that is held open until it is released; a `ToolError` when there are too many. */
+  enterWaiting(principal: Principal): Release
   /** Closes the run's sessions and lets nothing new begin in it; `false` when there is no such run. */
   endRun(principal: Principal, runId: string): Promise<boolean>
   /** Throws a `ToolError` for a tool that is unknown or keeps no state, and when its state cannot be opened. */

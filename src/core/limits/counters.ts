@@ -1,5 +1,5 @@
 import type { Principal } from '#core/principal'
-import { type LimitName, limitRefusal, type TokenRate, type WaitLimit } from './settings.ts'
+import type { TokenRate } from './settings.ts'
 
 const MOST_BUCKETS = 100_000
 /** Looked at with every new one, so that those nobody uses go before there are many. */
@@ -10,7 +10,7 @@ const LOOKED_AT_WHEN_FULL = 64
 const OVERFLOW = ''
 
 /** Tokens of one caller; each call takes one. */
-class Bucket {
+export class Bucket {
   #rate: TokenRate
   #tokens: number
   #atMs: number
@@ -45,8 +45,6 @@ class Bucket {
     return Math.min(this.#rate.burst, this.#tokens + (nowMs - this.#atMs) * this.#rate.perMs)
   }
 }
-
-export type { Bucket }
 
 /**
  * Token buckets by key; times are monotonic. There are never more than `mostBuckets`, and only full ones are
@@ -93,65 +91,6 @@ export class TokenBuckets {
   }
 }
 
-/** When somebody who found every place taken may look again: those who wait do so for long. */
-const PLACE_RETRY_MS = 5_000
-
-/** Gives the place back; again does nothing. */
-export type LeavePlace = () => void
-
-export interface WaitingPlacesOptions {
-  readonly limit: WaitLimit
-  onRefused(name: LimitName): void
-}
-
-/** Requests that are held open: readers of runs, and callers that wait for a decision. Each costs a connection. */
-export class WaitingPlaces {
-  readonly #options: WaitingPlacesOptions
-  readonly #principals = new Places()
-  #total = 0
-
-  constructor(options: WaitingPlacesOptions) {
-    this.#options = options
-  }
-
-  /** Throws when there is no place. */
-  enter(principal: Principal): LeavePlace {
-    const full = this.#fullFor(principal)
-    if (full === undefined) return this.#take(subjectKey(principal))
-    this.#options.onRefused(full)
-    throw limitRefusal(full, PLACE_RETRY_MS)
-  }
-
-  /** For those who can do without: a wish to wait is no demand (RFC 7240). */
-  enterIfFree(principal: Principal): LeavePlace | undefined {
-    return this.#fullFor(principal) === undefined ? this.#take(subjectKey(principal)) : undefined
-  }
-
-  /** What is left of a wish to wait. */
-  shorten(waitMs: number): number {
-    return Math.min(waitMs, this.#options.limit.longestMs ?? waitMs)
-  }
-
-  #fullFor(principal: Principal): 'principal_waiting' | 'total_waiting' | undefined {
-    const { perPrincipal, total } = this.#options.limit
-    if (perPrincipal !== undefined && this.#principals.taken(subjectKey(principal)) >= perPrincipal)
-      return 'principal_waiting'
-    return total !== undefined && this.#total >= total ? 'total_waiting' : undefined
-  }
-
-  #take(key: string): LeavePlace {
-    this.#principals.take(key)
-    this.#total += 1
-    let isTaken = true
-    return () => {
-      if (!isTaken) return
-      isTaken = false
-      this.#principals.free(key)
-      this.#total -= 1
-    }
-  }
-}
-
 interface Names {
   readonly own: string
   readonly withTool: Map<string, string>
@@ -184,79 +123,88 @@ function namesOf(principal: Principal): Names {
   return made
 }
 
-/** The keys under which one run is counted; what is `undefined` is not limited. */
-export interface SlotKeys {
-  readonly principal: string | undefined
-  readonly tool: string | undefined
-  /** Of a principal with a tool. */
-  readonly pair: string | undefined
-}
+/** Gives back what was taken; again does nothing. */
+export type Release = () => void
 
-/** How many runs hold a place, by key. What nobody holds is forgotten, so it is as small as what runs. */
-export class Places {
-  readonly #taken = new Map<string, number>()
+/** Counts by key what is in use. A key at zero is forgotten, so the counter is as small as what is in use. */
+export class KeyedCounter {
+  readonly #counts = new Map<string, number>()
+  #total = 0
 
-  taken(key: string | undefined): number {
-    return key === undefined ? 0 : (this.#taken.get(key) ?? 0)
+  /** Of all keys together. */
+  get total(): number {
+    return this.#total
   }
 
-  take(key: string): void {
-    this.#taken.set(key, this.taken(key) + 1)
+  /** Nothing is ever counted under `undefined`. */
+  count(key: string | undefined): number {
+    return key === undefined ? 0 : (this.#counts.get(key) ?? 0)
   }
 
-  free(key: string): void {
-    const left = this.taken(key) - 1
-    if (left > 0) this.#taken.set(key, left)
-    else this.#taken.delete(key)
-  }
-}
-
-/** The places that runs take, until they have settled. */
-export class RunningSlots {
-  readonly principals = new Places()
-  readonly tools = new Places()
-  readonly pairs = new Places()
-
-  enter(keys: SlotKeys): Slot {
-    if (keys.principal !== undefined) this.principals.take(keys.principal)
-    if (keys.tool !== undefined) this.tools.take(keys.tool)
-    if (keys.pair !== undefined) this.pairs.take(keys.pair)
-    return new Slot(this, keys)
+  add(key: string, amount = 1): void {
+    const now = this.count(key) + amount
+    if (now > 0) this.#counts.set(key, now)
+    else this.#counts.delete(key)
+    this.#total += amount
   }
 
-  free(keys: SlotKeys): void {
-    if (keys.principal !== undefined) this.principals.free(keys.principal)
-    if (keys.tool !== undefined) this.tools.free(keys.tool)
-    if (keys.pair !== undefined) this.pairs.free(keys.pair)
+  /** Counts one until it is released. */
+  take(key: string): Release {
+    this.add(key)
+    let isTaken = true
+    return () => {
+      if (isTaken) this.add(key, -1)
+      isTaken = false
+    }
   }
 }
 
-/** The places of one run. */
-export class Slot {
-  readonly #slots: RunningSlots | undefined
-  readonly #keys: SlotKeys
-  #isExtended = false
+/** Lets only so many in at a time; the others wait in line. The limit may change while they do. */
+export class Semaphore {
+  readonly #limit: () => number
+  readonly #waiting = new Set<() => void>()
+  #taken = 0
 
-  constructor(slots: RunningSlots | undefined, keys: SlotKeys) {
-    this.#slots = slots
-    this.#keys = keys
+  constructor(limit: () => number) {
+    this.#limit = limit
   }
 
-  /** Ended but not settled: the places stay taken until it has (rule 10). */
-  extend(settled: Promise<unknown>): void {
-    this.#isExtended = true
-    const free = () => this.#slots?.free(this.#keys)
-    settled.then(free, free)
+  get taken(): number {
+    return this.#taken
+  }
+
+  /** Enters if there is room now. Each entry is given back by `leave`. */
+  tryEnter(): boolean {
+    if (this.#taken >= this.#limit()) return false
+    this.#taken += 1
+    return true
+  }
+
+  /** Resolves once there is room; rejects with the signal's reason. Each entry is given back by `leave`. */
+  async enter(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (this.tryEnter()) return
+    await new Promise<void>((resolve, reject) => {
+      const abandon = (): void => {
+        this.#waiting.delete(go)
+        reject(signal.reason)
+      }
+      const go = (): void => {
+        signal.removeEventListener('abort', abandon)
+        this.#taken += 1
+        resolve()
+      }
+      signal.addEventListener('abort', abandon, { once: true })
+      this.#waiting.add(go)
+    })
   }
 
   leave(): void {
-    if (!this.#isExtended) this.#slots?.free(this.#keys)
+    this.#taken -= 1
+    for (const go of this.#waiting) {
+      if (this.#taken >= this.#limit()) return
+      this.#waiting.delete(go)
+      go()
+    }
   }
-}
-
-const NO_KEYS: SlotKeys = { principal: undefined, tool: undefined, pair: undefined }
-
-/** Of a run that nothing counts; of its own, because it may be extended. */
-export function freeSlot(): Slot {
-  return new Slot(undefined, NO_KEYS)
 }

@@ -2,15 +2,7 @@ import type { IdentifiedCall } from '#core/calls/identity'
 import type { Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { Tool } from '#core/tool'
-import {
-  type Bucket,
-  freeSlot,
-  pairKey,
-  RunningSlots,
-  type Slot,
-  subjectKey,
-  TokenBuckets,
-} from './counters.ts'
+import { type Bucket, KeyedCounter, pairKey, type Release, subjectKey, TokenBuckets } from './counters.ts'
 import {
   type CallLimit,
   type LimitName,
@@ -19,8 +11,10 @@ import {
   type ToolLimit,
 } from './settings.ts'
 
-/** When somebody who found every place taken may look again. */
+/** When a caller that found as many running as may run should look again. */
 const SLOT_RETRY_MS = 1_000
+/** The same for requests that are held open, which last longer. */
+const WAITING_RETRY_MS = 5_000
 const OVERLOAD_RETRY_MS = 2_000
 /** A loop that is late with so few runs has tools that compute, and not too many callers. */
 const FEW_RUNS = 10
@@ -28,15 +22,15 @@ const FEW_RUNS = 10
 const ALL_TOOLS = '*'
 
 /** What tells that the server is behind. */
-export interface LoadSigns {
-  /** Runs that hold a place. */
+interface LoadSigns {
+  /** Runs that have not settled. */
   runs(): number
   pendingWrites(): number
   /** How late the event loop has been for some time. */
   delayMs(): number
 }
 
-export interface CallLimitsOptions {
+interface CallLimitsOptions {
   readonly settings: LimitSettings
   readonly clock: Clock
   readonly signs: LoadSigns
@@ -54,7 +48,8 @@ export class CallLimits {
   readonly #tools = new TokenBuckets()
   /** By tool and principal (OWP-56). */
   readonly #pairs = new TokenBuckets()
-  readonly #slots = new RunningSlots()
+  readonly #running = new RunCounters()
+  readonly #waiting = new KeyedCounter()
   /** Which of the settings are for a tool, by whichever of its names: looked for once. */
   readonly #byTool = new WeakMap<Tool, ToolLimit>()
 
@@ -91,24 +86,50 @@ export class CallLimits {
     ofAll?.take()
   }
 
-  /** The places of a run that begins now; whoever gets them gives them back. A step stands on its workflow's place. */
+  /** Counts a run that begins now, until its slot is left. A step is counted with its workflow. */
   enter({ principal, step }: Pick<IdentifiedCall, 'principal' | 'step'>, tool: Tool): Slot {
     if (step === undefined) this.#checkTotal()
     const ofPrincipal = step === undefined ? this.#ofPrincipal(principal).concurrent : undefined
     const { concurrent: ofTool, perPrincipal } = this.#ofTool(tool)
     const { base } = tool.parts
     const ofPair = perPrincipal.concurrent
-    if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined) return freeSlot()
+    if (ofPrincipal === undefined && ofTool === undefined && ofPair === undefined)
+      return new Slot(undefined, NO_KEYS)
     const keys = {
       principal: ofPrincipal === undefined ? undefined : subjectKey(principal),
       tool: ofTool === undefined ? undefined : base,
       pair: ofPair === undefined ? undefined : pairKey(principal, base),
     }
-    const { principals, tools, pairs } = this.#slots
-    this.#checkPlace('principal_concurrency', principals.taken(keys.principal), ofPrincipal)
-    this.#checkPlace('tool_concurrency', tools.taken(keys.tool), ofTool)
-    this.#checkPlace('tool_concurrency', pairs.taken(keys.pair), ofPair)
-    return this.#slots.enter(keys)
+    const { principals, tools, pairs } = this.#running
+    this.#checkConcurrency('principal_concurrency', principals.count(keys.principal), ofPrincipal)
+    this.#checkConcurrency('tool_concurrency', tools.count(keys.tool), ofTool)
+    this.#checkConcurrency('tool_concurrency', pairs.count(keys.pair), ofPair)
+    this.#running.add(keys, 1)
+    return new Slot(this.#running, keys)
+  }
+
+  /** For a request that is held open, which costs a connection: a reader of a run, or a caller that waits for a decision. */
+  enterWaiting(principal: Principal): Release {
+    const full = this.#fullFor(principal)
+    if (full !== undefined) this.#refuse(full, WAITING_RETRY_MS)
+    return this.#waiting.take(subjectKey(principal))
+  }
+
+  /** The same for those who can do without: a wish to wait is no demand (RFC 7240). */
+  tryEnterWaiting(principal: Principal): Release | undefined {
+    return this.#fullFor(principal) === undefined ? this.#waiting.take(subjectKey(principal)) : undefined
+  }
+
+  /** What is left of a wish to wait. */
+  shortenWait(waitMs: number): number {
+    return Math.min(waitMs, this.#settings.waiting.longestMs ?? waitMs)
+  }
+
+  #fullFor(principal: Principal): 'principal_waiting' | 'total_waiting' | undefined {
+    const { perPrincipal, total } = this.#settings.waiting
+    if (perPrincipal !== undefined && this.#waiting.count(subjectKey(principal)) >= perPrincipal)
+      return 'principal_waiting'
+    return total !== undefined && this.#waiting.total >= total ? 'total_waiting' : undefined
   }
 
   #checkLoad(): void {
@@ -133,7 +154,7 @@ export class CallLimits {
     if (bucket !== undefined && bucket.waitMs > 0) this.#refuse(name, bucket.waitMs)
   }
 
-  #checkPlace(name: LimitName, taken: number, most: number | undefined): void {
+  #checkConcurrency(name: LimitName, taken: number, most: number | undefined): void {
     if (most !== undefined && taken >= most) this.#refuse(name, SLOT_RETRY_MS)
   }
 
@@ -156,5 +177,52 @@ export class CallLimits {
     const limit = byTool.get(parts.base) ?? byTool.get(name) ?? byTool.get(catalogId) ?? perTool
     this.#byTool.set(tool, limit)
     return limit
+  }
+}
+
+/** The keys under which one run is counted; what is `undefined` is not limited. */
+interface RunKeys {
+  readonly principal: string | undefined
+  readonly tool: string | undefined
+  /** Of a principal with a tool. */
+  readonly pair: string | undefined
+}
+
+const NO_KEYS: RunKeys = { principal: undefined, tool: undefined, pair: undefined }
+
+/** Runs by what limits them, until they have settled. */
+class RunCounters {
+  readonly principals = new KeyedCounter()
+  readonly tools = new KeyedCounter()
+  readonly pairs = new KeyedCounter()
+
+  add({ principal, tool, pair }: RunKeys, amount: 1 | -1): void {
+    if (principal !== undefined) this.principals.add(principal, amount)
+    if (tool !== undefined) this.tools.add(tool, amount)
+    if (pair !== undefined) this.pairs.add(pair, amount)
+  }
+}
+
+/** What one run takes of the limits on runs at once. */
+export class Slot {
+  readonly #counters: RunCounters | undefined
+  readonly #keys: RunKeys
+  #isExtended = false
+
+  /** Without counters: of a run that nothing limits. */
+  constructor(counters: RunCounters | undefined, keys: RunKeys) {
+    this.#counters = counters
+    this.#keys = keys
+  }
+
+  /** Ended but not settled: the run counts until it has (rule 10). */
+  extend(settled: Promise<unknown>): void {
+    this.#isExtended = true
+    const free = () => this.#counters?.add(this.#keys, -1)
+    settled.then(free, free)
+  }
+
+  leave(): void {
+    if (!this.#isExtended) this.#counters?.add(this.#keys, -1)
   }
 }

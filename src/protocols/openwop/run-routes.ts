@@ -3,7 +3,7 @@ import type { Gateway } from '#core/calls/gateway'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import { checkRunId } from '#core/ids'
 import type { JsonObject } from '#core/json'
-import type { LeavePlace } from '#core/limits/counters'
+import type { Release } from '#core/limits/counters'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { Principal } from '#core/principal'
 import type { RunPage } from '#core/runs/runs'
@@ -198,7 +198,7 @@ async function streamEvents(
 }
 
 /** Also when the answer never gets as far as its body. */
-function onEnd(signal: AbortSignal | undefined, leave: LeavePlace): void {
+function onEnd(signal: AbortSignal | undefined, leave: Release): void {
   if (signal?.aborted === true) leave()
   else signal?.addEventListener('abort', leave, { once: true })
 }
@@ -207,7 +207,7 @@ interface Following {
   readonly after: number
   readonly next: (after: number, signal: AbortSignal) => Promise<RunPage | undefined>
   readonly ended: AbortSignal
-  readonly leave: LeavePlace
+  readonly leave: Release
 }
 
 /** Events as they come, until the run is over or the reader leaves. A server that shuts down just ends the stream. */

@@ -5,14 +5,7 @@ import { fault } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
-import {
-  httpFault,
-  pathOf,
-  queryOf,
-  RoutePath,
-  refuseWithMessage,
-  type ServerRoute,
-} from '#server/http/request'
+import { httpFault, RoutePath, refuseWithMessage, type ServerRoute } from '#server/http/request'
 import type { NoteDenial } from '#server/telemetry/observe'
 
 /** The header in which answers to operators say as whom they were let in. */
@@ -138,8 +131,8 @@ export async function callInProcess(
   routes: readonly ServerRoute[],
   { method, path: target, body }: AdminRequest,
 ): Promise<JsonValue> {
-  const path = pathOf(target)
-  const query = new URLSearchParams(queryOf(target))
+  const [path = '', search] = target.split('?')
+  const query = new URLSearchParams(search)
   for (const route of routes.filter((each) => each.method === method)) {
     const params = new RoutePath(route.path).match(path)
     const principal = params === undefined ? undefined : await route.authenticate?.({})

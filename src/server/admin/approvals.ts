@@ -14,7 +14,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply, type ServerRoute } from '#server/http/request'
 import { adminRoute, approverOf, type OperatorAccess } from './access.ts'
 
-export interface ApprovalRoutesOptions {
+interface ApprovalRoutesOptions {
   readonly approvals: Approvals
   readonly clock: Clock
   /** Whether approvers can sign in, for links that decide only then (rule 23). */

@@ -16,9 +16,9 @@ const DEFAULT_LIMIT = 100
 const HIGHEST_LIMIT = 1_000
 
 /** What operators may do to calls; a store has it all. */
-export type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle' | 'isWriterAlive'>
+type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle' | 'isWriterAlive'>
 
-export interface CallRoutesOptions {
+interface CallRoutesOptions {
   readonly calls: AdminCalls
   readonly clock: Clock
   /** Asked before an operator's word for the value of a call is taken; throws what speaks against it. */

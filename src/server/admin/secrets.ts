@@ -11,7 +11,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply, type ServerRoute } from '#server/http/request'
 import { adminRoute, type OperatorAccess, tenantWithin } from './access.ts'
 
-export interface SecretsRoutesOptions {
+interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
   readonly broker: TokenBroker
   readonly clock: Clock

@@ -11,7 +11,7 @@ import { adminRoute, type OperatorAccess, requireServerScope } from './access.ts
 const SCOPE = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/
 
-export interface SourceRoutesOptions {
+interface SourceRoutesOptions {
   /** The sources of a running server; absent where only the store is open, which running servers watch. */
   readonly sources?: Sources
   readonly store: SourceStore

@@ -3,7 +3,7 @@ import { dirname, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parse } from 'yaml'
 import { fault, isToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonValue } from '#core/json'
 import type { SourceServices } from '#core/ports/source'
 import type { Secret } from '#core/secret'
 import { shownAddress } from '#sources/common/options'
@@ -11,7 +11,7 @@ import { Documents } from './documents.ts'
 
 const MOST_BYTES = 64 * 1_048_576
 
-export interface Resource {
+interface Resource {
   readonly url: string
   readonly bytes: Buffer
 }
@@ -135,84 +135,83 @@ export interface LoadWays {
   warn(text: string): void
 }
 
-export interface Loaded {
+interface Loaded {
   readonly documents: Documents
   /** Whether all of it stands in one text. */
   readonly isAlone: boolean
 }
 
-/** Parses the document and, with the parser's help, all it refers to. */
+/** Parses the document and all it refers to. */
 export async function loadDocuments(root: RootText, ways: LoadWays): Promise<Loaded> {
   const isAlone = !LEAVES.test(root.text)
   const value = parseText(root.text, 'The document')
   const values = new Map<string, JsonValue>([[root.url, value]])
-  if (!isAlone && isJsonObject(value)) await readAll(root.url, value, { values, ways })
+  if (!isAlone) await readReferences(root.url, values, ways)
   return { isAlone, documents: new Documents(root.url, values) }
 }
 
-interface Reading {
-  readonly values: Map<string, JsonValue>
-  readonly ways: LoadWays
-}
-
-/** The parser finds references; reading is ours alone, so that none reaches what a call could not reach (rule 33). */
-async function readAll(rootUrl: string, root: JsonObject, { values, ways }: Reading): Promise<void> {
-  let failure: unknown
-  let started = values.size
+/** Reads every document that one of `values` refers to, and what those refer to, into `values`. */
+async function readReferences(
+  rootUrl: string,
+  values: Map<string, JsonValue>,
+  ways: LoadWays,
+): Promise<void> {
+  const started = new Set([rootUrl])
   let characters = 0
-  const read = async ({ url }: { readonly url: string }): Promise<string> => {
-    try {
-      started += 1
-      if (started > MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
-      const text = await ways.read(url)
-      characters += text.length
-      if (characters > MOST_CHARACTERS)
-        throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
-      values.set(url, parseText(text, url))
-      return text
-    } catch (error) {
-      if (!(error instanceof Unreadable)) failure ??= error
-      else ways.warn(`Not read: ${error.message}`)
-      return 'null'
-    }
-  }
-  // Loaded for the few documents that need it.
-  const { $RefParser } = await import('@apidevtools/json-schema-ref-parser')
-  const parser = new $RefParser()
-  try {
-    await parser.resolve(
-      rootUrl,
-      { ...root },
-      {
-        continueOnError: true,
-        parse: {
-          json: false,
-          yaml: false,
-          text: false,
-          binary: false,
-          own: {
-            order: 1,
-            canParse: true,
-            allowEmpty: true,
-            parse: ({ url }) => values.get(withoutHash(url)) ?? {},
-          },
-        },
-        resolve: { file: false, http: false, own: { order: 1, canRead: true, read } },
-      },
-    )
-  } catch (error) {
-    failure ??= error
-  }
+  let failure: unknown
+  await follow(rootUrl)
   // Half a document is none: the last good definitions stay.
   if (failure !== undefined) {
     throw isToolError(failure)
       ? failure
       : fault('upstream_failed', 'What the document refers to cannot be read.', { cause: failure })
   }
+
+  /** Never throws: reading goes on, so that nothing is under way any more when the first failure is thrown. */
+  async function follow(document: string): Promise<void> {
+    try {
+      const unread = referencedDocuments(values.get(document), document).filter((url) => !started.has(url))
+      await Promise.all(unread.map(read))
+    } catch (error) {
+      failure ??= error
+    }
+  }
+
+  async function read(url: string): Promise<void> {
+    started.add(url)
+    try {
+      if (started.size > MOST_DOCUMENTS) throw new Unreadable(`More than ${MOST_DOCUMENTS} documents.`)
+      const text = await ways.read(url)
+      characters += text.length
+      if (characters > MOST_CHARACTERS)
+        throw new Unreadable(`More than ${MOST_CHARACTERS} characters in all.`)
+      values.set(url, parseText(text, url))
+    } catch (error) {
+      if (!(error instanceof Unreadable)) failure ??= error
+      else ways.warn(`Not read: ${error.message}`)
+      return
+    }
+    await follow(url)
+  }
 }
 
-function withoutHash(url: string): string {
-  return url.split('#')[0] ?? url
+/** The other documents that references anywhere in a value lead to, by address, each once. */
+function referencedDocuments(value: JsonValue | undefined, document: string): readonly string[] {
+  const found = new Set<string>()
+  const unvisited = [value]
+  while (unvisited.length > 0) {
+    const node = unvisited.pop()
+    if (typeof node !== 'object' || node === null) continue
+    const reference = isJsonObject(node) ? node.$ref : undefined
+    if (typeof reference === 'string' && /^[^#]/.test(reference)) {
+      const url = new URL(reference, document)
+      url.hash = ''
+      found.add(url.href)
+    }
+    for (const part of Object.values(node).reverse()) unvisited.push(part)
+  }
+  found.delete(document)
+  return [...found]
 }
 
 /** What no policy lets us read, such as a file outside its folder; permanent, unlike a failing network. */
@@ -258,7 +257,7 @@ const MOST_ALIASES = 1_000
 const MOST_CHARACTERS_IN_YAML_TO_JSON = 64 * 1_048_576
 
 /** YAML as JSON text: what names itself or unfolds without end throws here and not in whoever walks the value. */
-export function yamlToJson(text: string): string {
+function yamlToJson(text: string): string {
   const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
   const json = JSON.stringify(value ?? null)
   if (json.length > MOST_CHARACTERS_IN_YAML_TO_JSON)

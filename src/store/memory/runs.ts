@@ -1,4 +1,5 @@
 import type { Outcome } from '#core/call'
+import { shownBytes } from '#core/calls/execute'
 import { correctedEvent } from '#core/journal/append'
 import type { CallCorrected, RunPosition, SessionChanged } from '#core/journal/events'
 import type {
@@ -28,7 +29,6 @@ import {
   type SessionOutcome,
 } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
-import { shownBytes } from '#core/tool'
 
 /** Rough heap cost of one call with its events, without its result. */
 export const BYTES_PER_CALL = 2_048

@@ -5,8 +5,9 @@ import { DatabaseSync } from 'node:sqlite'
 import { StoreError } from '#core/errors'
 import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/events'
-import { CommitGroup, type Committer, type PendingChange } from '#store/commit-queue'
+import type { Committer, PendingChange } from '#store/commit-queue'
 import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from '#store/encryption'
+import { CommitGroup } from '#store/engine'
 import { placeOf } from '#store/journal'
 import { integer, text } from '#store/rows'
 import { type Database, isBusy, isStoreWide, storeErrorOf } from './database.ts'
@@ -40,11 +41,11 @@ export class WriterLiveness {
 }
 
 /** Told after each commit, for metrics and for deciding when to move the log into the database. */
-export interface CommitObserver {
+interface CommitObserver {
   committed(changes: number, durationMs: number): void
 }
 
-export interface WriterOptions {
+interface WriterOptions {
   readonly database: Database
   readonly keys: StoreKeys
   readonly lockFolder: string
@@ -86,7 +87,7 @@ export class Writer implements Committer {
     let sealed: { readonly n: number; readonly link: string } | undefined
     try {
       if (!this.#headKnown) this.#readHead()
-      const group = new CommitGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      const group = this.#openGroup()
       for (const change of changes) change.apply(group)
       if (!group.isEmpty) sealed = this.#insert(group)
       database.commit()
@@ -135,7 +136,7 @@ export class Writer implements Committer {
       const row =
         database.get('insertWriter', this.id, nowMs(), wrapDataKey(keys.wrap, dataKey, this.id)) ?? {}
       this.#started = { no: integer(row, 'no'), lock, sealer: new Sealer(dataKey) }
-      const group = new CommitGroup(integer(database.get('nextGroup') ?? {}, 'id'))
+      const group = this.#openGroup()
       group.append({ type: 'writer.started', at: nowMs(), heads })
       const head = this.#insert(group)
       database.commit()
@@ -146,6 +147,11 @@ export class Writer implements Committer {
       lock.release(true)
       throw error
     }
+  }
+
+  #openGroup(): CommitGroup {
+    const { database, keys } = this.#options
+    return new CommitGroup({ id: integer(database.get('nextGroup') ?? {}, 'id'), writer: this.no, keys })
   }
 
   /** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
@@ -216,7 +222,7 @@ function writeError(error: unknown): StoreError {
  * Rule 17: a living writer holds an exclusive lock on its own small file. The lock is SQLite's own, on an empty
  * database: the operating system frees it when the process ends, however it ends.
  */
-export class WriterLock {
+class WriterLock {
   readonly #file: string
   readonly #connection: DatabaseSync
 
@@ -239,9 +245,9 @@ export class WriterLock {
 }
 
 /** `missing` proves nothing: a living writer puts its file back within seconds. */
-export type LockState = 'locked' | 'free' | 'missing'
+type LockState = 'locked' | 'free' | 'missing'
 
-export function lockStateOf(folder: string, writer: string): LockState {
+function lockStateOf(folder: string, writer: string): LockState {
   const file = lockFile(folder, writer)
   if (!existsSync(file)) return 'missing'
   try {

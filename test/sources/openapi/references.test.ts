@@ -205,7 +205,7 @@ describe('rule 33: no reference reaches what the server does not let it reach', 
     ])
   })
 
-  it('the parser has no way out of its own', async () => {
+  it('following references has no way out of its own', async () => {
     const calls: unknown[] = []
     vi.stubGlobal('fetch', (...request: unknown[]) => {
       calls.push(request)
@@ -255,6 +255,13 @@ describe('documents that cannot be read', () => {
     expect(source.health()).toMatchObject({ state: 'degraded', reason: expect.stringContaining('no file') })
     await close()
     await expect(discoverUrl({})).rejects.toMatchObject({ code: 'upstream_failed', message: /404/ })
+  })
+
+  it('a reference that is no address', async () => {
+    await expect(discoverFile(api({ $ref: 'http://[nowhere' }))).rejects.toMatchObject({
+      code: 'upstream_failed',
+      message: 'What the document refers to cannot be read.',
+    })
   })
 
   it('a part that fails for the moment fails the whole: half a document is none', async () => {

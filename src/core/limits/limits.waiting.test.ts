@@ -2,27 +2,31 @@ import { array, assert, constantFrom, nat, property, record } from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { isToolError } from '#core/errors'
 import type { Principal } from '#core/principal'
-import { WaitingPlaces } from './counters.ts'
+import { SYSTEM_CLOCK } from '#core/runtime'
+import { CallLimits } from './limits.ts'
+import { type LimitName, NO_LIMITS, type WaitLimit } from './settings.ts'
 
 const ALICE: Principal = { id: 'alice', tenant: 'default', scopes: [] }
 const WHO: readonly Principal[] = [ALICE, { ...ALICE, id: 'bob' }, { ...ALICE, tenant: 'other' }]
 
-describe('places to wait', () => {
-  it('are never more than there are, for anybody or in all, and what is left is free again', () => {
+function limitsOf(waiting: WaitLimit, onRefused: (name: LimitName) => void): CallLimits {
+  const signs = { runs: () => 0, pendingWrites: () => 0, delayMs: () => 0 }
+  return new CallLimits({ settings: { ...NO_LIMITS, waiting }, clock: SYSTEM_CLOCK, signs, onRefused })
+}
+
+describe('requests that are held open', () => {
+  it('are never more than may be, of one principal or in all, and who leaves makes room', () => {
     const step = record({ who: constantFrom(...WHO), leaves: nat(3) })
     assert(
       property(array(step, { maxLength: 60 }), nat(4), nat(8), (steps, perPrincipal, total) => {
         const refused: string[] = []
-        const places = new WaitingPlaces({
-          limit: { perPrincipal, total, longestMs: undefined },
-          onRefused: (name) => refused.push(name),
-        })
+        const limits = limitsOf({ perPrincipal, total, longestMs: undefined }, (name) => refused.push(name))
         const held: { readonly who: Principal; readonly leave: () => void }[] = []
         for (const { who, leaves } of steps) {
           const own = held.filter((each) => each.who === who).length
           const isFree = own < perPrincipal && held.length < total
           try {
-            held.push({ who, leave: places.enter(who) })
+            held.push({ who, leave: limits.enterWaiting(who) })
             expect(isFree).toBe(true)
           } catch (error) {
             if (!isToolError(error)) throw error
@@ -30,7 +34,7 @@ describe('places to wait', () => {
             expect(error.retryAfterMs).toBe(5_000)
             expect(refused.at(-1)).toBe(own >= perPrincipal ? 'principal_waiting' : 'total_waiting')
           }
-          // Leaving twice gives back one place.
+          // Leaving twice makes room for one.
           for (const { leave } of held.splice(0, leaves)) for (const _ of [1, 2]) leave()
         }
       }),
@@ -40,10 +44,10 @@ describe('places to wait', () => {
   it('refuse nobody who can do without, and shorten what is too long', () => {
     const refused: string[] = []
     const limit = { perPrincipal: 1, total: undefined, longestMs: 1_000 }
-    const places = new WaitingPlaces({ limit, onRefused: (name) => refused.push(name) })
-    expect(places.enterIfFree(ALICE)).toBeTypeOf('function')
-    expect(places.enterIfFree(ALICE)).toBeUndefined()
+    const limits = limitsOf(limit, (name) => refused.push(name))
+    expect(limits.tryEnterWaiting(ALICE)).toBeTypeOf('function')
+    expect(limits.tryEnterWaiting(ALICE)).toBeUndefined()
     expect(refused).toEqual([])
-    expect([places.shorten(999), places.shorten(60_000)]).toEqual([999, 1_000])
+    expect([limits.shortenWait(999), limits.shortenWait(60_000)]).toEqual([999, 1_000])
   })
 })

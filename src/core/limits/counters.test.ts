@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FakeClock } from '#testing/test-gateway'
-import { TokenBuckets } from './counters.ts'
+import { KeyedCounter, Semaphore, TokenBuckets } from './counters.ts'
 
 const RATE = { perMs: 1 / 100, burst: 3 }
 
@@ -76,5 +76,39 @@ describe('TokenBuckets', () => {
       take(buckets, clock, `caller ${caller}`)
     }
     expect(buckets.size).toBeLessThan(1_000)
+  })
+})
+
+describe('KeyedCounter', () => {
+  it('counts by key and in all, and releases once', () => {
+    const counter = new KeyedCounter()
+    const release = counter.take('a')
+    counter.add('b', 2)
+    expect([counter.count('a'), counter.count('b'), counter.count(undefined), counter.total]).toEqual([
+      1, 2, 0, 3,
+    ])
+    release()
+    release()
+    expect([counter.count('a'), counter.total]).toEqual([0, 2])
+  })
+})
+
+describe('Semaphore', () => {
+  it('lets in as many as allowed, in order, and forgets who left the line', async () => {
+    const forever = new AbortController().signal
+    const semaphore = new Semaphore(() => 1)
+    await semaphore.enter(forever)
+    expect(semaphore.tryEnter()).toBe(false)
+    const log: string[] = []
+    const impatient = new AbortController()
+    const second = semaphore.enter(impatient.signal).catch(() => log.push('left'))
+    const third = semaphore.enter(forever).then(() => log.push('third'))
+    impatient.abort()
+    await second
+    semaphore.leave()
+    await third
+    expect(log).toEqual(['left', 'third'])
+    semaphore.leave()
+    expect(semaphore.taken).toBe(0)
   })
 })

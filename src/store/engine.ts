@@ -1,0 +1,142 @@
+import type { JournalEvent } from '#core/journal/events'
+import type { MaybePromise } from '#core/runtime'
+import type { StoreKeys } from './encryption.ts'
+import type { Slice } from './rows.ts'
+import type { Steps } from './steps.ts'
+
+/**
+ * What a database must offer. Everything else about the store is written once, as steps, in the modules of this folder.
+ * Rows that decide are checked against their MACs by the engine, as they come in (row-mac.ts).
+ */
+export interface Engine {
+  /** Steps by themselves: each statement sees what is committed by the time it runs. */
+  read<T>(steps: Steps<T>): MaybePromise<T>
+  /** Steps that all see the same moment. */
+  snapshot<T>(steps: Steps<T>): MaybePromise<T>
+  /**
+   * Applies all changes in one transaction and makes them durable, or throws and leaves nothing. `busy` when another
+   * process holds the write lock: waiting for it here would block the event loop.
+   */
+  commit(changes: readonly PendingChange[]): MaybePromise<'committed' | 'busy'>
+  /** Whether another process may still end what this writer claimed (rule 17). */
+  isAlive(writer: string): MaybePromise<boolean>
+  /** A dead writer has nothing left to recover: what was kept to tell whether it lives may go. */
+  forgetWriter(writer: string): MaybePromise<void>
+  /** Calls `changed` soon after another process has committed something, until the returned function is called. */
+  watch(changed: () => void): () => void
+  /** Throws when a change could not be written now; writes nothing. */
+  checkWritable(waitMs: number): MaybePromise<void>
+  /** One consistent copy of everything, in a new file that only its owner can read. */
+  backUp(target: string): MaybePromise<void>
+  close(): MaybePromise<void>
+}
+
+/** One change waiting for its commit. It may begin twice: once in a group that failed, once alone. */
+export interface PendingChange<Result = unknown> {
+  /** Changes of one group are applied in the order of their keys. */
+  readonly key: string
+  /**
+   * What the change is about: changes of different lanes may take their steps side by side. `undefined` for a careful
+   * change, which reads before it writes: no other change of any process may come between its steps.
+   */
+  readonly lane: string | undefined
+  begin(group: CommitGroup): Steps<Result>
+  /** What its steps gave: set by the engine, handed out after the commit. */
+  result: Result | undefined
+}
+
+/** How a part of the store turns steps into the methods of its port. */
+export interface StoreContext {
+  /** A change that reads before it writes. Nothing of any process comes between its steps. */
+  careful<First, Rest extends unknown[], Result>(
+    keyOf: (first: NoInfer<First>) => string,
+    change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
+  ): (first: First, ...rest: Rest) => Promise<Result>
+  /** A change whose every statement is conditional by itself; only changes of the same key wait for each other. */
+  lane<First, Rest extends unknown[], Result>(
+    keyOf: (first: NoInfer<First>) => string,
+    change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
+  ): (first: First, ...rest: Rest) => Promise<Result>
+  read<Args extends unknown[], Result>(
+    steps: (...args: Args) => Steps<Result>,
+  ): (...args: Args) => MaybePromise<Result>
+  /** A read of several statements that all see the same moment. */
+  snapshot<Args extends unknown[], Result>(
+    steps: (...args: Args) => Steps<Result>,
+  ): (...args: Args) => MaybePromise<Result>
+}
+
+/** The commit being put together: its events, and the texts that are sealed as one (rule 14). */
+export class CommitGroup {
+  readonly id: number
+  /** The number of the writer whose commit it is. */
+  readonly writer: number
+  readonly keys: StoreKeys
+  readonly #events: string[] = []
+  readonly #callers = new Segment()
+  readonly #payload = new Segment()
+  #live = 0
+
+  constructor({ id, writer, keys }: Pick<CommitGroup, 'id' | 'writer' | 'keys'>) {
+    this.id = id
+    this.writer = writer
+    this.keys = keys
+  }
+
+  get isEmpty(): boolean {
+    return this.#events.length === 0
+  }
+
+  get eventsJson(): string {
+    return `[${this.#events.join(',')}]`
+  }
+
+  get callers(): string {
+    return this.#callers.text
+  }
+
+  get payload(): string {
+    return this.#payload.text
+  }
+
+  /** How many calls keep this group's payload alive. */
+  get live(): number {
+    return this.#live
+  }
+
+  append(event: JournalEvent): void {
+    this.#events.push(JSON.stringify(event))
+  }
+
+  /** Text a caller chose: call id, trace id, user id. Kept as long as the journal. */
+  addCaller(text: string): Slice {
+    return this.#callers.add(this.id, text)
+  }
+
+  /** An input or an outcome. Kept as long as results. */
+  addPayload(text: string): Slice {
+    return this.#payload.add(this.id, text)
+  }
+
+  /** Once per call that points into this group's payload. */
+  addReference(): void {
+    this.#live += 1
+  }
+}
+
+class Segment {
+  readonly #parts: string[] = []
+  #bytes = 0
+
+  get text(): string {
+    return this.#parts.join('')
+  }
+
+  add(group: number, text: string): Slice {
+    const length = Buffer.byteLength(text)
+    const slice = { group, at: this.#bytes, length }
+    this.#parts.push(text)
+    this.#bytes += length
+    return slice
+  }
+}
