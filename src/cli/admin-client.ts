@@ -13,7 +13,7 @@ import {
   createLocalAccess,
   type OperatorAccess,
 } from '#server/admin/access'
-import type { ServerRoute } from '#server/http/request'
+import type { ServerRoute } from '#server/http/router'
 import { isLoopback } from '#server/safety'
 import {
   type Arguments,

@@ -5,7 +5,8 @@ import { fault } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
 import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
-import { httpFault, RoutePath, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { httpFault, refuseWithMessage } from '#server/http/replies'
+import { Router, type ServerRoute } from '#server/http/router'
 import type { NoteDenial } from '#server/telemetry/observe'
 
 /** The header in which answers to operators say as whom they were let in. */
@@ -132,13 +133,11 @@ export async function callInProcess(
   { method, path: target, body }: AdminRequest,
 ): Promise<JsonValue> {
   const [path = '', search] = target.split('?')
+  const found = new Router(routes).find(method, path)
+  const principal = await found?.route.authenticate?.({})
+  if (found === undefined || principal === undefined) throw httpFault(404, 'There is nothing at this path.')
+  const { route, params } = found
   const query = new URLSearchParams(search)
-  for (const route of routes.filter((each) => each.method === method)) {
-    const params = new RoutePath(route.path).match(path)
-    const principal = params === undefined ? undefined : await route.authenticate?.({})
-    if (params === undefined || principal === undefined) continue
-    const request = { method, path, query, params, principal, body, headers: {}, traceId: '' }
-    return JSON.parse(String((await route.handle(request)).body))
-  }
-  throw httpFault(404, 'There is nothing at this path.')
+  const request = { method, path, query, params, principal, body, headers: {}, traceId: '' }
+  return JSON.parse(String((await route.handle(request)).body))
 }

@@ -11,7 +11,8 @@ import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, type ServerRoute } from '#server/http/request'
+import { httpFault, jsonReply } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import { adminRoute, approverOf, type OperatorAccess } from './access.ts'
 
 interface ApprovalRoutesOptions {
