@@ -41,8 +41,8 @@ const FREE: ApprovalCheck = { kind: 'free' }
 
 /** Whether the call may run: now, on a yes, or only after one. A call that needs one is parked here (rule 20). */
 export async function checkApproval(services: CallServices, checked: CheckedCall): Promise<ApprovalCheck> {
-  const { tool, call, seen } = checked
-  if (seen?.state !== 'parked') {
+  const { tool, call, previous } = checked
+  if (previous?.state !== 'parked') {
     if (tool.policy.approval === 'never') return FREE
     const { principal, request } = call
     const isNeeded = await needsApproval(tool, services.approvalRules, {
@@ -59,7 +59,7 @@ export async function checkApproval(services: CallServices, checked: CheckedCall
   const { approvals } = services.store
   const credentials = credentialTags(approvals, tool, call)
   const binding = approvalBinding(approvals, { call, tool, input: checked.input, credentials })
-  if (seen?.state === 'parked') return await judgeParked(services, checked, binding)
+  if (previous?.state === 'parked') return await judgeParked(services, checked, binding)
   const terms = termsFor(services.approvalRules, tool)
   const declared = onlyDeclared(call.request, tool)
   const shown = shownInput(call.input, tool.inputSchema.properties, (text) => redactText(text, declared))
@@ -88,12 +88,12 @@ function onlyDeclared(request: CallRequest, { requirements }: Tool): CallRequest
 
 async function judgeParked(
   services: CallServices,
-  { call, seen }: CheckedCall,
+  { call, previous }: CheckedCall,
   binding: string,
 ): Promise<ApprovalCheck> {
   const { store, clock } = services
   const approval = await store.approvals.findFor(call)
-  if (approval === undefined || approval.attempt !== seen?.attempt) return { kind: 'changed' }
+  if (approval === undefined || approval.attempt !== previous?.attempt) return { kind: 'changed' }
   if (approval.expiresAtMs <= clock.nowMs()) {
     // Timeout is a refusal, also before whoever looks for such calls has come by (OWP-71).
     noteEnded(services, await store.approvals.expire(clock.nowMs()))
@@ -115,7 +115,7 @@ function otherThanAsked() {
 
 function newApproval(
   services: CallServices,
-  { call, place }: CheckedCall,
+  { call, scope }: CheckedCall,
   { binding, terms, shown, atMs }: Question & { readonly atMs: number },
 ): NewApproval {
   const { expiresAfterMs, ...rest } = terms
@@ -124,7 +124,7 @@ function newApproval(
     id: services.newChallengeId(),
     subject: {
       callId: call.callId,
-      runId: runIdOf(call, place),
+      runId: runIdOf(call, scope),
       argsHash: argsHash(call),
       userId: call.request.userId,
       isUserProven: call.isUserProven === true,
@@ -142,33 +142,33 @@ async function park(
   checked: CheckedCall,
   question: Question,
 ): Promise<ApprovalCheck> {
-  const { call, seen } = checked
+  const { call, previous } = checked
   const { mostParkedPerPrincipal: mostParked } = services.approvalRules
-  const place = recordedScope(services.store, checked)
-  const newCall = toNewCall(services.clock, { ...checked, place })
+  const scope = recordedScope(services.store, checked)
+  const newCall = toNewCall(services.clock, { ...checked, scope })
   const { session, atMs } = newCall
   const approval = newApproval(services, checked, { ...question, atMs })
   const parking: Parking = { approval, mostParked, keyed: call.keyed }
   const result =
-    seen === undefined
+    previous === undefined
       ? await services.store.approvals.park(newCall, parking)
       : await services.store.approvals.parkAgain(
-          seen,
-          { session, atMs, corrected: correctionOf(services, { call, seen }, newCall) },
+          previous,
+          { session, atMs, corrected: correctionOf(services, { call, previous }, newCall) },
           parking,
         )
   return told(services, checked, result)
 }
 
-function told(services: CallServices, { call, place }: CheckedCall, result: ParkResult): ApprovalCheck {
+function told(services: CallServices, { call, scope }: CheckedCall, result: ParkResult): ApprovalCheck {
   switch (result.kind) {
     case 'parked':
-      services.feed.notify(place.place?.run ?? call.record)
+      services.feed.notify(scope.run?.run ?? call.record)
       return result
     case 'found':
       return { kind: 'changed' }
     case 'run_ended':
-      throw runEnded(runIdOf(call, place))
+      throw runEnded(runIdOf(call, scope))
     case 'full':
       throw fault(
         'rate_limited',
@@ -233,7 +233,7 @@ export function guarded<Value>(value: Value, path: string): Value
 export function guarded(value: unknown, path: string): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (Array.isArray(value)) {
-    const members = value.map((member: unknown, place) => guarded(member, `${path}[${place}]`))
+    const members = value.map((member: unknown, index) => guarded(member, `${path}[${index}]`))
     return new Proxy(Object.freeze(members), guardOf(path, Array.prototype))
   }
   // Dates, maps, sets and bytes: nothing of them is a member, and the tool's own must stay as they are.

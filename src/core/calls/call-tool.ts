@@ -39,10 +39,10 @@ export async function callTool(
       const found = call.keyed ? await lookUp(services, call) : undefined
       if (found?.kind === 'answer') return replyOf(call, found, true)
       if (found?.kind === 'other') return await refuseOther(services, call)
-      const seen = found?.seen
+      const previous = found?.previous
       const run = await (call.keyed
-        ? startOrWait(services, { call, seen, mayWait: round === 0 })
-        : startCall(services, { call, seen, isFirst: true }))
+        ? startOrWait(services, { call, previous, mayWait: round === 0 })
+        : startCall(services, { call, previous, isFirst: true }))
       if (run.kind === 'answer') return replyOf(call, run, run.joined)
       if (run.kind === 'parked' && !(await isDecided(services, call, run.approval))) {
         const outcome = refusalOutcome(services, approvalRequired(run.approval, services.publicUrl()))
@@ -87,16 +87,16 @@ async function refuseOther(services: CallServices, call: IdentifiedCall): Promis
 
 interface Start {
   readonly call: IdentifiedCall
-  readonly seen: CallRecord | undefined
+  readonly previous: CallRecord | undefined
   /** Whether it may wait for another request with its key. */
   readonly mayWait: boolean
 }
 
 /** Rule 1 for requests that arrive together: what a limit refuses while the first of them is on its way waits for that one. */
-async function startOrWait(services: CallServices, { call, seen, mayWait }: Start): Promise<Started> {
+async function startOrWait(services: CallServices, { call, previous, mayWait }: Start): Promise<Started> {
   const own = services.starting.begin(call.record)
   try {
-    return await startCall(services, { call, seen, isFirst: own !== undefined })
+    return await startCall(services, { call, previous, isFirst: own !== undefined })
   } catch (error) {
     const first =
       own === undefined && mayWait && isLimit(error) ? services.starting.get(call.record) : undefined
@@ -124,39 +124,39 @@ interface Parked {
 /** Nothing final is recorded under this key: walk the ladder, then run. */
 async function startCall(
   services: CallServices,
-  { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
+  { call, previous, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<Started> {
   services.health.checkReady()
   // A step is part of a call that was let in.
   if (call.step === undefined) services.limits.checkCaller(call.principal)
-  const tool = resolveTool(services, call, seen)
-  const place = await resolveScope(services, { call, tool, seen })
+  const tool = resolveTool(services, call, previous)
+  const scope = await resolveScope(services, { call, tool, previous })
   try {
     services.limits.checkTool(call.principal, tool)
     const adapted = adaptInput(services.store, call, tool)
     const input = await validateInput(tool, adapted.input)
-    const equipped = await checkRequirements(services, { tool, call: adapted, place })
-    return await runIfApproved(services, { call: equipped, tool, place, input, seen })
+    const equipped = await checkRequirements(services, { tool, call: adapted, scope })
+    return await runIfApproved(services, { call: equipped, tool, scope, input, previous })
   } catch (error) {
-    if (seen === undefined && isFirst && call.step === undefined)
-      await services.refusals.tell({ call, tool, place }, error)
+    if (previous === undefined && isFirst && call.step === undefined)
+      await services.refusals.tell({ call, tool, scope }, error)
     throw error
   }
 }
 
 /** Most tools ask nobody: their calls do not wait here, not even for a turn. */
 async function runIfApproved(services: CallServices, checked: CheckedCall): Promise<Started> {
-  const { call, tool, place, seen } = checked
-  if (seen?.waitsFor !== undefined) {
-    const waits = await isStillBlocked(services, seen, tool.name)
-    if (waits !== undefined) return { kind: 'waiting', waits, runId: seen.runId ?? runIdOf(call, place) }
+  const { call, tool, scope, previous } = checked
+  if (previous?.waitsFor !== undefined) {
+    const waits = await isStillBlocked(services, previous, tool.name)
+    if (waits !== undefined) return { kind: 'waiting', waits, runId: previous.runId ?? runIdOf(call, scope) }
     return await runWithinBudget(services, { ...checked, grant: undefined })
   }
-  const asksNobody = tool.policy.approval === 'never' && seen?.state !== 'parked'
+  const asksNobody = tool.policy.approval === 'never' && previous?.state !== 'parked'
   if (asksNobody) return await runWithinBudget(services, { ...checked, grant: undefined })
   const check = await checkApproval(services, checked)
   if (check.kind === 'changed') return { kind: 'lost' }
-  if (check.kind === 'parked') return { ...check, runId: seen?.runId ?? runIdOf(call, place) }
+  if (check.kind === 'parked') return { ...check, runId: previous?.runId ?? runIdOf(call, scope) }
   const grant = check.kind === 'granted' ? check.grant : undefined
   return await runWithinBudget(services, { ...checked, grant })
 }

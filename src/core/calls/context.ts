@@ -34,7 +34,7 @@ export class RunContext implements StatefulContext<unknown>, SessionContext {
   }
 
   get sessionId(): string {
-    return this.#running.place.session?.sessionId ?? ''
+    return this.#running.scope.session?.sessionId ?? ''
   }
 
   get traceId(): string {

@@ -255,11 +255,11 @@ export function runTool(
   running: RunningCall,
   { input, context }: { readonly input: unknown; readonly context: RunContext },
 ): unknown {
-  const { tool, place } = running
+  const { tool, scope } = running
   if (tool.workflow !== undefined) return new WorkflowRun(services, running, context).run(input)
-  const isStateOwn = place.session?.isOwn === true && tool.session?.isOptional !== true
+  const isStateOwn = scope.session?.isOwn === true && tool.session?.isOptional !== true
   if (isStateOwn) return runInOwnSession(tool, input, context)
-  context.session = place.live?.state
+  context.session = scope.live?.state
   return tool.run(input, context)
 }
 

@@ -39,8 +39,8 @@ export function isSameRequest(
  */
 export function mayCorrect(call: IdentifiedCall, record: CallRecord): boolean {
   const { userId, sessionId } = call.request
-  const isSamePlace = sessionId === undefined || sessionId === record.sessionId
-  return record.state === 'released' && !record.expired && isSamePlace && userId === record.userId
+  const isSameSession = sessionId === undefined || sessionId === record.sessionId
+  return record.state === 'released' && !record.expired && isSameSession && userId === record.userId
     ? meansVersion(call, record) && meantTool(call, record) !== undefined
     : false
 }
@@ -140,7 +140,7 @@ function redacted(value: JsonValue, clean: (text: string) => string): JsonValue 
 
 const NO_INPUT: JsonValue = {}
 
-/** A request with its place in the store: which call it is, and whether it is the same request again. */
+/** A request as the store knows it: which call it is, and whether it is the same request again. */
 export interface IdentifiedCall extends CallAddress {
   readonly principal: Principal
   readonly callId: string
@@ -201,7 +201,7 @@ function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: 
 }
 
 /**
- * Rule 5: the version is compared with the recorded one, so it is no part of this. Its place, and none for a session, are
+ * Rule 5: the version is compared with the recorded one, so it is no part of this. The text it had there, and none for a session, are
  * what the form had before, so that what was recorded then is still found.
  */
 export function fingerprintOf(
@@ -239,7 +239,7 @@ export interface StepOrigin {
   /** How many workflows it is inside of. */
   readonly depth: number
   /** The run of the workflow, which tells of it too. */
-  readonly place: RunScope
+  readonly run: RunScope
   /** What the workflow's claim pins this tool to. */
   readonly definitionHash: string
   readonly callId: string

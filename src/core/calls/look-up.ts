@@ -22,7 +22,7 @@ const MOST_ROUNDS_ALONE = 100
 export type Found =
   | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly toolId: string }
   /** A recorded call whose next attempt this request may make. */
-  | { readonly kind: 'again'; readonly seen: CallRecord }
+  | { readonly kind: 'again'; readonly previous: CallRecord }
   /** The key is another request's. */
   | { readonly kind: 'other' }
 
@@ -39,7 +39,7 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
       return {
         kind: 'answer',
         outcome,
-        runId: runIdOf(call, running.place),
+        runId: runIdOf(call, running.scope),
         toolId: running.tool.catalogId,
       }
     }
@@ -49,7 +49,7 @@ export async function lookUp(services: CallServices, call: IdentifiedCall): Prom
     if (isOther(services, call, record)) {
       // Rule 9: a released call takes other input as its next attempt.
       const isFree = mayCorrect(call, record) && !isHidden(services, call.principal, record.tool)
-      return isFree ? { kind: 'again', seen: record } : OTHER
+      return isFree ? { kind: 'again', previous: record } : OTHER
     }
     const found = await judge(services, call, record)
     if (found !== 'look again') return found
@@ -98,19 +98,19 @@ async function judge(
   record: CallRecord,
 ): Promise<Found | 'look again'> {
   // Rule 13: a tombstone never runs again, whatever its call ended with.
-  if (record.state === 'released' && !record.expired) return { kind: 'again', seen: record }
+  if (record.state === 'released' && !record.expired) return { kind: 'again', previous: record }
   // Rule 1: what waits for a yes walks the whole ladder again.
-  if (record.state === 'parked') return { kind: 'again', seen: record }
+  if (record.state === 'parked') return { kind: 'again', previous: record }
   if (record.state !== 'running') {
     const { runId = ownRunId(record.record), toolId } = record
     return { kind: 'answer', outcome: answerRecorded(record), runId, toolId }
   }
   if (record.writer === services.store.writer && services.running.takeAbandoned(call.record)) {
-    return { kind: 'again', seen: record }
+    return { kind: 'again', previous: record }
   }
   if (!(await services.store.isWriterAlive(record.writer))) {
     const nowMs = services.clock.nowMs()
-    if (mayRunAgain(record, nowMs)) return { kind: 'again', seen: record }
+    if (mayRunAgain(record, nowMs)) return { kind: 'again', previous: record }
     await services.store.recover(nowMs)
   }
   await new Promise((resolve) => setTimeout(resolve, JOIN_POLL_MS))

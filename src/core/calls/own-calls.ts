@@ -29,7 +29,7 @@ export async function readOwnCall(
   return {
     callId,
     record,
-    runId: runIdOf(running.call, running.place),
+    runId: runIdOf(running.call, running.scope),
     traceId: running.call.request.traceId ?? '',
     protocol: running.call.request.protocol,
     userId: running.call.request.userId,

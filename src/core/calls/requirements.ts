@@ -24,7 +24,7 @@ const MOST_SENT = 100
 interface Requiring {
   readonly tool: Tool
   readonly call: IdentifiedCall
-  readonly place: CallScope
+  readonly scope: CallScope
 }
 
 interface Wanted extends Requiring {

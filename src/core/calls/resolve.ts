@@ -64,21 +64,21 @@ function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
 export function resolveTool(
   services: CallServices,
   call: IdentifiedCall,
-  seen: CallRecord | undefined,
+  previous: CallRecord | undefined,
 ): Tool {
   const catalog = services.registry.catalogFor(call.principal)
-  const tool = seen === undefined ? catalog.resolve(call.request.tool) : catalog.get(seen.tool)
-  if (seen === undefined) {
+  const tool = previous === undefined ? catalog.resolve(call.request.tool) : catalog.get(previous.tool)
+  if (previous === undefined) {
     if (tool === undefined) throw toolNotFound(call, suggestTool(catalog, call.request.tool))
     // What the workflow's claim pins, and nothing else (rule 31).
     if (call.step !== undefined && call.step.definitionHash !== tool.definitionHash) throw gone(tool.id)
     return tool
   }
-  if (tool?.definitionHash === seen.definitionHash) return tool
-  if (tool === undefined) throw gone(seen.tool)
+  if (tool?.definitionHash === previous.definitionHash) return tool
+  if (tool === undefined) throw gone(previous.tool)
   // A workflow that is put away is parked too, but its steps are not asked about in its name.
-  const isAsked = seen.state === 'parked' && seen.waitsFor === undefined
-  throw isAsked ? changedSinceAsked(seen.tool) : changedSinceBegun(seen)
+  const isAsked = previous.state === 'parked' && previous.waitsFor === undefined
+  throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
 }
 
 /** A yes is for the definition that was asked about, and that one will not be served again (rule 21). */

@@ -19,11 +19,11 @@ import { type CallScope, recordedScope, runIdOf, toNewCall } from './scope.ts'
 export interface CheckedCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallScope
+  readonly scope: CallScope
   /** What `run` gets. */
   readonly input: unknown
   /** The record whose next attempt this is. */
-  readonly seen: CallRecord | undefined
+  readonly previous: CallRecord | undefined
 }
 
 /** The same when nobody has to be asked, or somebody said yes. */
@@ -55,27 +55,27 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   if (joined !== undefined) {
     const outcome = await joined.done
     if (outcome === LOST) return { kind: 'lost' }
-    const { place, tool } = joined
+    const { scope, tool } = joined
     return {
       ...{ kind: 'answer', outcome, joined: true },
-      ...{ runId: runIdOf(checked.call, place), toolId: tool.catalogId },
+      ...{ runId: runIdOf(checked.call, scope), toolId: tool.catalogId },
     }
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
   services.health.checkReady()
   if (checked.call.step?.isOver() === true) throw fault('cancelled', 'The workflow of this step has ended.')
-  if (checked.seen !== undefined) checkPresent(checked.call)
-  const place = recordedScope(services.store, checked)
-  if (place.live?.closing !== undefined) throw sessionEnded()
+  if (checked.previous !== undefined) checkPresent(checked.call)
+  const scope = recordedScope(services.store, checked)
+  if (scope.live?.closing !== undefined) throw sessionEnded()
   const slot = services.limits.enter(checked.call, checked.tool)
-  const running = services.running.start(checked.call, checked.tool, place)
-  place.live?.enter(running)
+  const running = services.running.start(checked.call, checked.tool, scope)
+  scope.live?.enter(running)
   try {
-    return await claimAndRun(services, running, { ...checked, place, slot })
+    return await claimAndRun(services, running, { ...checked, scope, slot })
   } finally {
     slot.leave()
-    place.live?.leave(running)
-    services.feed.notify(place.place?.run ?? checked.call.record)
+    scope.live?.leave(running)
+    services.feed.notify(scope.run?.run ?? checked.call.record)
   }
 }
 
@@ -87,12 +87,12 @@ async function claimAndRun(
   const newCall = toNewCall(services.clock, checked)
   const attempt = await claim(services, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
-  services.feed.notify(checked.place.place?.run ?? checked.call.record)
+  services.feed.notify(checked.scope.run?.run ?? checked.call.record)
   if (isClaimed(checked) && checked.call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
   const end = await execute(services, running, checked.input)
   if (end.kind === 'suspended') {
     const waits = await suspend(services, { running, attempt, suspension: end.suspension })
-    return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.place) }
+    return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.scope) }
   }
   const { outcome: ran, late } = end
   if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs ?? 0)
@@ -100,7 +100,7 @@ async function claimAndRun(
   const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
   if (late !== undefined) keepLate(services, checked.slot, { run: attemptOf(running, attempt), late })
   if (outcome === LOST) return { kind: 'lost' }
-  const runId = runIdOf(checked.call, checked.place)
+  const runId = runIdOf(checked.call, checked.scope)
   return { kind: 'answer', outcome, runId, toolId: checked.tool.catalogId, joined: false }
 }
 
@@ -142,7 +142,7 @@ async function claim(
   try {
     const result = await takeAttempt(services, newCall, checked)
     if (result.kind === 'claimed') return result.attempt
-    if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.place))
+    if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.scope))
   } catch (error) {
     services.running.noteAbandoned(running)
     abandon(services, running, refusalOutcome(services, error))
@@ -156,36 +156,36 @@ async function claim(
 async function takeAttempt(
   services: CallServices,
   newCall: NewCall,
-  { call, seen, grant }: GrantedCall,
+  { call, previous, grant }: GrantedCall,
 ): Promise<ClaimResult> {
   const { store } = services
-  if (seen === undefined) return await store.claim(newCall)
+  if (previous === undefined) return await store.claim(newCall)
   const { session, atMs, rerunUntilMs } = newCall
-  if (seen.waitsFor !== undefined) return await store.workflows.resume(seen, { atMs, rerunUntilMs })
+  if (previous.waitsFor !== undefined) return await store.workflows.resume(previous, { atMs, rerunUntilMs })
   if (grant === undefined) {
-    return await store.reclaim(seen, {
+    return await store.reclaim(previous, {
       session,
       atMs,
-      corrected: correctionOf(services, { call, seen }, newCall),
+      corrected: correctionOf(services, { call, previous }, newCall),
     })
   }
-  return await store.approvals.resume(seen, { ...grant, session, atMs, rerunUntilMs })
+  return await store.approvals.resume(previous, { ...grant, session, atMs, rerunUntilMs })
 }
 
 /** What a released call is from its next attempt on, when that brings other input (rule 9). */
 export function correctionOf(
   services: CallServices,
-  { call, seen }: { readonly call: IdentifiedCall; readonly seen: CallRecord },
+  { call, previous }: { readonly call: IdentifiedCall; readonly previous: CallRecord },
   newCall: NewCall,
 ): NewCall | undefined {
-  const isOther = seen.state === 'released' && !isSameRequest(services, call, seen)
+  const isOther = previous.state === 'released' && !isSameRequest(services, call, previous)
   return isOther ? newCall : undefined
 }
 
 /** `pure` and `read` skip the claim of a first attempt (rule 7), unless somebody may be watching the run they are in. */
-function isClaimed({ tool, seen, place }: CheckedCall): boolean {
-  const isAlone = place.place === undefined && place.session === undefined
-  return hasEffects(tool.policy) || seen !== undefined || !isAlone
+function isClaimed({ tool, previous, scope }: CheckedCall): boolean {
+  const isAlone = scope.run === undefined && scope.session === undefined
+  return hasEffects(tool.policy) || previous !== undefined || !isAlone
 }
 
 /** Nothing ran: whoever joined gets the refusal, or looks at the record that won. */

@@ -54,7 +54,7 @@ export const LOST = 'lost'
 export class RunningCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallScope
+  readonly scope: CallScope
   interruption: Interruption | undefined
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
@@ -62,10 +62,10 @@ export class RunningCall {
   #questions = 0
   #onAsking: ((isAsking: boolean) => void) | undefined
 
-  constructor(call: IdentifiedCall, tool: Tool, place: CallScope) {
+  constructor(call: IdentifiedCall, tool: Tool, scope: CallScope) {
     this.call = call
     this.tool = tool
-    this.place = place
+    this.scope = scope
   }
 
   /** What a joining request waits for. A waiter that leaves detaches and aborts nobody (rule 10). */
@@ -122,9 +122,9 @@ export class RunningCall {
 /** How a store names one attempt of a run. Only a first attempt outside every run and session is told by its record alone. */
 export function attemptOf(running: RunningCall, attempt: number): Attempt {
   const { tenant, record, principal } = running.call
-  const { place, session } = running.place
+  const { run: named, session } = running.scope
   const ownRun = attempt === 1 && session === undefined ? undefined : record
-  const run = place?.run ?? ownRun
+  const run = named?.run ?? ownRun
   return { tenant, record, principal: principal.id, tool: running.tool.id, attempt, run, session }
 }
 
@@ -148,13 +148,13 @@ export class RunningCalls {
     return this.#byRecord.get(record)
   }
 
-  start(call: IdentifiedCall, tool: Tool, place: CallScope): RunningCall {
-    const running = new RunningCall(call, tool, place)
+  start(call: IdentifiedCall, tool: Tool, scope: CallScope): RunningCall {
+    const running = new RunningCall(call, tool, scope)
     this.#byRecord.set(call.record, running)
     return running
   }
 
-  /** Only its own entry: another attempt of the same call may have taken its place. */
+  /** Only its own entry: another attempt of the same call may have replaced it. */
   end(running: RunningCall): void {
     if (this.#byRecord.get(running.call.record) === running) this.#byRecord.delete(running.call.record)
     if (this.#byRecord.size === 0 && this.#idle.size > 0) {

@@ -1,7 +1,7 @@
 import { fault, type ToolError } from '#core/errors'
 import { implicitRun, ownRunId } from '#core/ids'
 import type { CallSession, NewCall, RunScope, Store } from '#core/ports/store'
-import { namedRun, placeOf } from '#core/runs/runs'
+import { namedRun, namedScope } from '#core/runs/runs'
 import { heldElsewhere, isHeldElsewhere, type LiveSession, sessionEnded } from '#core/runs/sessions'
 import type { Clock } from '#core/runtime'
 import { hasEffects, type Tool, transportOf } from '#core/tool'
@@ -10,7 +10,7 @@ import { argsHash, type IdentifiedCall } from './identity.ts'
 import type { CheckedCall } from './run.ts'
 
 /** A call as it is first written. */
-export function toNewCall(clock: Clock, { call, tool, place }: CheckedCall): NewCall {
+export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): NewCall {
   const atMs = clock.nowMs()
   return {
     tenant: call.tenant,
@@ -20,8 +20,8 @@ export function toNewCall(clock: Clock, { call, tool, place }: CheckedCall): New
     toolId: tool.catalogId,
     transport: transportOf(tool),
     argsHash: argsHash(call),
-    place: place.place,
-    session: place.session,
+    place: scope.run,
+    session: scope.session,
     traceId: call.request.traceId ?? '',
     protocol: call.request.protocol,
     userId: call.request.userId,
@@ -31,7 +31,7 @@ export function toNewCall(clock: Clock, { call, tool, place }: CheckedCall): New
     tier: tool.policy.safetyTier,
     replay: tool.policy.replay,
     // Rule 30: what ran in a session is never run again.
-    rerunUntilMs: place.session === undefined ? rerunUntil(tool, atMs) : 0,
+    rerunUntilMs: scope.session === undefined ? rerunUntil(tool, atMs) : 0,
     inputJson: call.inputJson,
     atMs,
     ...(call.step === undefined ? {} : { step: { parent: call.step.parent, root: call.step.root } }),
@@ -42,18 +42,18 @@ export function toNewCall(clock: Clock, { call, tool, place }: CheckedCall): New
 /** A call stays in the run it was first recorded in, whatever its next attempt names. */
 export function recordedScope(
   store: Store,
-  { call, place, seen }: Pick<CheckedCall, 'call' | 'place' | 'seen'>,
+  { call, scope, previous }: Pick<CheckedCall, 'call' | 'scope' | 'previous'>,
 ): CallScope {
-  if (seen === undefined) return place
-  const { runId, run, record } = seen
-  // A step has the place that its workflow gives it, and a workflow outside of a run its own.
-  if (call.step !== undefined) return place
+  if (previous === undefined) return scope
+  const { runId, run, record } = previous
+  // A step has the run that its workflow gives it, and a workflow outside of a run its own.
+  if (call.step !== undefined) return scope
   if (runId !== undefined && runId !== ownRunId(record)) {
-    return { ...place, place: placeOf(store, call.principal, runId) }
+    return { ...scope, run: namedScope(store, call.principal, runId) }
   }
   // One that was parked has a run with events of its own, from its first attempt on.
-  const isOwn = run === record && (seen.state === 'parked' || seen.resumable)
-  return { ...place, place: isOwn ? implicitRun(call.principal, record) : undefined }
+  const isOwn = run === record && (previous.state === 'parked' || previous.resumable)
+  return { ...scope, run: isOwn ? implicitRun(call.principal, record) : undefined }
 }
 
 /** Rule 8, and rule 31 for workflows. */
@@ -65,13 +65,13 @@ function rerunUntil(tool: Tool, atMs: number): number {
 
 /** Where an attempt belongs: its run, if it was told one, and the session it runs in. */
 export interface CallScope {
-  readonly place: RunScope | undefined
+  readonly run: RunScope | undefined
   readonly session: CallSession | undefined
   /** The named session, whose state it uses. */
   readonly live: LiveSession | undefined
 }
 
-const ALONE: CallScope = { place: undefined, session: undefined, live: undefined }
+const ALONE: CallScope = { run: undefined, session: undefined, live: undefined }
 
 /**
  * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
@@ -79,41 +79,41 @@ const ALONE: CallScope = { place: undefined, session: undefined, live: undefined
  */
 export async function resolveScope(
   services: CallServices,
-  { call, tool, seen }: Pick<CheckedCall, 'call' | 'tool' | 'seen'>,
+  { call, tool, previous }: Pick<CheckedCall, 'call' | 'tool' | 'previous'>,
 ): Promise<CallScope> {
   const { runId, sessionId } = call.request
   const hasOwn = tool.session !== undefined && (!tool.session.isOptional || runId !== undefined)
   const isPlain = !hasOwn && tool.workflow === undefined && call.step === undefined
   if (runId === undefined && sessionId === undefined && isPlain) return ALONE
-  if (sessionId !== undefined) return await placeInSession(services, { call, tool, sessionId })
-  const place = await runPlace(services, call, tool)
-  if (!hasOwn) return { ...ALONE, place }
+  if (sessionId !== undefined) return await scopeInSession(services, { call, tool, sessionId })
+  const run = await runOf(services, call, tool)
+  if (!hasOwn) return { ...ALONE, run }
   // The bracket of an attempt that waits for a yes is open already (OWP-45).
-  if (seen?.state === 'parked' && seen.sessionId !== undefined) {
-    return { place, session: { sessionId: seen.sessionId, isOwn: true }, live: undefined }
+  if (previous?.state === 'parked' && previous.sessionId !== undefined) {
+    return { run, session: { sessionId: previous.sessionId, isOwn: true }, live: undefined }
   }
   const session = { sessionId: `ses_${services.sessions.newId()}`, isOwn: true }
-  return { place, session, live: undefined }
+  return { run, session, live: undefined }
 }
 
 /** Steps are told in the run of their workflow, which has one with events from the beginning (rule 31). */
-async function runPlace(
+async function runOf(
   { store }: CallServices,
   call: IdentifiedCall,
   { workflow }: Tool,
 ): Promise<RunScope | undefined> {
-  if (call.step !== undefined) return call.step.place
+  if (call.step !== undefined) return call.step.run
   const { runId } = call.request
   if (runId !== undefined) return await namedRun(store, call.principal, runId)
   return workflow === undefined ? undefined : implicitRun(call.principal, call.record)
 }
 
 /** What a caller may call the run of this attempt. */
-export function runIdOf(call: IdentifiedCall, { place }: Pick<CallScope, 'place'>): string {
-  return place?.runId ?? ownRunId(call.record)
+export function runIdOf(call: IdentifiedCall, { run }: Pick<CallScope, 'run'>): string {
+  return run?.runId ?? ownRunId(call.record)
 }
 
-async function placeInSession(
+async function scopeInSession(
   services: CallServices,
   asked: { readonly call: IdentifiedCall; readonly tool: Tool; readonly sessionId: string },
 ): Promise<CallScope> {
@@ -124,10 +124,10 @@ async function placeInSession(
   if (live.tool.id !== tool.id) {
     throw fault('request_invalid', `This session is one of ${live.tool.id}; ${tool.id} cannot use it.`)
   }
-  if (runId !== undefined && runId !== live.place.runId) {
-    throw fault('request_invalid', `This session belongs to run '${live.place.runId}', not '${runId}'.`)
+  if (runId !== undefined && runId !== live.run.runId) {
+    throw fault('request_invalid', `This session belongs to run '${live.run.runId}', not '${runId}'.`)
   }
-  return { place: live.place, session: { sessionId, isOwn: false }, live }
+  return { run: live.run, session: { sessionId, isOwn: false }, live }
 }
 
 /** Others' sessions, closed ones and such as never were look the same; one that another process holds may come back. */

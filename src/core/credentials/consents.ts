@@ -18,7 +18,7 @@ interface TellerServices {
 export interface LackingCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallScope
+  readonly scope: CallScope
   readonly challenge: ChallengeRecord
   readonly url: string
   /** The provider refused to renew what there was. */
@@ -38,16 +38,16 @@ export class ConsentEvents {
   /** The run that tells of it, if one does. Never throws: the challenge itself is what the caller must hear. */
   async ask(lacking: LackingCall): Promise<string | undefined> {
     const { call, tool, challenge, url, hasExpired } = lacking
-    const place = placeFor(lacking)
-    if (place === undefined) return undefined
+    const run = runFor(lacking)
+    if (run === undefined) return undefined
     const { store, clock, log, feed } = this.#services
     try {
-      if (await store.consents.runs.isTold(challenge.id, call.record)) return place.runId
+      if (await store.consents.runs.isTold(challenge.id, call.record)) return run.runId
       if (!this.#rate.mayTell(call.principal)) return undefined
       const isTold = await store.consents.runs.tell({
         ...{ tenant: call.tenant, record: call.record, principal: call.principal.id },
         ...{ callId: call.callId, toolId: tool.catalogId, transport: transportOf(tool) },
-        ...{ argsHash: argsHash(call), place, userId: call.request.userId },
+        ...{ argsHash: argsHash(call), place: run, userId: call.request.userId },
         traceId: call.request.traceId ?? '',
         challenge: challenge.id,
         need: challenge,
@@ -56,8 +56,8 @@ export class ConsentEvents {
         expiresAtMs: challenge.expiresAtMs,
         atMs: clock.nowMs(),
       })
-      if (isTold) feed.notify(place.run)
-      return isTold ? place.runId : undefined
+      if (isTold) feed.notify(run.run)
+      return isTold ? run.runId : undefined
     } catch (err) {
       log.warn({ err, record: call.record }, 'a call that lacks a consent could not be told to its run')
       return undefined
@@ -81,8 +81,8 @@ export class ConsentEvents {
  * The run the call names, or its own. A call that opens a bracket or a question in its own run begins that run itself,
  * and could not once it is over: such a call tells only in a run that it names.
  */
-function placeFor({ call, tool, place }: LackingCall): RunScope | undefined {
-  if (place.place !== undefined) return place.place
+function runFor({ call, tool, scope }: LackingCall): RunScope | undefined {
+  if (scope.run !== undefined) return scope.run
   const hasBracket = tool.session !== undefined && !tool.session.isOptional
   if (hasBracket || tool.policy.approval !== 'never') return undefined
   const { tenant, record, principal } = call

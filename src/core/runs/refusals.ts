@@ -13,7 +13,7 @@ const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceede
 export interface RefusedAttempt {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallScope
+  readonly scope: CallScope
 }
 
 /**
@@ -40,8 +40,8 @@ export class RefusalEvents {
   }
 
   /** Never throws: the refusal itself is what the caller must hear. */
-  async tell({ call, tool, place }: RefusedAttempt, error: unknown): Promise<void> {
-    if (place.place === undefined || !isToolError(error) || !LIMITED.has(error.code)) return
+  async tell({ call, tool, scope }: RefusedAttempt, error: unknown): Promise<void> {
+    if (scope.run === undefined || !isToolError(error) || !LIMITED.has(error.code)) return
     if (error.details.scope === undefined || !this.#rate.mayTell(call.principal)) return
     const { store, clock, log, feed } = this.#services
     const { request } = call
@@ -54,15 +54,15 @@ export class RefusalEvents {
         toolId: tool.catalogId,
         transport: transportOf(tool),
         argsHash: argsHash(call),
-        place: place.place,
-        sessionId: place.live?.sessionId,
+        place: scope.run,
+        sessionId: scope.live?.sessionId,
         traceId: request.traceId ?? '',
         userId: request.userId,
         tool: tool.id,
         code: error.code,
         atMs: clock.nowMs(),
       })
-      if (isTold) feed.notify(place.place.run)
+      if (isTold) feed.notify(scope.run.run)
     } catch (err) {
       log.warn({ err, record: call.record }, 'a refused call could not be told to its run')
     }

@@ -11,7 +11,7 @@ export async function namedRun(store: Store, principal: Principal, runId: string
   const record = recordOfRunId(runId)
   const { tenant, id } = principal
   if (record !== undefined && (await store.find({ tenant, record }))?.principal === id) throw runEnded(runId)
-  return placeOf(store, principal, runId)
+  return namedScope(store, principal, runId)
 }
 
 export function runEnded(runId: string): ToolError {
@@ -21,7 +21,7 @@ export function runEnded(runId: string): ToolError {
 const PAGE = 500
 
 /** Where the events of a run that a principal named go. */
-export function placeOf(store: Store, principal: Principal, runId: string): RunScope {
+export function namedScope(store: Store, principal: Principal, runId: string): RunScope {
   const { tenant, id } = principal
   return { tenant, principal: id, runId, run: store.digest(JSON.stringify(['run', tenant, id, runId])) }
 }
@@ -65,7 +65,7 @@ async function locate(
   runId: string,
 ): Promise<string | undefined> {
   const { tenant, id } = principal
-  const { run } = placeOf(store, principal, runId)
+  const { run } = namedScope(store, principal, runId)
   if ((await store.findRun({ tenant, run })) !== undefined) return run
   const record = recordOfRunId(runId)
   if (record === undefined) return undefined

@@ -9,7 +9,7 @@ import type { SessionContext, Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
 import type { SessionOutcome } from './events.ts'
 import type { RunFeed } from './feed.ts'
-import { isRunEnded, namedRun, placeOf, runEnded } from './runs.ts'
+import { isRunEnded, namedRun, namedScope, runEnded } from './runs.ts'
 
 /** Rule 30: no session is older than this, whatever happens in it. */
 const LONGEST_MS = 24 * 3_600_000
@@ -58,8 +58,10 @@ export class Sessions {
     const isUserProven = await proveUser(hooks, principal, request.userId)
     const sessionId = `ses_${this.newId()}`
     const runId = request.runId ?? `run_${this.newId()}`
-    const place =
-      request.runId === undefined ? placeOf(store, principal, runId) : await namedRun(store, principal, runId)
+    const run =
+      request.runId === undefined
+        ? namedScope(store, principal, runId)
+        : await namedRun(store, principal, runId)
     // From here to the entry nothing waits, so that nobody gets in between.
     this.#checkRoom(principal)
     const session = new LiveSession({
@@ -68,7 +70,7 @@ export class Sessions {
       claimedUserId: request.userId,
       userId: isUserProven ? request.userId : undefined,
       tool,
-      place,
+      run,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
       onOver: (why) => (why === 'idle' ? this.#idle(session) : this.#closeInBackground(session, why)),
     })
@@ -77,13 +79,13 @@ export class Sessions {
       const { tenant, id } = principal
       const endsRun = request.runId === undefined
       const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
-      if ((await store.openSession({ ...ids, place, atMs: clock.nowMs() })) === 'run_ended')
+      if ((await store.openSession({ ...ids, place: run, atMs: clock.nowMs() })) === 'run_ended')
         throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
       throw error
     }
-    feed.notify(place.run)
+    feed.notify(run.run)
     await this.#openState(session)
     return { sessionId, runId }
   }
@@ -111,15 +113,15 @@ export class Sessions {
   /** Another process may have ended the run of a session that this one holds. */
   async closeEnded(): Promise<void> {
     const { store, clock } = this.#options
-    const places = new Map([...this.#live.values()].map(({ place }) => [place.run, place]))
-    for (const place of places.values()) {
-      const run = await store.findRun(place)
-      if (run !== undefined && isRunEnded(run, clock.nowMs())) await this.closeRun(place.run)
+    const runs = new Map([...this.#live.values()].map(({ run }) => [run.run, run]))
+    for (const run of runs.values()) {
+      const found = await store.findRun(run)
+      if (found !== undefined && isRunEnded(found, clock.nowMs())) await this.closeRun(run.run)
     }
   }
 
   async closeRun(run: string): Promise<void> {
-    const sessions = [...this.#live.values()].filter(({ place }) => place.run === run)
+    const sessions = [...this.#live.values()].filter((session) => session.run.run === run)
     await Promise.all(sessions.map((session) => this.#close(session, 'asked')))
   }
 
@@ -211,7 +213,7 @@ export class Sessions {
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, unsaved } = this.#options
-    const { sessionId, principal, tool, place, log, calls } = session
+    const { sessionId, principal, tool, run, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
@@ -226,7 +228,7 @@ export class Sessions {
     if (session.isOpen) await closeState(tool, session.state, session)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
-      feed.notify(place.run)
+      feed.notify(run.run)
     }
     try {
       // OWP-41: the ends of its calls that could not be stored yet come before its own.
@@ -285,7 +287,7 @@ export class LiveSession implements SessionContext {
   readonly userId: string | undefined
   readonly claimedUserId: string | undefined
   readonly tool: Tool
-  readonly place: RunScope
+  readonly run: RunScope
   readonly log: Logger
   readonly calls = new Set<RunningCall>()
   /** What `open` gave. */
@@ -304,7 +306,7 @@ export class LiveSession implements SessionContext {
     readonly userId: string | undefined
     readonly claimedUserId: string | undefined
     readonly tool: Tool
-    readonly place: RunScope
+    readonly run: RunScope
     readonly log: Logger
     readonly onOver: (why: 'idle' | 'too old') => void
   }) {
@@ -313,7 +315,7 @@ export class LiveSession implements SessionContext {
     this.userId = parts.userId
     this.claimedUserId = parts.claimedUserId
     this.tool = parts.tool
-    this.place = parts.place
+    this.run = parts.run
     this.log = parts.log
     this.#onOver = parts.onOver
   }

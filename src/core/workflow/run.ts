@@ -294,7 +294,7 @@ function toolErrorOf(error: CallError): ToolError {
   return fault(code, message, { ...rest, ...details })
 }
 
-function originOf({ call, tool, place }: RunningCall, planned: PlannedStep): StepOrigin {
+function originOf({ call, tool, scope }: RunningCall, planned: PlannedStep): StepOrigin {
   const { name, nth } = planned
   const { tenant, principal, record } = call
   return {
@@ -304,7 +304,7 @@ function originOf({ call, tool, place }: RunningCall, planned: PlannedStep): Ste
     name,
     nth,
     depth: (call.step?.depth ?? 0) + 1,
-    place: place.place ?? { ...implicitRun(principal, record), tenant, runId: runIdOf(call, place) },
+    run: scope.run ?? { ...implicitRun(principal, record), tenant, runId: runIdOf(call, scope) },
     definitionHash: planned.tool.definitionHash,
     callId: `${call.callId}/${name}${nth === 1 ? '' : `#${nth}`}`,
     isOver: () => planned.isOver(),

@@ -24,12 +24,12 @@ export interface Blocked {
 /** Looks at the step it waits for, so that asking again costs no attempt; nothing when it may go on. */
 export async function isStillBlocked(
   services: CallServices,
-  seen: CallRecord,
+  previous: CallRecord,
   workflow: string,
 ): Promise<Blocked | undefined> {
-  if (seen.waitsFor === undefined || seen.waitsFor === '') return undefined
+  if (previous.waitsFor === undefined || previous.waitsFor === '') return undefined
   const { store, clock } = services
-  const step = await store.find({ tenant: seen.tenant, record: seen.waitsFor })
+  const step = await store.find({ tenant: previous.tenant, record: previous.waitsFor })
   if (step === undefined) return undefined
   if (step.state === 'ambiguous') return { error: ambiguousStep(workflow, step) }
   if (step.state !== 'parked') return undefined

@@ -25,7 +25,7 @@ import {
   type Principal,
   type RoleTable,
 } from '#core/principal'
-import { placeOf } from '#core/runs/runs'
+import { namedScope } from '#core/runs/runs'
 import type { Clock, Logger } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { type Tool, transportOf } from '#core/tool'
@@ -388,7 +388,7 @@ async function tellForbidden(
     toolId: tool.catalogId,
     transport: transportOf(tool),
     argsHash: argsHash(identified),
-    place: placeOf(store, principal, runId),
+    place: namedScope(store, principal, runId),
     sessionId: undefined,
     traceId: '',
     userId: undefined,
