@@ -27,7 +27,7 @@ const SESSION_ID_BYTES = 24
 /** Whoever wrote into the database past the server: nobody knows who, and all tenants are in it. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
-export interface ServicesOptions {
+interface ServicesOptions {
   readonly clock: Clock
   readonly log: Logger
   /** Base of the URLs we hand out (T-16). */
@@ -164,9 +164,9 @@ async function recoverOrClose(
   }
 }
 
-export const KEY_FILE = 'key'
+const KEY_FILE = 'key'
 
-export interface OpenStoreOptions {
+interface OpenStoreOptions {
   /** Folder of the key file. */
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
@@ -215,7 +215,7 @@ const LOOK_EVERY_MS = 100
 const LOOKS = 3
 
 /** How late the event loop is, again and again. */
-export interface LoadWatch {
+interface LoadWatch {
   /** The least of the last looks, so that only what lasts counts. */
   delayMs(): number
   stop(): void

@@ -240,7 +240,7 @@ const ENDS = {
   { readonly state: ApprovalState; readonly event: ApprovalChanged['type'] }
 >
 
-export interface PlannedEnd {
+interface PlannedEnd {
   readonly why: ParkedEnd
   readonly atMs: number
   readonly by?: string

@@ -40,7 +40,7 @@ import {
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-export interface SqliteApprovalParts {
+interface SqliteApprovalParts {
   readonly database: Database
   readonly sealed: SealedText
   readonly queue: CommitQueue
@@ -252,7 +252,7 @@ function placeOf(approval: string): string {
   return JSON.stringify(['approval reason', approval])
 }
 
-export const APPROVAL_STATES = [
+const APPROVAL_STATES = [
   'pending',
   'granted',
   'used',
@@ -323,7 +323,7 @@ export function subjectToText(record: string, subject: ApprovalSubject): string 
   )
 }
 
-export function subjectOf(row: Row, sealed: SealedText): ApprovalSubject {
+function subjectOf(row: Row, sealed: SealedText): ApprovalSubject {
   const slice = {
     group: integer(row, 'subject_group'),
     at: integer(row, 'subject_at'),

@@ -306,7 +306,7 @@ export class CallChanges {
     if (typeof row === 'string') return row
     if (settlement.as === 'not-run') {
       dropReferences(this.#database, [row])
-      this.#database.run('deleteCall', settlement.record)
+      deleteCall(this.#database, settlement.record)
       this.#runs.remove(settlement.record)
     } else {
       // Calls from before there were runs: what was told of their end does not change with their outcome.
@@ -398,6 +398,21 @@ export function dropReferences(database: Database, calls: readonly Row[]): void 
     }
   }
   for (const [group, count] of dropped) database.run('dropReference', count, count, group)
+}
+
+/** A call goes with what was asked about it. */
+export function deleteCall(database: Database, record: string): void {
+  const deleted = database.get('deleteCall', record)
+  if (deleted !== undefined) deleteApprovalsOf(database, deleted)
+}
+
+/** What was asked about a call that is deleted, with the words of its approvers and the messages about it. */
+export function deleteApprovalsOf(database: Database, deleted: Row): void {
+  if (integer(deleted, 'approvals') === 0) return
+  const record = text(deleted, 'record')
+  database.run('deleteDecisionsOfCall', record)
+  database.run('deleteNoticesOfCall', record)
+  database.run('deleteApprovalsOfCall', record)
 }
 
 /** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */

@@ -67,7 +67,7 @@ export function challengeFromRow(row: Row): ChallengeRecord {
     id: text(row, 'id'),
     tenant: text(row, 'tenant'),
     principal: text(row, 'principal'),
-    user: text(row, 'user'),
+    user: text(row, 'user_id'),
     provider: text(row, 'provider'),
     scopes,
     tool: text(row, 'tool'),
@@ -141,14 +141,14 @@ function placeOf({ id, tenant, challenge, stage, browser }: Omit<Consent, 'held'
 /** Stored events take their label from the caller text they point to. */
 const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
 
-export interface ConsentRunsParts {
+interface ConsentRunsParts {
   readonly database: Database
   readonly queue: CommitQueue
   readonly runs: RunChanges
 }
 
 /** What runs tell of consents, in SQLite: whichever process ends one, every run that waits for it hears. */
-export class SqliteConsentRuns implements ConsentRunStore {
+class SqliteConsentRuns implements ConsentRunStore {
   readonly #database: Database
   readonly #queue: CommitQueue
   readonly #runs: RunChanges

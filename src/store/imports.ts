@@ -178,7 +178,7 @@ export class SqlitePins implements PinStore {
   }
 }
 
-export function pinFromRow(row: Row): PinRecord {
+function pinFromRow(row: Row): PinRecord {
   return {
     nativeName: text(row, 'native_name'),
     local: text(row, 'local'),

@@ -12,7 +12,7 @@ import { bytes, integer, optionalBytes, type Row, text } from './rows.ts'
 
 const MOST_BYTES = 16 * 1024 * 1024
 
-export type Segment = 'callers' | 'payload'
+type Segment = 'callers' | 'payload'
 
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
 export class SealedGroups {
@@ -81,14 +81,14 @@ export function placeOf(segment: Segment, writer: string, group: number): string
 
 const PAGE = 1_000
 
-export interface BadGroup {
+interface BadGroup {
   readonly writer: string
   readonly group: number
   readonly reason: string
 }
 
 /** A row that decides and is not what it should be. */
-export interface BadRow {
+interface BadRow {
   /** Its table and what names it. */
   readonly row: string
   readonly reason: string

@@ -4,8 +4,6 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
-import { deriveStoreKeys } from './encryption.ts'
-import { MIGRATIONS } from './schema.ts'
 
 const masterKey = Buffer.alloc(32, 9)
 let folder: string
@@ -69,18 +67,5 @@ describe('SqliteKeys', () => {
     database.exec(`UPDATE api_keys SET tools = '"all"'`)
     database.close()
     expect(() => open().keys.findKey('key-1')).toThrow(expect.objectContaining({ code: 'unreadable' }))
-  })
-
-  it('a store of the version before gets the tables', async () => {
-    const database = new DatabaseSync(join(folder, 'collet.db'))
-    for (const step of MIGRATIONS.slice(0, 2)) database.exec(step)
-    database
-      .prepare('INSERT INTO meta (name, value) VALUES (?, ?)')
-      .run('key_check', deriveStoreKeys(masterKey).checkBeforeMacs)
-    database.exec('PRAGMA user_version = 2')
-    database.close()
-    const store = open()
-    expect(store.keys.epoch()).toBe(0)
-    expect(await store.keys.createKey(KEY)).toBe('created')
   })
 })

@@ -33,8 +33,8 @@ export class SqliteAudit implements AuditStore {
     await submit('', (group) => {
       if (denials.length === 0) {
         // A row that was never there: SQLite writes nothing for a change that changes nothing.
-        database.run('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0)
-        database.run('deleteLastDenial')
+        const row = database.get('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0) ?? {}
+        database.run('deleteDenial', integer(row, 'no'))
       }
       for (const denial of denials) {
         const { atMs, tenant, principal, action, resource, reason, count } = denial
@@ -211,7 +211,7 @@ function orderOf({ tenant, name }: KeyOwner): string {
   return `keys ${tenant} ${name}`
 }
 
-export function keyFromRow(row: Row): StoredKey {
+function keyFromRow(row: Row): StoredKey {
   return {
     tenant: text(row, 'tenant'),
     name: text(row, 'name'),
@@ -228,7 +228,7 @@ export function keyFromRow(row: Row): StoredKey {
   }
 }
 
-export function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
+function withoutDigest({ digest: _digest, ...record }: StoredKey): KeyRecord {
   return record
 }
 

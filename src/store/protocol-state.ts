@@ -77,7 +77,7 @@ export const BUDGETS_KEPT_MS = 86_400_000
 const WHOLE_TENANT = ''
 
 /** The columns that name a window, in the order of every query. */
-export function windowColumns(window: BudgetWindow): readonly [string, string, number, number] {
+function windowColumns(window: BudgetWindow): readonly [string, string, number, number] {
   const { tenant, principal = WHOLE_TENANT, lengthMs, startMs } = window
   return [tenant, principal, lengthMs, startMs + lengthMs]
 }

@@ -8,7 +8,7 @@ import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/prot
 import type { RetentionPolicy } from '#core/ports/store'
 import type { Database } from '#store/sqlite/database'
 import type { ParkedEnds } from './approval-changes.ts'
-import { dropReferences } from './calls.ts'
+import { deleteApprovalsOf, deleteCall, dropReferences } from './calls.ts'
 import type { CommitQueue } from './commit-queue.ts'
 import type { CommitGroup } from './engine.ts'
 import { BUDGETS_KEPT_MS } from './protocol-state.ts'
@@ -18,12 +18,12 @@ import { type CallRunEvents, type RunChanges, type SessionChanges, toldByRow } f
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-export interface Forgettable {
+interface Forgettable {
   readonly database: Database
   readonly runs: RunChanges
 }
 
-export interface Forgetting {
+interface Forgetting {
   readonly nowMs: number
   readonly policy: RetentionPolicy
   readonly chainKey: KeyObject
@@ -35,7 +35,7 @@ export function purgeStep(place: Forgettable, group: CommitGroup, forgetting: Fo
   const { nowMs, policy, chainKey } = forgetting
   const calls = forgetResults(place, nowMs - policy.resultsMs)
   const runs = forgetRuns(place, nowMs - policy.journalMs)
-  const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
+  const tombstones = forgetTombstones(database, nowMs - policy.journalMs)
   const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
   const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
   const denials = database.run('deleteDenials', nowMs - policy.journalMs, STEP)
@@ -62,11 +62,18 @@ function forgetResults({ database, runs }: Forgettable, beforeMs: number): numbe
     const record = text(row, 'record')
     const tier = text(row, 'tier')
     const keepsKey = tier === 'write' || tier === 'exec'
-    database.run(keepsKey ? 'makeTombstone' : 'deleteCall', record)
+    if (keepsKey) database.run('makeTombstone', record)
+    else deleteCall(database, record)
     // The key is free, so whoever takes it next begins a run anew.
     if (!keepsKey && row.run === record) runs.remove(record)
   }
   return rows.length
+}
+
+function forgetTombstones(database: Database, beforeMs: number): number {
+  const deleted = database.all('deleteTombstones', beforeMs, STEP)
+  for (const row of deleted) deleteApprovalsOf(database, row)
+  return deleted.length
 }
 
 /** Runs and sessions are told as long as the journal; a long run goes in several steps. */
@@ -106,12 +113,12 @@ function lastForgettable(groups: readonly Row[], beforeMs: number): number | und
 
 const MOST_AT_ONCE = 500
 
-export interface DeadWriter {
+interface DeadWriter {
   readonly no: number
   readonly id: string
 }
 
-export interface Recovered {
+interface Recovered {
   readonly ambiguous: number
   /** There may be more to decide. */
   readonly hasMore: boolean

@@ -7,7 +7,7 @@ import { type Row, text } from './rows.ts'
  * columns, so that whoever can write the file but has no key cannot change a decision. When a key was last used decides
  * nothing and is left out.
  */
-export const DECIDING = {
+const DECIDING = {
   approvals: [
     ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
     ...[
@@ -78,7 +78,7 @@ export const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
 }
 
 export const MAC_QUERIES = {
-  triggers: "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
+  triggers: "SELECT name FROM sqlite_schema WHERE type = 'trigger'",
   ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   keyRow: 'SELECT * FROM api_keys WHERE id = ?',
   approvalRow: 'SELECT * FROM approvals WHERE id = ?',
@@ -87,19 +87,9 @@ export const MAC_QUERIES = {
   sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
   sealApproval: 'UPDATE approvals SET mac = ? WHERE id = ?',
   sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
-  sealPin: 'UPDATE pins SET mac = ? WHERE source = ? AND native_name = ?',
   allApprovals: 'SELECT * FROM approvals',
   allDecisions: 'SELECT * FROM approval_decisions',
   allOwners: 'SELECT * FROM key_owners',
   allKeys: 'SELECT * FROM api_keys',
   allPins: 'SELECT * FROM pins',
 } as const
-
-/** Rows of before get theirs when the columns come. */
-export const ROW_MACS = `
-ALTER TABLE approvals ADD COLUMN mac TEXT;
-ALTER TABLE approval_decisions ADD COLUMN mac TEXT;
-ALTER TABLE key_owners ADD COLUMN mac TEXT;
-ALTER TABLE api_keys ADD COLUMN mac TEXT;
-ALTER TABLE pins ADD COLUMN mac TEXT;
-`

@@ -4,7 +4,7 @@ import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
 import type { AskedConsent } from '#core/ports/vault-store'
 import type { CallLabel } from '#core/runs/events'
 
-export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
 const PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const satisfies readonly CallProtocol[]
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
@@ -173,7 +173,7 @@ export function outcomeToText(outcome: Outcome): string {
   return `+${outcome.durationMs ?? ''}\n${outcome.valueJson}`
 }
 
-export function outcomeFromText(text: string): Outcome {
+function outcomeFromText(text: string): Outcome {
   if (text.startsWith('+')) {
     const end = text.indexOf('\n')
     const valueJson = text.slice(end + 1)

@@ -53,7 +53,7 @@ import {
 const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
 
 /** The attempt that begins, and where its call's caller text lies. */
-export interface BeginningAttempt {
+interface BeginningAttempt {
   readonly call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>
   readonly run: string
   readonly attempt: number
@@ -63,7 +63,7 @@ export interface BeginningAttempt {
 }
 
 /** An attempt whose process is gone, as its row tells. */
-export interface CutAttempt {
+interface CutAttempt {
   readonly row: Row
   readonly record: string
   readonly attempt: number
@@ -255,7 +255,7 @@ export class SessionChanges {
 }
 
 /** A fact and when it became one; `caller` is where the caller text of its call lies. */
-export interface NewFact {
+interface NewFact {
   readonly fact: RunFact
   readonly caller: Slice | undefined
   readonly atMs: number
@@ -344,7 +344,7 @@ export class RunChanges {
 const STATES = ['open', 'closing', 'closed'] as const
 const OUTCOMES = ['completed', 'failed', 'cancelled'] as const
 
-export function sessionFromRow(row: Row): SessionRecord {
+function sessionFromRow(row: Row): SessionRecord {
   return {
     tenant: text(row, 'tenant'),
     sessionId: text(row, 'id'),
@@ -358,7 +358,7 @@ export function sessionFromRow(row: Row): SessionRecord {
   }
 }
 
-export function runFromRow(row: Row): RunRecord {
+function runFromRow(row: Row): RunRecord {
   return {
     tenant: text(row, 'tenant'),
     run: text(row, 'key'),
@@ -370,7 +370,7 @@ export function runFromRow(row: Row): RunRecord {
 }
 
 /** A fact as it is stored: without its call's label, which holds caller text and is sealed elsewhere (rule 15). */
-export function factToText(fact: RunFact): string {
+function factToText(fact: RunFact): string {
   return JSON.stringify(fact, (name, value: unknown) => (name === 'call' ? undefined : value))
 }
 
@@ -382,7 +382,7 @@ type StoredFact =
   | Omit<Extract<RunFact, { readonly type: 'consent.requested' }>, 'call'>
   | Exclude<RunFact, { readonly call: CallLabel }>
 
-export function runEventFromRow(row: Row, sealed: SealedText): RunEvent {
+function runEventFromRow(row: Row, sealed: SealedText): RunEvent {
   const place = { sequence: integer(row, 'sequence'), atMs: integer(row, 'at') }
   const fact: StoredFact = JSON.parse(text(row, 'fact'))
   if (

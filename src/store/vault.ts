@@ -176,7 +176,7 @@ function factsOf(row: Row): VaultFacts {
   return {
     tenant: text(row, 'tenant'),
     principal: text(row, 'principal'),
-    user: text(row, 'user'),
+    user: text(row, 'user_id'),
     provider: text(row, 'provider'),
     kind: word(row, 'kind', KINDS),
     ref: text(row, 'ref'),
@@ -190,7 +190,7 @@ function factsOf(row: Row): VaultFacts {
 }
 
 /** A data key of one tenant, ready for use. */
-export interface VaultKey {
+interface VaultKey {
   readonly no: number
   readonly key: Buffer
 }

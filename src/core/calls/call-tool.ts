@@ -215,7 +215,7 @@ async function isFree(services: CallServices, call: IdentifiedCall, { decides }:
  * Rule 6: a request without a key that equals one of its principal's calls which waits for a yes, or has one that is
  * unused, is that call: clients that cannot send keys can still resume.
  */
-export async function resumeUnkeyed(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
+async function resumeUnkeyed(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
   if (tool === undefined || !mayWait(tool)) return call
   const { tenant, principal, fingerprint } = adaptInput(services.store, call, tool)
@@ -232,7 +232,7 @@ function mayWait({ policy, workflow }: Tool): boolean {
 }
 
 /** The call with its input as this tool takes it: what it is found under is what other protocols would send (rule 5). */
-export function adaptInput(store: Store, call: IdentifiedCall, tool: Tool): IdentifiedCall {
+function adaptInput(store: Store, call: IdentifiedCall, tool: Tool): IdentifiedCall {
   const { adapt } = call.request
   if (adapt === undefined) return call
   const input = adapt(tool, call.input)

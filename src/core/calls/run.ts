@@ -32,7 +32,7 @@ export interface GrantedCall extends CheckedCall {
 }
 
 /** The same with what it may spend set aside. */
-export interface FundedCall extends GrantedCall {
+interface FundedCall extends GrantedCall {
   readonly reservation: Reservation
 }
 
@@ -194,7 +194,7 @@ function abandon(services: CallServices, running: RunningCall, end: Outcome | ty
   running.settle(end)
 }
 
-export interface RanCall {
+interface RanCall {
   readonly running: RunningCall
   readonly newCall: NewCall
   readonly attempt: number
@@ -207,7 +207,7 @@ export interface RanCall {
  * Makes the outcome and its journal events durable before anybody hears of it. `lost` when somebody else's
  * attempt under the same key still runs: its outcome is the call's.
  */
-export async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome | typeof LOST> {
+async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome | typeof LOST> {
   const { running, newCall, attempt, claimed } = ran
   const outcome = toldAfter(attempt, ran.outcome)
   const finished: FinishedRun = {
@@ -279,7 +279,7 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
 }
 
 /** Puts a workflow away until one of its steps may go on (rule 31); whoever joined it looks at the record. */
-export async function suspend(
+async function suspend(
   services: CallServices,
   {
     running,
@@ -318,7 +318,7 @@ function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick
 }
 
 /** Nothing begins for a caller whose leaving cancels (MCP-83): the call stays what it was. */
-export function checkPresent({ request }: IdentifiedCall): void {
+function checkPresent({ request }: IdentifiedCall): void {
   if (request.leaving?.left?.aborted !== true) return
   throw fault('not_ready', 'The caller left before the tool was called. Nothing was run.', {
     retryAfterMs: 1_000,

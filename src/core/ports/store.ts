@@ -165,7 +165,7 @@ export interface NewChallenge extends ChallengeNeed {
   readonly consent?: true
 }
 
-export type ChallengeStatus = 'pending' | 'completed' | 'failed'
+type ChallengeStatus = 'pending' | 'completed' | 'failed'
 
 export interface ChallengeRecord extends NewChallenge {
   readonly status: ChallengeStatus
@@ -316,7 +316,7 @@ export interface WorkflowStore {
 }
 
 /** `open`: takes calls. `closing`: takes none, and its close is on its way. */
-export type SessionState = 'open' | 'closing' | 'closed'
+type SessionState = 'open' | 'closing' | 'closed'
 
 export interface SessionAddress {
   readonly tenant: string
@@ -348,7 +348,7 @@ export interface SessionRecord extends SessionAddress {
 }
 
 /** Sessions of stateful tools: their brackets in the run they belong to (rule 30). The state itself is never stored. */
-export interface SessionStore {
+interface SessionStore {
   findSession(address: SessionAddress): MaybePromise<SessionRecord | undefined>
   openSession(session: NewSession): MaybePromise<'opened' | 'run_ended'>
   /** `open → closing`; `false` when somebody else closes or closed it. */
@@ -394,7 +394,7 @@ export interface RefusedCall extends CallLabel {
 }
 
 /** Runs that have events of their own. The run of a single undisturbed call needs none: its record says it all. */
-export interface RunStore {
+interface RunStore {
   findRun(address: RunAddress): MaybePromise<RunRecord | undefined>
   /** Events after a sequence, in order. */
   readRun(address: RunAddress, after: number, limit: number): MaybePromise<readonly RunEvent[]>

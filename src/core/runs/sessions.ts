@@ -24,7 +24,7 @@ interface UnsavedEnds {
   keep(write: () => Promise<void>): void
 }
 
-export interface SessionsOptions {
+interface SessionsOptions {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger

@@ -111,7 +111,7 @@ interface CatalogOperation {
   }
 }
 
-export function openApiRoute(settings: OpenwopSettings): HttpRoute {
+function openApiRoute(settings: OpenwopSettings): HttpRoute {
   const prepared = new PreparedBytes(JSON.stringify(openwopOpenApi(settings)))
   return openGet(OPENAPI_PATH, (request) => replyPrepared(request, prepared, PUBLIC_HEADERS))
 }
@@ -129,7 +129,7 @@ const SCHEMA_FILES = {
 } as const satisfies Record<string, keyof typeof openApi.components.schemas>
 
 /** Each as a JSON Schema that stands by itself, said once: in the OpenAPI document. */
-export function schemaDocuments(): ReadonlyMap<string, string> {
+function schemaDocuments(): ReadonlyMap<string, string> {
   const { schemas } = openApi.components
   return new Map(
     Object.entries(SCHEMA_FILES).map(([file, name]) => {
@@ -149,7 +149,7 @@ export function schemaDocuments(): ReadonlyMap<string, string> {
 }
 
 /** `GET /v1/schemas` names them, `GET /v1/schemas/{name}` gives one. */
-export function schemaRoutes(): readonly HttpRoute[] {
+function schemaRoutes(): readonly HttpRoute[] {
   const documents = new Map([...schemaDocuments()].map(([file, schema]) => [file, new PreparedBytes(schema)]))
   const names = [...documents.keys()].map((file) => `${SCHEMAS_PATH}/${file}`)
   const list = new PreparedBytes(JSON.stringify({ schemas: names }))
@@ -167,10 +167,10 @@ export function schemaRoutes(): readonly HttpRoute[] {
 /** Sees every tool that is not a tenant's own, so that the document can say which sources have one; tells nothing else. */
 const EVERYTHING: Principal = { id: 'discovery', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
-export const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
+const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
 
 /** `/.well-known/openwop`: public, and the same for everybody (OWP-01). */
-export function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute {
+function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute {
   const documents = new PreparedViews(1)
   return openGet(DISCOVERY_PATH, (request) => {
     const catalog = gateway.catalogFor(EVERYTHING)
@@ -182,7 +182,7 @@ export function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): Htt
 }
 
 /** Says only what is really served (OWP-05): the sources are those of the tools there are. */
-export function discoveryDocument(
+function discoveryDocument(
   catalog: Catalog,
   { serverVersion, capabilities }: OpenwopSettings,
 ): WireDiscovery {
@@ -230,7 +230,7 @@ export interface OpenwopCapabilities {
   readonly families?: Readonly<Record<string, JsonObject>>
 }
 
-export interface OpenwopOptions {
+interface OpenwopOptions {
   readonly serverVersion: string
   readonly capabilities?: OpenwopCapabilities
   /** Serve what the public conformance suite drives (OWP-100 to OWP-102, OWP-105). Never in production. */
@@ -241,7 +241,7 @@ export interface OpenwopOptions {
 }
 
 /** The same with every default filled in. */
-export interface OpenwopSettings {
+interface OpenwopSettings {
   readonly serverVersion: string
   readonly capabilities: Required<OpenwopCapabilities>
   readonly clock: Clock
@@ -265,7 +265,7 @@ export function openwopSettings({
 }
 
 /** A route that needs no credential and reads no body. */
-export function openGet(path: string, handle: HttpRoute['handle']): HttpRoute {
+function openGet(path: string, handle: HttpRoute['handle']): HttpRoute {
   return { method: 'GET', path, access: 'open', body: 'never', handle, refuse }
 }
 
@@ -276,7 +276,7 @@ const HEADERS = {
 }
 
 /** The read-only catalog (OWP-10…28): what this principal may call, described and never invoked. */
-export function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonly HttpRoute[] {
+function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonly HttpRoute[] {
   const lists = new PreparedViews(MOST_FORMS)
   const list = (request: HttpRequest): Promise<HttpReply> => {
     const form = decodeListForm(request.query, options)

@@ -7,7 +7,7 @@ import { isSameCheck, type StoreKeys } from '#store/encryption'
 import { QUERIES, type QueryName } from '#store/queries'
 import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/row-mac'
 import { type Row, text } from '#store/rows'
-import { MIGRATIONS, SCHEMA_VERSION } from '#store/schema'
+import { MIGRATIONS } from '#store/schema'
 import { type Ask, drive, type SqlValue, type Steps } from '#store/steps'
 
 /**
@@ -131,12 +131,9 @@ export class Database {
     this.#seal('key_owners', 'ownerRow', 'sealOwner', tenant, name)
   }
 
-  /** What changes rows behind our back and is not as we wrote it. */
+  /** What would change rows behind our back: Collet has no trigger of its own. */
   foreignTriggers(): readonly string[] {
-    return this.#statement('triggers')
-      .all()
-      .filter((row) => !MIGRATIONS.some((step) => step.includes(text(row, 'sql'))))
-      .map((row) => text(row, 'name'))
+    return this.all('triggers').map((row) => text(row, 'name'))
   }
 
   /** Asked while nobody else can write: what is signed is what we wrote. */
@@ -215,13 +212,14 @@ export function openDatabase(
   path: string,
   keys: StoreKeys,
   onForeign?: (row: string, table: DecidingTable) => void,
+  migrations = MIGRATIONS,
 ): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
     database = connect(path, keys, onForeign)
-    migrate(database, keys)
+    migrate(database, keys, migrations)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
     return database
@@ -247,45 +245,22 @@ function connect(
   return new Database(path, connection, rows, onForeign)
 }
 
-/** The version whose rows have MACs. */
-const FIRST_WITH_MACS = 9
-
-/** What was there before is taken as it is: nobody can tell any more who wrote it. */
-function sealAll(database: Database): void {
-  for (const row of database.all('allApprovals')) database.sealApproval(text(row, 'id'))
-  for (const row of database.all('allDecisions')) {
-    database.sealDecision(text(row, 'approval'), text(row, 'principal'))
-  }
-  for (const row of database.all('allOwners')) database.sealOwner(text(row, 'tenant'), text(row, 'name'))
-  for (const row of database.all('allKeys')) database.sealKey(text(row, 'id'))
-  for (const row of database.all('allPins')) {
-    database.run('sealPin', database.macOf('pins', row), text(row, 'source'), text(row, 'native_name'))
-  }
-}
-
-function migrate(database: Database, keys: StoreKeys): void {
+function migrate(database: Database, keys: StoreKeys, migrations: readonly string[]): void {
   database.begin()
   try {
     database.refuseForeignTriggers()
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
-    if (version > SCHEMA_VERSION) {
+    if (version > migrations.length) {
       throw new StoreError(
         'unreadable',
-        `it was written by a newer Collet (schema ${version}); this one knows ${SCHEMA_VERSION}`,
+        `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
       )
     }
-    // Before anything is sealed: with another key that would make every row somebody else's.
-    const held = version === 0 ? undefined : checkKey(database, keys)
-    if (held === keys.check && version < FIRST_WITH_MACS) {
-      throw new StoreError(
-        'unreadable',
-        'it was set back to before its rows were authenticated, which Collet does not do. Restore a backup',
-      )
-    }
-    for (const step of MIGRATIONS.slice(version)) database.exec(step)
-    if (version > 0 && version < FIRST_WITH_MACS) sealAll(database)
-    if (version < SCHEMA_VERSION) database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
-    if (held !== keys.check) database.run('writeMeta', 'key_check', keys.check)
+    // Before anything is changed: with another key nothing of it could be read.
+    if (version > 0) checkKey(database, keys)
+    for (const step of migrations.slice(version)) database.exec(step)
+    if (version === 0) database.run('writeMeta', 'key_check', keys.check)
+    if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
   } catch (error) {
     database.rollback()
@@ -293,12 +268,9 @@ function migrate(database: Database, keys: StoreKeys): void {
   }
 }
 
-/** Which of the two checks of this key the file holds. */
-function checkKey(database: Database, { check, checkBeforeMacs }: StoreKeys): string {
+function checkKey(database: Database, { check }: StoreKeys): void {
   const row = database.get('readMeta', 'key_check')
-  const held = row === undefined ? '' : text(row, 'value')
-  if (isSameCheck(held, check)) return check
-  if (isSameCheck(held, checkBeforeMacs)) return checkBeforeMacs
+  if (isSameCheck(row === undefined ? '' : text(row, 'value'), check)) return
   throw new StoreError(
     'unreadable',
     'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',

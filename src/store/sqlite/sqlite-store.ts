@@ -57,7 +57,7 @@ const CLOSE_KEY = '|'
 /** How long a look waits for another process that is writing. */
 const LONGEST_LOCK_MS = 5_000
 
-export interface SqliteStoreOptions {
+interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number

@@ -41,11 +41,11 @@ export class WriterLiveness {
 }
 
 /** Told after each commit, for metrics and for deciding when to move the log into the database. */
-export interface CommitObserver {
+interface CommitObserver {
   committed(changes: number, durationMs: number): void
 }
 
-export interface WriterOptions {
+interface WriterOptions {
   readonly database: Database
   readonly keys: StoreKeys
   readonly lockFolder: string
@@ -222,7 +222,7 @@ function writeError(error: unknown): StoreError {
  * Rule 17: a living writer holds an exclusive lock on its own small file. The lock is SQLite's own, on an empty
  * database: the operating system frees it when the process ends, however it ends.
  */
-export class WriterLock {
+class WriterLock {
   readonly #file: string
   readonly #connection: DatabaseSync
 
@@ -245,9 +245,9 @@ export class WriterLock {
 }
 
 /** `missing` proves nothing: a living writer puts its file back within seconds. */
-export type LockState = 'locked' | 'free' | 'missing'
+type LockState = 'locked' | 'free' | 'missing'
 
-export function lockStateOf(folder: string, writer: string): LockState {
+function lockStateOf(folder: string, writer: string): LockState {
   const file = lockFile(folder, writer)
   if (!existsSync(file)) return 'missing'
   try {
