@@ -2,6 +2,7 @@ import { approvalRequired } from '#core/approvals/approvals'
 import { checkApproval } from '#core/approvals/check'
 import type { CallReply, CallRequest } from '#core/call'
 import { fault, isToolError } from '#core/errors'
+import { runIdOf } from '#core/ids'
 import { canonicalJson } from '#core/json'
 import { type Reservation, UNBUDGETED } from '#core/limits/budgets'
 import type { ApprovalRecord } from '#core/ports/approval-store'
@@ -16,7 +17,7 @@ import { type Found, lookUp } from './look-up.ts'
 import { checkRequirements } from './requirements.ts'
 import { resolveTool, validateInput } from './resolve.ts'
 import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run.ts'
-import { resolveScope, runIdOf } from './scope.ts'
+import { resolveScope } from './scope.ts'
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
 const MOST_ROUNDS = 5

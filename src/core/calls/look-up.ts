@@ -1,6 +1,6 @@
 import type { Failure, Outcome } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
-import { ownRunId } from '#core/ids'
+import { ownRunId, runIdOf } from '#core/ids'
 import type { CallRecord } from '#core/ports/store'
 import type { CallServices } from './gateway.ts'
 import {
@@ -13,7 +13,6 @@ import {
   workflowDiverged,
 } from './identity.ts'
 import { LOST, type RunningCall } from './running.ts'
-import { runIdOf } from './scope.ts'
 
 /** A running call of another process is looked at this often. */
 const JOIN_POLL_MS = 50

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { CallsPage, CallsQuery, CallView } from '#core/call'
 import { fault } from '#core/errors'
-import { ownRunId } from '#core/ids'
+import { ownRunId, runIdOf } from '#core/ids'
 import type { CallRecord } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { noteEnded } from '#core/runs/feed'
@@ -10,7 +10,6 @@ import { endSteps } from '#core/workflow/run'
 import type { CallServices } from './gateway.ts'
 import { isHidden, recordOf } from './identity.ts'
 import { answerRecorded } from './look-up.ts'
-import { runIdOf } from './scope.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */
 const LONGEST_WAIT_MS = 2_000

@@ -1,6 +1,7 @@
 import type { Grant } from '#core/approvals/check'
 import type { Outcome } from '#core/call'
 import { fault } from '#core/errors'
+import { runIdOf } from '#core/ids'
 import type { Reservation } from '#core/limits/budgets'
 import type { Slot } from '#core/limits/limits'
 import type { Attempt, CallRecord, ClaimResult, FinishedRun, NewCall } from '#core/ports/store'
@@ -14,7 +15,7 @@ import type { CallServices } from './gateway.ts'
 import { type IdentifiedCall, isSameRequest, keyConflict } from './identity.ts'
 import { answerRecorded, join, lastFailure, MOST_ATTEMPTS } from './look-up.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
-import { type CallScope, recordedScope, runIdOf, toNewCall } from './scope.ts'
+import { type CallScope, recordedScope, toNewCall } from './scope.ts'
 
 export interface CheckedCall {
   readonly call: IdentifiedCall

@@ -1,7 +1,7 @@
 import { fault, type ToolError } from '#core/errors'
-import { implicitRun, ownRunId } from '#core/ids'
+import { ownRunId } from '#core/ids'
 import type { CallSession, NewCall, RunScope, Store } from '#core/ports/store'
-import { namedRun, namedScope } from '#core/runs/runs'
+import { implicitRun, namedRun, namedScope } from '#core/runs/runs'
 import { heldElsewhere, isHeldElsewhere, type LiveSession, sessionEnded } from '#core/runs/sessions'
 import type { Clock } from '#core/runtime'
 import { hasEffects, type Tool, transportOf } from '#core/tool'
@@ -106,11 +106,6 @@ async function runOf(
   const { runId } = call.request
   if (runId !== undefined) return await namedRun(store, call.principal, runId)
   return workflow === undefined ? undefined : implicitRun(call.principal, call.record)
-}
-
-/** What a caller may call the run of this attempt. */
-export function runIdOf(call: IdentifiedCall, { run }: Pick<CallScope, 'run'>): string {
-  return run?.runId ?? ownRunId(call.record)
 }
 
 async function scopeInSession(

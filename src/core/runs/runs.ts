@@ -1,6 +1,6 @@
 import type { CallServices } from '#core/calls/gateway'
 import { fault, type ToolError } from '#core/errors'
-import { recordOfRunId } from '#core/ids'
+import { ownRunId, recordOfRunId } from '#core/ids'
 import type { CallRecord, RunAddress, RunRecord, RunScope, Store } from '#core/ports/store'
 import { opaquePrincipal, type Principal } from '#core/principal'
 import { ownRunEvents, type RunEvent } from './events.ts'
@@ -24,6 +24,11 @@ const PAGE = 500
 export function namedScope(store: Store, principal: Principal, runId: string): RunScope {
   const { tenant, id } = principal
   return { tenant, principal: id, runId, run: store.digest(JSON.stringify(['run', tenant, id, runId])) }
+}
+
+/** Where the events of a call go that arrived outside any run. */
+export function implicitRun({ tenant, id }: Principal, record: string): RunScope {
+  return { tenant, principal: id, runId: ownRunId(record), run: record }
 }
 
 /** Rule 2 for runs: a principal reads its own, and every other is as unknown as one that never was (OWP-49). */

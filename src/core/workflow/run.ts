@@ -4,20 +4,20 @@ import type { RunContext } from '#core/calls/context'
 import type { CallServices } from '#core/calls/gateway'
 import { type StepOrigin, stepRecord } from '#core/calls/identity'
 import type { RunningCall } from '#core/calls/running'
-import { runIdOf } from '#core/calls/scope'
 import { type ErrorCode, fault, ToolError } from '#core/errors'
 import {
   compareVersions,
-  implicitRun,
   LATEST,
   parseToolId,
   parseToolName,
   plainVersion,
+  runIdOf,
   type ToolId,
 } from '#core/ids'
 import { copyJson, hasControlCharacter, type JsonValue } from '#core/json'
 import type { CallAddress } from '#core/ports/store'
 import { noteEnded } from '#core/runs/feed'
+import { implicitRun } from '#core/runs/runs'
 import type { Tool, WorkflowStep } from '#core/tool'
 import type { CallStep, StepOptions, WorkflowContext } from '#core/tools/define'
 import { MOST_DEPTH } from './resolve.ts'
