@@ -20,7 +20,7 @@ import { noteEnded } from '#core/runs/feed'
 import { implicitRun } from '#core/runs/runs'
 import type { Tool, WorkflowStep } from '#core/tool'
 import type { CallStep, StepOptions, WorkflowContext } from '#core/tools/define'
-import { MOST_DEPTH } from './resolve.ts'
+import { MOST_DEPTH } from '#core/tools/workflows'
 import { ambiguousStep, blockedBy, Suspension } from './suspend.ts'
 
 /** More steps than this are a loop that does not end. */
