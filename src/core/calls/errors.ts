@@ -2,21 +2,6 @@ import type { CallError, Failure } from '#core/call'
 import { type ErrorDetails, isToolError, StoreError, type ToolError } from '#core/errors'
 import type { CallServices } from './gateway.ts'
 
-/** Rule 30: a call cut inside a session is never run again, because what it stood on is gone. */
-export function sessionLostError(tool: string, hasEffects: boolean): CallError {
-  const error = {
-    code: 'session_lost',
-    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and begin again.`,
-    canRetry: false,
-  } as const
-  if (!hasEffects) return error
-  return {
-    ...error,
-    message: `${error.message} The call may have taken effect: check before repeating it.`,
-    effect: 'unknown',
-  }
-}
-
 /** What a caller sees of an error before the tool started. Only `ToolError`s carry text meant for it. */
 export function refusalOutcome(services: CallServices, error: unknown): Failure {
   if (isToolError(error)) return { ok: false, error: callErrorOf(error), durationMs: 0 }

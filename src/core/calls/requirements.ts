@@ -3,6 +3,8 @@ import {
   type CredentialProblem,
   findSecret,
   findToken,
+  proveUser,
+  unprovenUser,
   userDigest,
   type VaultOwner,
   vaultOwner,
@@ -13,7 +15,6 @@ import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
 import type { CallServices } from './gateway.ts'
 import type { IdentifiedCall } from './identity.ts'
-import { proveUser, unprovenUser } from './resolve.ts'
 import type { CallScope } from './scope.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000

@@ -1,42 +1,12 @@
-import { mayNameUser } from '#core/credentials/credentials'
 import { fault, type InputIssue, issuePhrase, type ToolError } from '#core/errors'
 import { type ToolRef, writeToolRef } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'
 import { nearestName } from '#core/nearest-name'
 import type { CallRecord } from '#core/ports/store'
-import type { Principal } from '#core/principal'
-import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import type { CallServices } from './gateway.ts'
 import type { IdentifiedCall } from './identity.ts'
-
-/**
- * T-27: whether the user a caller names is proven: the subject of its own token, or named by a credential that may assert
- * users, or vouched for by the operator's hook. The hook's `false` refuses; without a hook the rest is the caller's word.
- */
-export async function proveUser(
-  { bindUser }: Hooks,
-  principal: Principal,
-  userId: string | undefined,
-): Promise<boolean> {
-  if (userId === undefined || userId === '') return false
-  if (bindUser === undefined) return mayNameUser(principal, userId)
-  if (await bindUser(principal, userId)) return true
-  throw fault('not_authorized', 'This credential may not act for that user id.')
-}
-
-/** What a call that names a user without proof is told by a tool that needs one: nothing it could add would help. */
-export function unprovenUser({ name }: Pick<Tool, 'name'>): ToolError {
-  return fault(
-    'not_authorized',
-    `${name} needs a user id that is proven, and this credential cannot prove the one it names. Nothing was run.`,
-    {
-      developerMessage:
-        "Call with the user's own token (its `sub` is the user id), or with a credential that has the scope users:assert.",
-    },
-  )
-}
 
 /** OTC-80: wire check first, then the schema library's own parse, whose result `run` gets. */
 export async function validateInput(tool: Tool, input: JsonValue): Promise<unknown> {

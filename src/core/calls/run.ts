@@ -68,7 +68,7 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
   if (checked.previous !== undefined) checkPresent(checked.call)
   const scope = recordedScope(services.store, checked)
   if (scope.live?.closing !== undefined) throw sessionEnded()
-  const slot = services.limits.enter(checked.call, checked.tool)
+  const slot = services.limits.enter(checked.call.principal, checked.tool, checked.call.step !== undefined)
   const running = services.running.start(checked.call, checked.tool, scope)
   scope.live?.enter(running)
   try {

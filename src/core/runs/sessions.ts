@@ -1,5 +1,5 @@
-import { proveUser } from '#core/calls/resolve'
-import type { RunningCall } from '#core/calls/running'
+import type { CallError } from '#core/call'
+import { proveUser } from '#core/credentials/credentials'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
 import type { RunScope, Store } from '#core/ports/store'
@@ -33,7 +33,7 @@ interface SessionsOptions {
   readonly feed: RunFeed
   /** Where the end of a session waits that the store refused. */
   readonly unsaved: UnsavedEnds
-  readonly limits: CallLimits
+  readonly limits: Pick<CallLimits, 'checkTool'>
   newSessionId(): string
 }
 
@@ -280,6 +280,12 @@ export function sessionEnded(): ToolError {
   )
 }
 
+/** A call that runs in a session, as far as the session can end it. */
+interface SessionCall {
+  readonly done: Promise<unknown>
+  interrupt(why: 'cancel' | 'shutdown'): void
+}
+
 /** A session whose state this process holds. */
 export class LiveSession implements SessionContext {
   readonly sessionId: string
@@ -289,7 +295,7 @@ export class LiveSession implements SessionContext {
   readonly tool: Tool
   readonly run: RunScope
   readonly log: Logger
-  readonly calls = new Set<RunningCall>()
+  readonly calls = new Set<SessionCall>()
   /** What `open` gave. */
   state: unknown
   /** Whether `open` has given it. */
@@ -328,12 +334,12 @@ export class LiveSession implements SessionContext {
     this.rest()
   }
 
-  enter(call: RunningCall): void {
+  enter(call: SessionCall): void {
     this.calls.add(call)
     clearTimeout(this.#idle)
   }
 
-  leave(call: RunningCall): void {
+  leave(call: SessionCall): void {
     this.calls.delete(call)
     if (this.calls.size === 0) this.rest()
   }
@@ -376,5 +382,20 @@ export async function closeState(tool: Tool, state: unknown, context: SessionCon
     await within(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
   } catch (error) {
     context.log.error({ err: error }, 'the state of a session could not be closed')
+  }
+}
+
+/** Rule 30: a call cut inside a session is never run again, because what it stood on is gone. */
+export function sessionLostError(tool: string, hasEffects: boolean): CallError {
+  const error = {
+    code: 'session_lost',
+    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and begin again.`,
+    canRetry: false,
+  } as const
+  if (!hasEffects) return error
+  return {
+    ...error,
+    message: `${error.message} The call may have taken effect: check before repeating it.`,
+    effect: 'unknown',
   }
 }
