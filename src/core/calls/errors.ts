@@ -1,13 +1,20 @@
 import type { CallError, Failure } from '#core/call'
 import { type ErrorDetails, isToolError, StoreError, type ToolError } from '#core/errors'
-import type { CallServices } from './gateway.ts'
+import type { Logger } from '#core/runtime'
+import type { StoreHealth } from './store-health.ts'
+
+/** What refusing a call takes. */
+export interface RefusalNeeds {
+  readonly log: Logger
+  readonly health: StoreHealth
+}
 
 /** What a caller sees of an error before the tool started. Only `ToolError`s carry text meant for it. */
-export function refusalOutcome(services: CallServices, error: unknown): Failure {
+export function refusalOutcome(needs: RefusalNeeds, error: unknown): Failure {
   if (isToolError(error)) return { ok: false, error: callErrorOf(error), durationMs: 0 }
-  services.log.error({ err: error }, 'a call failed before its tool was run')
+  needs.log.error({ err: error }, 'a call failed before its tool was run')
   if (error instanceof StoreError) {
-    services.health.noteFailure(error)
+    needs.health.noteFailure(error)
     return refusal(error.code === 'unreadable' ? UNREADABLE : NOT_RECORDED)
   }
   return refusal(INTERNAL)

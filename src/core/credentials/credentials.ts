@@ -23,7 +23,7 @@ type FoundCredential =
   | { readonly ok: true; readonly ref: string; readonly value: Secret }
   | { readonly ok: false; readonly problem: CredentialProblem }
 
-interface CredentialServices {
+export interface CredentialNeeds {
   readonly store: Pick<Store, 'vault'>
   readonly clock: Clock
   readonly broker: TokenBroker
@@ -32,7 +32,7 @@ interface CredentialServices {
 
 /** A secret an operator has set for exactly this owner. */
 export async function findSecret(
-  { store }: CredentialServices,
+  { store }: CredentialNeeds,
   owner: VaultOwner | undefined,
   name: string,
 ): Promise<FoundCredential> {
@@ -45,7 +45,7 @@ export async function findSecret(
 
 /** A token of exactly this owner that covers the scopes and is good for a while, renewed if need be. */
 export async function findToken(
-  services: CredentialServices,
+  services: CredentialNeeds,
   owner: VaultOwner | undefined,
   need: { readonly provider: string; readonly scopes: readonly string[] },
 ): Promise<FoundCredential> {
@@ -61,7 +61,7 @@ export async function findToken(
 }
 
 async function renew(
-  { refresher, clock }: CredentialServices,
+  { refresher, clock }: CredentialNeeds,
   entry: VaultEntry,
   scopes: readonly string[],
 ): Promise<FoundCredential> {

@@ -4,7 +4,7 @@ import { fault, isToolError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
 import type { RunScope, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import { boundLogger, type Clock, type Hooks, type Logger, within } from '#core/runtime'
+import { boundLogger, type Clock, type Hooks, type Logger, withDeadline } from '#core/runtime'
 import type { SessionContext, Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
 import type { SessionOutcome } from './events.ts'
@@ -172,7 +172,7 @@ export class Sessions {
     const letGo = (state: unknown) => closeState(tool, state, session)
     let state: unknown
     try {
-      state = await within(tool.policy.timeoutMs, () => opening)
+      state = await withDeadline(tool.policy.timeoutMs, () => opening)
     } catch (error) {
       log.error({ err: error }, 'the state of a session could not be opened')
       // What comes too late is not kept, and not forgotten either.
@@ -379,7 +379,7 @@ const CLOSE_LIMIT_MS = 10_000
 /** Lets state go. What goes wrong is the author's to know: nothing that was done on the state is undone by it. */
 export async function closeState(tool: Tool, state: unknown, context: SessionContext): Promise<void> {
   try {
-    await within(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
+    await withDeadline(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
   } catch (error) {
     context.log.error({ err: error }, 'the state of a session could not be closed')
   }

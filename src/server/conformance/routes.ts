@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { Settings } from '#config/settings'
-import { isSecretName } from '#core/approvals/binding'
+import { isSecretName } from '#core/secret'
 import { type CallError, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
 import {
   type Gateway,
