@@ -31,7 +31,7 @@ import {
   parseArguments,
   UsageError,
 } from './command.ts'
-import type { CliIo } from './main.ts'
+import type { CliIo } from './io.ts'
 import { Output, renderTable } from './output.ts'
 import { problemText } from './project.ts'
 

@@ -1,4 +1,4 @@
-import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-access'
+import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-client'
 import {
   type Arguments,
   type CommandContext,
@@ -9,7 +9,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { readAll } from '#cli/input'
-import type { CliIo } from '#cli/main'
+import type { CliIo } from '#cli/io'
 import { type Output, renderTable } from '#cli/output'
 import { loadProject } from '#cli/project'
 import {
