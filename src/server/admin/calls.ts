@@ -1,4 +1,4 @@
-import type { CallError, CallState, CallState } from '#core/call'
+import type { CallError, CallState } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
 import { ownRunId } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'

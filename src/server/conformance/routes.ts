@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { Settings } from '#config/settings'
-import { isSecretName } from '#core/secret'
 import { type CallError, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
 import {
   type Gateway,
@@ -27,7 +26,7 @@ import {
 } from '#core/principal'
 import { namedScope } from '#core/runs/runs'
 import type { Clock, Logger } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { isSecretName, Secret } from '#core/secret'
 import { type Tool, transportOf } from '#core/tool'
 import { Registry } from '#core/tools/catalog'
 import { tool } from '#core/tools/define'
