@@ -1,5 +1,12 @@
 import { AdminClient, type AdminOption, adminOptions, isServerNamed } from '#cli/admin-client'
-import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } from '#cli/command'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
 import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/project'
 import { isStoreAlone } from '#cli/store-access'
@@ -27,7 +34,7 @@ const STATE_NAMES = [
 ] as const satisfies readonly ApprovalState[]
 const HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const
 
-export const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
+const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
   name: 'approvals list',
   summary: 'Lists calls that wait for an approval, and what was decided.',
   details: ['Reads the store itself, also while a server uses it. With --url it asks the server.'],
@@ -63,7 +70,7 @@ function cellsOf(row: RenderedApproval): readonly string[] {
   return [row.id, state, row.tool, row.principal, `${granted}/${row.quorum}`, row.expires_at]
 }
 
-export const approvalsShow = defineCommand<AdminOption>({
+const approvalsShow = defineCommand<AdminOption>({
   name: 'approvals show',
   summary: 'Shows what an approval is about: tool, caller, and all of the input.',
   details: [
@@ -127,7 +134,7 @@ function hiddenNote({ hidden_values: hidden, hides_something: hides }: RenderedA
   return `, ${what}: approving it takes --accept-hidden`
 }
 
-export const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' | AdminOption>({
+const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' | AdminOption>({
   name: 'approvals approve',
   summary: 'Says yes to a call that waits. It runs when its caller repeats it.',
   details: [
@@ -159,7 +166,7 @@ export const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'over
   },
 })
 
-export const approvalsReject = defineCommand<'reason' | AdminOption>({
+const approvalsReject = defineCommand<'reason' | AdminOption>({
   name: 'approvals reject',
   summary: 'Says no to a call that waits. It will never run.',
   details: ['The caller is told, with the reason. Who and why are journaled.'],
@@ -186,7 +193,7 @@ function reasonOf(args: Arguments<'reason'>): JsonObject {
 const ONLY_SHOWS =
   'This link only shows the call: deciding it takes a sign-in, and the server has no oauth.signIn. Decide with collet approvals approve.'
 
-export const approvalsLink = defineCommand<'for' | AdminOption>({
+const approvalsLink = defineCommand<'for' | AdminOption>({
   name: 'approvals link',
   summary: 'Makes a link with which one approver can decide once, for chat or mail.',
   details: [
@@ -269,3 +276,11 @@ async function definitionsHere(
 function shown({ tool_id: _catalogId, ...approval }: RenderedApproval): object {
   return approval
 }
+
+export const COMMANDS: readonly Command[] = [
+  approvalsList,
+  approvalsShow,
+  approvalsApprove,
+  approvalsReject,
+  approvalsLink,
+]

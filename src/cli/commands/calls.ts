@@ -6,7 +6,14 @@ import {
   requestJson,
   SERVER_OPTIONS,
 } from '#cli/admin-client'
-import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } from '#cli/command'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
 import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/project'
 import { ConfigError } from '#config/load'
@@ -30,7 +37,7 @@ const STATE_NAMES = [
 
 const HEADINGS = ['RECORD', 'STATE', 'TOOL', 'PRINCIPAL', 'CREATED', 'ERROR', 'CALL ID'] as const
 
-export const calls = defineCommand<'state' | 'limit' | AdminOption>({
+const calls = defineCommand<'state' | 'limit' | AdminOption>({
   name: 'calls',
   summary: 'Lists calls, newest first.',
   details: ['Reads the store itself, also while a server uses it. With --url it asks the server.'],
@@ -92,7 +99,7 @@ type SettleOption = 'as' | 'value' | 'why' | 'force' | AdminOption
 
 const ENDINGS = ['succeeded', 'failed', 'not-run'] as const satisfies readonly Settlement['as'][]
 
-export const callsSettle = defineCommand<SettleOption>({
+const callsSettle = defineCommand<SettleOption>({
   name: 'calls settle',
   summary: 'Ends an ambiguous call: says what really happened.',
   details: [
@@ -186,7 +193,7 @@ async function checkOutput(
   }
 }
 
-export const callsCancel = defineCommand<'url' | 'key'>({
+const callsCancel = defineCommand<'url' | 'key'>({
   name: 'calls cancel',
   summary: 'Asks a server to stop a running call of yours.',
   details: ['A call that already ended stays as it is. A write that had begun may have taken effect.'],
@@ -205,3 +212,5 @@ export const callsCancel = defineCommand<'url' | 'key'>({
     return EXIT.ok
   },
 })
+
+export const COMMANDS: readonly Command[] = [calls, callsSettle, callsCancel]

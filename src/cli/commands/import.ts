@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { AdminClient } from '#cli/admin-client'
 import {
   Arguments,
+  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -36,7 +37,7 @@ type ImportOption =
 const MOST_SHOWN = 20
 const PATIENCE_MS = 120_000
 
-export const importSource = defineCommand<ImportOption>({
+const importSource = defineCommand<ImportOption>({
   name: 'import',
   summary: 'Adds a source of tools: finds out what it is, shows its tools, and puts it into the store.',
   details: [
@@ -338,3 +339,5 @@ async function configuredKeys(
   const sources: unknown = 'sources' in loaded ? loaded.sources : undefined
   return new Set(typeof sources === 'object' && sources !== null ? Object.keys(sources) : [])
 }
+
+export const COMMANDS: readonly Command[] = [importSource]

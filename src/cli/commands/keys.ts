@@ -1,6 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } from '#cli/command'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
 import { readEnd, readSpanMs } from '#cli/input'
 import { renderTable } from '#cli/output'
 import { cleanText, type JsonObject } from '#core/json'
@@ -11,7 +18,7 @@ const KEY_OPTIONS = adminOptions('admin:keys')
 
 type CreateOption = AdminOption | 'tenant' | 'scope' | 'role' | 'tool' | 'label' | 'expires'
 
-export const keysCreate = defineCommand<CreateOption>({
+const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
   summary: 'Makes a principal with its first API key, and shows the key once.',
   details: [
@@ -49,7 +56,7 @@ export const keysCreate = defineCommand<CreateOption>({
 
 type RotateOption = AdminOption | 'tenant' | 'old-ends' | 'label' | 'expires'
 
-export const keysRotate = defineCommand<RotateOption>({
+const keysRotate = defineCommand<RotateOption>({
   name: 'keys rotate',
   summary: 'Gives a principal one more API key with the same rights, and shows it once.',
   details: ['The keys it has stay good, unless --old-ends says when they end.'],
@@ -118,7 +125,7 @@ const HEADINGS = [
   'LABEL',
 ] as const
 
-export const keysList = defineCommand<AdminOption>({
+const keysList = defineCommand<AdminOption>({
   name: 'keys list',
   summary: 'Lists the API keys of the store, newest first: everything about them but the keys.',
   details: ['When a key was last used is written about once a minute.'],
@@ -161,7 +168,7 @@ function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: RenderedKey, 
 
 type RevokeOption = AdminOption | 'principal' | 'tenant'
 
-export const keysRevoke = defineCommand<RevokeOption>({
+const keysRevoke = defineCommand<RevokeOption>({
   name: 'keys revoke',
   summary: 'Ends an API key, or a principal with all its keys; servers see it within a second.',
   details: ['A principal that was ended never comes back: its name cannot be used again.'],
@@ -206,7 +213,7 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
 
 const KEY_BYTES = 32
 
-export const keysGenerate = defineCommand<never>({
+const keysGenerate = defineCommand<never>({
   name: 'keys generate',
   summary: 'Prints a new random key of 32 bytes, for auth.apiKeys, auth.jwt.secret or COLLET_KEY.',
   positionals: [],
@@ -220,3 +227,5 @@ export const keysGenerate = defineCommand<never>({
     return EXIT.ok
   },
 })
+
+export const COMMANDS: readonly Command[] = [keysCreate, keysRotate, keysList, keysRevoke, keysGenerate]

@@ -1,5 +1,12 @@
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } from '#cli/command'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
 import { renderTable } from '#cli/output'
 import { Pins } from '#core/imports/pins'
 import { cleanJson, cleanText } from '#core/json'
@@ -15,7 +22,7 @@ const HASH = {
 
 const HEADINGS = ['TOOL', 'STATE', 'VERSION', 'WAITING', 'CLASS', 'WHY'] as const
 
-export const pinsList = defineCommand<'source' | 'all' | AdminOption>({
+const pinsList = defineCommand<'source' | 'all' | AdminOption>({
   name: 'pins list',
   summary: 'Lists imported tools whose definition waits for a decision; with --all every imported tool.',
   details: [
@@ -69,7 +76,7 @@ function cellsOf({ tool, state, version, waiting }: RenderedPin): readonly strin
 
 const MOST_SHOWN = 400
 
-export const pinsDiff = defineCommand<AdminOption>({
+const pinsDiff = defineCommand<AdminOption>({
   name: 'pins diff',
   summary: 'Shows what accepting would change about an imported tool, heaviest first.',
   details: ['Invisible characters are shown as \\u escapes. --json has every value whole.'],
@@ -119,7 +126,7 @@ function short(value: unknown): string {
   return text.length <= MOST_SHOWN ? text : `${text.slice(0, MOST_SHOWN)}…`
 }
 
-export const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | AdminOption>({
+const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | AdminOption>({
   name: 'pins accept',
   summary: 'Lets in what waits for an imported tool: a new tool, a changed definition, or its removal.',
   details: [
@@ -162,7 +169,7 @@ export const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious'
   },
 })
 
-export const pinsReject = defineCommand<'hash' | AdminOption>({
+const pinsReject = defineCommand<'hash' | AdminOption>({
   name: 'pins reject',
   summary: 'Says no to what waits for an imported tool. What was accepted stays in force.',
   details: [
@@ -204,3 +211,5 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
       createPinRoutes(new Pins({ store, clock: context.clock, log: SILENT_LOGGER }), access),
   })
 }
+
+export const COMMANDS: readonly Command[] = [pinsList, pinsDiff, pinsAccept, pinsReject]

@@ -1,5 +1,12 @@
 import { AdminClient, type AdminOption, adminOptions, isServerNamed, operatorName } from '#cli/admin-client'
-import { type Arguments, type CommandContext, defineCommand, EXIT, UsageError } from '#cli/command'
+import {
+  type Arguments,
+  type Command,
+  type CommandContext,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
 import { readHidden } from '#cli/input'
 import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/project'
@@ -13,7 +20,7 @@ const SECRETS_OPTIONS = adminOptions('admin:secrets')
 
 type SetOption = 'principal' | 'user' | 'token' | 'scope' | 'tenant' | AdminOption
 
-export const secretsSet = defineCommand<SetOption>({
+const secretsSet = defineCommand<SetOption>({
   name: 'secrets set',
   summary: 'Puts a secret or token into the vault; the value comes from stdin.',
   details: [
@@ -78,7 +85,7 @@ const COLUMNS = [
   'updated_at',
 ] as const satisfies readonly (keyof RenderedCredential)[]
 
-export const secretsList = defineCommand<AdminOption>({
+const secretsList = defineCommand<AdminOption>({
   name: 'secrets list',
   summary: 'Lists what is in the vault, newest first, without values.',
   details: ['A user is shown as a digest of its id: the same user, the same text.'],
@@ -106,7 +113,7 @@ function cellsOf(row: RenderedCredential): readonly string[] {
   })
 }
 
-export const secretsRemove = defineCommand<AdminOption>({
+const secretsRemove = defineCommand<AdminOption>({
   name: 'secrets rm',
   summary: 'Forgets a credential, and revokes a token at its provider if that is possible.',
   details: ['With --store alone no provider is known, so nothing is revoked there.'],
@@ -140,7 +147,7 @@ async function brokerOf(args: Arguments<AdminOption>, context: CommandContext): 
   )
 }
 
-export const vaultRotate = defineCommand<'store' | 'config'>({
+const vaultRotate = defineCommand<'store' | 'config'>({
   name: 'vault rotate',
   summary: 'Gives the vault of every tenant a new data key and seals everything anew.',
   details: [
@@ -172,3 +179,5 @@ function clientOf(
     onStore: ({ store, access }) => createSecretsRoutes({ store, broker, clock: context.clock }, access),
   })
 }
+
+export const COMMANDS: readonly Command[] = [secretsSet, secretsList, secretsRemove, vaultRotate]

@@ -1,5 +1,5 @@
 import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
-import { type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { renderTable } from '#cli/output'
 import { cleanText } from '#core/json'
 import type { RenderedSource } from '#server/admin/sources'
@@ -14,7 +14,7 @@ const KEY = { name: 'KEY', help: 'The source, as "collet sources" lists it.' } a
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MOST_WARNINGS = 5
 
-export const sources = defineCommand<AdminOption>({
+const sources = defineCommand<AdminOption>({
   name: 'sources',
   summary: 'Shows where tools come from, and how these sources are.',
   details: [
@@ -63,7 +63,7 @@ function cellsOf(row: RenderedSource): readonly string[] {
   ]
 }
 
-export const sourcesRefresh = defineCommand<AdminOption>({
+const sourcesRefresh = defineCommand<AdminOption>({
   name: 'sources refresh',
   summary: 'Reads the tools of a source again, now.',
   details: [
@@ -91,7 +91,7 @@ export const sourcesRefresh = defineCommand<AdminOption>({
   },
 })
 
-export const sourcesRemove = defineCommand<AdminOption>({
+const sourcesRemove = defineCommand<AdminOption>({
   name: 'sources remove',
   summary: 'Takes a source that was imported away, with its tools.',
   details: [
@@ -118,3 +118,5 @@ export const sourcesRemove = defineCommand<AdminOption>({
 function shown({ oddities: _tolerated, ...source }: RenderedSource): object {
   return source
 }
+
+export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesRemove]
