@@ -13,16 +13,12 @@ export function approverOf(principal: Principal): Approver {
   return { id, tenant: isOperator(principal) ? undefined : tenant, scopes }
 }
 
-/** Lets the start token open interrupts too; what needs no credential stays as it is. */
+/** Routes of protocols that the start token opens too. */
 export function openToOperators(
   routes: readonly HttpRoute[],
   { authenticate }: Pick<OperatorAccess, 'authenticate'>,
 ): readonly ServerRoute[] {
-  return routes.map((route) =>
-    route.access === 'authenticated' && route.path.includes('/interrupts/')
-      ? { ...route, authenticate }
-      : route,
-  )
+  return routes.map((route) => (route.forOperators === true ? { ...route, authenticate } : route))
 }
 
 export interface OperatorAccessOptions {

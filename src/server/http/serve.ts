@@ -5,7 +5,9 @@ import { fault, ToolError } from '#core/errors'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
-import type { HttpReply } from '#protocols/http-exchange'
+import { CALL_HEADERS } from '#protocols/call-headers'
+import { API_KEY_HEADERS, type HttpReply } from '#protocols/http-exchange'
+import { PROTOCOLS } from '#protocols/list'
 import { ACTING_AS } from '#server/admin/access'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
@@ -359,10 +361,21 @@ interface RequestScope {
 /** Entered only while somebody listens: spans are exported or requests are logged. */
 export const requestScope = new AsyncLocalStorage<RequestScope>()
 
-const READABLE =
-  'collet-call-id, collet-content-trust, collet-error-code, collet-run, etag, openwop-idempotent-replay, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
-const SENDABLE =
-  'authorization, collet-authorization, collet-run, collet-secret, collet-session, collet-user, content-type, idempotency-key, if-none-match, last-event-id, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
+/** Headers of every protocol, and those that each adds. */
+const READABLE = headerList(
+  CALL_HEADERS.read,
+  ['etag', 'retry-after', 'traceparent', 'www-authenticate'],
+  ...Object.values(PROTOCOLS).map(({ headers }) => headers.read),
+)
+const SENDABLE = headerList(
+  CALL_HEADERS.sent,
+  ['authorization', ...API_KEY_HEADERS, 'content-type', 'if-none-match', 'traceparent', 'tracestate'],
+  ...Object.values(PROTOCOLS).map(({ headers }) => headers.sent),
+)
+
+function headerList(...names: readonly (readonly string[])[]): string {
+  return names.flat().toSorted().join(', ')
+}
 
 /** Headers for a server with configured origins; `origin` is the one of this request, if it is one of them. */
 export function corsHeaders(origin: string | undefined): readonly string[] {
