@@ -2,8 +2,8 @@ import { defineConfig } from 'vitest/config'
 import { UntriedReporter } from './test/untried-reporter.ts'
 
 export default defineConfig({
-  resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] },
-  ssr: { resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] } },
+  resolve: { conditions: ['collet-source', 'node', 'module', 'default'] },
+  ssr: { resolve: { conditions: ['collet-source', 'node', 'module', 'default'] } },
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts'],
     // For `npm run test:long`: see vitest.long.config.ts.
