@@ -1,5 +1,6 @@
 import { PROTOCOLS } from '#protocols/list'
-import { jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { jsonReply, refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 /** What clients name as the resource: the server as a whole, or the root of one protocol. */
