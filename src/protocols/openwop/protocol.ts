@@ -38,7 +38,7 @@ export const openwop = {
 } satisfies Protocol<AdvertisedSettings>
 
 /** What the discovery document says of this server: nothing that is not on (OWP-05). */
-export function openwopCapabilities({
+function openwopCapabilities({
   openwop: { catalog, compactView, sessions },
   egress,
   auth,
