@@ -13,8 +13,9 @@ import { Secret } from '#core/secret'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { CommitQueue } from './commit-queue.ts'
 import type { CommitGroup } from './engine.ts'
-import { boundText, callerToText, integer, type Row, text, word } from './rows.ts'
+import { boundText, callerToText, integer, text, word } from './rows.ts'
 import type { RunChanges } from './runs.ts'
+import type { Row } from './steps.ts'
 import type { VaultParts, VaultSealer } from './vault.ts'
 
 const STATUSES = ['pending', 'completed', 'failed'] as const

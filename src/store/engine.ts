@@ -1,7 +1,7 @@
 import type { JournalEvent } from '#core/journal/events'
 import type { MaybePromise } from '#core/runtime'
 import type { StoreKeys } from './encryption.ts'
-import type { Slice } from './rows.ts'
+import type { SealedText, Slice } from './rows.ts'
 import type { Steps } from './steps.ts'
 
 /**
@@ -47,14 +47,17 @@ export interface PendingChange<Result = unknown> {
 
 /** How a part of the store turns steps into the methods of its port. */
 export interface StoreContext {
+  readonly keys: StoreKeys
+  readonly sealed: SealedText
   /** A change that reads before it writes. Nothing of any process comes between its steps. */
   careful<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
     change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
   ): (first: First, ...rest: Rest) => Promise<Result>
-  /** A change whose every statement is conditional by itself; only changes of the same key wait for each other. */
+  /** A change whose every statement is conditional by itself; only changes of the same lane wait for each other. */
   lane<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
+    laneOf: (first: NoInfer<First>) => string,
     change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
   ): (first: First, ...rest: Rest) => Promise<Result>
   read<Args extends unknown[], Result>(

@@ -18,7 +18,8 @@ import {
 import { Breather } from '#core/runtime'
 import { sealOnce, unseal } from './encryption.ts'
 import type { StoreContext } from './keys.ts'
-import { bytes, integer, optionalText, type Row, text } from './rows.ts'
+import { bytes, integer, optionalText, text } from './rows.ts'
+import type { Row } from './steps.ts'
 
 /** Stored sources in SQLite; each change and its epoch are one transaction with the journal. */
 export class SqliteSources implements SourceStore {

@@ -18,7 +18,8 @@ import {
 } from '#core/ports/key-store'
 import type { Database } from '#store/sqlite/database'
 import type { CommitGroup } from './engine.ts'
-import { integer, optionalInteger, optionalText, type Row, text, word } from './rows.ts'
+import { integer, optionalInteger, optionalText, text, word } from './rows.ts'
+import type { Row } from './steps.ts'
 
 /** The audit stream in SQLite: a row to read it by, and the journal's event, in one commit. */
 export class SqliteAudit implements AuditStore {

@@ -22,7 +22,8 @@ import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { CommitQueue } from './commit-queue.ts'
 import { sealOnce, unseal } from './encryption.ts'
 import type { StoreContext } from './keys.ts'
-import { bytes, integer, type Row, text } from './rows.ts'
+import { bytes, integer, text } from './rows.ts'
+import type { Row } from './steps.ts'
 import type { VaultParts, VaultSealer } from './vault.ts'
 
 /** Budgets in the database that every process shares: each lease is one step of a transaction, with no journal event. */

@@ -12,8 +12,9 @@ import { dropReferences } from './calls.ts'
 import type { CommitQueue } from './commit-queue.ts'
 import type { CommitGroup } from './engine.ts'
 import { BUDGETS_KEPT_MS } from './protocol-state.ts'
-import { boundText, integer, optionalText, outcomeToText, type Row, subjectFromRow, text } from './rows.ts'
+import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from './rows.ts'
 import { type CallRunEvents, type RunChanges, type SessionChanges, toldByRow } from './runs.ts'
+import type { Row } from './steps.ts'
 
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200

@@ -1,6 +1,7 @@
 import { createHmac, type KeyObject } from 'node:crypto'
 import { isSameCheck } from './encryption.ts'
-import { type Row, text } from './rows.ts'
+import { text } from './rows.ts'
+import type { Row } from './steps.ts'
 
 /**
  * Tables whose rows decide something: who may do what, and what was said yes to. Each row carries a MAC over these

@@ -13,7 +13,8 @@ import { Secret } from '#core/secret'
 import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { CommitQueue } from './commit-queue.ts'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
-import { bytes, integer, optionalBytes, optionalInteger, type Row, text, word } from './rows.ts'
+import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
+import type { Row } from './steps.ts'
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 

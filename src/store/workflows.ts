@@ -15,8 +15,9 @@ import { type Database, storeErrorOf } from '#store/sqlite/database'
 import type { CallChanges } from './calls.ts'
 import type { CommitQueue } from './commit-queue.ts'
 import type { CommitGroup } from './engine.ts'
-import { boundText, optionalText, outcomeToText, type Row, subjectFromRow, text } from './rows.ts'
+import { boundText, optionalText, outcomeToText, subjectFromRow, text } from './rows.ts'
 import type { CallRunEvents } from './runs.ts'
+import type { Row } from './steps.ts'
 
 const STEP = 100
 

@@ -6,8 +6,9 @@ import { StoreError, type StoreErrorCode } from '#core/errors'
 import { isSameCheck, type StoreKeys } from '#store/encryption'
 import { QUERIES, type QueryName } from '#store/queries'
 import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/row-mac'
-import { type Row, text } from '#store/rows'
+import { text } from '#store/rows'
 import { MIGRATIONS, SCHEMA_VERSION } from '#store/schema'
+import type { Row } from '#store/steps'
 import { type Ask, drive, type SqlValue, type Steps } from '#store/steps'
 
 /**
