@@ -23,7 +23,7 @@ export interface Authenticator {
 }
 
 /** What lies outside: the store's keys, and the way to issuers. */
-export interface AuthenticatorParts {
+interface AuthenticatorParts {
   readonly store?: { readonly keys: KeyStore; digest(text: string): string }
   readonly fetch?: typeof fetch
   readonly log?: Logger

@@ -25,7 +25,7 @@ const TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt', 'application/at+jwt
 const MOST_TRIED = 4
 const TENANT = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/
 
-export interface OidcIssuerOptions {
+interface OidcIssuerOptions {
   readonly roles: RoleTable
   readonly fetch: typeof fetch
   readonly clock: Clock
@@ -138,7 +138,7 @@ const PAUSE_MS = 30_000
 /** … and after one that failed, so that an outage ends soon after its cause. */
 const PAUSE_AFTER_FAILURE_MS = 5_000
 
-export interface IssuerKeySetOptions {
+interface IssuerKeySetOptions {
   readonly issuer: string
   readonly jwksUri: string | undefined
   readonly algorithms: readonly IssuerAlgorithm[]
@@ -148,7 +148,7 @@ export interface IssuerKeySetOptions {
 }
 
 /** The signing keys of one issuer: found by discovery, kept, refreshed, rotated. */
-export class IssuerKeySet {
+class IssuerKeySet {
   readonly #options: IssuerKeySetOptions
   #keys: readonly IssuerKey[] | undefined
   #readAtMs = Number.NEGATIVE_INFINITY
@@ -233,7 +233,7 @@ export class IssuerKeySet {
 const MOST_KEYS = 100
 
 /** A key of an issuer, and the only algorithms it is ever used with: they are fixed before a token is looked at. */
-export interface IssuerKey {
+interface IssuerKey {
   readonly kid: string | undefined
   readonly algorithms: readonly IssuerAlgorithm[]
   readonly key: KeyObject
@@ -247,7 +247,7 @@ const BY_CURVE: Readonly<Record<string, readonly IssuerAlgorithm[]>> = {
 }
 
 /** The keys of a set that can check signatures; those we cannot use are left out, as RFC 7517 §5 asks. */
-export function readKeySet(
+function readKeySet(
   document: Readonly<Record<string, unknown>>,
   allowed: readonly IssuerAlgorithm[],
 ): readonly IssuerKey[] {
@@ -295,7 +295,7 @@ const LARGEST_BYTES = 512 * 1_024
 const PATIENCE_MS = 5_000
 
 /** One JSON object from an issuer: no redirects, bounded in size and time. Throws on anything else. */
-export async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Record<string, unknown>>> {
+async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Record<string, unknown>>> {
   const response = await send(url, {
     headers: { accept: 'application/json' },
     // Wherever it would lead, nobody configured that place.
@@ -323,6 +323,6 @@ async function readText(response: Response, url: string): Promise<string> {
   return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
 }
 
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -18,7 +18,7 @@ interface VerifiedKey {
   readonly endsAtMs: number
 }
 
-export interface StoredKeysOptions {
+interface StoredKeysOptions {
   readonly keys: KeyStore
   /** The store's own. */
   readonly digest: KeyedDigest
@@ -140,7 +140,7 @@ const LONGEST_TRUST_MS = 1_000
 const READ_AGAIN_MS = 500
 
 /** The number that every change of a key raises, as last read, and what to do when it moves. */
-export class KeyEpoch {
+class KeyEpoch {
   readonly #keys: Pick<KeyStore, 'epoch'>
   readonly #clock: Clock
   readonly #onChange: () => void
@@ -198,7 +198,7 @@ export class KeyEpoch {
   }
 }
 
-export function keysUnknown(cause: unknown): ToolError {
+function keysUnknown(cause: unknown): ToolError {
   const message = 'API keys cannot be checked right now. Try again shortly.'
   return fault('not_ready', message, { retryAfterMs: 1_000, cause })
 }

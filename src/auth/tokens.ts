@@ -15,7 +15,7 @@ const MOST_CACHED_CHARACTERS = 8 * 1_024 * 1_024
 /** How long a verified token needs no look at its signature: a key its issuer takes back counts no longer than this. */
 const REMEMBERED_MS = 60_000
 
-export interface TokensOptions {
+interface TokensOptions {
   /** Of the shared secret. */
   readonly jwt: JwtVerifier | undefined
   /** By the exact `iss` of their tokens. */

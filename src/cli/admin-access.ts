@@ -22,7 +22,7 @@ import { loadProjectConfig } from './project.ts'
 /** A server that listens everywhere listens here too. */
 const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
 
-export type OperatorOption = 'url' | 'key' | 'store' | 'config'
+type OperatorOption = 'url' | 'key' | 'store' | 'config'
 
 /** Whether a command that could work on the store asks a server instead: one was named, or who to be there. */
 export function asksServer(args: Arguments<'url' | 'key'>): boolean {
@@ -218,7 +218,7 @@ export const STORE_OPTIONS = {
   },
 } as const satisfies OptionSpecs
 
-export async function chosenStore(
+async function chosenStore(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
 ): Promise<StoreLocation> {

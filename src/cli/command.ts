@@ -14,7 +14,7 @@ export class CommandFailure extends Error {
   }
 }
 
-export interface ParsedArguments {
+interface ParsedArguments {
   readonly args: Arguments
   readonly help: boolean
   readonly json: boolean
@@ -114,7 +114,7 @@ function checkPositionals(
   throw new UsageError(`collet ${name} does not take "${surplus}".${meant}`)
 }
 
-export interface PositionalSpec {
+interface PositionalSpec {
   /** Shown in help: `TOOL`. */
   readonly name: string
   readonly optional?: true
@@ -146,7 +146,7 @@ export interface Command<Name extends string = string> {
 }
 
 /** A command that takes its words as they come. */
-export interface GuestCommand {
+interface GuestCommand {
   readonly help: string
   run(argv: readonly string[], context: CommandContext): Promise<ExitCode>
 }

@@ -41,14 +41,14 @@ export interface TextStream {
   readonly columns?: number | undefined
 }
 
-export interface OutputOptions {
+interface OutputOptions {
   readonly stdout: TextStream
   readonly stderr: TextStream
   /** `NO_COLOR`. */
   readonly noColor: boolean
 }
 
-export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
+type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan'
 
 const FRAMES = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'] as const
 const FRAME_MS = 100

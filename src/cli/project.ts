@@ -5,7 +5,7 @@ import { cleanText } from '#core/json'
 import type { Tool } from '#core/tool'
 import type { CommandContext } from './command.ts'
 
-export interface Project {
+interface Project {
   readonly loaded: LoadedConfig
   readonly tools: readonly Tool[]
 }

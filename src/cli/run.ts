@@ -211,7 +211,7 @@ export function renderOverview(commands: readonly Command[]): string {
   ].join('\n\n')
 }
 
-export function usageOf({ name, positionals, options }: Command): string {
+function usageOf({ name, positionals, options }: Command): string {
   const words = positionals.map(({ name: word, optional, many }) => {
     const text = many === true ? `${word}…` : word
     return optional === true ? `[${text}]` : text

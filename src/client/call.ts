@@ -270,17 +270,17 @@ export interface CallRun {
 }
 
 /** What every failure of a run says about it. */
-export function factsOf({ target, callId, progress, toolRetries }: CallRun) {
+function factsOf({ target, callId, progress, toolRetries }: CallRun) {
   return { toolId: target.toolId, callId, retries: progress.resent + toolRetries }
 }
 
 /** Universal tool servers ignore call ids: the same request twice is two runs (C-04). */
-export function isDeduplicated({ target }: CallRun): boolean {
+function isDeduplicated({ target }: CallRun): boolean {
   return target.wire.dialect !== 'uts'
 }
 
 /** What to do when nobody knows whether the tool ran. */
-export function doubtOf(run: CallRun): string {
+function doubtOf(run: CallRun): string {
   return isDeduplicated(run)
     ? `Whether the call ran is not known; repeat it with call id ${run.callId} to get its outcome.`
     : 'Whether the call ran is not known; check before you repeat it.'
@@ -295,7 +295,7 @@ export interface CallSession {
 }
 
 /** What is called, and in which words. */
-export interface CallTarget {
+interface CallTarget {
   readonly toolId: string
   /** `undefined` when the tool is not listed; the server then decides. */
   readonly tool: RemoteTool | undefined
@@ -304,7 +304,7 @@ export interface CallTarget {
 }
 
 /** A pinned dialect needs no list, unless there is something to resolve (§3.2 item 5). */
-export async function findTarget(
+async function findTarget(
   session: CallSession,
   tool: string | RemoteTool,
   { callId, signal }: Pick<CallOptions, 'callId' | 'signal'>,

@@ -4,7 +4,7 @@ import type { ServerUrl } from './options.ts'
 
 export type JwtOption = string | (() => string | Promise<string>) | JwtSigning
 
-export interface CredentialOptions {
+interface CredentialOptions {
   readonly apiKey?: string | undefined
   readonly jwt?: JwtOption | undefined
 }

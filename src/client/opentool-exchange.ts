@@ -53,7 +53,7 @@ export interface OpenToolCallOptions {
 }
 
 /** A result and the id under which a server of this package keeps it. */
-export interface CalledFunction {
+interface CalledFunction {
   readonly result: JsonObject
   readonly callId: string | undefined
   readonly runId?: string

@@ -25,7 +25,7 @@ export interface RequirementResolvers {
 }
 
 /** Protocols a client can speak. */
-export const CLIENT_PROTOCOLS = ['otc', 'opentool'] as const
+const CLIENT_PROTOCOLS = ['otc', 'opentool'] as const
 export type ClientProtocol = (typeof CLIENT_PROTOCOLS)[number]
 
 export interface ClientOptions {

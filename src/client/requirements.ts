@@ -6,7 +6,7 @@ import { exchange, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { pause } from './retries.ts'
 
-export interface ContextNeeds {
+interface ContextNeeds {
   /** `undefined` when the tool is not listed: only what the caller gave is sent. */
   readonly tool: RemoteTool | undefined
   readonly toolId: string
@@ -109,7 +109,7 @@ function refuseIfAsked(
 const POLL_EVERY_MS = 2_000
 const POLL_TIMEOUT_MS = 10_000
 
-export interface PollRules {
+interface PollRules {
   readonly settings: ClientSettings
   readonly signal: AbortSignal | undefined
   /** Credentials for our own server; another origin never gets them. */

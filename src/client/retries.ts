@@ -3,7 +3,7 @@ import { CallFailure, type CallFailureOptions } from './failure.ts'
 import { exchange, type HttpAnswer, type HttpSending, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 
-export interface SendingRules {
+interface SendingRules {
   readonly settings: ClientSettings
   readonly signal: AbortSignal | undefined
   readonly timeoutMs?: number | undefined
@@ -100,7 +100,7 @@ export function withJitter(waitMs: number, random: () => number): number {
   return waitMs * (1 + JITTER * random())
 }
 
-export interface RetryAdvice {
+interface RetryAdvice {
   readonly resend: boolean
   /** The server refused the request before it did anything, and expects to take it later. */
   readonly refused: boolean

@@ -122,7 +122,7 @@ export type CatalogEntry = WireToolDescriptor
 /** One event of a run; `type` and `payload` say what happened. */
 export type RunEvent = WireRunEvent
 
-export interface Asked {
+interface Asked {
   readonly signal?: AbortSignal | undefined
 }
 
@@ -365,12 +365,12 @@ export class Runs {
   }
 }
 
-export function isSuccess({ status }: HttpAnswer): boolean {
+function isSuccess({ status }: HttpAnswer): boolean {
   return status >= 200 && status < 300
 }
 
 /** A refusal in either protocol's words: openwop's name of an error stands in for a code. */
-export function refused({ status, headers, body }: HttpAnswer): CallFailure {
+function refused({ status, headers, body }: HttpAnswer): CallFailure {
   const refusal = readRefusal(status, body)
   const said = isJsonObject(body) && typeof body.error === 'string' ? body.error : undefined
   const code = headers.get(ERROR_CODE_HEADER) ?? said
@@ -384,7 +384,7 @@ export function refused({ status, headers, body }: HttpAnswer): CallFailure {
   return new CallFailure(refusal.class, refusal.message, options)
 }
 
-export function unreadable(asked: string, wanted: string): CallFailure {
+function unreadable(asked: string, wanted: string): CallFailure {
   return new CallFailure('transport', `The answer to ${asked} is not ${wanted}. Is it a Collet server?`)
 }
 

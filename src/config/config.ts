@@ -6,7 +6,7 @@ import type { DefinedTool, InputOf } from '#core/tools/define'
 import type { SOURCE_OPTIONS } from './schema.ts'
 import type { IssuerAlgorithm } from './settings.ts'
 
-export interface ApiKeyConfig {
+interface ApiKeyConfig {
   /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
   readonly id: string
   /** At least 32 random bytes: `collet keys generate` makes one. */
@@ -26,9 +26,9 @@ export interface ApiKeyConfig {
 }
 
 /** A claim of a token: its name, or the path to it. */
-export type ClaimPath = string | readonly string[]
+type ClaimPath = string | readonly string[]
 
-export interface IssuerConfig {
+interface IssuerConfig {
   /** Exactly as in the `iss` of its tokens: https, or http on loopback. */
   readonly issuer: string
   /** What its tokens for this server have in `aud`. */
@@ -51,7 +51,7 @@ export interface IssuerConfig {
   readonly algorithms?: readonly IssuerAlgorithm[]
 }
 
-export interface JwtConfig {
+interface JwtConfig {
   /** Shared HS256 secret of at least 32 random bytes. */
   readonly secret: string
   /** Accepted `aud` values. */
@@ -69,7 +69,7 @@ interface OAuthClientConfig {
   readonly clientAuth?: 'basic' | 'post' | 'none'
 }
 
-export interface OAuthProviderConfig extends OAuthClientConfig {
+interface OAuthProviderConfig extends OAuthClientConfig {
   /** Endpoints are discovered there, unless they are given. */
   readonly issuer?: string
   readonly authorizationEndpoint?: string
@@ -85,7 +85,7 @@ export interface OAuthProviderConfig extends OAuthClientConfig {
   readonly resource?: string
 }
 
-export interface SignInConfig extends OAuthClientConfig {
+interface SignInConfig extends OAuthClientConfig {
   /** OpenID Connect issuer where users sign in. */
   readonly issuer: string
   /** Default `['openid']`. */
@@ -97,7 +97,7 @@ export interface SignInConfig extends OAuthClientConfig {
 }
 
 /** What a yes takes. */
-export interface ApprovalTermsConfig {
+interface ApprovalTermsConfig {
   /** How long a question stays open. Default 1 800 000, half an hour. */
   readonly expiresAfterMs?: number
   /** How many distinct approvers must say yes. Default 1. */
@@ -111,7 +111,7 @@ export interface ApprovalTermsConfig {
 }
 
 /** What a yes takes for one tool, and when it is needed. */
-export interface ToolApprovalConfig<Input = JsonObject> extends ApprovalTermsConfig {
+interface ToolApprovalConfig<Input = JsonObject> extends ApprovalTermsConfig {
   /** As `approvals.when`, instead of it; only for a tool with `policy.approval: 'conditional'`. Not in a JSON config. */
   readonly when?: ApprovalPredicate<Input>
 }
@@ -133,7 +133,7 @@ type SchemaNamed<Entry, Name> = Entry extends { readonly id: infer Id; readonly 
 
 type BaseOf<Id> = Id extends `${infer Base}@${string}` ? Base : never
 
-export interface ApprovalsConfig<
+interface ApprovalsConfig<
   Tools extends readonly ToolEntry[] = readonly ToolEntry[],
   Names extends string = string,
 > extends ApprovalTermsConfig {
@@ -304,7 +304,7 @@ export function defineConfig<const Tools extends readonly ToolEntry[], Names ext
 }
 
 /** What is left out is not limited. */
-export interface CallLimitConfig {
+interface CallLimitConfig {
   /** New runs per minute; fractions are fine. */
   readonly callsPerMinute?: number
   /** How many may come at once before the rate counts. Default a tenth of `callsPerMinute`, at least 1. */
@@ -313,13 +313,13 @@ export interface CallLimitConfig {
   readonly concurrent?: number
 }
 
-export interface ToolLimitConfig extends CallLimitConfig {
+interface ToolLimitConfig extends CallLimitConfig {
   /** The same for each principal with the tool. */
   readonly perPrincipal?: CallLimitConfig
 }
 
 /** Limits on new runs; replays of recorded calls are never limited. */
-export interface LimitsConfig {
+interface LimitsConfig {
   /** For each principal, over all its calls. */
   readonly perPrincipal?: CallLimitConfig
   /** For each tool, over all principals and all its versions. */
@@ -353,7 +353,7 @@ export interface LimitsConfig {
 }
 
 /** What somebody may spend in each window; at least one of `calls`, `seconds` and `cost`. */
-export interface BudgetConfig {
+interface BudgetConfig {
   /** Each principal, or each tenant as a whole. */
   readonly for: 'principal' | 'tenant'
   /** Only these: ids of principals, or names of tenants. */

@@ -9,7 +9,7 @@ import { prepareTools } from '#core/tools/prepare-tools'
 import { ConfigError, type ConfigProblem, type ImportModule, importFile, type LoadedConfig } from './load.ts'
 import { isImported } from './to-settings.ts'
 
-export interface LoadedTools {
+interface LoadedTools {
   /** In the order of the config; files of a glob and exports of a file by name (a module keeps no other order). */
   readonly tools: readonly Tool[]
   /** Everything wrong with the tools and their files. Errors mean that the server must not start. */
@@ -123,7 +123,7 @@ const GLOB_CHARACTERS = /[*?[\]{}!]/
 const NOT_TOOLS = /\.(d\.[cm]?ts|(test|spec)\.[cm]?[jt]s|map)$/
 
 /** The files a `tools` entry names, absolute and sorted; empty when there are none. */
-export function findToolFiles(entry: string, folder: string): readonly string[] {
+function findToolFiles(entry: string, folder: string): readonly string[] {
   const whole = resolve(folder, entry)
   if (!GLOB_CHARACTERS.test(entry) || existsSync(whole)) return existsSync(whole) ? [whole] : []
   return globSync(entry, { cwd: folder })

@@ -6,7 +6,7 @@ import type { z } from 'zod'
 import { CONFIG_SCHEMA, type ParsedConfig } from './schema.ts'
 import { LINE } from './schema-policies.ts'
 
-export const CONFIG_NAMES = [
+const CONFIG_NAMES = [
   'collet.config.ts',
   'collet.config.js',
   'collet.config.mjs',
@@ -145,7 +145,7 @@ const OWN_FOLDER = new URL('.', import.meta.url).href
 export type ImportModule = (url: string) => Promise<Readonly<Record<string, unknown>>>
 
 /** Node's own import: `.ts` files load by type stripping. */
-export const importModule: ImportModule = (url) => import(url)
+const importModule: ImportModule = (url) => import(url)
 
 /** The exports of a file of the user's; whatever goes wrong becomes one problem that names the file. */
 export async function importFile(

@@ -30,10 +30,10 @@ export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
 /** The key is the toolkit of the source's tools. */
 const SOURCE_KEY = z.string().regex(/^[A-Za-z0-9_]{1,64}$/)
 
-export const SOURCES = z.record(SOURCE_KEY, SOURCE_OPTIONS).default({})
+const SOURCES = z.record(SOURCE_KEY, SOURCE_OPTIONS).default({})
 
 /** What `store` names, before its path is made absolute. */
-export type StoreUrl =
+type StoreUrl =
   | { readonly kind: 'sqlite'; readonly path: string }
   | { readonly kind: 'memory' }
   | { readonly kind: 'invalid'; readonly problem: string }

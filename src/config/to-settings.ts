@@ -35,7 +35,7 @@ export interface SettingsFlags {
   readonly store?: string
 }
 
-export interface SettingsSources {
+interface SettingsSources {
   readonly loaded: LoadedConfig
   readonly tools: readonly Tool[]
   readonly flags: SettingsFlags
@@ -228,7 +228,7 @@ type WrittenToolLimit = WrittenLimits['perTool']
 const MINUTE_MS = 60_000
 
 /** Limits with every default filled in: an entry of its own leaves the rest as the general one says. */
-export function toLimitSettings({
+function toLimitSettings({
   perPrincipal,
   byPrincipal,
   perTool,
@@ -272,7 +272,7 @@ function toRate({
 }
 
 /** What only the tools can tell: a limit of a tool that is not there protects nothing, nor does a budget that no call fits in. */
-export function checkLimits(
+function checkLimits(
   { limits, budgets, sources }: Pick<ParsedConfig, 'limits' | 'budgets' | 'sources'>,
   tools: readonly Tool[],
   file: string,

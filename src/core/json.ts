@@ -49,7 +49,7 @@ export function hasControlCharacter(text: string): boolean {
 }
 
 /** A plain copy, or the first place that JSON cannot carry. */
-export type CopiedJson =
+type CopiedJson =
   | { readonly ok: true; readonly value: JsonValue }
   | {
       readonly ok: false
@@ -64,7 +64,7 @@ const DEEPEST = 256
 /** Objects shared many times over could otherwise unfold without end. */
 const MOST_VALUES = 100_000
 
-export interface CopyLimits {
+interface CopyLimits {
   readonly mostValues?: number
 }
 

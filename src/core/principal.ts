@@ -72,8 +72,3 @@ export const DEFAULT_TENANT = 'default'
 
 /** Callers without a credential, and tokens without `sub`, share this one (rule 3). */
 export const ANONYMOUS: Principal = { id: 'anonymous', tenant: DEFAULT_TENANT, scopes: [] }
-
-/** Whether nobody in particular stands behind it: such a principal has no vault and decides nothing (rule 3). */
-export function isNobody({ id }: Pick<Principal, 'id'>): boolean {
-  return id === ANONYMOUS.id
-}

@@ -209,7 +209,7 @@ export interface Tool {
 }
 
 /** Which tools a workflow calls, and what follows from them. */
-export interface WorkflowParts {
+interface WorkflowParts {
   /** References as its author wrote them. */
   readonly uses: readonly string[]
   /** Policy and digest without its steps: the rest is worked out again whenever other tools are served. */

@@ -27,12 +27,12 @@ function decodersFor(contentEncoding: string | null): readonly Transform[] {
   return known.length === makers.length ? known.map((make) => make()) : []
 }
 
-export interface BodyLimits {
+interface BodyLimits {
   readonly contentEncoding: string | null
   readonly maxResponseBytes: number
 }
 
-export interface BodyEnd {
+interface BodyEnd {
   /** What the reader gets for an error of the connection or of a decoder. */
   explain(error: unknown): unknown
   /** Called once, when there is nothing more to read. */

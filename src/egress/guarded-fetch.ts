@@ -161,7 +161,7 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const FOLLOWED_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
 /** The part of an answer that says where to go on. */
-export interface RedirectAnswer {
+interface RedirectAnswer {
   readonly statusCode: number
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
 }
@@ -192,17 +192,17 @@ export interface OutgoingRequest {
   readonly signal: AbortSignal
 }
 
-export type FetchInput = Parameters<typeof fetch>[0]
-export type FetchInit = Parameters<typeof fetch>[1]
+type FetchInput = Parameters<typeof fetch>[0]
+type FetchInit = Parameters<typeof fetch>[1]
 
-export interface ReadRequest {
+interface ReadRequest {
   /** Its body is still to be read. */
   readonly request: Request
   readonly head: Omit<OutgoingRequest, 'body'>
 }
 
 /** Reads what `fetch` takes. Texts of its errors would repeat URLs and headers, so they get our own. */
-export function readRequest(input: FetchInput, init: FetchInit): ReadRequest {
+function readRequest(input: FetchInput, init: FetchInit): ReadRequest {
   const url = URL.parse(input instanceof Request ? input.url : String(input))
   if (url === null) throw denied('The URL cannot be read; it must be absolute.')
   if (url.username !== '' || url.password !== '') throw denied('A URL must not carry credentials.')
@@ -223,7 +223,7 @@ function makeRequest(input: FetchInput, init: FetchInit): Request {
 }
 
 /** A stream is sent as it comes; anything else is read first, so that its length can be said. */
-export async function readBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
+async function readBody(request: Request, init: FetchInit): Promise<Buffer | Readable | null> {
   if (request.body === null) return null
   const given: unknown = init?.body
   const isStream =
@@ -233,7 +233,7 @@ export async function readBody(request: Request, init: FetchInit): Promise<Buffe
 }
 
 /** One end for everything that belongs to a request: the caller's abort, or the time limit. */
-export interface Deadline {
+interface Deadline {
   readonly signal: AbortSignal
   readonly hasPassed: boolean
   /** Gives the value, or rejects as soon as the signal does; late values are handed to `discard`. */
@@ -241,7 +241,7 @@ export interface Deadline {
   clear(): void
 }
 
-export function startDeadline(timeoutMs: number, caller: AbortSignal): Deadline {
+function startDeadline(timeoutMs: number, caller: AbortSignal): Deadline {
   const passed = new AbortController()
   const timer = setTimeout(() => passed.abort(new Error('the time is over')), timeoutMs)
   timer.unref()

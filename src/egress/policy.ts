@@ -89,7 +89,7 @@ function isOwnListener(address: IpAddress, port: number, listener: Listener): bo
 }
 
 /** Ports of other protocols that an HTTP request could be made to speak: the list of the Fetch standard. */
-export const BLOCKED_PORTS: ReadonlySet<number> = new Set([
+const BLOCKED_PORTS: ReadonlySet<number> = new Set([
   0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
   109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
   526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
@@ -107,7 +107,7 @@ export function denied(developerMessage: string): ToolError {
   )
 }
 
-export interface UpstreamFailure {
+interface UpstreamFailure {
   readonly developerMessage: string
   readonly cause?: unknown
   /** Only when nothing can have been processed (rule 9). */
@@ -146,7 +146,7 @@ export interface Listener {
 /** Gives every address of a name. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
-export interface EgressLimits {
+interface EgressLimits {
   /** Largest response, before and after decoding. */
   readonly maxResponseBytes: number
   /** For everything: look-up, connection, redirects and the last byte of the body. */
@@ -193,11 +193,11 @@ function readEntry(text: string): AllowEntry {
 }
 
 /** One line of the operator's allow-list: an address or range, or a name whose addresses may be local. */
-export type AllowEntry =
+type AllowEntry =
   | { readonly kind: 'range'; readonly range: AddressRange; readonly port: number | undefined }
   | { readonly kind: 'name'; readonly name: string; readonly port: number | undefined }
 
-export type ParsedAllowEntry =
+type ParsedAllowEntry =
   | { readonly ok: true; readonly entry: AllowEntry }
   | { readonly ok: false; readonly problem: string }
 
@@ -241,7 +241,7 @@ function refuse(problem: string): ParsedAllowEntry {
 }
 
 /** Where a request goes: the name or address of its URL, and its port. */
-export interface Target {
+interface Target {
   /** Lower case, without brackets and without a trailing dot. */
   readonly host: string
   readonly port: number
@@ -257,6 +257,6 @@ export function hostNameOf(hostname: string): string {
   return hostname.replace(/\.$/, '')
 }
 
-export function withoutBrackets(host: string): string {
+function withoutBrackets(host: string): string {
   return host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
 }

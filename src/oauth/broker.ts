@@ -4,7 +4,7 @@ import { boundedFetch, OAuthClient } from './client.ts'
 
 const BOUNDS = { timeoutMs: 10_000, mostBytes: 256 * 1_024 }
 
-export interface OAuthBrokerOptions {
+interface OAuthBrokerOptions {
   readonly settings: OAuthSettings
   /** Whether people can be sent to a provider from here: somebody signs them in, or this is their own machine (rule 25). */
   readonly canBind: boolean
@@ -14,7 +14,7 @@ export interface OAuthBrokerOptions {
 }
 
 /** A provider with what the config says about it. */
-export interface BrokeredProvider {
+interface BrokeredProvider {
   readonly settings: OAuthProviderSettings
   readonly client: OAuthClient
 }

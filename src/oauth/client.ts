@@ -27,7 +27,7 @@ import type { OAuthClientSettings } from '#config/settings'
 import type { Clock, RefreshAnswer, TokenSet } from '#core/runtime'
 import { Secret } from '#core/secret'
 
-export interface FetchBounds {
+interface FetchBounds {
   readonly timeoutMs: number
   readonly mostBytes: number
 }
@@ -230,7 +230,7 @@ const METADATA_LIFETIME_MS = 3_600_000
 const SKEW_SECONDS = 60
 
 /** One authorization server, and us as its client. */
-export interface OAuthPeer {
+interface OAuthPeer {
   readonly as: AuthorizationServer
   readonly client: Client
   readonly clientAuth: ClientAuth
@@ -242,7 +242,7 @@ interface PeerRequest extends Omit<RequestInit, 'body'> {
   readonly body?: RequestInit['body'] | undefined
 }
 
-export interface PeerOptions {
+interface PeerOptions {
   /** Ends every request that is made with them. */
   readonly signal?: AbortSignal
   readonly [customFetch]: (url: string, options: PeerRequest) => Promise<Response>
@@ -250,7 +250,7 @@ export interface PeerOptions {
 }
 
 /** Finds the endpoints of one provider; what was discovered is kept for an hour, and longer while it cannot be asked. */
-export class PeerFinder {
+class PeerFinder {
   readonly #settings: OAuthClientSettings
   readonly #clock: Clock
   readonly #options: PeerOptions

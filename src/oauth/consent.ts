@@ -19,7 +19,7 @@ import {
 } from './pages.ts'
 import { type Arrival, type Destination, isSameText, type RoundTrips } from './round-trips.ts'
 
-export interface ApproverSignInOptions {
+interface ApproverSignInOptions {
   readonly store: Pick<Store, 'digest'>
   readonly broker: OAuthBroker
   readonly settings: OAuthSettings
@@ -28,7 +28,7 @@ export interface ApproverSignInOptions {
 }
 
 /** Who came back from the sign-in. */
-export type SignedIn =
+type SignedIn =
   | {
       readonly kind: 'signed_in'
       /** Of the link that was opened. */
@@ -82,7 +82,7 @@ export class ApproverSignIn {
   }
 }
 
-export interface ConsentRoutesOptions {
+interface ConsentRoutesOptions {
   readonly consents: ConsentFlow
   readonly trips: RoundTrips
   /** Takes approvers who come back from the sign-in. */
@@ -120,7 +120,7 @@ function pageRoute(path: string, handle: HttpRoute['handle']): HttpRoute {
 
 const COOKIE_NAME_CHARACTERS = 16
 
-export interface ConsentFlowOptions {
+interface ConsentFlowOptions {
   readonly store: Pick<Store, 'digest' | 'vault' | 'findChallenge' | 'endChallenge'>
   readonly broker: OAuthBroker
   /** Tells the runs that wait for a consent how it ended. */
@@ -309,7 +309,7 @@ export function newCredentialRef(): string {
  * Rule 25: whether who signed in is the (principal, user id) of the ticket. A ticket for a user is for that user; one
  * without is for the principal itself, which is the subject of a JWT of the same issuer or whoever the config names.
  */
-export function isConsenter(
+function isConsenter(
   store: Pick<Store, 'digest'>,
   signIn: SignInSettings,
   opened: { readonly challenge: ChallengeRecord; readonly claims: Readonly<Record<string, unknown>> },
@@ -336,7 +336,7 @@ export function signedInName(
 }
 
 /** The principal that a JWT of the same issuer and subject would be (rule 3). */
-export function signedInPrincipal({ iss, sub }: Readonly<Record<string, unknown>>): string | undefined {
+function signedInPrincipal({ iss, sub }: Readonly<Record<string, unknown>>): string | undefined {
   if (typeof iss !== 'string' || typeof sub !== 'string') return undefined
   return `jwt:${iss.replaceAll('%', '%25').replaceAll('#', '%23')}#${sub}`
 }

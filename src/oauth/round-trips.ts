@@ -14,14 +14,14 @@ const MOST_OPEN = 10
 const LONGEST_STATE = 200
 const COOKIE_NAME_CHARACTERS = 16
 
-export interface RoundTripOptions {
+interface RoundTripOptions {
   readonly store: Pick<Store, 'digest' | 'consents'>
   readonly clock: Clock
   publicUrl(): string
 }
 
 /** What a way out is for; `note` is sealed and comes back with the person. */
-export interface Trip extends Pick<Consent, 'tenant' | 'challenge' | 'stage'> {
+interface Trip extends Pick<Consent, 'tenant' | 'challenge' | 'stage'> {
   readonly note?: string
 }
 
@@ -124,7 +124,7 @@ function flowName(consentId: string): string {
 const SECRET_BYTES = 32
 
 /** Names what a cookie is about in its name, so that several flows in one browser never meet. */
-export interface CookieJarOptions {
+interface CookieJarOptions {
   /** Whether browsers reach us by https; only then can a cookie be kept to this very host. */
   readonly isSecure: boolean
   readonly maxAgeSeconds: number

@@ -7,12 +7,12 @@ import { Secret } from '#core/secret'
  * What a call needs beyond its arguments, where a protocol has no field for it. The first two repeat, each with
  * `<id>=<base64url of the UTF-8 text>`; ids and the user are percent-encoded.
  */
-export const TOKEN_HEADER = 'collet-authorization'
-export const SECRET_HEADER = 'collet-secret'
-export const USER_HEADER = 'collet-user'
+const TOKEN_HEADER = 'collet-authorization'
+const SECRET_HEADER = 'collet-secret'
+const USER_HEADER = 'collet-user'
 
 /** What a call brings besides its arguments. */
-export interface Requirements {
+interface Requirements {
   readonly tokens: ReadonlyMap<string, Secret>
   readonly secrets: ReadonlyMap<string, Secret>
   readonly userId: string | undefined
@@ -122,8 +122,8 @@ export const ERROR_CODE_HEADER = 'collet-error-code'
 export const RUN_HEADER = 'collet-run'
 export const SESSION_HEADER = 'collet-session'
 /** On answers that somebody else wrote: nothing in them is an instruction (OWP-58). */
-export const TRUST_HEADER = 'collet-content-trust'
-export const PREFER_HEADER = 'prefer'
+const TRUST_HEADER = 'collet-content-trust'
+const PREFER_HEADER = 'prefer'
 
 const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
 const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu

@@ -2,7 +2,7 @@ import { type Challenge, describeIssue, type InputIssue, type MissingRequirement
 import type { JsonValue } from '#core/json'
 
 /** What a person has to open, and where to see whether it is done. */
-export interface WireChallenge {
+interface WireChallenge {
   /** Of the challenge, not of its provider (OTC-76). */
   readonly id: string
   readonly url: string

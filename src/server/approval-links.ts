@@ -17,7 +17,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { howToDecide, STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'
 import { refuseWithMessage, type ServerRoute } from '#server/http/request'
 
-export interface ApprovalLinkOptions {
+interface ApprovalLinkOptions {
   readonly approvals: Approvals
   readonly sign: ApprovalStore['sign']
   readonly signIn: ApproverSignIn
@@ -26,7 +26,7 @@ export interface ApprovalLinkOptions {
   publicUrl(): string
 }
 
-export interface ApprovalLinks {
+interface ApprovalLinks {
   readonly routes: readonly ServerRoute[]
   /** An approver who comes back from the sign-in. */
   finishSignIn(arrival: Arrival): Promise<HttpReply>
@@ -179,12 +179,12 @@ const SIGNED_IN_MS = 10 * 60_000
 type Sign = ApprovalStore['sign']
 
 /** Whoever may press a button on an approver's page: anybody with the page, or who signed in for it. */
-export interface PassHolder {
+interface PassHolder {
   readonly signedIn: { readonly principal: string } | undefined
 }
 
 /** A cookie of the browser and a text of the form that belong together; another site can make neither. */
-export interface ApproverPass {
+interface ApproverPass {
   readonly cookie: string
   readonly csrf: string
 }
@@ -213,10 +213,10 @@ export function readPass(
   return { signedIn: { principal: Buffer.from(principal, 'base64url').toString() } }
 }
 
-export const UNKNOWN_LINK = 'This link is not one of ours, or what it was for has been forgotten.'
+const UNKNOWN_LINK = 'This link is not one of ours, or what it was for has been forgotten.'
 
 /** What a decision by link came to. */
-export const LINK_ANSWERS = {
+const LINK_ANSWERS = {
   decided: { status: 200, text: 'Your decision counts. You can close this page.' },
   counted: { status: 200, text: 'Your decision counts. More approvers are needed.' },
   resolved: { status: 409, text: 'Somebody decided this before.' },
@@ -238,7 +238,7 @@ export const LINK_ANSWERS = {
 } as const satisfies Record<DecisionResult['kind'], { readonly status: number; readonly text: string }>
 
 /** With the two buttons that decide. `path` is that of the link, as the browser sees it. */
-export function decidingPage(view: LinkView, path: string, csrf: string): HttpReply {
+function decidingPage(view: LinkView, path: string, csrf: string): HttpReply {
   const form = (verb: string, label: string, more = '') =>
     `<form method="post" action="${escapeHtml(path)}/${verb}?csrf=${encodeURIComponent(csrf)}${more}"><button type="submit">${label}</button></form>`
   const approve = hidesSomething(view.approval)
@@ -249,13 +249,13 @@ export function decidingPage(view: LinkView, path: string, csrf: string): HttpRe
 }
 
 /** Shows, and says how to decide otherwise. */
-export function showingPage(view: LinkView): HttpReply {
+function showingPage(view: LinkView): HttpReply {
   const text = '<p>This link only shows the call. Deciding needs a credential.</p>'
   return page(200, TITLE, `${describe(view)}${text}\n${howToDecide(view.approval.id)}`)
 }
 
 /** Shows, and leads to the sign-in (rule 23). */
-export function signInPage(view: LinkView, path: string): HttpReply {
+function signInPage(view: LinkView, path: string): HttpReply {
   const as = escapeHtml(cleanText(view.link.approver))
   return page(
     200,
@@ -265,7 +265,7 @@ export function signInPage(view: LinkView, path: string): HttpReply {
   )
 }
 
-export function wrongApproverPage(path: string): HttpReply {
+function wrongApproverPage(path: string): HttpReply {
   return page(
     403,
     'Not for this user',
@@ -274,7 +274,7 @@ export function wrongApproverPage(path: string): HttpReply {
   )
 }
 
-export function signInFailedPage(): HttpReply {
+function signInFailedPage(): HttpReply {
   return textPage(
     502,
     'No usable answer',
@@ -282,7 +282,7 @@ export function signInFailedPage(): HttpReply {
   )
 }
 
-export function textPage(status: number, title: string, text: string): HttpReply {
+function textPage(status: number, title: string, text: string): HttpReply {
   return page(status, title, `<p>${text}</p>`)
 }
 

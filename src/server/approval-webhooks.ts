@@ -15,7 +15,7 @@ const FIRST_PAUSE_MS = 2_000
 const MOST_INPUT_BYTES = 64 * 1024
 const LONGEST_PAUSE_MS = 5 * 60_000
 
-export interface ApprovalWebhooksOptions {
+interface ApprovalWebhooksOptions {
   readonly approvals: ApprovalStore
   readonly rules: Pick<ApprovalRules, 'webhooks'>
   readonly fetch: typeof fetch
@@ -26,7 +26,7 @@ export interface ApprovalWebhooksOptions {
   publicUrl(): string
 }
 
-export interface ApprovalWebhooks {
+interface ApprovalWebhooks {
   /** One round over what is due; gives how many messages were tried. */
   deliver(): Promise<number>
   stop(): Promise<void>
@@ -140,7 +140,7 @@ function messageOf(
 }
 
 /** As Standard Webhooks has it: HMAC-SHA256 over id, time and body. */
-export function signatureOf(
+function signatureOf(
   { secret }: Pick<ApprovalWebhook, 'secret'>,
   id: string,
   body: string,

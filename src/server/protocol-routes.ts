@@ -22,7 +22,7 @@ const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 /** What clients name as the resource: the server as a whole, or the root of one protocol. */
 const ROOTS = ['', '/tools', '/v1', '/opentool', '/mcp'] as const
 
-export interface ResourceMetadata {
+interface ResourceMetadata {
   readonly routes: readonly ServerRoute[]
   /** `WWW-Authenticate` of a 401 at this path (OWP-13, RFC 9728 §5.1): below `publicUrl`, which is all that a proxy is known to hand on. */
   challengeFor(path: string, hasToken?: boolean): string
@@ -104,7 +104,7 @@ function describeToolHooks(limits: Settings['limits']): Readonly<Record<string, 
 }
 
 /** What whoever starts the server may add to the settings. */
-export interface OpenToolSurroundings {
+interface OpenToolSurroundings {
   readonly settings: Settings['opentool']
   readonly log: ServerLog
   /** Whether callers need a credential: `/stop` is served only then (OTS-53). */
@@ -147,7 +147,7 @@ function openToolInfo({
   return { title, ...(description === undefined ? {} : { description }), version }
 }
 
-export interface McpSurroundings {
+interface McpSurroundings {
   readonly store: Store
   readonly clock: Clock
   readonly log: ServerLog

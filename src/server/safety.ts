@@ -28,7 +28,7 @@ export interface Exposure {
 }
 
 /** What is worth a line at the start, and what to do about it. */
-export interface ExposureWarning {
+interface ExposureWarning {
   readonly text: string
   readonly advice: string
 }

@@ -15,7 +15,8 @@ import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
 import { MemoryStore } from '#store/memory/memory'
 import { backUpDatabase } from '#store/sqlite/database'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isLoopback } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
@@ -27,7 +28,7 @@ const SESSION_ID_BYTES = 24
 /** Whoever wrote into the database past the server: nobody knows who, and all tenants are in it. */
 const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 
-export interface ServicesOptions {
+interface ServicesOptions {
   readonly clock: Clock
   readonly log: Logger
   /** Base of the URLs we hand out (T-16). */
@@ -164,9 +165,9 @@ async function recoverOrClose(
   }
 }
 
-export const KEY_FILE = 'key'
+const KEY_FILE = 'key'
 
-export interface OpenStoreOptions {
+interface OpenStoreOptions {
   /** Folder of the key file. */
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
@@ -183,10 +184,10 @@ export function openStore(url: string, options: OpenStoreOptions): Store {
   return url === 'memory:' ? new MemoryStore() : openSqlite(url, options)
 }
 
-export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore {
+export function openSqlite(url: string, options: OpenStoreOptions): SqlStore {
   const { onCommit, onForeign } = options
   const path = pathOf(url)
-  return new SqliteStore({
+  return openSqliteStore({
     path,
     masterKey: masterKeyOf(options, path),
     ...(onCommit === undefined ? {} : { onCommit }),
@@ -215,7 +216,7 @@ const LOOK_EVERY_MS = 100
 const LOOKS = 3
 
 /** How late the event loop is, again and again. */
-export interface LoadWatch {
+interface LoadWatch {
   /** The least of the last looks, so that only what lasts counts. */
   delayMs(): number
   stop(): void

@@ -28,7 +28,7 @@ import { createPackSource } from '#sources/pack/index'
 const LONGEST_REQUEST_MS = 24 * 3_600_000
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
-export interface OpenSourcesOptions {
+interface OpenSourcesOptions {
   readonly registry: LiveRegistry
   readonly store: Pick<Store, 'pins' | 'sources'>
   readonly clock: Clock
@@ -193,7 +193,7 @@ function isOfOtherHost(name: string, options: SourceOptions): boolean {
 const ADDRESSES: ReadonlySet<string> = new Set(['url', 'baseUrl', 'document'])
 
 /** The hosts that the operator wrote into a source's options, as entries of an egress allow-list. */
-export function sourceHosts(options: SourceOptions): readonly string[] {
+function sourceHosts(options: SourceOptions): readonly string[] {
   return Object.entries(options).flatMap(([name, value]) =>
     ADDRESSES.has(name) && typeof value === 'string' ? hostOf(value) : [],
   )
@@ -220,7 +220,7 @@ export function configuredHosts({
 }
 
 /** `host:port` of an address; nothing for what is no URL. */
-export function hostOf(text: string): readonly string[] {
+function hostOf(text: string): readonly string[] {
   const url = URL.parse(text)
   if (url === null) return []
   const port = url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port
@@ -281,7 +281,7 @@ export function createSource(key: string, options: SourceOptions, services: Sour
 }
 
 /** What its tools are catalogued as. */
-export function kindOf(options: SourceOptions): SourceKind {
+function kindOf(options: SourceOptions): SourceKind {
   switch (options.type) {
     case 'command':
       return 'host-extension'

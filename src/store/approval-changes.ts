@@ -18,15 +18,16 @@ import type {
   Parking,
   Resumption,
 } from '#core/ports/approval-store'
-import type { CallRecord, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
+import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
 import { labelOf, type RunFact } from '#core/runs/events'
-import type { Database } from '#store/sqlite/database'
-import { type ApprovalReasons, approvalFromRow, subjectToText } from './approvals.ts'
-import { type CallChanges, type Parked, type RUN_ENDED, TAKEN } from './calls.ts'
+import { approvalFromRow, subjectToText } from './approval-rows.ts'
+import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './calls.ts'
+import { sealReason } from './encryption.ts'
 import type { CommitGroup } from './engine.ts'
-import type { Slice } from './rows.ts'
-import { boundText, integer, optionalText, outcomeToText, type Row, text } from './rows.ts'
-import type { CallRunEvents, RunChanges } from './runs.ts'
+import { sealRow } from './row-mac.ts'
+import { boundText, integer, optionalText, outcomeToText, type Slice, text } from './rows.ts'
+import { appendFact, endAttempt, endOwnSession } from './runs.ts'
+import { all, get, type Row, type Steps, write } from './steps.ts'
 
 /** Nobody: what waits belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0
@@ -41,7 +42,7 @@ type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
 
 export function* park(group: CommitGroup, call: NewCall, parking: Parking): Steps<Parkings> {
   const { tenant, principal, fingerprint, definitionHash, record } = call
-  if (yield* get('callerOf', record) !== undefined) return { kind: 'taken', record }
+  if ((yield* get('callerOf', record)) !== undefined) return { kind: 'taken', record }
   if (!parking.keyed) {
     const like = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
     if (like !== undefined) return { kind: 'taken', record: text(like, 'record') }
@@ -52,7 +53,12 @@ export function* park(group: CommitGroup, call: NewCall, parking: Parking): Step
   return yield* ask(group, { call, session: call.session, atMs: call.atMs, parked, parking })
 }
 
-export function* parkAgain(group: CommitGroup, seen: CallRecord, next: NextAttempt, parking: Parking): Steps<Parkings> {
+export function* parkAgain(
+  group: CommitGroup,
+  seen: CallRecord,
+  next: NextAttempt,
+  parking: Parking,
+): Steps<Parkings> {
   const full = yield* checkRoom(seen, parking)
   if (full !== undefined) return full
   const parked = yield* parkCallAgain(group, seen, next)
@@ -60,7 +66,11 @@ export function* parkAgain(group: CommitGroup, seen: CallRecord, next: NextAttem
 }
 
 /** Rule 20: consumes the grant, stamps writer and attempt, appends the events; nothing of it without all of it. */
-export function* resume(group: CommitGroup, seen: CallRecord, resumption: Resumption): Steps<Claimed | typeof TAKEN> {
+export function* resume(
+  group: CommitGroup,
+  seen: CallRecord,
+  resumption: Resumption,
+): Steps<Claimed | typeof TAKEN> {
   const { record, attempt } = seen
   const { approvalId, binding, rerunUntilMs, atMs } = resumption
   const row = yield* get('newestApproval', record)
@@ -68,7 +78,7 @@ export function* resume(group: CommitGroup, seen: CallRecord, resumption: Resump
   if (row === undefined || approval === undefined) return TAKEN
   const isMeant = approval.id === approvalId && approval.attempt === attempt
   if (!isMeant || !isUsable(approval, binding, atMs)) return TAKEN
-  const writer = group.writer
+  const { writer } = group
   if ((yield* write('resumeCall', writer, rerunUntilMs, record, attempt)) === 0) return TAKEN
   yield* write('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
   yield* sealRow(group.keys.rows, 'approvals', approvalId)
@@ -79,7 +89,10 @@ export function* resume(group: CommitGroup, seen: CallRecord, resumption: Resump
   return { kind: 'claimed', attempt }
 }
 
-export function* decide(group: CommitGroup, decision: NewDecision): Steps<Exclude<DecideResult['kind'], 'not_found'> | undefined> {
+export function* decide(
+  group: CommitGroup,
+  decision: NewDecision,
+): Steps<Exclude<DecideResult['kind'], 'not_found'> | undefined> {
   const { id, tenant, by, action, reason, atMs, opaque } = decision
   const row = yield* get('findApproval', id)
   if (row === undefined || text(row, 'tenant') !== tenant) return undefined
@@ -111,10 +124,13 @@ export function* decide(group: CommitGroup, decision: NewDecision): Steps<Exclud
 }
 
 /** Rule 22; a call that is parked already is not among them when it parks again. */
-function* checkRoom(call: Pick<CallRecord, 'tenant' | 'principal'>, { mostParked }: Parking) {
-  const row = yield* get('countParked', call.tenant, call.principal) ?? {}
+function* checkRoom(
+  call: Pick<CallRecord, 'tenant' | 'principal'>,
+  { mostParked }: Parking,
+): Steps<Extract<Parkings, { readonly kind: 'full' }> | undefined> {
+  const row = (yield* get('countParked', call.tenant, call.principal)) ?? {}
   const parked = integer(row, 'n')
-  return parked >= mostParked ? ({ kind: 'full', parked } as const) : undefined
+  return parked >= mostParked ? { kind: 'full', parked } : undefined
 }
 
 function* ask(
@@ -134,7 +150,7 @@ function* ask(
   const ownSession = session?.isOwn === true ? session.sessionId : undefined
   if (ownSession !== undefined) yield* write('setSessionWriter', NO_WRITER, ownSession)
   const subject = group.addCaller(subjectToText(call.record, approval.subject))
-  yield* insertApproval(call, { approval, parked, ownSession, subject, atMs })
+  yield* insertApproval(group, call, { approval, parked, ownSession, subject, atMs })
   group.append({
     ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs),
     ...parked.position,
@@ -156,6 +172,7 @@ function* ask(
 }
 
 function* insertApproval(
+  group: CommitGroup,
   call: NewCall | CallRecord,
   asked: {
     readonly approval: Parking['approval']
@@ -214,7 +231,7 @@ const ENDS = {
   { readonly state: ApprovalState; readonly event: ApprovalChanged['type'] }
 >
 
-export interface PlannedEnd {
+interface PlannedEnd {
   readonly why: ParkedEnd
   readonly atMs: number
   readonly by?: string
@@ -223,8 +240,17 @@ export interface PlannedEnd {
 }
 
 /** Every parked call in scope. */
-export function* endParkedIn(group: CommitGroup, scope: ParkedScope, end: PlannedEnd): Steps<readonly EndedParked[]> {
-  return yield* parkedIn(scope).flatMap((row) => yield* endParked(group, row, end) ?? [])
+export function* endParkedIn(
+  group: CommitGroup,
+  scope: ParkedScope,
+  end: PlannedEnd,
+): Steps<readonly EndedParked[]> {
+  const ended: EndedParked[] = []
+  for (const row of yield* parkedIn(scope)) {
+    const one = yield* endParked(group, row, end)
+    if (one !== undefined) ended.push(one)
+  }
+  return ended
 }
 
 export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
@@ -268,8 +294,8 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   return { record, run }
 }
 
-function* sessionOf(record: string, ownSession: string | undefined) {
+function* sessionOf(record: string, ownSession: string | undefined): Steps<CallSession | undefined> {
   if (ownSession !== undefined) return { sessionId: ownSession, isOwn: true }
-  const named = optionalText(yield* get('findCall', record) ?? { session: null }, 'session')
+  const named = optionalText((yield* get('findCall', record)) ?? { session: null }, 'session')
   return named === undefined ? undefined : { sessionId: named, isOwn: false }
 }

@@ -1,294 +1,206 @@
-import { createHmac, type KeyObject } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import { StoreError } from '#core/errors'
 import type {
   ApprovalAddress,
   ApprovalFilter,
   ApprovalRecord,
-  ApprovalState,
   ApprovalStore,
-  ApprovalSubject,
-  ApproverDecision,
-  DecideResult,
-  DecisionAction,
   DueNotice,
   EndedParked,
-  NewDecision,
   ParkedScope,
   Parking,
   ParkResult,
-  Resumption,
 } from '#core/ports/approval-store'
-import type { CallAddress, CallRecord, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
-import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { ApprovalChanges, ParkedEnds, Parkings } from './approval-changes.ts'
-import { type CallChanges, TAKEN } from './calls.ts'
-import type { CommitQueue } from './commit-queue.ts'
-import { sealOnce, unseal } from './encryption.ts'
+import type { CallAddress, CallRecord } from '#core/ports/store'
 import {
-  boundText,
-  integer,
-  optionalInteger,
-  optionalText,
-  ownText,
-  type SealedText,
-  TIERS,
-  text,
-  word,
-} from './rows.ts'
-import type { Row } from './steps.ts'
+  decide,
+  endParked,
+  endParkedIn,
+  type Parkings,
+  park,
+  parkAgain,
+  parkedIn,
+  resume,
+} from './approval-changes.ts'
+import { approvalFromRow, subjectOf } from './approval-rows.ts'
+import { findCall, holderOf, TAKEN } from './calls.ts'
+import { openReason } from './encryption.ts'
+import type { CommitGroup, StoreContext } from './engine.ts'
+import { integer, text } from './rows.ts'
+import { all, get, type Row, type Steps, write } from './steps.ts'
 
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-export interface SqliteApprovalParts {
-  readonly database: Database
-  readonly sealed: SealedText
-  readonly queue: CommitQueue
-  readonly calls: CallChanges
-  readonly changes: ApprovalChanges
-  readonly ends: ParkedEnds
-  readonly reasons: ApprovalReasons
-  readonly key: KeyObject
-}
-
-/** Approvals in the one SQLite file: every answer is given after its commit. */
-export class SqliteApprovals implements ApprovalStore {
-  readonly #parts: SqliteApprovalParts
-
-  constructor(parts: SqliteApprovalParts) {
-    this.#parts = parts
+/** Approvals: every answer is given after its commit. */
+export function sqlApprovals(context: StoreContext): ApprovalStore {
+  const { careful, read, keys } = context
+  const holder = holderOf(context)
+  const recordOf = ({ record }: { readonly record: string }) => record
+  const changes = {
+    park: careful(recordOf, park),
+    parkAgain: careful(recordOf, parkAgain),
+    resume: careful(recordOf, resume),
+    decide: careful(({ id }) => id, decide),
+    expire: careful(() => '', expire),
+    cancel: careful(keyOfScope, cancelParked),
+    takeNotices: careful(() => '', takeNotices),
   }
-
-  sign(purpose: string, signed: string): string {
-    return createHmac('sha256', this.#parts.key)
-      .update(JSON.stringify([purpose, signed]))
-      .digest('base64url')
+  const reads = {
+    findById: read((id: string) => findApproval(context, id)),
+    findFor: read((address: CallAddress) => findFor(context, address)),
+    anyExpired: read((nowMs: number) => get('expiredApprovals', nowMs, 1)),
+    parkedIn: read(parkedIn),
+    firstDue: read((nowMs: number) => get('dueNotices', nowMs, 1)),
   }
-
-  async park(call: NewCall, parking: Parking): Promise<ParkResult> {
-    const { queue, changes } = this.#parts
-    const parked = await queue.submit(call.record, (group) => changes.park(group, call, parking))
-    return this.#parkResult(parked, parking)
-  }
-
-  async parkAgain(seen: CallRecord, next: NextAttempt, parking: Parking): Promise<ParkResult> {
-    const { queue, changes } = this.#parts
-    const parked = await queue.submit(seen.record, (group) => changes.parkAgain(group, seen, next, parking))
-    return this.#parkResult(parked, parking)
-  }
-
-  async resume(seen: CallRecord, resumption: Resumption): Promise<ClaimResult> {
-    const { queue, changes } = this.#parts
-    const claimed = await queue.submit(seen.record, (group) => changes.resume(group, seen, resumption))
-    return claimed === TAKEN ? this.#holderOf(seen.record) : claimed
-  }
-
-  find({ tenant, id }: ApprovalAddress): ApprovalRecord | undefined {
-    const found = this.findById(id)
+  const find = async ({ tenant, id }: ApprovalAddress) => {
+    const found = await reads.findById(id)
     return found?.tenant === tenant ? found : undefined
   }
-
-  findFor({ tenant, record }: CallAddress): ApprovalRecord | undefined {
-    const found = this.#read(() => this.#show(this.#parts.database.get('newestApproval', record)))
-    return found?.tenant === tenant ? found : undefined
-  }
-
-  findParked(like: Parameters<ApprovalStore['findParked']>[0]): CallRecord | undefined {
-    const { tenant, principal, fingerprint, definitionHash } = like
-    return this.#read(() => {
-      const row = this.#parts.database.get('findParkedLike', tenant, principal, fingerprint, definitionHash)
-      return row === undefined ? undefined : this.#parts.calls.find(text(row, 'record'))
-    })
-  }
-
-  isParkedIn({ tenant, sessionId }: { readonly tenant: string; readonly sessionId: string }): boolean {
-    return this.#read(() => this.#parts.database.get('isParkedIn', sessionId, tenant) !== undefined)
-  }
-
-  async decide(decision: NewDecision): Promise<DecideResult> {
-    const { queue, changes } = this.#parts
-    // Looks before it writes: a refusal begins no writer and leaves no trace.
-    if (this.find(decision) === undefined) return { kind: 'not_found' }
-    const kind = await queue.submit(decision.id, (group) => changes.decide(group, decision))
-    const approval = this.find(decision)
-    return kind === undefined || approval === undefined ? { kind: 'not_found' } : { kind, approval }
-  }
-
-  async expire(nowMs: number): Promise<readonly EndedParked[]> {
-    const { queue, database, ends } = this.#parts
-    if (this.#read(() => database.all('expiredApprovals', nowMs, STEP)).length === 0) return []
-    return await queue.submit('', (group) =>
-      database.all('expiredApprovals', nowMs, STEP).flatMap((row) => {
-        const why = text(row, 'state') === 'pending' ? 'expired' : 'unused'
-        return ends.end(group, row, { why, atMs: nowMs }) ?? []
-      }),
-    )
-  }
-
-  async cancel(scope: ParkedScope, by: string, atMs: number): Promise<readonly EndedParked[]> {
-    const { queue, ends } = this.#parts
-    if (this.#read(() => ends.rowsIn(scope)).length === 0) return []
-    const key = 'record' in scope ? scope.record : 'run' in scope ? scope.run : scope.sessionId
-    return await queue.submit(key, (group) => ends.endIn(group, scope, { why: 'cancelled', by, atMs }))
-  }
-
-  findById(id: string): ApprovalRecord | undefined {
-    return this.#read(() => this.#show(this.#parts.database.get('findApproval', id)))
-  }
-
-  list({ state, tenant, limit }: ApprovalFilter): readonly ApprovalRecord[] {
-    const [ofTenant, inState] = [tenant ?? null, state ?? null]
-    return this.#read(() =>
-      this.#parts.database
-        .all('listApprovals', ofTenant, ofTenant, inState, inState, limit)
-        .flatMap((row) => this.#show(row) ?? []),
-    )
-  }
-
-  async takeNotices(nowMs: number, leaseMs: number, limit: number): Promise<readonly DueNotice[]> {
-    const { queue, database } = this.#parts
-    if (this.#read(() => database.get('dueNotices', nowMs, 1)) === undefined) return []
-    const taken = await queue.submit('', () =>
-      database.all('dueNotices', nowMs, limit).filter((row) => {
-        const values = [nowMs + leaseMs, text(row, 'id'), integer(row, 'tries'), nowMs]
-        return database.run('takeNotice', ...values) > 0
-      }),
-    )
-    return taken.flatMap((row) => {
-      const approval = this.findById(text(row, 'approval'))
-      if (approval === undefined) return []
-      const id = text(row, 'id')
-      return [{ id, target: text(row, 'target'), tries: integer(row, 'tries') + 1, approval }]
-    })
-  }
-
-  async settleNotice(id: string, nextAtMs: number | undefined): Promise<void> {
-    const { queue, database } = this.#parts
-    await queue.submit(id, () => {
-      if (nextAtMs === undefined) database.run('dropNotice', id)
-      else database.run('putOffNotice', nextAtMs, id)
-    })
-  }
-
-  #parkResult(parked: Parkings, { approval }: Parking): ParkResult {
-    if (parked.kind === 'taken') return this.#holderOf(parked.record)
+  const parkResult = async (parked: Parkings, { approval }: Parking): Promise<ParkResult> => {
+    if (parked.kind === 'taken') return holder(parked.record)
     if (parked.kind !== 'parked') return parked
-    const asked = this.findById(approval.id)
+    const asked = await reads.findById(approval.id)
     if (asked === undefined) throw new StoreError('not_written', 'a question vanished while it was asked')
     return { kind: 'parked', approval: asked }
   }
-
-  #holderOf(record: string): { readonly kind: 'found'; readonly record: CallRecord } {
-    const holder = this.#read(() => this.#parts.calls.find(record))
-    if (holder !== undefined) return { kind: 'found', record: holder }
-    throw new StoreError('not_written', 'a call vanished while it was being changed')
-  }
-
-  #show(row: Row | undefined): ApprovalRecord | undefined {
-    if (row === undefined) return undefined
-    const { database, sealed, reasons } = this.#parts
-    const decisions = database.all('decisionsOf', text(row, 'id'))
-    return reasons.openDecisions(approvalFromRow(row, decisions, subjectOf(row, sealed)))
-  }
-
-  #read<T>(read: () => T): T {
-    try {
-      return read()
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the database')
-    }
-  }
-}
-
-export const APPROVAL_STATES = [
-  'pending',
-  'granted',
-  'used',
-  'rejected',
-  'expired',
-  'cancelled',
-] as const satisfies readonly ApprovalState[]
-const ACTIONS = ['grant', 'reject', 'override'] as const satisfies readonly DecisionAction[]
-
-/** What stands in for a subject that is not needed, or whose text is gone with its journal group. */
-const NO_SUBJECT: ApprovalSubject = {
-  callId: '',
-  runId: '',
-  argsHash: '',
-  userId: undefined,
-  isUserProven: false,
-  summaryJson: '{}',
-  inputJson: '{}',
-  hidden: 0,
-  isPartial: true,
-}
-
-/** Without its subject, which is sealed. */
-export function approvalFromRow(row: Row, decisions: readonly Row[], subject = NO_SUBJECT): ApprovalRecord {
   return {
-    tenant: text(row, 'tenant'),
-    id: text(row, 'id'),
-    record: text(row, 'record'),
-    attempt: integer(row, 'attempt'),
-    principal: text(row, 'principal'),
-    tool: text(row, 'tool'),
-    toolId: text(row, 'tool_id'),
-    tier: word(row, 'tier', TIERS),
-    definitionHash: text(row, 'definition'),
-    run: text(row, 'run'),
-    subject,
-    binding: text(row, 'binding'),
-    quorum: integer(row, 'quorum'),
-    requiredScope: text(row, 'required_scope'),
-    selfApproval: integer(row, 'self_approval') === 1,
-    overrideBypassesQuorum: integer(row, 'bypass') === 1,
-    state: word(row, 'state', APPROVAL_STATES),
-    createdAtMs: integer(row, 'created_at'),
-    expiresAtMs: integer(row, 'expires_at'),
-    decidedAtMs: optionalInteger(row, 'decided_at'),
-    decisions: decisions.map(decisionFromRow),
+    sign: (purpose, signed) =>
+      createHmac('sha256', keys.approvals)
+        .update(JSON.stringify([purpose, signed]))
+        .digest('base64url'),
+    park: async (call, parking) => parkResult(await changes.park(call, parking), parking),
+    parkAgain: async (seen, next, parking) =>
+      parkResult(await changes.parkAgain(seen, next, parking), parking),
+    async resume(seen, resumption) {
+      const claimed = await changes.resume(seen, resumption)
+      return claimed === TAKEN ? holder(seen.record) : claimed
+    },
+    find,
+    findFor: reads.findFor,
+    findParked: read((like: Parameters<ApprovalStore['findParked']>[0]) => findParkedLike(context, like)),
+    isParkedIn: read(isParkedIn),
+    async decide(decision) {
+      // Looks before it writes: a refusal begins no writer and leaves no trace.
+      if ((await find(decision)) === undefined) return { kind: 'not_found' }
+      const kind = await changes.decide(decision)
+      const approval = await find(decision)
+      return kind === undefined || approval === undefined ? { kind: 'not_found' } : { kind, approval }
+    },
+    expire: async (nowMs) => ((await reads.anyExpired(nowMs)) === undefined ? [] : changes.expire(nowMs)),
+    cancel: async (scope, by, atMs) =>
+      (await reads.parkedIn(scope)).length === 0 ? [] : changes.cancel(scope, by, atMs),
+    findById: reads.findById,
+    list: read((filter: ApprovalFilter) => listApprovals(context, filter)),
+    async takeNotices(nowMs, leaseMs, limit) {
+      if ((await reads.firstDue(nowMs)) === undefined) return []
+      const notices: DueNotice[] = []
+      for (const row of await changes.takeNotices(nowMs, leaseMs, limit)) {
+        const approval = await reads.findById(text(row, 'approval'))
+        if (approval === undefined) continue
+        const id = text(row, 'id')
+        notices.push({ id, target: text(row, 'target'), tries: integer(row, 'tries') + 1, approval })
+      }
+      return notices
+    },
+    settleNotice: careful((id) => id, settleNotice),
   }
 }
 
-function decisionFromRow(row: Row): ApproverDecision {
+function keyOfScope(scope: ParkedScope): string {
+  return 'record' in scope ? scope.record : 'run' in scope ? scope.run : scope.sessionId
+}
+
+function* findApproval(context: StoreContext, id: string): Steps<ApprovalRecord | undefined> {
+  const row = yield* get('findApproval', id)
+  return row === undefined ? undefined : yield* show(context, row)
+}
+
+function* findFor(context: StoreContext, { tenant, record }: CallAddress): Steps<ApprovalRecord | undefined> {
+  const row = yield* get('newestApproval', record)
+  if (row === undefined || text(row, 'tenant') !== tenant) return undefined
+  return yield* show(context, row)
+}
+
+function* findParkedLike(
+  { sealed }: StoreContext,
+  like: Parameters<ApprovalStore['findParked']>[0],
+): Steps<CallRecord | undefined> {
+  const { tenant, principal, fingerprint, definitionHash } = like
+  const row = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
+  return row === undefined ? undefined : yield* findCall(sealed, text(row, 'record'))
+}
+
+function* isParkedIn({
+  tenant,
+  sessionId,
+}: {
+  readonly tenant: string
+  readonly sessionId: string
+}): Steps<boolean> {
+  return (yield* get('isParkedIn', sessionId, tenant)) !== undefined
+}
+
+function* listApprovals(
+  context: StoreContext,
+  { state, tenant, limit }: ApprovalFilter,
+): Steps<readonly ApprovalRecord[]> {
+  const [ofTenant, inState] = [tenant ?? null, state ?? null]
+  const approvals: ApprovalRecord[] = []
+  for (const row of yield* all('listApprovals', ofTenant, ofTenant, inState, inState, limit)) {
+    approvals.push(yield* show(context, row))
+  }
+  return approvals
+}
+
+function* show({ keys, sealed }: StoreContext, row: Row): Steps<ApprovalRecord> {
+  const decisions = yield* all('decisionsOf', text(row, 'id'))
+  const approval = approvalFromRow(row, decisions, yield* subjectOf(row, sealed))
   return {
-    by: text(row, 'principal'),
-    action: word(row, 'action', ACTIONS),
-    reason: optionalText(row, 'reason'),
-    atMs: integer(row, 'at'),
+    ...approval,
+    decisions: approval.decisions.map((decision) => {
+      const { reason } = decision
+      return reason === undefined
+        ? decision
+        : { ...decision, reason: openReason(keys.reasons, approval.id, reason) }
+    }),
   }
 }
 
-/** What is sealed of a subject; earlier versions kept a summary only, and no proof of the user. */
-type Kept = readonly [string, string, string, string | null, string, string?, number?, boolean?]
-
-/** A subject as it is sealed: it holds caller text (rule 15). */
-export function subjectToText(record: string, subject: ApprovalSubject): string {
-  const { callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven } = subject
-  return boundText(
-    record,
-    JSON.stringify([callId, runId, argsHash, userId ?? null, summaryJson, inputJson, hidden, isUserProven]),
-  )
+function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[]> {
+  const ended: EndedParked[] = []
+  for (const row of yield* all('expiredApprovals', nowMs, STEP)) {
+    const why = text(row, 'state') === 'pending' ? 'expired' : 'unused'
+    const one = yield* endParked(group, row, { why, atMs: nowMs })
+    if (one !== undefined) ended.push(one)
+  }
+  return ended
 }
 
-export function subjectOf(row: Row, sealed: SealedText): ApprovalSubject {
-  const slice = {
-    group: integer(row, 'subject_group'),
-    at: integer(row, 'subject_at'),
-    length: integer(row, 'subject_length'),
+function* cancelParked(
+  group: CommitGroup,
+  scope: ParkedScope,
+  by: string,
+  atMs: number,
+): Steps<readonly EndedParked[]> {
+  return yield* endParkedIn(group, scope, { why: 'cancelled', by, atMs })
+}
+
+function* takeNotices(
+  _group: CommitGroup,
+  nowMs: number,
+  leaseMs: number,
+  limit: number,
+): Steps<readonly Row[]> {
+  const taken: Row[] = []
+  for (const row of yield* all('dueNotices', nowMs, limit)) {
+    const values = [nowMs + leaseMs, text(row, 'id'), integer(row, 'tries'), nowMs]
+    if ((yield* write('takeNotice', ...values)) > 0) taken.push(row)
   }
-  try {
-    const bound = sealed.read('callers', slice)
-    const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
-    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden = 0, isUserProven = false] = parts
-    const named = { callId, runId, argsHash, userId: userId ?? undefined, isUserProven, summaryJson }
-    return inputJson === undefined
-      ? { ...named, inputJson: summaryJson, hidden, isPartial: true }
-      : { ...named, inputJson, hidden }
-  } catch (error) {
-    // A decided one may outlive the group its text was in; an open one keeps that group alive.
-    if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)
-      return NO_SUBJECT
-    throw error
-  }
+  return taken
+}
+
+function* settleNotice(_group: CommitGroup, id: string, nextAtMs: number | undefined): Steps<void> {
+  if (nextAtMs === undefined) yield* write('dropNotice', id)
+  else yield* write('putOffNotice', nextAtMs, id)
 }

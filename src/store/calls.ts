@@ -23,8 +23,9 @@ import type {
   OwnCallsQuery,
   Settlement,
   SettleResult,
+  Store,
 } from '#core/ports/store'
-import type { CommitGroup } from './engine.ts'
+import type { CommitGroup, StoreContext } from './engine.ts'
 import {
   boundText,
   callerSlice,
@@ -54,8 +55,84 @@ import {
 } from './runs.ts'
 import { all, get, type Row, type Steps, write } from './steps.ts'
 
+type CallPort = Pick<
+  Store,
+  | 'find'
+  | 'claim'
+  | 'reclaim'
+  | 'finish'
+  | 'insertFinished'
+  | 'recordLate'
+  | 'requestCancel'
+  | 'cancelRequests'
+  | 'settle'
+  | 'listOwn'
+  | 'list'
+  | 'findByRecord'
+>
+
+/** Calls; `writerNo` is our own number, 0 before our first change. */
+export function sqlCalls(context: StoreContext, writerNo: () => number): CallPort {
+  const { careful, lane, read, snapshot, sealed } = context
+  const holder = holderOf(context)
+  const recordOf = ({ record }: { readonly record: string }) => record
+  const changes = {
+    claim: lane(recordOf, (call) => runOf(call) ?? call.record, claimCall),
+    reclaim: lane(recordOf, ({ run, record }) => run ?? record, reclaimCall),
+    finish: lane(
+      ({ run }) => run.record,
+      ({ run }) => run.run ?? run.record,
+      finishCall,
+    ),
+    insertFinished: lane(recordOf, recordOf, insertFinished),
+    settle: careful(recordOf, settleCall),
+  }
+  const unsettled = read(findUnsettled)
+  return {
+    find: read((address: CallAddress) => findOwn(sealed, address)),
+    async claim(call) {
+      const claimed = await changes.claim(call)
+      return claimed === TAKEN ? holder(call.record) : claimed
+    },
+    async reclaim(seen, next) {
+      const claimed = await changes.reclaim(seen, next)
+      return claimed === TAKEN ? holder(seen.record) : claimed
+    },
+    async finish(finished) {
+      const recorded = await changes.finish(finished)
+      return recorded === TAKEN ? holder(finished.run.record) : recorded
+    },
+    async insertFinished(call, finished) {
+      const recorded = await changes.insertFinished(call, finished)
+      return recorded === TAKEN ? holder(call.record) : recorded
+    },
+    recordLate: lane(recordOf, recordOf, recordLate),
+    requestCancel: careful(recordOf, requestCancel),
+    cancelRequests: read(() => cancelRequests(writerNo())),
+    /** Looks before it writes: a refusal begins no writer and leaves no trace. */
+    async settle(settlement) {
+      const found = await unsettled(settlement.record)
+      return typeof found === 'string' ? found : await changes.settle(settlement)
+    },
+    listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
+    list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
+    findByRecord: read((record: string) => findByRecord(sealed, record)),
+  }
+}
+
+function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<CallRecord | undefined> {
+  const found = yield* findCall(sealed, record)
+  return found?.tenant === tenant ? found : undefined
+}
+
+/** Our own running calls that somebody asked to stop. */
+function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
+  const rows = yield* all('cancelRequests', writerNo)
+  return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
+}
+
 /** Operators' view of calls, newest first; the ambiguous ones have an index of their own. */
-export function* listCalls(sealed: SealedText, filter: CallFilter): Steps<readonly CallRecord[]> {
+function* listCalls(sealed: SealedText, filter: CallFilter): Steps<readonly CallRecord[]> {
   const { state, limit } = filter
   const tenant = filter.tenant ?? null
   if (state === undefined) return yield* showCalls(yield* all('listCalls', tenant, tenant, limit), sealed)
@@ -66,7 +143,7 @@ export function* listCalls(sealed: SealedText, filter: CallFilter): Steps<readon
   return yield* showCalls(rows, sealed)
 }
 
-export function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
+function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
   const row = yield* get('findCall', record)
   return row === undefined ? undefined : yield* showCall(row, sealed)
 }
@@ -75,7 +152,7 @@ export function* findByRecord(sealed: SealedText, record: string): Steps<CallRec
 const MOST_LOOKED_AT = 5_000
 
 /** Calls of one principal, newest first, and the number to go on before. */
-export function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<OwnCallsPage> {
+function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<OwnCallsPage> {
   const { tenant, principal, before, limit } = query
   const numbers = yield* get('callNumbers')
   if (numbers === undefined) return { calls: [] }
@@ -132,10 +209,17 @@ export function* findCall(sealed: SealedText, record: string): Steps<CallRecord 
   }
 }
 
-export function* claimCall(
-  group: CommitGroup,
-  call: NewCall,
-): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
+/** Reads, after a change found the call taken, who has it. */
+export function holderOf({ read, sealed }: Pick<StoreContext, 'read' | 'sealed'>) {
+  const find = read((record: string) => findCall(sealed, record))
+  return async (record: string): Promise<{ readonly kind: 'found'; readonly record: CallRecord }> => {
+    const holder = await find(record)
+    if (holder !== undefined) return { kind: 'found', record: holder }
+    throw new StoreError('not_written', 'a call vanished while it was being changed')
+  }
+}
+
+function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
   const { tenant, principal, session, atMs } = call
   const run = runOf(call)
   if (run !== undefined) {
@@ -153,7 +237,7 @@ export function* claimCall(
   return { kind: 'claimed', attempt: 1 }
 }
 
-export function* insertFinished(
+function* insertFinished(
   group: CommitGroup,
   call: NewCall,
   finished: Omit<FinishedRun, 'run'>,
@@ -164,7 +248,7 @@ export function* insertFinished(
   return { kind: 'recorded' }
 }
 
-export function* reclaimCall(
+function* reclaimCall(
   group: CommitGroup,
   seen: CallRecord,
   next: NextAttempt,
@@ -245,7 +329,7 @@ function* correct(group: CommitGroup, { before, seen, corrected, atMs }: Correct
   return caller
 }
 
-export function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
+function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
   const { run, state, outcome, atMs } = finished
   const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
   const changed = yield* write(
@@ -267,11 +351,7 @@ export function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Re
   return { kind: 'recorded' }
 }
 
-export function* recordLate(
-  group: CommitGroup,
-  late: { readonly run: Attempt; readonly outcome: Outcome; readonly atMs: number },
-): Steps<void> {
-  const { run, outcome, atMs } = late
+function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: number): Steps<void> {
   const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
   if ((yield* write('lateCall', slice.group, slice.at, slice.length, run.record, run.attempt)) > 0) {
     group.addReference()
@@ -279,29 +359,31 @@ export function* recordLate(
   group.append(endedEvent(run, run.attempt, { state: 'late', outcome, atMs }))
 }
 
-export function* requestCancel(
+function* requestCancel(
   group: CommitGroup,
-  asked: CallAddress & { readonly by: string; readonly atMs: number },
+  { tenant, record }: CallAddress,
+  by: string,
+  atMs: number,
 ): Steps<boolean> {
-  if ((yield* write('requestCancel', asked.record, asked.tenant)) === 0) return false
-  const row = (yield* get('findCall', asked.record)) ?? {}
-  group.append(cancelRequestedEvent(subjectFromRow(row), asked.by, asked.atMs))
+  if ((yield* write('requestCancel', record, tenant)) === 0) return false
+  const row = (yield* get('findCall', record)) ?? {}
+  group.append(cancelRequestedEvent(subjectFromRow(row), by, atMs))
   return true
 }
 
 /** Whether there is something to settle. */
-export function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult, 'settled'>> {
+function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult, 'settled'>> {
   const row = yield* get('findCall', record)
   if (row === undefined) return 'not_found'
   return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
 }
 
-export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
+function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
   const row = yield* findUnsettled(settlement.record)
   if (typeof row === 'string') return row
   if (settlement.as === 'not-run') {
     yield* dropReferences([row])
-    yield* write('deleteCall', settlement.record)
+    yield* deleteCall(settlement.record)
     yield* removeRun(settlement.record)
   } else {
     // Calls from before there were runs: what was told of their end does not change with their outcome.
@@ -395,6 +477,21 @@ export function* dropReferences(calls: readonly Row[]): Steps<void> {
     }
   }
   for (const [group, count] of dropped) yield* write('dropReference', count, count, group)
+}
+
+/** A call goes with what was asked about it. */
+export function* deleteCall(record: string): Steps<void> {
+  const deleted = yield* get('deleteCall', record)
+  if (deleted !== undefined) yield* deleteApprovalsOf(deleted)
+}
+
+/** What was asked about a call that is deleted, with the words of its approvers and the messages about it. */
+export function* deleteApprovalsOf(deleted: Row): Steps<void> {
+  if (integer(deleted, 'approvals') === 0) return
+  const record = text(deleted, 'record')
+  yield* write('deleteDecisionsOfCall', record)
+  yield* write('deleteNoticesOfCall', record)
+  yield* write('deleteApprovalsOfCall', record)
 }
 
 /** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */

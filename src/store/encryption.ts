@@ -42,10 +42,8 @@ export interface StoreKeys {
   readonly approvals: KeyObject
   /** Authenticates rows that decide. */
   readonly rows: KeyObject
-  /** Kept in the store: a process with another key refuses to start. Only a store whose rows have MACs holds this one. */
+  /** Kept in the store: a process with another key refuses to start. */
   readonly check: string
-  /** What stores held before that; whoever has no key cannot make it, to have changed rows taken for old ones. */
-  readonly checkBeforeMacs: string
 }
 
 export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
@@ -60,7 +58,6 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
     approvals: createSecretKey(derive(masterKey, 'collet/approvals/v1')),
     rows: createSecretKey(derive(masterKey, 'collet/rows/v1')),
     check: checkOf(masterKey, 'collet/key-check/v2'),
-    checkBeforeMacs: checkOf(masterKey, 'collet/key-check/v1'),
   }
 }
 

@@ -1,7 +1,7 @@
 import { MAC_QUERIES } from './row-mac.ts'
 
 /** Every statement about approvals. Parameters are positional. */
-export const APPROVAL_QUERIES = {
+const APPROVAL_QUERIES = {
   countParked:
     "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked' AND waits_for IS NULL",
   findParkedLike: `SELECT record FROM calls WHERE tenant = ? AND principal = ? AND fingerprint = ? AND state = 'parked'
@@ -29,7 +29,7 @@ export const APPROVAL_QUERIES = {
     WHERE c.run = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
   parkedApprovalsInSession: `SELECT a.* FROM calls c JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
     WHERE c.session = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
-  listApprovals: `SELECT * FROM approvals WHERE (? IS NULL OR tenant = ?) AND (? IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
+  listApprovals: `SELECT * FROM approvals WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
 
   decisionsOf: 'SELECT * FROM approval_decisions WHERE approval = ? ORDER BY n',
   saveDecision: `INSERT INTO approval_decisions (approval, principal, action, reason, at, n) VALUES (?, ?, ?, ?, ?, ?)
@@ -41,11 +41,17 @@ export const APPROVAL_QUERIES = {
     'UPDATE approval_notices SET tries = tries + 1, next_at = ? WHERE id = ? AND tries = ? AND next_at <= ?',
   putOffNotice: 'UPDATE approval_notices SET next_at = ? WHERE id = ?',
   dropNotice: 'DELETE FROM approval_notices WHERE id = ?',
+
+  deleteDecisionsOfCall:
+    'DELETE FROM approval_decisions WHERE approval IN (SELECT id FROM approvals WHERE record = ?)',
+  deleteNoticesOfCall:
+    'DELETE FROM approval_notices WHERE approval IN (SELECT id FROM approvals WHERE record = ?)',
+  deleteApprovalsOfCall: 'DELETE FROM approvals WHERE record = ?',
 } as const
 
 const WINDOW = 'tenant = ? AND principal = ? AND length_ms = ? AND ends_at = ?'
 
-export const BUDGET_QUERIES = {
+const BUDGET_QUERIES = {
   openBudget: `INSERT INTO budgets (tenant, principal, length_ms, ends_at, calls, milliseconds, cost)
     VALUES (?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING`,
   findBudget: `SELECT calls, milliseconds, cost FROM budgets WHERE ${WINDOW}`,
@@ -58,7 +64,7 @@ export const BUDGET_QUERIES = {
 const REQUEST = 'tenant = ? AND session = ? AND request = ?'
 
 /** Statements of sessions, requests and questions of callers. */
-export const CALLER_QUERIES = {
+const CALLER_QUERIES = {
   openCallerSession: `INSERT INTO caller_sessions (tenant, id, principal, agreed, touched_at) VALUES (?, ?, ?, ?, ?)`,
   findCallerSession: 'SELECT * FROM caller_sessions WHERE tenant = ? AND id = ?',
   callerSessionsOf:
@@ -68,7 +74,7 @@ export const CALLER_QUERIES = {
   deleteCallerSessions: 'DELETE FROM caller_sessions WHERE touched_at < ?',
 
   beginCallerRequest: `INSERT INTO caller_requests (tenant, session, request, began_at) VALUES (?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET cancelled = 0, began_at = excluded.began_at`,
+    ON CONFLICT (tenant, session, request) DO UPDATE SET cancelled = 0, began_at = excluded.began_at`,
   cancelCallerRequest: `UPDATE caller_requests SET cancelled = 1 WHERE ${REQUEST}`,
   findCallerRequest: `SELECT cancelled FROM caller_requests WHERE ${REQUEST}`,
   endCallerRequest: `DELETE FROM caller_requests WHERE ${REQUEST}`,
@@ -91,7 +97,7 @@ export const CALLER_QUERIES = {
 } as const
 
 /** Keys, their owners and the audit stream. */
-export const KEY_QUERIES = {
+const KEY_QUERIES = {
   insertKeyOwner: 'INSERT INTO key_owners (tenant, name, created_at) VALUES (?, ?, ?)',
   findKeyOwner: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   endKeyOwner: 'UPDATE key_owners SET ended_at = ? WHERE tenant = ? AND name = ? AND ended_at IS NULL',
@@ -99,24 +105,24 @@ export const KEY_QUERIES = {
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
   findKey: 'SELECT * FROM api_keys WHERE id = ?',
   keysOf: 'SELECT * FROM api_keys WHERE tenant = ? AND name = ? ORDER BY no DESC',
-  listKeys: 'SELECT * FROM api_keys WHERE (? IS NULL OR tenant = ?) ORDER BY no DESC LIMIT ?',
+  listKeys: 'SELECT * FROM api_keys WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) ORDER BY no DESC LIMIT ?',
   shortenKeys: `UPDATE api_keys SET expires_at = min(coalesce(expires_at, ?), ?)
     WHERE tenant = ? AND name = ? AND revoked_at IS NULL`,
   revokeKey:
     'UPDATE api_keys SET revoked_at = ? WHERE id = ? AND tenant = ? AND revoked_at IS NULL RETURNING name',
   noteKeyUse: 'UPDATE api_keys SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?',
   raiseKeyEpoch: `INSERT INTO meta (name, value) VALUES ('key_epoch', '1')
-    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)`,
-  deleteLastDenial: 'DELETE FROM denials WHERE no = last_insert_rowid()',
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
   insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
-    VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no`,
+  deleteDenial: 'DELETE FROM denials WHERE no = ?',
   denialsAfter: 'SELECT * FROM denials WHERE no > ? ORDER BY no LIMIT ?',
   denialsOfTenantAfter: 'SELECT * FROM denials WHERE tenant = ? AND no > ? ORDER BY no LIMIT ?',
   deleteDenials: 'DELETE FROM denials WHERE no IN (SELECT no FROM denials WHERE at < ? LIMIT ?)',
 } as const
 
 /** Imported definitions. */
-export const PIN_QUERIES = {
+const PIN_QUERIES = {
   pinRevision: 'SELECT revision FROM pin_sources WHERE source = ?',
   insertPinSource: 'INSERT INTO pin_sources (source, revision) VALUES (?, ?) ON CONFLICT (source) DO NOTHING',
   raisePinRevision: 'UPDATE pin_sources SET revision = ? WHERE source = ? AND revision = ?',
@@ -126,50 +132,51 @@ export const PIN_QUERIES = {
     ON CONFLICT (source, native_name)
     DO UPDATE SET local = excluded.local, mac = excluded.mac, served = excluded.served, accepted = excluded.accepted, waiting = excluded.waiting`,
   raisePinEpoch: `INSERT INTO meta (name, value) VALUES ('pin_epoch', '1')
-    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)`,
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
 } as const
 
 const OWN = 'tenant = ? AND id = ? AND writer = ? AND reply IS NULL'
 
 /** Statements of requests with keys. */
-export const REQUEST_QUERIES = {
+const REQUEST_QUERIES = {
   findRequest: 'SELECT asked, writer, reply FROM keyed_requests WHERE tenant = ? AND id = ?',
   beginRequest: `INSERT INTO keyed_requests (tenant, id, asked, writer, expires_at) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET writer = excluded.writer, expires_at = excluded.expires_at`,
+    ON CONFLICT (tenant, id) DO UPDATE SET writer = excluded.writer, expires_at = excluded.expires_at`,
   answerRequest: `UPDATE keyed_requests SET reply = ?, expires_at = ? WHERE ${OWN}`,
   releaseRequest: `DELETE FROM keyed_requests WHERE ${OWN}`,
   deleteRequests: 'DELETE FROM keyed_requests WHERE expires_at < ?',
 } as const
 
 /** Statements of stored sources. */
-export const SOURCE_QUERIES = {
+const SOURCE_QUERIES = {
   listSources: 'SELECT * FROM sources ORDER BY key',
   hasSource: 'SELECT 1 FROM sources WHERE key = ?',
   putSource: `INSERT INTO sources (key, options, added_by, added_at) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET options = excluded.options, added_by = excluded.added_by, added_at = excluded.added_at`,
   deleteSource: 'DELETE FROM sources WHERE key = ?',
   raiseSourceEpoch: `INSERT INTO meta (name, value) VALUES ('source_epoch', '1')
-    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(value AS INTEGER) + 1 AS TEXT)`,
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
 } as const
 
-const AT = 'tenant = ? AND principal = ? AND user = ? AND provider = ? AND kind = ?'
+const AT = 'tenant = ? AND principal = ? AND user_id = ? AND provider = ? AND kind = ?'
 
 /** Statements of the vault and of consents. A key is joined from the left: an entry without one is unreadable, not absent (rule 14). */
-export const VAULT_QUERIES = {
+const VAULT_QUERIES = {
   insertVaultKey: 'INSERT INTO vault_keys (tenant, wrapped, created_at) VALUES (?, ?, ?) RETURNING no',
   newestVaultKey: 'SELECT no, wrapped FROM vault_keys WHERE tenant = ? ORDER BY no DESC LIMIT 1',
   vaultTenants: 'SELECT DISTINCT tenant FROM vault_keys',
   deleteVaultKeys: 'DELETE FROM vault_keys WHERE tenant = ? AND no <> ?',
 
-  putCredential: `INSERT INTO vault (ref, tenant, principal, user, provider, kind, version, data_key, value, scopes, expires_at,
+  putCredential: `INSERT INTO vault (ref, tenant, principal, user_id, provider, kind, version, data_key, value, scopes, expires_at,
       lease_until, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, 0, ?, ?)
-    ON CONFLICT (tenant, principal, user, provider, kind) DO UPDATE SET ref = excluded.ref, version = version + 1,
+    ON CONFLICT (tenant, principal, user_id, provider, kind) DO UPDATE SET ref = excluded.ref, version = vault.version + 1,
       data_key = excluded.data_key, value = excluded.value, scopes = excluded.scopes, expires_at = excluded.expires_at,
       lease_until = 0, created_at = excluded.created_at, updated_at = excluded.updated_at`,
   findCredential: `SELECT v.*, k.wrapped FROM vault v LEFT JOIN vault_keys k ON k.no = v.data_key AND k.tenant = v.tenant
-    WHERE v.tenant = ? AND v.principal = ? AND v.user = ? AND v.provider = ? AND v.kind = ?`,
+    WHERE v.tenant = ? AND v.principal = ? AND v.user_id = ? AND v.provider = ? AND v.kind = ?`,
   findCredentialByRef: 'SELECT * FROM vault WHERE ref = ?',
-  listCredentials: 'SELECT * FROM vault WHERE (? IS NULL OR tenant = ?) ORDER BY no DESC LIMIT ?',
+  listCredentials:
+    'SELECT * FROM vault WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) ORDER BY no DESC LIMIT ?',
   leaseCredential: `UPDATE vault SET lease_until = ? WHERE ${AT} AND ref = ? AND version = ? AND lease_until <= ?`,
   unleaseCredential: `UPDATE vault SET lease_until = 0 WHERE ${AT} AND ref = ? AND version = ?`,
   renewCredential: `UPDATE vault SET version = version + 1, data_key = ?, value = ?, scopes = ?, expires_at = ?, lease_until = 0,
@@ -199,7 +206,7 @@ export const VAULT_QUERIES = {
 } as const
 
 /** Every statement about workflows that are put away, and their steps. Parameters are positional. */
-export const WORKFLOW_QUERIES = {
+const WORKFLOW_QUERIES = {
   suspendCall: `UPDATE calls SET state = 'parked', waits_for = ?
     WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ? AND resumable = 1`,
   resumeSuspended: `UPDATE calls SET state = 'running', waits_for = NULL, writer = ?, cancel_requested = 0, rerun_until = ?
@@ -214,7 +221,14 @@ export const WORKFLOW_QUERIES = {
     "SELECT tenant, record FROM calls WHERE parent = ? AND state IN ('running', 'parked') LIMIT 10000",
 } as const
 
-/** Every statement the SQL stores use, once. Parameters are positional. */
+/** How many questions for a yes go with a call that is deleted. */
+const APPROVALS_OF_CALL =
+  '(SELECT count(*) FROM approvals WHERE approvals.record = calls.record) AS approvals'
+
+/**
+ * Every statement the SQL stores use, once. Parameters are positional. Each text is one that SQLite and PostgreSQL
+ * both understand; `max` and `min` of two values are functions that the schema of PostgreSQL adds.
+ */
 export const QUERIES = {
   ...KEY_QUERIES,
   ...MAC_QUERIES,
@@ -245,10 +259,10 @@ export const QUERIES = {
   // recorded them is forgotten. Ids are in commit order, which no clock can confuse. CROSS JOIN keeps SQLite from reading
   // every group instead of one per writer.
   newHeads: `SELECT w.id AS writer, g.n, g.link FROM writers w
-    CROSS JOIN commit_groups g ON g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
-    WHERE g.id >= coalesce(
+    CROSS JOIN commit_groups g
+    WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no) AND (g.id >= coalesce(
         (SELECT id FROM commit_groups WHERE writer = (SELECT max(no) FROM writers) AND n = 0), 0)
-      OR g.id < (SELECT min(f.id) FROM writers v CROSS JOIN commit_groups f ON f.writer = v.no AND f.n = 0)`,
+      OR g.id < (SELECT min(f.id) FROM writers v CROSS JOIN commit_groups f WHERE f.writer = v.no AND f.n = 0))`,
   groupPlace: 'SELECT g.id FROM commit_groups g JOIN writers w ON w.no = g.writer WHERE w.id = ? AND g.n = ?',
   groupsAfter: `SELECT g.n, g.at, g.events, g.link, w.id AS writer FROM commit_groups g
     JOIN writers w ON w.no = g.writer WHERE g.id > ? ORDER BY g.id LIMIT ?`,
@@ -280,7 +294,7 @@ export const QUERIES = {
     "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
   settleCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
     WHERE record = ? AND state = 'ambiguous'`,
-  deleteCall: 'DELETE FROM calls WHERE record = ?',
+  deleteCall: `DELETE FROM calls WHERE record = ? RETURNING record, ${APPROVALS_OF_CALL}`,
   /** What a dead writer left running and nobody may run again. */
   cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt, run, session, created_at,
       claim_group, caller_at, caller_length FROM calls
@@ -292,9 +306,9 @@ export const QUERIES = {
   keepInRun: 'UPDATE calls SET run = record WHERE record = ? AND run IS NULL',
   callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
   listCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
-    WHERE (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+    WHERE (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   listAmbiguousCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
-    WHERE c.state = 'ambiguous' AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+    WHERE c.state = 'ambiguous' AND (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
   /** By number, which is there already: an index over principals would cost every call. */
   listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
     WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
@@ -302,7 +316,7 @@ export const QUERIES = {
   callNumbers: `SELECT coalesce((SELECT min(no) FROM calls), 0) AS first,
     coalesce((SELECT max(no) FROM calls), 0) AS last`,
   listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
-    WHERE c.state = ? AND (? IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+    WHERE c.state = ? AND (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
 
   insertRun: `INSERT INTO runs (key, tenant, principal, next, open, touched_at) VALUES (?, ?, ?, 0, 0, ?)
     ON CONFLICT (key) DO NOTHING`,
@@ -341,7 +355,8 @@ export const QUERIES = {
   /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
   deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
       AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))
-      AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)`,
+      AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)
+    RETURNING record, ${APPROVALS_OF_CALL}`,
   oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',
   linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
   deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',
@@ -354,7 +369,7 @@ export const QUERIES = {
   expireChallenge:
     "UPDATE challenges SET status = 'failed' WHERE need = ? AND status = 'pending' AND expires_at <= ?",
   openChallenge: "SELECT * FROM challenges WHERE need = ? AND status = 'pending'",
-  insertChallenge: `INSERT INTO challenges (id, need, tenant, principal, user, provider, scopes, tool, status, created_at, expires_at, consent)
+  insertChallenge: `INSERT INTO challenges (id, need, tenant, principal, user_id, provider, scopes, tool, status, created_at, expires_at, consent)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?)`,
   findChallenge: 'SELECT * FROM challenges WHERE id = ?',
   endChallenge: "UPDATE challenges SET status = ? WHERE id = ? AND status = 'pending'",

@@ -5,92 +5,116 @@ import { lastFailure, MOST_ATTEMPTS } from '#core/calls/look-up'
 import { ambiguousEvent, endedEvent } from '#core/journal/append'
 import { checkpointSignature } from '#core/journal/chain'
 import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
-import type { RetentionPolicy } from '#core/ports/store'
-import type { Database } from '#store/sqlite/database'
-import type { ParkedEnds } from './approval-changes.ts'
-import { dropReferences } from './calls.ts'
-import type { CommitQueue } from './commit-queue.ts'
-import type { CommitGroup } from './engine.ts'
+import type { RetentionPolicy, Store } from '#core/ports/store'
+import { endParkedIn } from './approval-changes.ts'
+import { deleteApprovalsOf, deleteCall, dropReferences } from './calls.ts'
+import type { Chain } from './chain.ts'
+import type { CommitGroup, Engine, StoreContext } from './engine.ts'
 import { BUDGETS_KEPT_MS } from './protocol-state.ts'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from './rows.ts'
-import { type CallRunEvents, type RunChanges, type SessionChanges, toldByRow } from './runs.ts'
-import type { Row } from './steps.ts'
+import { closeSession, cutAttempt, forgetRun, keepInRun, removeRun, toldByRow } from './runs.ts'
+import { all, get, type Row, type Steps, write } from './steps.ts'
+
+/** Recovery and retention: what is left over, and what is forgotten. */
+export function sqlRecovery(
+  { careful, read }: StoreContext,
+  engine: Engine,
+  chain: Chain,
+): Pick<Store, 'recover' | 'isWriterAlive' | 'purge'> {
+  const openWriters = read(findOpenWriters)
+  const hasEnded = read(writerHasEnded)
+  const recoverSome = careful(() => '', recoverWriter)
+  return {
+    async recover(nowMs) {
+      await engine.isAlive(chain.id)
+      let deadWriters = 0
+      let ambiguous = 0
+      for (const writer of await openWriters()) {
+        if (await engine.isAlive(writer.id)) continue
+        deadWriters += 1
+        for (let hasMore = true; hasMore; ) {
+          const recovered = await recoverSome(writer, nowMs)
+          ambiguous += recovered.ambiguous
+          hasMore = recovered.hasMore
+        }
+        if (await hasEnded(writer.id)) await engine.forgetWriter(writer.id)
+      }
+      return { deadWriters, ambiguous }
+    },
+    isWriterAlive: (writer) => engine.isAlive(writer),
+    purge: careful(() => '', purgeStep),
+  }
+}
 
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200
 
-export interface Forgettable {
-  readonly database: Database
-  readonly runs: RunChanges
-}
-
-export interface Forgetting {
-  readonly nowMs: number
-  readonly policy: RetentionPolicy
-  readonly chainKey: KeyObject
-}
-
 /** One step of rule 13; `true` while there may be more. */
-export function purgeStep(place: Forgettable, group: CommitGroup, forgetting: Forgetting): boolean {
-  const { database } = place
-  const { nowMs, policy, chainKey } = forgetting
-  const calls = forgetResults(place, nowMs - policy.resultsMs)
-  const runs = forgetRuns(place, nowMs - policy.journalMs)
-  const tombstones = database.run('deleteTombstones', nowMs - policy.journalMs, STEP)
-  const groups = forgetJournal(database, nowMs - policy.journalMs, chainKey)
-  const challenges = database.run('deleteChallenges', nowMs - policy.resultsMs, STEP)
-  const denials = database.run('deleteDenials', nowMs - policy.journalMs, STEP)
-  const budgets = database.run('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
-  database.run('deleteConsents', nowMs)
-  forgetCallers(database, nowMs)
+function* purgeStep(group: CommitGroup, nowMs: number, policy: RetentionPolicy): Steps<boolean> {
+  const calls = yield* forgetResults(nowMs - policy.resultsMs)
+  const runs = yield* forgetRuns(nowMs - policy.journalMs)
+  const tombstones = yield* forgetTombstones(nowMs - policy.journalMs)
+  const groups = yield* forgetJournal(nowMs - policy.journalMs, group.keys.chain)
+  const challenges = yield* write('deleteChallenges', nowMs - policy.resultsMs, STEP)
+  const denials = yield* write('deleteDenials', nowMs - policy.journalMs, STEP)
+  const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
+  yield* write('deleteConsents', nowMs)
+  yield* forgetCallers(nowMs)
   if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
   return [calls, tombstones, challenges, budgets, groups, runs, denials].some((removed) => removed >= STEP)
 }
 
-function forgetCallers(database: Database, nowMs: number): void {
-  database.run('deleteCallerSessions', nowMs - CALLER_SESSION_IDLE_MS)
-  database.run('deleteCallerRequests', nowMs - CALLER_REQUEST_KEPT_MS)
-  database.run('deleteQuestions', nowMs)
-  database.run('deleteMarks', nowMs)
-  database.run('deleteRequests', nowMs)
+function* forgetCallers(nowMs: number): Steps<void> {
+  yield* write('deleteCallerSessions', nowMs - CALLER_SESSION_IDLE_MS)
+  yield* write('deleteCallerRequests', nowMs - CALLER_REQUEST_KEPT_MS)
+  yield* write('deleteQuestions', nowMs)
+  yield* write('deleteMarks', nowMs)
+  yield* write('deleteRequests', nowMs)
 }
 
 /** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
-function forgetResults({ database, runs }: Forgettable, beforeMs: number): number {
-  const rows = database.all('expiredResults', beforeMs, beforeMs, STEP)
-  dropReferences(database, rows)
+function* forgetResults(beforeMs: number): Steps<number> {
+  const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP)
+  yield* dropReferences(rows)
   for (const row of rows) {
     const record = text(row, 'record')
     const tier = text(row, 'tier')
     const keepsKey = tier === 'write' || tier === 'exec'
-    database.run(keepsKey ? 'makeTombstone' : 'deleteCall', record)
+    if (keepsKey) yield* write('makeTombstone', record)
+    else yield* deleteCall(record)
     // The key is free, so whoever takes it next begins a run anew.
-    if (!keepsKey && row.run === record) runs.remove(record)
+    if (!keepsKey && row.run === record) yield* removeRun(record)
   }
   return rows.length
 }
 
+function* forgetTombstones(beforeMs: number): Steps<number> {
+  const deleted = yield* all('deleteTombstones', beforeMs, STEP)
+  for (const row of deleted) yield* deleteApprovalsOf(row)
+  return deleted.length
+}
+
 /** Runs and sessions are told as long as the journal; a long run goes in several steps. */
-function forgetRuns({ database, runs }: Forgettable, beforeMs: number): number {
-  let removed = database.run('deleteSessions', beforeMs, STEP)
-  for (const row of database.all('oldRuns', beforeMs, STEP)) {
+function* forgetRuns(beforeMs: number): Steps<number> {
+  let removed = yield* write('deleteSessions', beforeMs, STEP)
+  for (const row of yield* all('oldRuns', beforeMs, STEP)) {
     if (removed >= STEP) break
-    removed += runs.forget(integer(row, 'no'), STEP)
+    removed += yield* forgetRun(integer(row, 'no'), STEP)
   }
   return removed
 }
 
 /** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */
-function forgetJournal(database: Database, beforeMs: number, chainKey: KeyObject): number {
+function* forgetJournal(beforeMs: number, chainKey: KeyObject): Steps<number> {
   let removed = 0
-  for (const writer of database.all('allWriters')) {
+  for (const writer of yield* all('allWriters')) {
     const no = integer(writer, 'no')
-    const last = lastForgettable(database.all('oldestGroups', no, STEP), beforeMs)
+    const last = lastForgettable(yield* all('oldestGroups', no, STEP), beforeMs)
     if (last === undefined) continue
-    const link = text(database.get('linkAt', no, last) ?? {}, 'link')
+    const link = text((yield* get('linkAt', no, last)) ?? {}, 'link')
     const signature = checkpointSignature(chainKey, { writer: text(writer, 'id'), group: last, link })
-    database.run('saveCheckpoint', no, last, link, signature)
-    removed += database.run('deletePrefix', no, last)
+    yield* write('saveCheckpoint', no, last, link, signature)
+    removed += yield* write('deletePrefix', no, last)
   }
   return removed
 }
@@ -107,15 +131,24 @@ function lastForgettable(groups: readonly Row[], beforeMs: number): number | und
 
 const MOST_AT_ONCE = 500
 
-export interface DeadWriter {
+interface DeadWriter {
   readonly no: number
   readonly id: string
 }
 
-export interface Recovered {
+interface Recovered {
   readonly ambiguous: number
   /** There may be more to decide. */
   readonly hasMore: boolean
+}
+
+function* findOpenWriters(): Steps<readonly DeadWriter[]> {
+  return (yield* all('openWriters')).map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
+}
+
+function* writerHasEnded(writer: string): Steps<boolean> {
+  const row = yield* get('writerEnd', writer)
+  return row !== undefined && row.ended_at !== null
 }
 
 /**
@@ -123,96 +156,67 @@ export interface Recovered {
  * until somebody asks for it or its time is over. Reads changed nothing, so they just end; what ran in a session
  * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
  */
-export class Recovery {
-  readonly #database: Database
-  readonly #runEvents: CallRunEvents
-  readonly #sessions: SessionChanges
-  readonly #ends: ParkedEnds
-
-  constructor(parts: {
-    readonly database: Database
-    readonly runEvents: CallRunEvents
-    readonly sessions: SessionChanges
-    readonly ends: ParkedEnds
-  }) {
-    this.#database = parts.database
-    this.#runEvents = parts.runEvents
-    this.#sessions = parts.sessions
-    this.#ends = parts.ends
+function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
+  const rows = yield* all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
+  let ambiguous = 0
+  for (const row of rows) {
+    const outcome = outcomeOfCut(row)
+    if (outcome !== undefined) yield* endCut(group, dead, { row, outcome, nowMs })
+    else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous += 1
   }
+  const hasMore = rows.length === MOST_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
+  yield* write('endWriter', nowMs, dead.id)
+  return { ambiguous, hasMore }
+}
 
-  /** Everything of one dead writer, a step a commit; gives how many calls became ambiguous. */
-  async recoverAll(queue: CommitQueue, dead: DeadWriter, nowMs: number): Promise<number> {
-    let ambiguous = 0
-    for (;;) {
-      const recovered = await queue.submit('', (group) => this.recoverWriter(group, dead, nowMs))
-      ambiguous += recovered.ambiguous
-      if (!recovered.hasMore) return ambiguous
-    }
-  }
+function* makeAmbiguous(
+  group: CommitGroup,
+  dead: DeadWriter,
+  cut: { readonly row: Row; readonly nowMs: number },
+): Steps<boolean> {
+  const { row, nowMs } = cut
+  const subject = subjectFromRow(row)
+  const { record, attempt } = subject
+  if ((yield* write('makeAmbiguous', record, dead.no, attempt)) === 0) return false
+  yield* keepInRun(row, toldByRow(row, 'running'))
+  const run = optionalText(row, 'run') ?? record
+  const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
+  group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...(yield* cutAttempt(attempted, 'cut')) })
+  return true
+}
 
-  recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Recovered {
-    const rows = this.#database.all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
-    let ambiguous = 0
-    for (const row of rows) {
-      const outcome = outcomeOfCut(row)
-      if (outcome !== undefined) this.#end(group, dead, { row, outcome, nowMs })
-      else if (this.#makeAmbiguous(group, dead, { row, nowMs })) ambiguous += 1
-    }
-    const hasMore = rows.length === MOST_AT_ONCE || this.#closeSessions(group, dead, nowMs)
-    this.#database.run('endWriter', nowMs, dead.id)
-    return { ambiguous, hasMore }
-  }
+function* endCut(
+  group: CommitGroup,
+  dead: DeadWriter,
+  cut: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
+): Steps<void> {
+  const { row, outcome, nowMs } = cut
+  const subject = subjectFromRow(row)
+  const { record, attempt } = subject
+  const state = outcome.error.canRetry ? 'released' : 'failed'
+  const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
+  const place = [slice.group, slice.at, slice.length]
+  if ((yield* write('endCut', state, nowMs, ...place, record, dead.no, attempt)) === 0) return
+  group.addReference()
+  const ended = endedEvent(subject, attempt, { state, outcome, atMs: nowMs })
+  const sessionId = optionalText(row, 'session')
+  const position =
+    optionalText(row, 'run') === undefined
+      ? undefined
+      : yield* cutAttempt({ row, record, attempt, sessionId, atMs: nowMs }, outcome)
+  group.append({ ...ended, ...position })
+}
 
-  #makeAmbiguous(
-    group: CommitGroup,
-    dead: DeadWriter,
-    cut: { readonly row: Row; readonly nowMs: number },
-  ): boolean {
-    const { row, nowMs } = cut
-    const subject = subjectFromRow(row)
-    const { record, attempt } = subject
-    if (this.#database.run('makeAmbiguous', record, dead.no, attempt) === 0) return false
-    this.#runEvents.keep(row, toldByRow(row, 'running'))
-    const run = optionalText(row, 'run') ?? record
-    const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
-    group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...this.#runEvents.cut(attempted, 'cut') })
-    return true
+/** `true` while there are more. */
+function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<boolean> {
+  const rows = yield* all('openSessionsOf', dead.no, MOST_AT_ONCE)
+  for (const row of rows) {
+    const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
+    // The state that a parked call waits on is gone: a yes could not be used any more.
+    yield* endParkedIn(group, address, { why: 'session', atMs: nowMs })
+    yield* closeSession(group, address, 'failed', nowMs)
   }
-
-  #end(
-    group: CommitGroup,
-    dead: DeadWriter,
-    cut: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
-  ): void {
-    const { row, outcome, nowMs } = cut
-    const subject = subjectFromRow(row)
-    const { record, attempt } = subject
-    const state = outcome.error.canRetry ? 'released' : 'failed'
-    const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
-    const place = [slice.group, slice.at, slice.length]
-    if (this.#database.run('endCut', state, nowMs, ...place, record, dead.no, attempt) === 0) return
-    group.addReference()
-    const ended = endedEvent(subject, attempt, { state, outcome, atMs: nowMs })
-    const sessionId = optionalText(row, 'session')
-    const position =
-      optionalText(row, 'run') === undefined
-        ? undefined
-        : this.#runEvents.cut({ row, record, attempt, sessionId, atMs: nowMs }, outcome)
-    group.append({ ...ended, ...position })
-  }
-
-  /** `true` while there are more. */
-  #closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): boolean {
-    const rows = this.#database.all('openSessionsOf', dead.no, MOST_AT_ONCE)
-    for (const row of rows) {
-      const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
-      // The state that a parked call waits on is gone: a yes could not be used any more.
-      this.#ends.endIn(group, address, { why: 'session', atMs: nowMs })
-      this.#sessions.close(group, address, 'failed', nowMs)
-    }
-    return rows.length === MOST_AT_ONCE
-  }
+  return rows.length === MOST_AT_ONCE
 }
 
 /** How a cut call ends; `undefined` when only an operator can say. */

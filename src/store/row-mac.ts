@@ -1,14 +1,15 @@
 import { createHmac, type KeyObject } from 'node:crypto'
+import { StoreError } from '#core/errors'
 import { isSameCheck } from './encryption.ts'
 import { text } from './rows.ts'
-import type { Row } from './steps.ts'
+import { type Ask, all, get, type Row, type Steps, write } from './steps.ts'
 
 /**
  * Tables whose rows decide something: who may do what, and what was said yes to. Each row carries a MAC over these
  * columns, so that whoever can write the file but has no key cannot change a decision. When a key was last used decides
  * nothing and is left out.
  */
-export const DECIDING = {
+const DECIDING = {
   approvals: [
     ...['id', 'tenant', 'record', 'attempt', 'principal', 'tool', 'tool_id', 'tier', 'definition', 'run'],
     ...[
@@ -46,7 +47,7 @@ export function rowMac(key: KeyObject, table: DecidingTable, row: Row): string {
   return hmac.digest('base64url')
 }
 
-export function hasOwnMac(key: KeyObject, table: DecidingTable, row: Row): boolean {
+function hasOwnMac(key: KeyObject, table: DecidingTable, row: Row): boolean {
   return typeof row.mac === 'string' && isSameCheck(text(row, 'mac'), rowMac(key, table, row))
 }
 
@@ -62,8 +63,81 @@ export function nameOfRow(table: DecidingTable, row: Row): string {
   return `${table} ${names[table].map((column) => String(row[column])).join(' ')}`
 }
 
+/** Checks the rows that decide on their way in; a store has one. */
+export class RowGuard {
+  readonly #key: KeyObject
+  readonly #reported = new Set<string>()
+  readonly #onForeign: (row: string, table: DecidingTable) => void
+
+  constructor(key: KeyObject, onForeign: (row: string, table: DecidingTable) => void = () => undefined) {
+    this.#key = key
+    this.#onForeign = onForeign
+  }
+
+  /**
+   * Called by the engine with every answer. A row that is asked for and not ours is an error for the operator, never "not
+   * found" (rule 14); from a list it is left out and reported, because it must not hold up the others.
+   */
+  check(ask: Ask): void {
+    const table = CHECKED_READS[ask.query]
+    if (table === undefined || ask.way === 'write') return
+    if (ask.way === 'all') {
+      ask.answer = ask.answer.filter((row) => this.isOwn(table, row))
+    } else if (ask.answer !== undefined && !this.isOwn(table, ask.answer)) {
+      throw new StoreError(
+        'unreadable',
+        `${nameOfRow(table, ask.answer)} was changed by somebody without the key, so it is refused: collet journal verify`,
+      )
+    }
+  }
+
+  /** Reports a row that is not ours once. */
+  isOwn(table: DecidingTable, row: Row): boolean {
+    if (hasOwnMac(this.#key, table, row)) return true
+    const name = nameOfRow(table, row)
+    if (!this.#reported.has(name)) {
+      this.#reported.add(name)
+      this.#onForeign(name, table)
+    }
+    return false
+  }
+}
+
+/** Gives a row that was just changed its new MAC; whoever changes one has read it, and so checked it, before. */
+export function* sealRow(
+  key: KeyObject,
+  table: keyof typeof SEALS,
+  ...names: readonly string[]
+): Steps<void> {
+  yield* refuseForeignTriggers()
+  const row = yield* get(SEALS[table].read, ...names)
+  if (row !== undefined) yield* write(SEALS[table].seal, rowMac(key, table, row), ...names)
+}
+
+const SEALS = {
+  approvals: { read: 'approvalRow', seal: 'sealApproval' },
+  approval_decisions: { read: 'decisionRow', seal: 'sealDecision' },
+  key_owners: { read: 'ownerRow', seal: 'sealOwner' },
+  api_keys: { read: 'keyRow', seal: 'sealKey' },
+} as const
+
+/** What would change rows behind our back: Collet has no trigger of its own. */
+export function* foreignTriggers(): Steps<readonly string[]> {
+  return (yield* all('triggers')).map((row) => text(row, 'name'))
+}
+
+/** Asked while nobody else can write: what is signed is what we wrote. */
+export function* refuseForeignTriggers(): Steps<void> {
+  const [name] = yield* foreignTriggers()
+  if (name === undefined) return
+  throw new StoreError(
+    'unreadable',
+    `somebody put a trigger into the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
+  )
+}
+
 /** What a statement reads; every row that decides is checked on its way in. Pins come in pages and are checked there. */
-export const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
+const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
   findApproval: 'approvals',
   newestApproval: 'approvals',
   expiredApprovals: 'approvals',
@@ -79,7 +153,7 @@ export const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
 }
 
 export const MAC_QUERIES = {
-  triggers: "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
+  triggers: "SELECT name FROM sqlite_schema WHERE type = 'trigger'",
   ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
   keyRow: 'SELECT * FROM api_keys WHERE id = ?',
   approvalRow: 'SELECT * FROM approvals WHERE id = ?',
@@ -88,19 +162,9 @@ export const MAC_QUERIES = {
   sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
   sealApproval: 'UPDATE approvals SET mac = ? WHERE id = ?',
   sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
-  sealPin: 'UPDATE pins SET mac = ? WHERE source = ? AND native_name = ?',
   allApprovals: 'SELECT * FROM approvals',
   allDecisions: 'SELECT * FROM approval_decisions',
   allOwners: 'SELECT * FROM key_owners',
   allKeys: 'SELECT * FROM api_keys',
   allPins: 'SELECT * FROM pins',
 } as const
-
-/** Rows of before get theirs when the columns come. */
-export const ROW_MACS = `
-ALTER TABLE approvals ADD COLUMN mac TEXT;
-ALTER TABLE approval_decisions ADD COLUMN mac TEXT;
-ALTER TABLE key_owners ADD COLUMN mac TEXT;
-ALTER TABLE api_keys ADD COLUMN mac TEXT;
-ALTER TABLE pins ADD COLUMN mac TEXT;
-`

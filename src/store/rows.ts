@@ -3,9 +3,9 @@ import { StoreError } from '#core/errors'
 import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
 import type { AskedConsent } from '#core/ports/vault-store'
 import type { CallLabel } from '#core/runs/events'
-import { answered, type Row, type Steps } from './steps.ts'
+import { answered, get, type Row, type Steps } from './steps.ts'
 
-export const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
+const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
 const PROTOCOLS = ['otc', 'opentool', 'openwop', 'mcp'] as const satisfies readonly CallProtocol[]
 const REPLAYS = ['deterministic', 'idempotent', 'non-deterministic'] as const
@@ -175,7 +175,7 @@ export function outcomeToText(outcome: Outcome): string {
   return `+${outcome.durationMs ?? ''}\n${outcome.valueJson}`
 }
 
-export function outcomeFromText(text: string): Outcome {
+function outcomeFromText(text: string): Outcome {
   if (text.startsWith('+')) {
     const end = text.indexOf('\n')
     const valueJson = text.slice(end + 1)
@@ -217,6 +217,12 @@ export function bytes(row: Row, column: string): Uint8Array {
 
 export function optionalBytes(row: Row, column: string): Uint8Array | null {
   return row[column] === null ? null : bytes(row, column)
+}
+
+/** A number that another process raises with every change it counts. */
+export function* readEpoch(name: string): Steps<number> {
+  const row = yield* get('readMeta', name)
+  return row === undefined ? 0 : Number(text(row, 'value'))
 }
 
 /** One of a closed set of words. */

@@ -11,6 +11,7 @@ import type {
   RefusedCall,
   RunAddress,
   RunRecord,
+  RunStore,
   SessionAddress,
   SessionRecord,
 } from '#core/ports/store'
@@ -49,6 +50,19 @@ import {
 } from './rows.ts'
 import { all, get, type Row, type Steps, write } from './steps.ts'
 
+/** Runs, and what is refused in them. */
+export function sqlRuns(context: StoreContext): RunStore {
+  const { careful, read, snapshot } = context
+  return {
+    findRun: read(findRun),
+    readRun: snapshot((address: RunAddress, after: number, limit: number) =>
+      readRun(context, address, { after, limit }),
+    ),
+    endRun: careful(({ run }) => run, endRun),
+    noteRefusal: careful(({ record }) => record, noteRefusal),
+  }
+}
+
 /** A fact and when it became one; `caller` is where the caller text of its call lies. */
 export interface NewFact {
   readonly fact: RunFact
@@ -62,7 +76,7 @@ export function* findRun({ tenant, run }: RunAddress): Steps<RunRecord | undefin
   return found?.tenant === tenant ? found : undefined
 }
 
-export function* readRun(
+function* readRun(
   { keys, sealed }: Pick<StoreContext, 'keys' | 'sealed'>,
   address: RunAddress,
   page: { readonly after: number; readonly limit: number },
@@ -93,7 +107,7 @@ export function* appendFact(run: string, { fact, caller, atMs }: NewFact): Steps
   return { run, sequence }
 }
 
-export function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<boolean> {
+function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<boolean> {
   const found = yield* findRun(address)
   if (found === undefined || isRunEnded(found, atMs)) return false
   const { run, tenant } = address
@@ -213,7 +227,7 @@ export function* cutAttempt(
 }
 
 /** The pair of a call that was refused; `false` when no such run takes it. */
-export function* noteRefusal(group: CommitGroup, refused: RefusedCall): Steps<boolean> {
+function* noteRefusal(group: CommitGroup, refused: RefusedCall): Steps<boolean> {
   const { place, record, atMs } = refused
   const run = yield* findRun(place)
   if (run === undefined || isRunEnded(run, atMs)) return false

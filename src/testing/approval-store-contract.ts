@@ -373,7 +373,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
 ]
 
 /** A question as the pipeline would ask it, for store tests. */
-export function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval {
+function sampleApproval(changes: Partial<NewApproval> = {}): NewApproval {
   return {
     tenant: 'default',
     id: 'approval-1',

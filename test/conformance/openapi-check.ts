@@ -1,5 +1,5 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import { otcOpenApi } from '#protocols/otc/openapi-paths'
+import { otcOpenApi } from '#protocols/otc/routes'
 import { atPointer } from './vector-match.ts'
 
 /** Checks answers against an OpenAPI document: path, method, status, and the JSON body's schema. */

@@ -1,6 +1,6 @@
+import { ToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { ToolDefinition } from '#core/tools/define'
-import { invalidArguments } from '#protocols/opentool/tool-errors'
 
 export type FixtureFunction = ToolDefinition<JsonObject, JsonObject | null>
 
@@ -26,7 +26,7 @@ export function opentoolFixtures(): readonly FixtureFunction[] {
       output: { title: 'quotient', type: 'number' },
       policy: { safetyTier: 'pure', replay: 'deterministic' },
       run: ({ a, b }) => {
-        if (b === 0) throw invalidArguments('b must not be zero')
+        if (b === 0) throw new ToolError('Invalid Arguments: b must not be zero', { errorNumber: 400 })
         return Number(a) / Number(b)
       },
     },

@@ -1,11 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Tool } from '#core/tool'
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
+import { FORBIDDEN } from '#protocols/openwop/codec-catalog'
 import {
   type OpenwopCapabilities,
   openwopOpenApi,
   openwopRoutes,
   openwopSettings,
 } from '#protocols/openwop/routes'
+import { SOURCE_KINDS, type WireRunEvent } from '#protocols/openwop/wire'
 import { sampleTool } from '#testing/samples'
 import { openTestGateway } from '#testing/test-gateway'
 import { startApp, stopApps } from '../server/start-app.ts'
@@ -178,6 +181,48 @@ describe('/v1/openapi.json', () => {
       expect(check.compile(schema)).toBeTypeOf('function')
     },
   )
+
+  it('says what the code says of sources, events and what a compact schema leaves out', () => {
+    const { components, security } = check.document
+    const { ToolDescriptor, CompactToolDescriptor, RunEvent } = components.schemas
+    expect(security.flatMap((way) => Object.keys(way))).toEqual(['bearer', ...API_KEY_HEADERS])
+    expect(ToolDescriptor.properties.source.enum).toEqual(SOURCE_KINDS)
+    const {
+      type: _type,
+      properties: _properties,
+      ...forbidden
+    } = CompactToolDescriptor.properties.inputSchema.properties
+    expect(Object.keys(forbidden)).toEqual(FORBIDDEN)
+    const types = {
+      'agent.toolCalled': true,
+      'agent.toolReturned': true,
+      'tool.session.opened': true,
+      'tool.session.closed': true,
+      'interrupt.requested': true,
+      'node.suspended': true,
+      'approval.granted': true,
+      'approval.rejected': true,
+      'approval.overridden': true,
+      'interrupt.resolved': true,
+      'connector.authorized': true,
+      'connector.auth_expired': true,
+    } satisfies Record<WireRunEvent['type'], true>
+    expect(RunEvent.oneOf.map(({ properties }) => properties.type.const)).toEqual(Object.keys(types))
+  })
+
+  it.each([
+    [{ toolCatalog: false }, { sessions: false, tools: false }],
+    [{ sessionLifecycle: false }, { sessions: false, tools: true }],
+    [{ compactView: false }, { sessions: true, tools: true }],
+  ])('OWP-06, OWP-26: leaves out what is off: %j', (capabilities, has) => {
+    const { paths } = openwopOpenApi(openwopSettings({ serverVersion: '1.0.0', capabilities }))
+    expect([paths['/v1/sessions'] !== undefined, paths['/v1/tools'] !== undefined]).toEqual([
+      has.sessions,
+      has.tools,
+    ])
+    const text = JSON.stringify(paths)
+    expect(/"view"|CompactToolDescriptor/.test(text)).toBe(has.tools && !('compactView' in capabilities))
+  })
 
   it('OWP-30: its ToolDescriptor is the published one, but for the texts', () => {
     const { ToolDescriptor } = check.document.components.schemas

@@ -1,4 +1,14 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, describe, expect, it } from 'vitest'
+import {
+  CALL_ID_HEADER,
+  ERROR_CODE_HEADER,
+  IDEMPOTENCY_KEY_HEADER,
+  RUN_HEADER,
+  SESSION_HEADER,
+} from '#protocols/call-headers'
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
+import { OXP_VERSION_HEADER } from '#protocols/otc/wire'
 import { OpenApiCheck } from './openapi-check.ts'
 import { otcTestServer, stopOtcServers } from './otc-test-server.ts'
 
@@ -13,6 +23,24 @@ describe('/openapi.json', () => {
     expect(status).toBe(200)
     expect(json).toEqual(JSON.parse(JSON.stringify(check.document)))
     expect(json.openapi).toBe('3.1.0')
+  })
+
+  it('is the file with the version of the server, without spaces', async () => {
+    const { ask } = await otcTestServer()
+    const { text } = await ask('GET', '/openapi.json')
+    const file = readFileSync(new URL('../../src/protocols/otc/openapi.json', import.meta.url), 'utf8')
+    expect(text).toBe(JSON.stringify(JSON.parse(file)).replace('"version":"0.0.0"', '"version":"0.0.0-test"'))
+  })
+
+  it('names the headers that the code reads and writes', () => {
+    const { security, components } = check.document
+    expect(security.flatMap((way) => Object.keys(way))).toEqual(['bearer', ...API_KEY_HEADERS])
+    expect(Object.keys(components.securitySchemes)).toEqual(['bearer', ...API_KEY_HEADERS])
+    const { parameters, responses } = check.document.paths['/tools/call'].post
+    const sent = [OXP_VERSION_HEADER, IDEMPOTENCY_KEY_HEADER, RUN_HEADER, SESSION_HEADER]
+    expect(parameters.map(({ name }) => name)).toEqual(sent)
+    const answered = [OXP_VERSION_HEADER, CALL_ID_HEADER, ERROR_CODE_HEADER, RUN_HEADER]
+    expect(Object.keys(responses[200].headers)).toEqual(answered)
   })
 
   it('describes exactly the routes that exist', async () => {

@@ -4,7 +4,6 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { ownRunEvents } from '#core/runs/events'
 import {
   attemptAt,
   DAY_MS,
@@ -17,10 +16,8 @@ import {
   runThrough,
   sampleCall,
   sampleSession,
-  success,
 } from '#testing/samples'
 import { StoreFolder } from './store-folder.ts'
-import { writeVersionOne } from './version-one-database.ts'
 
 const PLACE = placeAt('run-a')
 const { run: RUN } = PLACE
@@ -83,7 +80,7 @@ describe('one run, several writers', () => {
         `closed ses_${name} failed`,
       ])
     }
-    expect(store.findRun(PLACE)?.open).toBe(0)
+    expect((await store.findRun(PLACE))?.open).toBe(0)
     expect(store.verify()).toMatchObject({ ok: true, chains: 3 })
   })
 })
@@ -112,7 +109,7 @@ describe('what lies in the files', () => {
       await store.claim(call)
       const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
       await store.finish({ run: attemptAt(call, 1), ...end })
-      const seen = store.find(call)
+      const seen = await store.find(call)
       if (seen === undefined) throw new Error('no call')
       const session = call.session === undefined ? undefined : { sessionId: 'ses_3', isOwn: true }
       await store.reclaim(seen, { session, atMs: 3_000 })
@@ -134,98 +131,6 @@ describe('what lies in the files', () => {
   })
 })
 
-describe('a database of schema version 1', () => {
-  const old = (record: string, changes = {}) => sampleCall({ record, callId: `id of ${record}`, ...changes })
-  const idempotent = { replay: 'idempotent', rerunUntilMs: 9e12 } as const
-
-  it('opens, and its calls replay, recover, run again and tell their runs', async () => {
-    const [done, released, running, again] = [
-      old('done', { userId: 'ann' }),
-      old('released'),
-      old('running'),
-      old('again', idempotent),
-    ]
-    writeVersionOne(folder.path, folder.masterKey, [
-      { call: done, state: 'succeeded', attempt: 1, outcome: success('"✓"') },
-      { call: released, state: 'released', attempt: 1, outcome: failure(true) },
-      { call: running, state: 'running', attempt: 1, outcome: undefined },
-      { call: again, state: 'running', attempt: 2, outcome: undefined },
-    ])
-    const store = folder.open()
-    expect(store.verify().ok).toBe(true)
-    const replayed = store.find(done)
-    expect(replayed).toMatchObject({
-      callId: 'id of done',
-      traceId: 'trace-1',
-      userId: 'ann',
-      runId: undefined,
-      run: undefined,
-      state: 'succeeded',
-      outcome: success('"✓"'),
-    })
-    if (replayed === undefined) throw new Error('no call')
-    expect(ownRunEvents(replayed)).toMatchObject([
-      {
-        type: 'called',
-        sequence: 0,
-        atMs: 1_000,
-        call: { callId: 'id of done', toolId: 'openwop:Doorbell.Ring' },
-      },
-      { type: 'returned', sequence: 1, atMs: 2_000 },
-    ])
-    expect((await store.claim(done)).kind).toBe('found')
-    await store.recover(5_000)
-    expect(await gistOfRun(store, 'running')).toEqual(['called running 1', 'returned running 1 ambiguous'])
-    for (const call of [released, again]) {
-      const seen = store.find(call)
-      if (seen === undefined) throw new Error('no call')
-      const next = await store.reclaim(seen, { session: undefined, atMs: 6_000 })
-      const attempt = seen.attempt + 1
-      expect(next).toEqual({ kind: 'claimed', attempt })
-      const run = attemptAt(call, attempt)
-      await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 7_000 })
-    }
-    expect(await gistOfRun(store, 'released')).toEqual([
-      'called released 1',
-      'returned released 1 tool_failed',
-      'called released 2',
-      'returned released 2 ok',
-    ])
-    expect(await gistOfRun(store, 'again')).toEqual([
-      'called again 2',
-      'returned again 2 ambiguous',
-      'called again 3',
-      'returned again 3 ok',
-    ])
-    for (const event of await eventsOf(store, 'again')) {
-      expect(event).toMatchObject({ call: { callId: 'id of again', toolId: 'openwop:Doorbell.Ring' } })
-    }
-    expect(store.verify().ok).toBe(true)
-    await folder.leaveBehind(store)
-    expect(folder.open().find(done)).toEqual(replayed)
-  })
-
-  it('OWP-46: settling an old ambiguous call does not change what its run told', async () => {
-    const call = old('ambiguous')
-    writeVersionOne(folder.path, folder.masterKey, [
-      { call, state: 'ambiguous', attempt: 1, outcome: undefined },
-    ])
-    const store = folder.open()
-    const found = store.find(call)
-    if (found === undefined) throw new Error('no call')
-    const settlement = { as: 'succeeded', valueJson: '1', error: undefined, who: 'op', why: 'x' } as const
-    await store.settle({ ...settlement, record: 'ambiguous', atMs: 6_000 })
-    expect(store.find(call)).toMatchObject({ state: 'succeeded', run: 'ambiguous' })
-    expect(await eventsOf(store, 'ambiguous')).toEqual(ownRunEvents(found))
-  })
-
-  it('opens in two processes at once', () => {
-    writeVersionOne(folder.path, folder.masterKey, [])
-    const [left, right] = [folder.open(), folder.open()]
-    expect([left.verify().ok, right.verify().ok]).toEqual([true, true])
-  })
-})
-
 describe('forgetting', () => {
   it('rule 13: nothing of an ambiguous call is forgotten, and so not its run', async () => {
     const dead = folder.open()
@@ -243,7 +148,7 @@ describe('forgetting', () => {
     await purgeAll(store, late)
     expect(store.findRun(PLACE)).toBeUndefined()
     expect(store.findRun({ tenant: 'default', run: 'record-1' })).toBeUndefined()
-    expect(store.verify().ok).toBe(true)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it('rule 13: while own runs are still being forgotten, their keys stay taken', async () => {

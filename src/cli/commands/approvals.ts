@@ -28,7 +28,7 @@ import { opaquePrincipal } from '#core/principal'
 import { type ApprovalView, decided, readDecision, renderApproval } from '#server/admin/approvals'
 
 /** How commands about approvals are told where: the store itself, or a server. */
-export const APPROVAL_OPTIONS = {
+const APPROVAL_OPTIONS = {
   ...STORE_OPTIONS,
   url: { value: 'U', help: 'Ask this server instead; so do --key and COLLET_API_KEY.' },
   key: {
@@ -37,20 +37,18 @@ export const APPROVAL_OPTIONS = {
   },
 } as const satisfies OptionSpecs
 
-export type ApprovalOption = keyof typeof APPROVAL_OPTIONS
-
 /**
  * A credential that was given is used: who decides matters more here than where. The store itself knows no callers, so
  * it is asked only without one, or where it is named.
  */
-export function asksServerAboutApprovals(
+function asksServerAboutApprovals(
   args: Arguments<'url' | 'key' | 'store'>,
   { environment }: CommandContext,
 ): boolean {
   return asksServer(args) || (environment.apiKey !== undefined && args.text('store') === undefined)
 }
 
-export async function withApprovals<T>(
+async function withApprovals<T>(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
   work: (approvals: Approvals, approver: Approver) => Promise<T>,
@@ -91,7 +89,7 @@ async function definitionsHere(
   return (tool) => hashes.get(tool)
 }
 
-export async function askAboutApprovals(
+async function askAboutApprovals(
   request: { readonly method: 'GET' | 'POST'; readonly path: string; readonly body?: JsonObject },
   args: Arguments<'url' | 'key' | 'store' | 'config'>,
   context: CommandContext,
@@ -99,7 +97,7 @@ export async function askAboutApprovals(
   return await askAsOperator({ ...request, path: `/admin/approvals${request.path}` }, args, context)
 }
 
-export function noCollet(args: Arguments<'url'>): CommandFailure {
+function noCollet(args: Arguments<'url'>): CommandFailure {
   const url = args.text('url') ?? 'The server'
   return new CommandFailure(EXIT.server, `${url} gave no approvals. Is it a Collet server of this version?`)
 }
@@ -138,11 +136,11 @@ const ROW = z.object({
 })
 
 /** A question as operators see it, from the store or from a server: the same members. */
-export type ApprovalRow = z.output<typeof ROW>
+type ApprovalRow = z.output<typeof ROW>
 
-export const APPROVAL_HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const
+const APPROVAL_HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL'] as const
 
-export function approvalCells(row: ApprovalRow): readonly string[] {
+function approvalCells(row: ApprovalRow): readonly string[] {
   const granted = row.decisions.filter(({ action }) => action !== 'reject').length
   return [row.id, stateOf(row), row.tool, row.principal, `${granted}/${row.quorum}`, row.expires_at]
 }
@@ -152,15 +150,15 @@ function stateOf({ state, stale }: ApprovalRow): string {
   return stale ? 'stale' : state
 }
 
-export function rowOfApproval(approval: ApprovalRecord, view: ApprovalView): ApprovalRow {
+function rowOfApproval(approval: ApprovalRecord, view: ApprovalView): ApprovalRow {
   return ROW.parse(renderApproval(approval, view))
 }
 
-export function rowsOfApprovals(answer: JsonObject): readonly ApprovalRow[] | undefined {
+function rowsOfApprovals(answer: JsonObject): readonly ApprovalRow[] | undefined {
   return z.object({ approvals: z.array(ROW) }).safeParse(answer).data?.approvals
 }
 
-export function rowOfAnswer(answer: JsonObject): ApprovalRow | undefined {
+function rowOfAnswer(answer: JsonObject): ApprovalRow | undefined {
   return z.object({ approval: ROW }).safeParse(answer).data?.approval
 }
 
@@ -182,7 +180,7 @@ function userLines({
 }
 
 /** Everything about one, line by line, for a person who decides. */
-export function approvalLines(row: ApprovalRow): readonly string[] {
+function approvalLines(row: ApprovalRow): readonly string[] {
   const lines: readonly (readonly [string, string])[] = [
     ['approval', row.id],
     ['state', row.stale ? `stale: ${STALE}` : row.state],
@@ -212,14 +210,14 @@ export function approvalLines(row: ApprovalRow): readonly string[] {
   ]
 }
 
-export interface CliDecision {
+interface CliDecision {
   readonly verb: 'approve' | 'reject'
   readonly id: string
   readonly body: JsonObject
 }
 
 /** Says yes or no, on the store or through a server; the question as it stands after that. */
-export async function decideApproval(
+async function decideApproval(
   { verb, id, body }: CliDecision,
   args: Arguments<'url' | 'key' | 'store' | 'config'>,
   context: CommandContext,
@@ -378,7 +376,7 @@ export const approvalsReject = defineCommand({
   },
 })
 
-export const NO_SUCH_APPROVAL = 'There is no such approval. collet approvals list shows them.'
+const NO_SUCH_APPROVAL = 'There is no such approval. collet approvals list shows them.'
 
 export const approvalsShow = defineCommand({
   name: 'approvals show',

@@ -25,7 +25,7 @@ import type { Tool } from '#core/tool'
 import { factsOf, needsOf, type ToolFacts, type ToolNeeds } from '#core/tools/facts'
 
 /** What a tool may need beyond its input. */
-export const REQUIREMENT_OPTIONS = {
+const REQUIREMENT_OPTIONS = {
   secret: {
     value: 'ID=VALUE',
     many: true,
@@ -42,7 +42,7 @@ export const REQUIREMENT_OPTIONS = {
 const FROM_STDIN = '-'
 
 /** Reads `--secret` and `--token`. Problems name the option and never repeat what was written: it may be the secret. */
-export async function readRequirements(
+async function readRequirements(
   args: Arguments<'secret' | 'token'>,
   stdin: CliIo['stdin'],
 ): Promise<RequirementResolvers> {
@@ -98,12 +98,12 @@ const ADVICE = {
   transport: 'Is the server running? collet serve starts one; --url names another.',
 } as const satisfies Record<FailureClass, string | undefined>
 
-export function exitOfFailure(failure: CallFailure): ExitCode {
+function exitOfFailure(failure: CallFailure): ExitCode {
   return EXIT_OF[failure.class]
 }
 
 /** A failed request in words: what happened, what is wrong, what to do. For a person at a terminal. */
-export function reportFailure(failure: CallFailure, output: Output): ExitCode {
+function reportFailure(failure: CallFailure, output: Output): ExitCode {
   output.error(cleanText(failure.message))
   for (const [parameter, problem] of Object.entries(failure.parameterErrors)) {
     output.note(`  ${cleanText(parameter)}: ${cleanText(problem)}`)

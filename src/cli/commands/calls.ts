@@ -156,7 +156,7 @@ async function settleThroughServer(
 }
 
 /** What is wrong with a value that a tool is said to have given; nothing when no config here knows the tool. */
-export async function checkSettledValue(
+async function checkSettledValue(
   settled: { readonly tool: string; readonly value: JsonValue },
   args: Arguments<'config'>,
   context: CommandContext,
@@ -255,7 +255,7 @@ async function askServer(
 }
 
 /** A call as operators see it: what happened, without input and output. */
-export interface CallRow {
+interface CallRow {
   readonly record: string
   readonly callId: string
   readonly runId: string
@@ -273,14 +273,14 @@ export interface CallRow {
   readonly errorCode: string | null
 }
 
-export const CALL_HEADINGS = ['RECORD', 'STATE', 'TOOL', 'PRINCIPAL', 'CREATED', 'ERROR', 'CALL ID'] as const
+const CALL_HEADINGS = ['RECORD', 'STATE', 'TOOL', 'PRINCIPAL', 'CREATED', 'ERROR', 'CALL ID'] as const
 
-export function callCells(row: CallRow): readonly string[] {
+function callCells(row: CallRow): readonly string[] {
   const { record, state, tool, principal, createdAt, errorCode, callId } = row
   return [record, state, tool, principal, createdAt, errorCode ?? '', callId]
 }
 
-export function rowOfRecord(call: CallRecord): CallRow {
+function rowOfRecord(call: CallRecord): CallRow {
   const { record, callId, tenant, principal, tool, tier, state, attempt, outcome, finishedAtMs } = call
   return {
     record,
@@ -324,7 +324,7 @@ const WIRE_LIST = z.object({
 })
 
 /** The answer of `GET /admin/calls`; `undefined` when it is something else. */
-export function rowsOfAnswer(answer: JsonObject): readonly CallRow[] | undefined {
+function rowsOfAnswer(answer: JsonObject): readonly CallRow[] | undefined {
   const parsed = WIRE_LIST.safeParse(answer)
   return parsed.data?.calls.map((call) => ({
     record: call.record,

@@ -160,10 +160,7 @@ const IMPOSSIBLE_FSYNC_MS = 0.01
 const SYNCS = 8
 
 /** The database: whole, readable with our key, and writable. */
-export async function checkStore(
-  location: StoreLocation,
-  checkWritable: () => Promise<void>,
-): Promise<Check> {
+async function checkStore(location: StoreLocation, checkWritable: () => Promise<void>): Promise<Check> {
   const { file } = location
   if (file === undefined) {
     return warn(
@@ -213,7 +210,7 @@ function checkFolder(folder: string, file: string): Check {
 }
 
 /** Whether what is written reaches a disk before it is acknowledged; as far as can be seen from here. */
-export function checkDurability({ file, dataFolder }: StoreLocation): Check {
+function checkDurability({ file, dataFolder }: StoreLocation): Check {
   if (file === undefined) return ok('fsync', 'Not needed: the memory store writes nothing')
   const folder = nearestFolder(dataFolder)
   const { type } = statfsSync(folder)
@@ -256,7 +253,7 @@ function nearestFolder(folder: string): string {
   return existsSync(folder) || dirname(folder) === folder ? folder : nearestFolder(dirname(folder))
 }
 
-export interface CheckedSources {
+interface CheckedSources {
   readonly sources: Readonly<Record<string, SourceOptions>>
   readonly approvals: Governing['approvals']
   readonly tools: readonly Tool[]
@@ -266,7 +263,7 @@ export interface CheckedSources {
 }
 
 /** What is said about tools of sources and is for none, as far as their pins tell: no upstream is asked. */
-export async function checkSources(checked: CheckedSources): Promise<readonly Check[]> {
+async function checkSources(checked: CheckedSources): Promise<readonly Check[]> {
   const { sources, file } = checked
   if (Object.keys(sources).length === 0 || file === undefined || !existsSync(file)) return []
   try {
@@ -321,7 +318,7 @@ async function checkSource(
 }
 
 /** Whether the server could listen now. A port in use is only a warning: it may be our own server. */
-export async function checkPort(host: string, port: number): Promise<Check> {
+async function checkPort(host: string, port: number): Promise<Check> {
   const place = `${host}:${port}`
   const code = await tryToListen(host, port)
   if (code === undefined) return ok('port', `${place} is free`)
@@ -389,7 +386,7 @@ export function checkClock(clock: Clock, newestFile?: string): Check {
 const OTHERS = 0o077
 
 /** The key everything stored is sealed with (rule 14): `COLLET_KEY`, or the key file beside the database. */
-export function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check {
+function checkKey(location: StoreLocation, masterKey: Secret | undefined): Check {
   if (location.file === undefined) return ok('key', 'Not needed: the memory store does not encrypt')
   if (masterKey !== undefined) return checkVariable(masterKey)
   const file = keyFileIn(location.dataFolder)
@@ -438,7 +435,7 @@ const REFUSED =
   'collet serve refuses to start like this. Set auth.apiKeys or auth.jwt; collet keys generate makes a strong key.'
 
 /** What `serve` would refuse or warn about: who could call the tools, and how strong the credentials are (rule 28). */
-export function checkAccess(exposure: Exposure): readonly Check[] {
+function checkAccess(exposure: Exposure): readonly Check[] {
   try {
     const warnings = checkExposure(exposure, false)
     if (warnings.length === 0) return [ok('access', describe(exposure))]
@@ -456,7 +453,7 @@ function describe({ auth, server }: Exposure): string {
 }
 
 /** One thing the doctor looked at. */
-export interface Check {
+interface Check {
   readonly level: 'ok' | 'warn' | 'fail'
   /** `node`, `config`, `store` … */
   readonly subject: string
@@ -465,19 +462,19 @@ export interface Check {
   readonly advice?: string
 }
 
-export function ok(subject: string, message: string): Check {
+function ok(subject: string, message: string): Check {
   return { level: 'ok', subject, message }
 }
 
-export function warn(subject: string, message: string, advice: string): Check {
+function warn(subject: string, message: string, advice: string): Check {
   return { level: 'warn', subject, message, advice }
 }
 
-export function fail(subject: string, message: string, advice: string): Check {
+function fail(subject: string, message: string, advice: string): Check {
   return { level: 'fail', subject, message, advice }
 }
 
 /** Text of whatever was thrown. */
-export function reasonOf(error: unknown): string {
+function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

@@ -234,12 +234,12 @@ function factsOf({ type, what }: FoundSource, { tools, warnings }: Discovery): J
 }
 
 /** What the words of `collet import` name. */
-export type ImportTarget =
+type ImportTarget =
   | { readonly kind: 'url'; readonly url: string }
   | { readonly kind: 'file'; readonly file: string }
   | { readonly kind: 'command'; readonly words: readonly string[] }
 
-export function readTarget(words: readonly string[], { workingFolder }: CommandContext): ImportTarget {
+function readTarget(words: readonly string[], { workingFolder }: CommandContext): ImportTarget {
   const [first = ''] = words
   if (words.length > 1 && /^https?:\/\//.test(first)) throw new UsageError('Import one address at a time.')
   if (words.length === 1) {
@@ -260,7 +260,7 @@ function checkedUrl(text: string, url: URL): string {
   return text
 }
 
-export interface FindOptions {
+interface FindOptions {
   readonly send: typeof fetch
   readonly signal: AbortSignal
   readonly apiKey: string | undefined
@@ -268,7 +268,7 @@ export interface FindOptions {
 }
 
 /** Finds out what a target is, saying what it does on the way. */
-export async function findSource(
+async function findSource(
   target: ImportTarget,
   { send, signal, apiKey, only }: FindOptions,
   { output, workingFolder }: CommandContext,
@@ -292,7 +292,7 @@ export async function findSource(
   }
 }
 
-export interface ImportPlace {
+interface ImportPlace {
   /** `--url`: a server that takes it. */
   readonly url: string | undefined
   readonly credential: string | undefined
@@ -300,18 +300,14 @@ export interface ImportPlace {
   readonly config: string | undefined
 }
 
-export interface NewImport {
+interface NewImport {
   readonly key: string
   readonly options: JsonObject
   readonly replace: boolean
 }
 
 /** Adds a source through the server that `--url` names, else in the store, which running servers watch. */
-export async function saveSource(
-  source: NewImport,
-  place: ImportPlace,
-  context: CommandContext,
-): Promise<void> {
+async function saveSource(source: NewImport, place: ImportPlace, context: CommandContext): Promise<void> {
   const args = placeArguments(place)
   if (place.url === undefined) await saveInStore(source, args, context)
   else await saveThroughServer(source, args, context)
@@ -351,7 +347,7 @@ async function saveThroughServer(
 }
 
 /** Keys of the configuration's own sources, which win; none when no configuration is in play. */
-export async function configuredKeys(
+async function configuredKeys(
   { store, config }: ImportPlace,
   context: CommandContext,
 ): Promise<ReadonlySet<string>> {

@@ -185,7 +185,7 @@ function pause(): Promise<void> {
 }
 
 /** An event as one line: time, type, then its members as `name=value`. */
-export function journalLine({ at, type, ...members }: JournalEvent): string {
+function journalLine({ at, type, ...members }: JournalEvent): string {
   const facts = Object.entries(members).map(([name, value]) => `${name}=${factText(value)}`)
   return [new Date(at).toISOString(), type, ...facts].join(' ')
 }
@@ -196,11 +196,11 @@ function factText(value: unknown): string {
 }
 
 /** `writer:group:link`, to be kept elsewhere and given back to `journal verify --head`. */
-export function headText({ writer, group, link }: JournalHead): string {
+function headText({ writer, group, link }: JournalHead): string {
   return `${writer}:${group}:${link}`
 }
 
-export function parseHead(text: string): JournalHead | undefined {
+function parseHead(text: string): JournalHead | undefined {
   const [, writer = '', group = '', link = ''] = /^(.+):(\d{1,15}):([^:\s]+)$/.exec(text) ?? []
   return writer === '' ? undefined : { writer, group: Number(group), link }
 }

@@ -25,10 +25,10 @@ import { cleanText, type JsonObject } from '#core/json'
 import { DEFAULT_TENANT } from '#core/principal'
 import { ApiKeys, type IssuedKey, type KeyActor, renderKey } from '#server/admin/keys'
 
-export type KeyOption = 'store' | 'config' | 'url' | 'key'
+type KeyOption = 'store' | 'config' | 'url' | 'key'
 
 /** How every command about keys is told where they are. */
-export const KEY_OPTIONS = {
+const KEY_OPTIONS = {
   ...STORE_OPTIONS,
   url: { value: 'U', help: 'Ask this server instead of the store; so does --key.' },
   key: {
@@ -38,7 +38,7 @@ export const KEY_OPTIONS = {
 } as const satisfies OptionSpecs
 
 /** An issued key as both ways give it. */
-export interface ShownKey {
+interface ShownKey {
   readonly tenant: string
   readonly principal: string
   readonly keyId: string
@@ -58,7 +58,7 @@ const WIRE_KEY = z.object({
 const UNKNOWN_HERE = { roles: undefined, findTool: undefined, isConfigured: undefined }
 
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
-export async function onStore<T>(
+async function onStore<T>(
   args: Arguments<KeyOption>,
   context: CommandContext,
   work: (apiKeys: ApiKeys, actor: KeyActor) => Promise<T>,
@@ -76,7 +76,7 @@ export async function onStore<T>(
 }
 
 /** Asks the server that `--url` names. */
-export async function askServer(
+async function askServer(
   request: Pick<JsonRequest, 'method' | 'body'> & { readonly path: string },
   args: Arguments<KeyOption>,
   context: CommandContext,
@@ -84,12 +84,12 @@ export async function askServer(
   return await askAsOperator(request, args, context)
 }
 
-export function shownOf({ tenant, name, keyId, key, expiresAtMs }: IssuedKey): ShownKey {
+function shownOf({ tenant, name, keyId, key, expiresAtMs }: IssuedKey): ShownKey {
   const expiresAt = expiresAtMs === undefined ? null : new Date(expiresAtMs).toISOString()
   return { tenant, principal: name, keyId, key: key.reveal(), expiresAt }
 }
 
-export function shownOfAnswer(answer: JsonObject): ShownKey {
+function shownOfAnswer(answer: JsonObject): ShownKey {
   const parsed = WIRE_KEY.safeParse(answer)
   if (!parsed.success) throw new CommandFailure(EXIT.server, 'The server gave no key. Is it of this version?')
   const { key_id: keyId, expires_at: expiresAt, ...rest } = parsed.data
@@ -97,7 +97,7 @@ export function shownOfAnswer(answer: JsonObject): ShownKey {
 }
 
 /** The key alone on stdout, so that it can be caught; what it is on stderr. */
-export function printKey(shown: ShownKey, { output, json }: CommandContext): void {
+function printKey(shown: ShownKey, { output, json }: CommandContext): void {
   if (json) {
     output.json(shown)
     return
@@ -108,7 +108,7 @@ export function printKey(shown: ShownKey, { output, json }: CommandContext): voi
   output.data(shown.key)
 }
 
-export function nameOf(args: Arguments<string>): string {
+function nameOf(args: Arguments<string>): string {
   const [name] = args.positionals
   if (name !== undefined) return name
   throw new UsageError('Say which principal.')

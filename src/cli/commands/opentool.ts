@@ -75,7 +75,7 @@ export const opentoolExport = defineCommand<
 })
 
 /** What `collet opentool start` was asked for. */
-export interface StartRequest {
+interface StartRequest {
   readonly kind: 'start'
   readonly version: string | undefined
   readonly port: number | undefined
@@ -87,7 +87,7 @@ export interface StartRequest {
   readonly allowStop: boolean
 }
 
-export type OpenToolRequest =
+type OpenToolRequest =
   | StartRequest
   | { readonly kind: 'help' }
   | { readonly kind: 'unknown'; readonly word: string }
@@ -113,7 +113,7 @@ const LARGEST_PORT = 65_535
 const HEADER_SAFE = /^[\x21-\x7e]+$/
 
 /** Reads what follows `collet opentool`; without a word for what to do, it starts (OTS-70 to OTS-72). */
-export function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
+function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
   const [first] = argv
   const isCommand = first !== undefined && !first.startsWith('-')
   if (isCommand && first === 'help') return { kind: 'help' }
@@ -134,12 +134,12 @@ export function readOpenToolRequest(argv: readonly string[]): OpenToolRequest {
   }
 }
 
-export function splitKeys(texts: readonly string[]): readonly string[] {
+function splitKeys(texts: readonly string[]): readonly string[] {
   return texts.flatMap((text) => text.split(','))
 }
 
 /** Empty keys count as none (OTS-47); one key given twice is one. The text of a bad key is not repeated. */
-export function readKeys(texts: readonly string[]): readonly string[] {
+function readKeys(texts: readonly string[]): readonly string[] {
   const keys = [...new Set(texts.map((text) => text.trim()).filter((text) => text !== ''))]
   if (keys.every((key) => HEADER_SAFE.test(key))) return keys
   throw new UsageError('An API key travels in a header: printable ASCII without spaces.')
@@ -166,7 +166,7 @@ const NAME = 'COLLET'
 const COMMAND = 'collet opentool'
 
 /** The help that the guidelines lay down, line by line (OTS-71). */
-export const START_HELP = `${NAME} OpenTool Server CLI (${VERSION}) - OpenTool Server implement by ${NAME}.
+const START_HELP = `${NAME} OpenTool Server CLI (${VERSION}) - OpenTool Server implement by ${NAME}.
 
 Usage: ${COMMAND} <command> [options]
 
@@ -187,10 +187,7 @@ Global options:
 -h, --help    Show help information`
 
 /** `collet opentool …` as the guidelines have it, exit codes included (OTS-70 to OTS-76). */
-export async function runOpenToolCommand(
-  argv: readonly string[],
-  context: CommandContext,
-): Promise<ExitCode> {
+async function runOpenToolCommand(argv: readonly string[], context: CommandContext): Promise<ExitCode> {
   const { output, environment } = context
   let request: OpenToolRequest
   let keys: readonly string[] = []

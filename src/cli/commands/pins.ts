@@ -24,7 +24,7 @@ import { SILENT_LOGGER } from '#core/runtime'
 import { checkDecided, renderPin, renderPinDiff, unknownPin } from '#server/admin/pins'
 
 /** How commands about pins are told where: the store itself, or a server. */
-export const PIN_OPTIONS = {
+const PIN_OPTIONS = {
   ...STORE_OPTIONS,
   url: { value: 'U', help: 'Ask this server instead; so does --key.' },
   key: {
@@ -33,7 +33,7 @@ export const PIN_OPTIONS = {
   },
 } as const satisfies OptionSpecs
 
-export type PinOption = keyof typeof PIN_OPTIONS
+type PinOption = keyof typeof PIN_OPTIONS
 
 const PIN = {
   source: z.string(),
@@ -58,9 +58,9 @@ const PIN = {
 }
 
 /** As `GET /admin/pins` has them. */
-export const PIN_LIST = z.object({ pins: z.array(z.object(PIN)) })
+const PIN_LIST = z.object({ pins: z.array(z.object(PIN)) })
 /** As `GET /admin/pins/TOOL` has it. */
-export const PIN_DIFF = z.object({
+const PIN_DIFF = z.object({
   ...PIN,
   next_version: z.string().nullable(),
   differences: z.array(
@@ -73,13 +73,13 @@ export const PIN_DIFF = z.object({
     }),
   ),
 })
-export const PINS_ACCEPTED = z.object({ accepted: z.array(z.string()) })
+const PINS_ACCEPTED = z.object({ accepted: z.array(z.string()) })
 
-export type PinRow = z.output<typeof PIN_LIST>['pins'][number]
-export type PinDiffRow = z.output<typeof PIN_DIFF>
+type PinRow = z.output<typeof PIN_LIST>['pins'][number]
+type PinDiffRow = z.output<typeof PIN_DIFF>
 
 /** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
-export async function withPins<T>(
+async function withPins<T>(
   args: Arguments<'store' | 'config'>,
   context: CommandContext,
   work: (pins: Pins, by: string) => Promise<T>,
@@ -95,7 +95,7 @@ export async function withPins<T>(
 }
 
 /** Asks the server that `--url` names, and reads its answer. */
-export async function askAboutPins<T>(
+async function askAboutPins<T>(
   request: {
     readonly method: 'GET' | 'POST'
     readonly path: string
@@ -112,7 +112,7 @@ export async function askAboutPins<T>(
 }
 
 /** Says yes or no to what waits for a tool, on the store or through a server; the tool as it is after that. */
-export async function decidePin(
+async function decidePin(
   verb: 'accept' | 'reject',
   tool: string,
   args: Arguments<PinOption | 'hash'>,

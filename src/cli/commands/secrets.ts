@@ -18,7 +18,7 @@ import { NO_BROKER, SILENT_LOGGER, type TokenBroker } from '#core/runtime'
 import { readSecretToSet, renderFacts, type SecretToSet } from '#server/admin/secrets'
 
 /** How the commands of the vault find it: the store itself, or a server. */
-export const SECRETS_OPTIONS = {
+const SECRETS_OPTIONS = {
   ...STORE_OPTIONS,
   url: { value: 'U', help: 'Ask this server instead; so does --key.' },
   key: {
@@ -27,7 +27,7 @@ export const SECRETS_OPTIONS = {
   },
 } as const satisfies OptionSpecs
 
-export type SecretsOption = keyof typeof SECRETS_OPTIONS
+type SecretsOption = keyof typeof SECRETS_OPTIONS
 
 const MOST_LISTED = 1_000
 const COLUMNS = [

@@ -138,7 +138,7 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
   return ['serve', ...values, ...switches]
 }
 
-export interface ServeOptions {
+interface ServeOptions {
   readonly allowAnonymous: boolean
   readonly testSeams?: boolean
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */

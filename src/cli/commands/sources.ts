@@ -12,7 +12,7 @@ import { renderTable } from '#cli/output'
 import { cleanText, type JsonObject } from '#core/json'
 
 /** Sources live in a running server: only that knows how they are. */
-export const SOURCE_COMMAND_OPTIONS = {
+const SOURCE_COMMAND_OPTIONS = {
   ...STORE_OPTIONS,
   url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
   key: {
@@ -21,10 +21,10 @@ export const SOURCE_COMMAND_OPTIONS = {
   },
 } as const satisfies OptionSpecs
 
-export type SourceCommandOption = keyof typeof SOURCE_COMMAND_OPTIONS
+type SourceCommandOption = keyof typeof SOURCE_COMMAND_OPTIONS
 
 /** As `GET /admin/sources` has them. */
-export const SOURCE_ROW = z.object({
+const SOURCE_ROW = z.object({
   key: z.string(),
   type: z.string(),
   kind: z.string(),
@@ -38,9 +38,9 @@ export const SOURCE_ROW = z.object({
   left_out: z.array(z.object({ tool: z.string(), problem: z.string(), fix: z.string() })),
 })
 
-export type SourceRow = z.output<typeof SOURCE_ROW>
+type SourceRow = z.output<typeof SOURCE_ROW>
 
-export async function askAboutSources(
+async function askAboutSources(
   request: { readonly method: 'GET' | 'POST' | 'DELETE'; readonly path: string; readonly body?: JsonObject },
   args: Arguments<SourceCommandOption>,
   context: CommandContext,
@@ -49,7 +49,7 @@ export async function askAboutSources(
 }
 
 /** Reads the part of an answer that is known; else this is another server or version. */
-export function readAnswer<T>(shape: z.ZodType<T>, answer: JsonObject): T {
+function readAnswer<T>(shape: z.ZodType<T>, answer: JsonObject): T {
   const parsed = shape.safeParse(answer)
   if (parsed.success) return parsed.data
   throw new CommandFailure(EXIT.server, 'The server gave no sources. Is it a Collet server of this version?')

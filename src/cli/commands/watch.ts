@@ -6,7 +6,7 @@ import type { ServerProcess } from '#cli/main'
 /** A process that does not end on request is ended by force after this time. */
 const PATIENCE_MS = 15_000
 
-export interface Restarting {
+interface Restarting {
   start(): ServerProcess
   /** Tells of each (debounced) change; gives the way to stop watching. */
   watch(onChange: (file: string) => void): () => void

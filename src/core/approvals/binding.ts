@@ -111,7 +111,7 @@ export function credentialTags(
   ]
 }
 
-export interface BoundCall {
+interface BoundCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
   /** What `run` gets. */

@@ -29,7 +29,7 @@ export interface Grant {
   readonly binding: string
 }
 
-export type ApprovalCheck =
+type ApprovalCheck =
   /** Nobody has to be asked. */
   | { readonly kind: 'free' }
   | { readonly kind: 'granted'; readonly grant: Grant }
@@ -190,7 +190,7 @@ interface AskedCall {
 }
 
 /** Rule 21: whatever is not certainly a "no need" means that a yes is needed. */
-export async function needsApproval(
+async function needsApproval(
   tool: NamedTool & Pick<Tool, 'id' | 'policy'>,
   rules: Pick<ApprovalRules, 'when' | 'whenPerTool'>,
   { call, log }: { readonly call: AskedCall; readonly log: Logger },

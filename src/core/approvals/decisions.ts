@@ -18,7 +18,7 @@ import type {
 } from '#core/runs/events'
 
 /** What a link lets its holder do: `inspect` shows only. */
-export type LinkPower = 'decide' | 'inspect'
+type LinkPower = 'decide' | 'inspect'
 
 /** A link for one approver to one question (rule 23, OWP-67). */
 export interface ApprovalLink {
@@ -155,7 +155,7 @@ function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Fail
 export const LEAST_USE_MS = 5 * 60_000
 
 /** What one more word does to a question; every store obeys this. */
-export type Judgement =
+type Judgement =
   /** It stays as it was: decided, used up, or out of time. */
   | { readonly kind: 'closed' }
   /** The same approver said so before (OWP-72). */

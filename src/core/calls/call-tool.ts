@@ -17,7 +17,6 @@ import { checkRequirements } from './requirements.ts'
 import { resolveTool, validateInput } from './resolve.ts'
 import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run.ts'
 import { resolveScope, runIdOf } from './scope.ts'
-import { checkReady } from './store-health.ts'
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
 const MOST_ROUNDS = 5
@@ -79,7 +78,7 @@ function replyOf(
  * of it runs or is recorded.
  */
 async function refuseOther(services: CallServices, call: IdentifiedCall): Promise<never> {
-  checkReady(services)
+  services.health.checkReady()
   services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, undefined)
   await validateInput(tool, adaptInput(services.store, call, tool).input)
@@ -127,7 +126,7 @@ async function startCall(
   services: CallServices,
   { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<Started> {
-  checkReady(services)
+  services.health.checkReady()
   // A step is part of a call that was let in.
   if (call.step === undefined) services.limits.checkCaller(call.principal)
   const tool = resolveTool(services, call, seen)
@@ -216,7 +215,7 @@ async function isFree(services: CallServices, call: IdentifiedCall, { decides }:
  * Rule 6: a request without a key that equals one of its principal's calls which waits for a yes, or has one that is
  * unused, is that call: clients that cannot send keys can still resume.
  */
-export async function resumeUnkeyed(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
+async function resumeUnkeyed(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
   const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
   if (tool === undefined || !mayWait(tool)) return call
   const { tenant, principal, fingerprint } = adaptInput(services.store, call, tool)
@@ -233,7 +232,7 @@ function mayWait({ policy, workflow }: Tool): boolean {
 }
 
 /** The call with its input as this tool takes it: what it is found under is what other protocols would send (rule 5). */
-export function adaptInput(store: Store, call: IdentifiedCall, tool: Tool): IdentifiedCall {
+function adaptInput(store: Store, call: IdentifiedCall, tool: Tool): IdentifiedCall {
   const { adapt } = call.request
   if (adapt === undefined) return call
   const input = adapt(tool, call.input)

@@ -169,7 +169,7 @@ function undeclared(tool: Tool, asked: { readonly id: string; readonly kind: str
 }
 
 /** The log a tool gets: the credentials of its call never appear in it, whatever the tool writes (OWP-75). */
-export function cleanLogger(log: Logger, request: CallRequest): Logger {
+function cleanLogger(log: Logger, request: CallRequest): Logger {
   if (request.tokens.size === 0 && request.secrets.size === 0) return log
   const write =
     (level: keyof Logger): WriteLine =>

@@ -22,7 +22,7 @@ export function refusalOutcome(services: CallServices, error: unknown): Failure 
   if (isToolError(error)) return { ok: false, error: callErrorOf(error), durationMs: 0 }
   services.log.error({ err: error }, 'a call failed before its tool was run')
   if (error instanceof StoreError) {
-    services.readiness.noteStoreFailure(error)
+    services.health.noteFailure(error)
     return refusal(error.code === 'unreadable' ? UNREADABLE : NOT_RECORDED)
   }
   return refusal(INTERNAL)

@@ -15,15 +15,15 @@ const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
 
 /** How a run ended and, when it was cut short, what the tool will still say. */
-export type Ran = Ended | Suspended
+type Ran = Ended | Suspended
 
 /** A workflow cannot go on now. */
-export interface Suspended {
+interface Suspended {
   readonly kind: 'suspended'
   readonly suspension: Suspension
 }
 
-export interface Ended {
+interface Ended {
   readonly kind: 'ended'
   readonly outcome: Outcome
   readonly late?: Promise<Outcome>
@@ -176,12 +176,12 @@ function isFailure(code: string): code is FailureCode {
 /** UTF-8 needs at most this many bytes per UTF-16 unit, so most results need no exact count. */
 const MOST_BYTES_PER_UNIT = 3
 
-export type SerializedOutput =
+type SerializedOutput =
   | { readonly ok: true; readonly valueJson: string; readonly shown?: Shown }
   | { readonly ok: false; readonly error: CallError }
 
 /** OTC-90, T-14: what is checked is exactly what is sent. A tool without output has its value dropped. */
-export function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
+function serializeOutput(tool: Tool, value: unknown, maxBytes: number): SerializedOutput {
   if (tool.outputSchema === null) return { ok: true, valueJson: 'null' }
   if (value instanceof ShownValue) return serializeShown(tool, value, maxBytes)
   const serialized = toJson(value)
@@ -250,7 +250,7 @@ function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput
 }
 
 /** Runs the tool on the state of its session, if it has any; a workflow with a way to call its steps. */
-export function runTool(
+function runTool(
   services: CallServices,
   running: RunningCall,
   { input, context }: { readonly input: unknown; readonly context: RunContext },
@@ -283,7 +283,7 @@ const CODES = {
 } as const satisfies Record<Interruption, string>
 
 /** Rule 10: a started write that was cut short has an unknown effect, is not retryable, and says to check first. */
-export function interruptedError(tool: Tool, why: Interruption): CallError {
+function interruptedError(tool: Tool, why: Interruption): CallError {
   const what = {
     timeout: `${tool.name} did not finish within ${tool.policy.timeoutMs} ms.`,
     cancel: `The call of ${tool.name} was cancelled.`,
@@ -299,7 +299,7 @@ export function interruptedError(tool: Tool, why: Interruption): CallError {
 }
 
 /** Ended between its claim and its start: nothing took effect, so a call cut by shutdown may run again. */
-export function notStartedError(tool: Tool, why: Interruption): CallError {
+function notStartedError(tool: Tool, why: Interruption): CallError {
   return {
     code: CODES[why],
     message: `The call of ${tool.name} was ended before it started. Nothing was run.`,

@@ -18,7 +18,7 @@ import { callTool } from './call-tool.ts'
 import type { StepOrigin } from './identity.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
 import { RunningCalls, StartingCalls } from './running.ts'
-import { checkReady, OutcomeKeeper, Readiness, StoreWatch } from './store-health.ts'
+import { StoreHealth } from './store-health.ts'
 
 const CANCEL_POLL_MS = 1_000
 const RECOVERY_POLL_MS = 5_000
@@ -30,8 +30,7 @@ const BUDGET_TIDY_MS = 5_000
 type Made =
   | 'running'
   | 'starting'
-  | 'readiness'
-  | 'keeper'
+  | 'health'
   | 'sessions'
   | 'feed'
   | 'limits'
@@ -73,9 +72,7 @@ export interface RunningGateway extends Gateway {
 export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { store, clock, log, registry } = options
   const running = new RunningCalls()
-  const watch = new StoreWatch({ store, log, keeper: () => keeper, readiness: () => readiness })
-  const keeper = new OutcomeKeeper({ store, clock, log, onKept: () => watch.start() })
-  const readiness = new Readiness(() => watch.start())
+  const health = new StoreHealth({ store, log })
   const changes = new StoreChanges(() => store.foreignVersion())
   const feed = new RunFeed(changes)
   const onRefused = options.onLimitRefused ?? (() => undefined)
@@ -93,7 +90,8 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const refusals = new RefusalEvents({ store, clock, log, feed })
   const consents = new ConsentEvents({ store, clock, log, feed })
   const { newSessionId, hooks } = options
-  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, keeper, limits, newSessionId })
+  const { unsaved } = health
+  const sessions = new Sessions({ store, clock, log, registry, hooks, feed, unsaved, limits, newSessionId })
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
   const waits = new ApprovalWaits(changes)
@@ -102,8 +100,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     ...{
       running,
       starting: new StartingCalls(),
-      readiness,
-      keeper,
+      health,
       sessions,
       feed,
       limits,
@@ -170,13 +167,13 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     enterWaiting: (principal) => limits.enterWaiting(principal),
     endRun: (principal, runId) => endOwnRun(services, principal, runId),
     openSession: (principal, request) => {
-      checkReady(services)
+      health.checkReady()
       limits.checkCaller(principal)
       return sessions.open(principal, request)
     },
     closeSession: (principal, sessionId) => sessions.close(principal, sessionId),
     findChallenge: async (id) => await store.findChallenge(id),
-    isReady: () => readiness.isReady(),
+    isReady: () => health.isReady(),
     drain(graceMs) {
       drained ??= drain(graceMs)
       return drained
@@ -184,7 +181,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   }
 
   async function drain(graceMs: number): Promise<void> {
-    readiness.drain()
+    health.drain()
     // Whoever waits for a decision is told to come again.
     waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
@@ -193,8 +190,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     }
     await sessions.closeAll()
     feed.close()
-    watch.stop()
-    await keeper.flush()
+    await health.close()
     await budgets
       .close()
       .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
@@ -227,8 +223,7 @@ export interface CallServices {
   readonly sessions: Sessions
   readonly feed: RunFeed
   readonly waits: ApprovalWaits
-  readonly readiness: Readiness
-  readonly keeper: OutcomeKeeper
+  readonly health: StoreHealth
   readonly limits: CallLimits
   readonly budgets: Budgets
   readonly refusals: RefusalEvents

@@ -165,7 +165,7 @@ function failure(
 export const MOST_ATTEMPTS = 3
 
 /** Whether a run cut by a crash may simply run again (rule 8); a workflow repeats nothing, however often (rule 31). */
-export function mayRunAgain(
+function mayRunAgain(
   cut: Pick<CallRecord, 'rerunUntilMs' | 'attempt' | 'resumable'>,
   nowMs: number,
 ): boolean {

@@ -60,7 +60,7 @@ export function redactShown(shown: ShownContent, request: CallRequest): ShownCon
 type Output = JsonValue | ShownValue | undefined
 
 /** The same for credentials that no call brings: those a source was configured with. */
-export interface SecretCleaner {
+interface SecretCleaner {
   output(value: Output): Output
   thrown(error: unknown): unknown
 }

@@ -231,7 +231,7 @@ interface Held {
 }
 
 /** What the vault lends to one call. It lives in this call's memory alone (OWP-74). */
-export class LentCredentials {
+class LentCredentials {
   readonly tokens = new Map<string, Held>()
   readonly secrets = new Map<string, Held>()
   readonly #request: CallRequest

@@ -118,7 +118,7 @@ function toolNotFound({ request }: IdentifiedCall, nextStep: string | undefined)
 const MOST_COMPARED = 2_000
 
 /** The next step for a caller that missed: another version, or a name that looks alike. From its own catalog only (rule 2). */
-export function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
+function suggestTool(catalog: Catalog, asked: ToolRef): string | undefined {
   const versions = catalog.versionsOf(asked.base)
   if (versions.length > 0) {
     return `Versions served: ${versions.map((tool) => tool.parts.version).join(', ')}.`

@@ -15,7 +15,6 @@ import { type IdentifiedCall, isSameRequest, keyConflict } from './identity.ts'
 import { answerRecorded, join, lastFailure, MOST_ATTEMPTS } from './look-up.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
 import { type CallScope, recordedScope, runIdOf, toNewCall } from './scope.ts'
-import { checkReady } from './store-health.ts'
 
 export interface CheckedCall {
   readonly call: IdentifiedCall
@@ -33,7 +32,7 @@ export interface GrantedCall extends CheckedCall {
 }
 
 /** The same with what it may spend set aside. */
-export interface FundedCall extends GrantedCall {
+interface FundedCall extends GrantedCall {
   readonly reservation: Reservation
 }
 
@@ -63,7 +62,7 @@ export async function runCall(services: CallServices, checked: FundedCall): Prom
     }
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
-  checkReady(services)
+  services.health.checkReady()
   if (checked.call.step?.isOver() === true) throw fault('cancelled', 'The workflow of this step has ended.')
   if (checked.seen !== undefined) checkPresent(checked.call)
   const place = recordedScope(services.store, checked)
@@ -111,9 +110,21 @@ function keepLate(
   slot: Slot,
   { run, late }: { readonly run: Attempt; readonly late: Promise<Outcome> },
 ): void {
-  const settled = late.then((outcome) => services.keeper.recordLate(run, outcome))
+  const settled = late.then((outcome) => recordLate(services, run, outcome))
   services.running.holdSlotUntil(settled)
   slot.extend(settled)
+}
+
+async function recordLate(
+  { store, clock, log }: CallServices,
+  run: Attempt,
+  outcome: Outcome,
+): Promise<void> {
+  try {
+    await store.recordLate(run, outcome, clock.nowMs())
+  } catch (error) {
+    log.error({ err: error, record: run.record }, 'a late result could not be stored')
+  }
 }
 
 interface Claiming {
@@ -183,7 +194,7 @@ function abandon(services: CallServices, running: RunningCall, end: Outcome | ty
   running.settle(end)
 }
 
-export interface RanCall {
+interface RanCall {
   readonly running: RunningCall
   readonly newCall: NewCall
   readonly attempt: number
@@ -196,7 +207,7 @@ export interface RanCall {
  * Makes the outcome and its journal events durable before anybody hears of it. `lost` when somebody else's
  * attempt under the same key still runs: its outcome is the call's.
  */
-export async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome | typeof LOST> {
+async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome | typeof LOST> {
   const { running, newCall, attempt, claimed } = ran
   const outcome = toldAfter(attempt, ran.outcome)
   const finished: FinishedRun = {
@@ -211,15 +222,15 @@ export async function recordOutcome(services: CallServices, ran: RanCall): Promi
     const result = await write()
     if (result.kind === 'recorded') return end(services, running, outcome)
     // Ours was declared dead while it ran: what it did is not forgotten (rule 10).
-    if (claimed) await services.keeper.recordLate(finished.run, outcome)
+    if (claimed) await recordLate(services, finished.run, outcome)
     return end(services, running, loserAnswer(services, running, result.record))
   } catch (error) {
-    services.readiness.noteStoreFailure(error)
+    services.health.noteFailure(error)
     services.log.error(
       { err: error, record: newCall.record },
       'an outcome could not be committed; keeping it',
     )
-    services.keeper.keep(async () => {
+    services.health.unsaved.keep(async () => {
       await write()
       services.running.end(running)
     })
@@ -268,7 +279,7 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
 }
 
 /** Puts a workflow away until one of its steps may go on (rule 31); whoever joined it looks at the record. */
-export async function suspend(
+async function suspend(
   services: CallServices,
   {
     running,
@@ -285,12 +296,12 @@ export async function suspend(
     running.settle(LOST)
     return { error, ...decidesOf(running, suspension) }
   } catch (failure) {
-    services.readiness.noteStoreFailure(failure)
+    services.health.noteFailure(failure)
     services.log.error(
       { err: failure, record: running.call.record },
       'a workflow could not be put away; keeping it',
     )
-    services.keeper.keep(async () => {
+    services.health.unsaved.keep(async () => {
       await write()
       services.running.end(running)
     })
@@ -307,7 +318,7 @@ function decidesOf({ call }: RunningCall, { error, waitsFor }: Suspension): Pick
 }
 
 /** Nothing begins for a caller whose leaving cancels (MCP-83): the call stays what it was. */
-export function checkPresent({ request }: IdentifiedCall): void {
+function checkPresent({ request }: IdentifiedCall): void {
   if (request.leaving?.left?.aborted !== true) return
   throw fault('not_ready', 'The caller left before the tool was called. Nothing was run.', {
     retryAfterMs: 1_000,

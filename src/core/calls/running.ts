@@ -5,7 +5,7 @@ import type { IdentifiedCall } from './identity.ts'
 import type { CallScope } from './scope.ts'
 
 /** A request that is on its way from the look-up to its answer. */
-export class StartingCall {
+class StartingCall {
   readonly #leave: () => void
   #ended: PromiseWithResolvers<void> | undefined
 

@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
-import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
+import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
-import { OutcomeKeeper } from './store-health.ts'
+import { UnsavedOutcomes } from './store-health.ts'
 
 describe('an error no wire can carry', () => {
   it('rule 11: a started call ends with what fits of it, and is recorded', async () => {
@@ -39,18 +39,9 @@ describe('an error no wire can carry', () => {
   })
 })
 
-describe('kept outcomes', () => {
-  function keeper(): OutcomeKeeper {
-    return new OutcomeKeeper({
-      store: new MemoryStore(),
-      clock: SYSTEM_CLOCK,
-      log: SILENT_LOGGER,
-      onKept: () => {},
-    })
-  }
-
+describe('unsaved outcomes', () => {
   it('rule 11: rounds that overlap write each outcome once', async () => {
-    const kept = keeper()
+    const kept = new UnsavedOutcomes(SILENT_LOGGER, () => {})
     let writes = 0
     kept.keep(async () => {
       writes += 1
@@ -61,7 +52,7 @@ describe('kept outcomes', () => {
   })
 
   it('rule 11: one that cannot be written does not hold up the others', async () => {
-    const kept = keeper()
+    const kept = new UnsavedOutcomes(SILENT_LOGGER, () => {})
     let written = false
     kept.keep(() => Promise.reject(new Error('never')))
     kept.keep(async () => {
@@ -100,7 +91,7 @@ describe('two processes on one store', () => {
       await new Promise((resolve) => setTimeout(resolve, 20))
       return state.runs
     })
-    const stores = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
+    const stores = [1, 2].map(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }))
     const gateways = stores.map((store) => openTestGateway([tool], { store }))
     for (let round = 0; round < 5; round += 1) {
       state.runs = 0

@@ -15,7 +15,7 @@ interface TellerServices {
   readonly feed: RunFeed
 }
 
-export interface LackingCall {
+interface LackingCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
   readonly place: CallScope

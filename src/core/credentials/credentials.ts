@@ -18,11 +18,11 @@ export type CredentialProblem =
   | 'credential_scope_unsupported'
   | 'connector_auth_expired'
 
-export type FoundCredential =
+type FoundCredential =
   | { readonly ok: true; readonly ref: string; readonly value: Secret }
   | { readonly ok: false; readonly problem: CredentialProblem }
 
-export interface CredentialServices {
+interface CredentialServices {
   readonly store: Pick<Store, 'vault'>
   readonly clock: Clock
   readonly broker: TokenBroker
@@ -98,7 +98,7 @@ function credentialUnavailable(provider: string): ToolError {
 }
 
 /** Acting for users other than the credential's own subject. */
-export const ASSERT_USERS_SCOPE = 'users:assert'
+const ASSERT_USERS_SCOPE = 'users:assert'
 
 export type VaultOwner = Pick<VaultAddress, 'tenant' | 'principal' | 'user'>
 
@@ -141,9 +141,9 @@ function subjectOf(principalId: string): string | undefined {
 const LEASE_MS = 12_000
 const POLL_MS = 50
 
-export type Refreshed = VaultEntry | 'refused' | 'unavailable'
+type Refreshed = VaultEntry | 'refused' | 'unavailable'
 
-export interface TokenRefresherOptions {
+interface TokenRefresherOptions {
   readonly store: Pick<Store, 'vault'>
   readonly clock: Clock
   readonly log: Logger
@@ -223,7 +223,7 @@ export class TokenRefresher {
 }
 
 /** What the vault keeps as the value of a token: the access token, and what renews it. */
-export interface TokenValue {
+interface TokenValue {
   readonly accessToken: Secret
   readonly refreshToken: Secret | undefined
 }

@@ -17,7 +17,7 @@ import { servedHash, worstClass } from './pin-view.ts'
 import { giveLocalNames, toolkitOf } from './project.ts'
 import { createTextReader, type Suspicion, suspicionsOf, type TextReader } from './suspicions.ts'
 
-export interface SightedTools {
+interface SightedTools {
   readonly tools: readonly OfferedTool[]
   /** What cannot even be kept, and why. */
   readonly left: readonly { readonly nativeName: string; readonly problem: string }[]
@@ -66,10 +66,10 @@ function isTooMuch(value: unknown): boolean {
   return walk(value, 0)
 }
 
-export const FIRST_SIGHT = 'first sight'
+const FIRST_SIGHT = 'first sight'
 export const FIRST_VERSION = '1.0.0'
 
-export interface Sighting {
+interface Sighting {
   readonly source: Pick<Source, 'policyFor' | 'wants'>
   readonly identity: JsonObject
   /** Distinct native names. */
@@ -273,7 +273,7 @@ function eventOf(
  * Finds the vanished tool that a new one was before: the same schemas with the same text or target, under another name.
  * Looks each one up, because an upstream may replace thousands of tools at once.
  */
-export function createRenameFinder(
+function createRenameFinder(
   gone: readonly PinRecord[],
 ): (definition: KeptDefinition) => PinRecord | undefined {
   let known: Map<string, PinRecord> | undefined

@@ -90,7 +90,7 @@ function suspicionDiff(before: OfferedBy, after: OfferedBy): readonly Difference
 }
 
 /** More that a caller must bring breaks, less widens. */
-export function requirementsDiff(
+function requirementsDiff(
   before: ToolRequirements | undefined,
   after: ToolRequirements | undefined,
 ): readonly Difference[] {
@@ -146,7 +146,7 @@ export function pinHash(identity: JsonObject, offered: OfferedTool): string {
   return hash('sha256', canonicalJson(pinnedFacts(identity, offered)), 'base64url')
 }
 
-export function pinnedFacts(identity: JsonObject, offered: OfferedTool): JsonObject {
+function pinnedFacts(identity: JsonObject, offered: OfferedTool): JsonObject {
   const { nativeName, title, description, inputSchema, outputSchema, requirements, binding } = offered
   return {
     identity,
@@ -161,7 +161,7 @@ export function pinnedFacts(identity: JsonObject, offered: OfferedTool): JsonObj
 }
 
 /** Requirements are open, so their type promises nothing about further members. */
-export function requirementsJson(requirements: ToolRequirements | undefined): JsonValue {
+function requirementsJson(requirements: ToolRequirements | undefined): JsonValue {
   if (requirements === undefined) return {}
   const copied = copyJson(requirements)
   return copied.ok ? copied.value : copied.problem

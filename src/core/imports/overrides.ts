@@ -20,7 +20,7 @@ export interface IdleOverride {
 }
 
 /** What is known of the names of a source. */
-export interface KnownNames {
+interface KnownNames {
   /** Offered, left out by the operator's own filters, or pinned at some time. */
   readonly native: ReadonlySet<string>
   /** What its accepted definitions are as tools; the approval where it is known. */

@@ -13,7 +13,7 @@ export function servedHash(pin: PinRecord | undefined): string {
 }
 
 /** `held`: waits for its first yes. `removed`: an operator agreed that it is gone. */
-export type PinState = 'served' | 'suspended' | 'held' | 'removed'
+type PinState = 'served' | 'suspended' | 'held' | 'removed'
 
 /** A pinned tool as an operator sees it. */
 export interface PinView {
@@ -29,7 +29,7 @@ export interface PinView {
   readonly waiting: WaitingView | undefined
 }
 
-export interface WaitingView {
+interface WaitingView {
   readonly kind: WaitingChange['kind']
   readonly class: ChangeClass
   readonly reasons: readonly string[]
@@ -46,7 +46,7 @@ export interface PinDiff extends PinView {
   readonly differences: readonly Difference[]
 }
 
-export const REMOVED = 'removed'
+const REMOVED = 'removed'
 
 /** `undefined` for a name that was only kept: a tool that went before anybody decided. */
 export function viewPin(source: string, pin: PinRecord): PinView | undefined {
@@ -143,7 +143,7 @@ export function suspensionBy(accepted: OfferedBy, met: OfferedBy | undefined): s
   return isGrave(found) ? SAYS[found] : undefined
 }
 
-export function describeChange({ kind, class: found }: WaitingChange): string {
+function describeChange({ kind, class: found }: WaitingChange): string {
   return kind === 'removal' ? REMOVED_IN_SUSPENSION : SAYS[found]
 }
 
@@ -158,7 +158,7 @@ export function worstClass(classes: readonly ChangeClass[]): ChangeClass {
 }
 
 /** Whether a tool with effects stops until somebody decides (rule 32). */
-export function isGrave(change: ChangeClass): boolean {
+function isGrave(change: ChangeClass): boolean {
   return WEIGHT[change] >= WEIGHT.breaking
 }
 

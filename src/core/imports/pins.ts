@@ -26,13 +26,13 @@ import {
 import { toolkitOf } from './project.ts'
 import type { PinnedTool } from './source-runner.ts'
 
-export interface PinsOptions {
+interface PinsOptions {
   readonly store: Pick<Store, 'pins'>
   readonly clock: Clock
   readonly log: Logger
 }
 
-export interface PinAnswer {
+interface PinAnswer {
   readonly by: string
   /** Of the change that was looked at, or its beginning: another one that came since is not decided about. */
   readonly hash?: string
@@ -225,7 +225,7 @@ const MOST_PINS = 1_000
  * A write in parts that hold the serving thread shortly. A crash in between loses nothing: the rows are independent of
  * each other, and a first sight goes on where it stopped, because it is one until its last part.
  */
-export async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
+async function* partsOf(change: PinWrite): AsyncGenerator<PinWrite> {
   const breather = new Breather()
   const isFirst = change.seen <= 0
   let pins: PinRecord[] = []
@@ -259,7 +259,7 @@ function eventsByTool({ events }: PinWrite): ReadonlyMap<string | undefined, Pin
 }
 
 /** What is known after our own write: it was made on this revision, so nothing else has changed. */
-export function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
+function withWritten(known: PinnedSource, change: PinWrite): PinnedSource {
   const rows = new Map([...known.pins, ...change.pins].map((pin) => [pin.nativeName, pin]))
   return { ...known, revision: nextRevision(change), pins: [...rows.values()].sort(byName) }
 }
@@ -268,7 +268,7 @@ export function withWritten(known: PinnedSource, change: PinWrite): PinnedSource
  * The same rows, with definitions that have not changed as the objects they were: what was made of them, which is
  * costly for thousands of tools, is found by them.
  */
-export function keepKnown(read: PinnedSource, known: PinnedSource | undefined): PinnedSource {
+function keepKnown(read: PinnedSource, known: PinnedSource | undefined): PinnedSource {
   if (known === undefined) return read
   const before = new Map(known.pins.map((pin) => [pin.nativeName, pin]))
   return { ...read, pins: read.pins.map((pin) => keepDefinition(pin, before.get(pin.nativeName))) }
@@ -292,14 +292,14 @@ function byName(left: PinRecord, right: PinRecord): number {
   return left.nativeName < right.nativeName ? -1 : 1
 }
 
-export interface PinRuling {
+interface PinRuling {
   readonly decision: PinDecision
   readonly apply: (pin: PinRecord, decision: PinDecision) => PinRecord
   readonly type: 'pin.accepted' | 'pin.rejected'
 }
 
 /** One write for the decisions about some tools of a source; `undefined` when there is nothing to decide. */
-export function decidePins(
+function decidePins(
   known: PinnedSource,
   pins: readonly PinRecord[],
   { decision, apply, type }: PinRuling,
@@ -330,13 +330,13 @@ export function decidePins(
 }
 
 /** Who decides, and when. */
-export interface PinDecision {
+interface PinDecision {
   readonly by: string
   readonly atMs: number
 }
 
 /** The row once what waits is let in: a new version for a new definition, and no more service for a removal. */
-export function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
+function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting, accepted } = pin
   if (waiting === undefined) return pin
   const { definition } = waiting
@@ -346,7 +346,7 @@ export function acceptWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRec
 }
 
 /** What is in force stays so; the no holds for as long as the upstream offers exactly this. */
-export function rejectWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
+function rejectWaiting(pin: PinRecord, { by, atMs }: PinDecision): PinRecord {
   const { waiting } = pin
   return waiting === undefined ? pin : { ...pin, waiting: { ...waiting, rejected: { by, atMs } } }
 }

@@ -9,7 +9,7 @@ import { inspectTool } from '#core/tools/prepare-tool'
 import { pinHash } from './definition-diff.ts'
 import type { PinnedTool } from './source-runner.ts'
 
-export interface JoinedTools {
+interface JoinedTools {
   readonly tools: readonly Tool[]
   readonly findings: readonly Finding[]
 }
@@ -67,7 +67,7 @@ export interface ProjectedTools {
   readonly warnings: readonly Finding[]
 }
 
-export interface ProjectOptions {
+interface ProjectOptions {
   readonly defaultTimeoutMs: number
 }
 

@@ -58,7 +58,7 @@ function meaningOf(keyword: string, value: JsonValue): JsonValue {
   return mapSubschemas(keyword, value, withoutWords)
 }
 
-export interface FlatSchema {
+interface FlatSchema {
   /** With its own reference followed. */
   readonly schema: JsonObject
   /** What it says beside the reference. */

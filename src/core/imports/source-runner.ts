@@ -9,7 +9,7 @@ const LONGEST_BACKOFF_MS = 5 * 60_000
 /** Upstreams that announce every small change one by one cost one discovery. */
 const SETTLE_MS = 100
 
-export interface SourceRunnerOptions {
+interface SourceRunnerOptions {
   readonly source: Source
   readonly clock: Clock
   readonly log: Logger
@@ -173,7 +173,7 @@ export interface DefinitionPins {
   observe(source: Source, discovery: Discovery): Promise<Observed>
 }
 
-export interface Observed {
+interface Observed {
   /** Whether what is served may be another than before. */
   readonly changed: boolean
   /** Changes that wait for an operator. */

@@ -24,7 +24,7 @@ export interface WantedSource {
   open(): Source
 }
 
-export interface SourcesOptions {
+interface SourcesOptions {
   readonly registry: LiveRegistry
   /** Tools written as code, and their toolkits' texts. */
   readonly own: { readonly tools: readonly Tool[]; readonly toolkits: ReadonlyMap<string, string> }

@@ -82,7 +82,7 @@ function visitTexts(value: JsonValue, where: string, look: (where: string, text:
 }
 
 /** What a text does besides describing its tool, with the words that say it; `undefined` = it only describes. */
-export function instructionIn(text: string): string | undefined {
+function instructionIn(text: string): string | undefined {
   if (text.length < SHORTEST) return undefined
   const plain = text.replaceAll(/\s+/g, ' ')
   const small = plain.toLowerCase()
@@ -296,7 +296,7 @@ const HIDDEN: readonly { readonly pattern: RegExp; readonly says: string }[] = [
 ]
 
 /** A word that looks Latin and is not all Latin; `undefined` = there is none. */
-export function mixedWord(text: string): string | undefined {
+function mixedWord(text: string): string | undefined {
   if (PLAIN.test(text)) return undefined
   for (const [word] of text.matchAll(/[\p{L}\p{M}\p{N}_]+/gu)) {
     const isMixed = /\p{Script=Latin}/u.test(word) && LOOKALIKE.test(word)

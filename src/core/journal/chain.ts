@@ -37,7 +37,7 @@ export function startRetention(
 }
 
 /** What one link of the chain covers: everything of a group that stays as long as the journal. */
-export interface LinkedGroup {
+interface LinkedGroup {
   /** Number of the group in the whole store: what call rows point to. */
   readonly id: number
   readonly writer: string

@@ -143,7 +143,7 @@ export interface VaultChanged {
   readonly scopes?: readonly string[]
 }
 
-export interface VaultRotated {
+interface VaultRotated {
   readonly type: 'vault.rotated'
   readonly at: number
   readonly by: string
@@ -226,7 +226,7 @@ export interface PinChanged {
   readonly by?: string
 }
 
-export interface RunEnded {
+interface RunEnded {
   readonly type: 'run.ended'
   readonly at: number
   readonly run: string
@@ -234,19 +234,19 @@ export interface RunEnded {
   readonly principal: string
 }
 
-export interface WriterStarted {
+interface WriterStarted {
   readonly type: 'writer.started'
   readonly at: number
   /** Heads of the chains that grew since a writer last began: a later cut of theirs shows (rule 15). */
   readonly heads: readonly { readonly writer: string; readonly group: number; readonly link: string }[]
 }
 
-export interface WriterStopped {
+interface WriterStopped {
   readonly type: 'writer.stopped'
   readonly at: number
 }
 
-export interface ResultsPurged {
+interface ResultsPurged {
   readonly type: 'retention.purged'
   readonly at: number
   readonly calls: number

@@ -10,7 +10,7 @@ export const NO_LIMIT = Number.MAX_SAFE_INTEGER
 
 export const UNITS = ['calls', 'milliseconds', 'cost'] as const satisfies readonly (keyof Spending)[]
 
-export type Unit = (typeof UNITS)[number]
+type Unit = (typeof UNITS)[number]
 
 export const NOTHING: Spending = { calls: 0, milliseconds: 0, cost: 0 }
 
@@ -39,14 +39,14 @@ export interface BudgetRule {
 }
 
 /** A budget that counts for one principal's calls. */
-export interface Budget {
+interface Budget {
   readonly for: BudgetRule['for']
   readonly windowMs: number
   readonly limit: Spending
 }
 
 /** Rules with the same window are one budget: the tighter limit counts, and what is spent is counted once. */
-export function budgetsFor({ tenant, id }: Principal, rules: readonly BudgetRule[]): readonly Budget[] {
+function budgetsFor({ tenant, id }: Principal, rules: readonly BudgetRule[]): readonly Budget[] {
   const found = new Map<string, Budget>()
   for (const rule of rules) {
     const isMeant = rule.of === undefined || rule.of.has(rule.for === 'principal' ? id : tenant)
@@ -68,7 +68,7 @@ const ASK_AGAIN_MS = 1_000
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 /** What this process has in its hand of one window of one budget. */
-export class BudgetAccount {
+class BudgetAccount {
   readonly window: BudgetWindow
   readonly budget: Budget
   readonly #store: BudgetStore
@@ -203,7 +203,7 @@ const RESERVED_RETRY_MS = 1_000
 const COST_PARTS = 1_000
 const USUAL_COST = 1
 
-export interface BudgetsOptions {
+interface BudgetsOptions {
   readonly store: BudgetStore
   readonly rules: readonly BudgetRule[]
   readonly clock: Clock

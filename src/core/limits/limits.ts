@@ -22,7 +22,7 @@ const FEW_RUNS = 10
 const ALL_TOOLS = '*'
 
 /** What tells that the server is behind. */
-export interface LoadSigns {
+interface LoadSigns {
   /** Runs that have not settled. */
   runs(): number
   pendingWrites(): number
@@ -30,7 +30,7 @@ export interface LoadSigns {
   delayMs(): number
 }
 
-export interface CallLimitsOptions {
+interface CallLimitsOptions {
   readonly settings: LimitSettings
   readonly clock: Clock
   readonly signs: LoadSigns

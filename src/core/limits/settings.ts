@@ -20,7 +20,7 @@ export interface ToolLimit extends CallLimit {
 }
 
 /** Where a server stops taking new calls, whoever makes them. */
-export interface TotalLimit extends CallLimit {
+interface TotalLimit extends CallLimit {
   /** Changes that wait for their commit. */
   readonly pendingWrites: number | undefined
   /** How late the event loop may be, again and again. */

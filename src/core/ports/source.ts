@@ -60,7 +60,7 @@ export interface Invocation {
   readonly context: StatefulContext<unknown>
 }
 
-export type SourceState = 'starting' | 'ready' | 'degraded' | 'down'
+type SourceState = 'starting' | 'ready' | 'degraded' | 'down'
 
 export interface SourceHealth {
   readonly state: SourceState

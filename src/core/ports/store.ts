@@ -165,7 +165,7 @@ export interface NewChallenge extends ChallengeNeed {
   readonly consent?: true
 }
 
-export type ChallengeStatus = 'pending' | 'completed' | 'failed'
+type ChallengeStatus = 'pending' | 'completed' | 'failed'
 
 export interface ChallengeRecord extends NewChallenge {
   readonly status: ChallengeStatus
@@ -316,7 +316,7 @@ export interface WorkflowStore {
 }
 
 /** `open`: takes calls. `closing`: takes none, and its close is on its way. */
-export type SessionState = 'open' | 'closing' | 'closed'
+type SessionState = 'open' | 'closing' | 'closed'
 
 export interface SessionAddress {
   readonly tenant: string

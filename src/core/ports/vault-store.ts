@@ -6,7 +6,7 @@ import type { ChallengeNeed, RunScope } from './store.ts'
 /** `sign_in` and `approver`: prove who sits at the browser, before a consent or a decision. `provider`: asks for the authorization itself. */
 export const CONSENT_STAGES = ['sign_in', 'provider', 'approver'] as const
 
-export type ConsentStage = (typeof CONSENT_STAGES)[number]
+type ConsentStage = (typeof CONSENT_STAGES)[number]
 
 /** One way out to a provider that has to come back: what `state` stands for, kept here and not in the browser. */
 export interface Consent {

@@ -49,7 +49,7 @@ export function endedConsentFacts(
 }
 
 /** One attempt of one call, as both of its facts name it. */
-export interface Attempted {
+interface Attempted {
   readonly record: string
   readonly attempt: number
   readonly call: CallLabel
@@ -161,7 +161,7 @@ interface CallFact {
   readonly sessionId?: string
 }
 
-export interface ToolCalled extends CallFact {
+interface ToolCalled extends CallFact {
   readonly type: 'called'
   readonly principal: string
 }
@@ -174,13 +174,13 @@ export interface ToolReturned extends CallFact {
   readonly durationMs?: number
 }
 
-export interface SessionOpened {
+interface SessionOpened {
   readonly type: 'session.opened'
   readonly sessionId: string
   readonly toolId: string
 }
 
-export interface SessionClosed {
+interface SessionClosed {
   readonly type: 'session.closed'
   readonly sessionId: string
   readonly toolId: string
@@ -232,7 +232,7 @@ export interface InterruptResolved {
 }
 
 /** A call waits for a person's consent at a provider (OWP-78). */
-export interface ConsentRequested {
+interface ConsentRequested {
   readonly type: 'consent.requested'
   readonly record: string
   readonly challenge: string
@@ -244,13 +244,13 @@ export interface ConsentRequested {
   readonly timeoutMs: number
 }
 
-export interface ConsentSuspended {
+interface ConsentSuspended {
   readonly type: 'consent.suspended'
   readonly record: string
   readonly challenge: string
 }
 
-export interface ConsentResolved {
+interface ConsentResolved {
   readonly type: 'consent.resolved'
   readonly record: string
   readonly challenge: string
@@ -259,7 +259,7 @@ export interface ConsentResolved {
 }
 
 /** A consent was given; the reference alone tells which credential it made (OWP-79). */
-export interface ConnectorAuthorized {
+interface ConnectorAuthorized {
   readonly type: 'connector.authorized'
   readonly record: string
   readonly provider: string
@@ -268,7 +268,7 @@ export interface ConnectorAuthorized {
 }
 
 /** A provider refused to renew an authorization: somebody has to consent again (OWP-78). */
-export interface ConnectorAuthExpired {
+interface ConnectorAuthExpired {
   readonly type: 'connector.auth_expired'
   readonly record: string
   readonly provider: string

@@ -78,7 +78,7 @@ export class ApprovalWaits {
 type Page = Promise<RunPage | undefined>
 
 /** Reads one page of one run. */
-export type ReadPage = (after: number) => Page
+type ReadPage = (after: number) => Page
 
 interface Watch {
   readonly wake: Set<() => void>
@@ -216,7 +216,7 @@ const LOOK_MS = 500
 const MOST_IDLE_LOOKS = 10
 
 /** Told of every look; `isChanged` when what was read may be old. */
-export type OnLook = (isChanged: boolean) => void
+type OnLook = (isChanged: boolean) => void
 
 /** One look at the store's mark for everybody in this process who waits for what others write. */
 export class StoreChanges {

@@ -10,7 +10,7 @@ import type { RunFeed } from './feed.ts'
 
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
 
-export interface RefusedAttempt {
+interface RefusedAttempt {
   readonly call: IdentifiedCall
   readonly tool: Tool
   readonly place: CallScope

@@ -148,6 +148,6 @@ export function isRunEnded({ open, touchedAtMs, endedAtMs }: Life, nowMs: number
 }
 
 /** Whether no event will follow: it ended, and so did everything that began in it. */
-export function isRunOver(life: Life, nowMs: number): boolean {
+function isRunOver(life: Life, nowMs: number): boolean {
   return life.open === 0 && isRunEnded(life, nowMs)
 }

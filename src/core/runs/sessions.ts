@@ -1,6 +1,5 @@
 import { proveUser } from '#core/calls/resolve'
 import type { RunningCall } from '#core/calls/running'
-import type { OutcomeKeeper } from '#core/calls/store-health'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
 import type { RunScope, Store } from '#core/ports/store'
@@ -19,14 +18,21 @@ const MOST_PER_PRINCIPAL = 100
 /** Why a session is closed. */
 type Reason = 'asked' | 'idle' | 'too old' | 'shutdown' | 'not opened'
 
-export interface SessionsOptions {
+interface UnsavedEnds {
+  /** Writes what is kept; gives how many are left. */
+  flush(): Promise<number>
+  keep(write: () => Promise<void>): void
+}
+
+interface SessionsOptions {
   readonly store: Store
   readonly clock: Clock
   readonly log: Logger
   readonly registry: ToolSet
   readonly hooks: Hooks
   readonly feed: RunFeed
-  readonly keeper: OutcomeKeeper
+  /** Where the end of a session waits that the store refused. */
+  readonly unsaved: UnsavedEnds
   readonly limits: CallLimits
   newSessionId(): string
 }
@@ -204,7 +210,7 @@ export class Sessions {
 
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
-    const { store, clock, feed, keeper } = this.#options
+    const { store, clock, feed, unsaved } = this.#options
     const { sessionId, principal, tool, place, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
@@ -224,11 +230,11 @@ export class Sessions {
     }
     try {
       // OWP-41: the ends of its calls that could not be stored yet come before its own.
-      if ((await keeper.flush()) > 0) keeper.keep(write)
+      if ((await unsaved.flush()) > 0) unsaved.keep(write)
       else await write()
     } catch (error) {
       log.error({ err: error }, 'the end of a session could not be stored yet')
-      keeper.keep(write)
+      unsaved.keep(write)
     }
     this.#live.delete(sessionId)
   }

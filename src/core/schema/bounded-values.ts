@@ -13,7 +13,7 @@ export const VALUE_READERS: readonly (readonly [keywords: readonly string[], rea
   [['required', 'dependentRequired', 'dependencies'], nameChecks],
 ]
 
-export type ReadValueKeywords = (
+type ReadValueKeywords = (
   schema: JsonObject,
   patternOf: (source: string) => BoundedPattern,
 ) => Iterable<Check>

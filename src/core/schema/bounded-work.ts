@@ -7,13 +7,13 @@ import { compileLinear, type LinearPattern } from './imported.ts'
  * Looks at a value in one check, each of them some ten nanoseconds. A result of a megabyte with ten thousand members
  * takes about fifty thousand.
  */
-export const MOST_STEPS = 700_000
+const MOST_STEPS = 700_000
 /** The linear-time engine at its slowest: characters, times instructions of the pattern, that take about 20 ms. */
 const MOST_LINEAR_WORK = 80_000
 /** Making an instruction ready costs as much as running it on so many characters. */
 const COMPILED_AS_CHARACTERS = 10
 /** For what is left to the native engine: 20 ms, 50 ms and what the steps take stay under a tenth of a second. */
-export const PATTERN_DEADLINE_MS = 50
+const PATTERN_DEADLINE_MS = 50
 /** Schemas inside schemas, as far as one value leads through them. */
 const DEEPEST = 800
 const MOST_PROBLEMS = 5_000

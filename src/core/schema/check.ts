@@ -4,7 +4,7 @@ import { childPointer, describeValue, isJsonObject, type JsonObject, type JsonVa
 import { schemaIssues } from './issues.ts'
 import { DEFINITIONS, REFERENCES, visitSchemas } from './keywords.ts'
 
-export interface SchemaCheckOptions {
+interface SchemaCheckOptions {
   /** Published definitions carry none (OTC-34, OTC-36); authored ones are inlined. */
   readonly references: 'allowed' | 'forbidden'
 }

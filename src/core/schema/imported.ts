@@ -203,7 +203,7 @@ function publish(schema: JsonObject, where: 'input' | 'output', report: Report, 
 }
 
 /** A pattern that is not enforced here, and why. */
-export interface RelaxedPattern {
+interface RelaxedPattern {
   readonly pointer: string
   readonly pattern: string
   readonly problem: string
@@ -431,7 +431,7 @@ export function compileLinear(pattern: string): LinearPattern {
 const IDLE = /[-_ @'":#,=<>~!%&`;]/
 
 /** Without escapes that mean the character itself, as `\-` or `\@`: common, harmless, and refused by the `u` flag. */
-export function withoutIdleEscapes(pattern: string): string {
+function withoutIdleEscapes(pattern: string): string {
   return mapEscapes(pattern, (escaped, inClass) =>
     IDLE.test(escaped) && !(inClass && escaped === '-') ? escaped : undefined,
   )

@@ -27,7 +27,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set([
   '$comment',
 ])
 
-export interface InlineOptions {
+interface InlineOptions {
   /**
    * Tools of others are published as far as they can be: what contains itself or has no end is cut to `{}`, any value,
    * because the original is what is enforced. Told for each cut.
@@ -198,7 +198,7 @@ function freezeData(value: JsonValue): number {
  * A schema around parts that accept more than they did, changed so that the whole accepts no less: `oneOf` becomes
  * `anyOf`, and what turns around (`not`, `if`, an upper number of matches) or depends on what was looked at is left out.
  */
-export function loosenAround(schema: JsonObject, isTouched: (keyword: string) => boolean): JsonObject {
+function loosenAround(schema: JsonObject, isTouched: (keyword: string) => boolean): JsonObject {
   const made: Record<string, JsonValue> = { ...schema }
   // What they refuse depends on what others have looked at, also on what is gone.
   delete made.unevaluatedProperties

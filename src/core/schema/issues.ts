@@ -185,7 +185,7 @@ const MOST_CHOICES = 20
 const LONGEST_VALUE = 80
 
 /** What a failed keyword says about itself; never more than the schema's own values. */
-export type KeywordParams = Readonly<Record<string, unknown>>
+type KeywordParams = Readonly<Record<string, unknown>>
 
 /** `a number`, `an array`, `null`: one kind of value a place accepts. */
 const KINDS: Readonly<Record<string, string>> = {
@@ -206,7 +206,7 @@ const COMPARISONS: Readonly<Record<string, string>> = {
 }
 
 /** One sentence for one failed keyword, without the name of the parameter and without a full stop. */
-export function keywordMessage(keyword: string, params: KeywordParams): string | undefined {
+function keywordMessage(keyword: string, params: KeywordParams): string | undefined {
   const accepted = acceptedValues(keyword, params)
   if (accepted !== undefined) return mustBe(accepted)
   const comparison = COMPARISONS[keyword]
@@ -265,7 +265,7 @@ function patternMessage({ pattern, format }: KeywordParams): string {
 }
 
 /** What a place accepts when the keyword names it outright: types and listed values. */
-export function acceptedValues(keyword: string, params: KeywordParams): readonly Accepted[] | undefined {
+function acceptedValues(keyword: string, params: KeywordParams): readonly Accepted[] | undefined {
   if (keyword === 'type') {
     const types: unknown[] = Array.isArray(params.type) ? params.type : [params.type]
     return types.map((type) => ({ kind: 'type', text: KINDS[String(type)] ?? String(type) }))
@@ -277,12 +277,12 @@ export function acceptedValues(keyword: string, params: KeywordParams): readonly
   return undefined
 }
 
-export interface Accepted {
+interface Accepted {
   readonly kind: 'type' | 'value'
   readonly text: string
 }
 
-export function mustBe(accepted: readonly Accepted[]): string {
+function mustBe(accepted: readonly Accepted[]): string {
   const types = textsOf(accepted, 'type')
   const values = textsOf(accepted, 'value')
   const [only] = values

@@ -160,7 +160,7 @@ function standardOf(value: unknown): object | undefined {
  * What each library's converter must be told so that all behave alike: checks that only code can do are left
  * to the library's own parse, and types that JSON lacks are refused instead of becoming "anything".
  */
-export function libraryOptions(vendor: string): { readonly libraryOptions?: Record<string, unknown> } {
+function libraryOptions(vendor: string): { readonly libraryOptions?: Record<string, unknown> } {
   const options = OPTIONS.get(vendor)
   return options === undefined ? {} : { libraryOptions: options }
 }
@@ -189,7 +189,7 @@ function refuse(what: string): never {
  * Slips in JSON Schema written by hand, which the standard reads as annotations and so as "anything goes".
  * Schemas of libraries are not asked: they spell well, and their users may add annotations of their own.
  */
-export function checkPlainSchema(schema: JsonObject, where: string, report: Report): void {
+function checkPlainSchema(schema: JsonObject, where: string, report: Report): void {
   visitSchemas(schema, '', (inner, pointer) => {
     for (const keyword of Object.keys(inner)) {
       const meant = misspelledKeyword(keyword)

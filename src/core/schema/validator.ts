@@ -66,12 +66,12 @@ const UNCHECKED: readonly InputIssue[] = Object.freeze([
   { pointer: '', message: 'Cannot be checked: the schema of this tool is too entangled for this value' },
 ])
 
-export interface ValidatorOptions {
+interface ValidatorOptions {
   /** Somebody else wrote the schema: a check is work that is counted, and ends. */
   readonly untrusted?: boolean
 }
 
-export type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
+type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
 
 /**
  * Checks values against a schema that `checkSchema` accepted: no coercion, no defaults, `format` is an
@@ -104,7 +104,7 @@ export function createSchemaValidator(
 }
 
 /** The same for a schema that is made at the first use: thousands of imported tools are never called. */
-export function createLateValidator(make: () => JsonObject, options: ValidatorOptions): SchemaValidator {
+function createLateValidator(make: () => JsonObject, options: ValidatorOptions): SchemaValidator {
   let validate: SchemaValidator | undefined
   return (value) => {
     validate ??= createSchemaValidator(make(), options)

@@ -245,9 +245,9 @@ export class Registry {
 }
 
 /** Whether a principal's own catalog is among those that changed: nobody hears of tools hidden from them (rule 2). */
-export type IsAffected = (principal: Principal) => boolean
+type IsAffected = (principal: Principal) => boolean
 
-export type CatalogListener = (isAffected: IsAffected) => void
+type CatalogListener = (isAffected: IsAffected) => void
 
 /** Tells open streams that tools came, went or changed. Whoever replaces tools calls `notify` afterwards. */
 export class CatalogChanges {
@@ -267,7 +267,7 @@ export class CatalogChanges {
 }
 
 /** Which tools of an index are seen: one byte a tool, or all of them. */
-export type Visibility = Uint8Array | 'all'
+type Visibility = Uint8Array | 'all'
 
 /**
  * The tools one principal may see, frozen. Everything it asks is answered from here (rule 2). A view of the index, so

@@ -192,7 +192,7 @@ function isClose(value: unknown): value is SessionHooks['close'] {
 }
 
 /** What a definition requires, and the same as it was written, for publishing and hashing. */
-export interface CheckedRequirements {
+interface CheckedRequirements {
   readonly requirements: ToolRequirements
   readonly json: JsonObject
 }
@@ -315,7 +315,7 @@ function readAuthorization(
   return { ...rest, id: entry.id, oauth2: { ...oauth2, scopes: texts } }
 }
 
-export interface ParameterOptions {
+interface ParameterOptions {
   /** `false` only for tools that somebody else wrote (C-10). */
   readonly describeParameters: boolean
 }

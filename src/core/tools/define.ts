@@ -21,20 +21,20 @@ export interface StepOptions {
 }
 
 /** A tool as `tool()` gave it, with its types. */
-export type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = DefinedTool & {
+type TypedTool<I extends SchemaLike, O extends SchemaLike | null> = DefinedTool & {
   readonly input: I
   readonly output: O
 }
 
 /** What a step is given: what its schema takes from a caller. */
-export type StepInput<I> = I extends StandardSchemaV1
+type StepInput<I> = I extends StandardSchemaV1
   ? StandardSchemaV1.InferInput<I>
   : I extends { readonly type: 'object'; readonly properties: unknown }
     ? TypeOfSchema<I>
     : JsonObject
 
 /** What a step gives: the value as it is stored. */
-export type StepResult<O> = O extends null
+type StepResult<O> = O extends null
   ? null
   : O extends StandardSchemaV1
     ? StandardSchemaV1.InferInput<O>
@@ -139,7 +139,7 @@ export function isDefinedTool(value: unknown): value is DefinedTool {
 }
 
 /** A Standard Schema that can give JSON Schema, or plain JSON Schema 2020-12. */
-export type SchemaLike = StandardSchemaV1 | JsonObject
+type SchemaLike = StandardSchemaV1 | JsonObject
 
 /** What `run` receives: the schema library's output type, or the type a JSON Schema written in place describes. */
 export type InputOf<S> = S extends StandardSchemaV1
@@ -149,7 +149,7 @@ export type InputOf<S> = S extends StandardSchemaV1
     : JsonObject
 
 /** What `run` must give: what goes on the wire for the output schema, nothing for `null`, any JSON for `{}`. */
-export type ResultOf<S> = S extends null
+type ResultOf<S> = S extends null
   ? // biome-ignore lint/suspicious/noConfusingVoidType: a run that returns nothing has this type
     void | null | undefined
   : S extends StandardSchemaV1
@@ -187,7 +187,7 @@ export interface SessionDefinition<S = unknown> {
 }
 
 /** What `run` gets: the state too, when there is any. */
-export type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awaited<S>>
+type ContextOf<S> = [S] extends [undefined] ? ToolContext : StatefulContext<Awaited<S>>
 
 /** A tool as its author writes it. */
 export interface ToolDefinition<
@@ -222,7 +222,7 @@ export interface ToolDefinition<
  * The type of the values a JSON Schema written in place accepts, for the keywords that map onto types:
  * `const`, `enum`, `type`, `properties` with `required`, and `items`. Anything else is any JSON value.
  */
-export type TypeOfSchema<S> = S extends { readonly const: infer C }
+type TypeOfSchema<S> = S extends { readonly const: infer C }
   ? C
   : S extends { readonly enum: readonly (infer E)[] }
     ? E

@@ -14,7 +14,7 @@ import {
 import { checkKeys, isText } from './checks.ts'
 import type { PolicyDefinition } from './define.ts'
 
-export interface PolicyOptions {
+interface PolicyOptions {
   readonly source: SourceKind
   readonly defaultTimeoutMs: number
 }

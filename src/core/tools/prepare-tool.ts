@@ -48,14 +48,14 @@ export interface PrepareOptions {
   readonly onOddity?: Report
 }
 
-export type PreparedTool =
+type PreparedTool =
   | { readonly ok: true; readonly tool: Tool }
   | { readonly ok: false; readonly findings: readonly Finding[] }
 
 /** What must fit together between tools; known even when other parts of a definition are wrong. */
 export type ToolIdentity = Pick<Tool, 'id' | 'parts' | 'name' | 'catalogId'>
 
-export interface InspectedTool {
+interface InspectedTool {
   readonly identity: ToolIdentity | undefined
   /** Only without findings. */
   readonly tool: Tool | undefined

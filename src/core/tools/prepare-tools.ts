@@ -19,17 +19,17 @@ export function requireTools(
 }
 
 /** A definition and where it came from. */
-export interface LoadedDefinition {
+interface LoadedDefinition {
   readonly definition: unknown
   readonly file?: string
   readonly moduleHash?: string
 }
 
-export type PreparedTools =
+type PreparedTools =
   | { readonly ok: true; readonly tools: readonly Tool[] }
   | { readonly ok: false; readonly findings: readonly Finding[] }
 
-export interface LaxerOptions {
+interface LaxerOptions {
   /** Older versions that may be laxer than a newer one (rule 21): any name of each, with its version. */
   readonly acknowledgeLaxerVersions?: readonly string[]
   /** Whether a name may be that of a tool which comes later, from a source: what workflows use of those is not missed here. */

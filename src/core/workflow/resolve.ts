@@ -194,12 +194,12 @@ const REACH = {
   'host-owned': 4,
 } as const satisfies Record<Egress, number>
 
-export function worstTier(tiers: readonly SafetyTier[]): SafetyTier {
+function worstTier(tiers: readonly SafetyTier[]): SafetyTier {
   return tiers.reduce((worst, tier) => (TIERS[tier] > TIERS[worst] ? tier : worst), 'pure')
 }
 
 /** `undefined` when one of them says nothing (OWP-37). */
-export function worstEgress(all: readonly (Egress | undefined)[]): Egress | undefined {
+function worstEgress(all: readonly (Egress | undefined)[]): Egress | undefined {
   const reach = (egress: Egress | undefined) => (egress === undefined ? UNSAID : REACH[egress])
   return all.reduce((worst, egress) => (reach(egress) > reach(worst) ? egress : worst), 'none')
 }

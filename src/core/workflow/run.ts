@@ -24,7 +24,7 @@ import { MOST_DEPTH } from './resolve.ts'
 import { ambiguousStep, blockedBy, Suspension } from './suspend.ts'
 
 /** More steps than this are a loop that does not end. */
-export const MOST_STEPS = 1_000
+const MOST_STEPS = 1_000
 
 /**
  * One run of a workflow's function, from its beginning: steps that have finished answer with what is recorded, the
@@ -177,7 +177,7 @@ function twiceAtOnce(workflow: string, name: string, isNamed: boolean): ToolErro
 const LONGEST_NAME = 128
 
 /** A name is part of a key, so it must be something that can be stored and compared exactly. */
-export function checkStepName(name: unknown): string {
+function checkStepName(name: unknown): string {
   const isGood =
     typeof name === 'string' &&
     name !== '' &&
@@ -194,7 +194,7 @@ export function checkStepName(name: unknown): string {
 const LONGEST_WAIT_MS = 20_000
 const FIRST_WAIT_MS = 100
 
-export interface PlannedStep {
+interface PlannedStep {
   readonly tool: FoundStep
   readonly name: string
   readonly nth: number
@@ -203,7 +203,7 @@ export interface PlannedStep {
   isOver(): boolean
 }
 
-export type StepEnd =
+type StepEnd =
   | { readonly kind: 'value'; readonly value: JsonValue }
   /** For good: the workflow may catch it. */
   | { readonly kind: 'failed'; readonly error: ToolError }
@@ -211,7 +211,7 @@ export type StepEnd =
   | { readonly kind: 'suspended'; readonly suspension: Suspension }
 
 /** One step as a durable call; gives only ends that stay, so that every run of the workflow sees the same (rule 31). */
-export async function makeStep(
+async function makeStep(
   services: CallServices,
   running: RunningCall,
   planned: PlannedStep,
@@ -336,10 +336,10 @@ function requestOf({ call: { request } }: RunningCall, { tool, input }: PlannedS
 }
 
 /** A tool that a workflow may call, with its names. */
-export type FoundStep = WorkflowStep & ToolId
+type FoundStep = WorkflowStep & ToolId
 
 /** Only what `uses` lists is called, and exactly as it was when the workflow began (rule 31). */
-export function findStep({ id, workflow }: Tool, used: unknown): FoundStep {
+function findStep({ id, workflow }: Tool, used: unknown): FoundStep {
   const known = [...(workflow?.steps?.values() ?? [])].flatMap((step) => {
     const parts = parseToolId(step.id)
     return parts === undefined ? [] : [{ ...step, ...parts }]

@@ -70,7 +70,7 @@ export interface RequestMeta {
   readonly capabilities: ClientCapabilities
 }
 
-export type ReadClaim =
+type ReadClaim =
   | { readonly kind: 'none' }
   | { readonly kind: 'claim'; readonly claim: RequestMeta }
   | { readonly kind: 'bad'; readonly error: WireError }
@@ -119,7 +119,7 @@ export const CLAIM_MISSING: WireError = {
   message: `params._meta must have ${META.protocolVersion} and ${META.clientCapabilities}. Served this way: ${NEW_REVISION}; with initialize: ${OLD_REVISIONS.join(', ')}.`,
 }
 
-export const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
+const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
 
 /** T-19: `elicitation: {}` means forms only, `{ url: {} }` pages only; 2025-06-18 knows forms only (MCP-71). */
 export function readCapabilities(declared: JsonValue | undefined, revision: Revision): ClientCapabilities {
@@ -163,11 +163,6 @@ export function capabilitiesFromJson(kept: JsonValue | undefined): ClientCapabil
   }
 }
 
-/** Sessions are of the older revisions only. */
-export function isNewEra(revision: Revision): revision is typeof NEW_REVISION {
-  return revision === NEW_REVISION
-}
-
 /** `resultJson` is the result's own bytes. */
 export function encodeResult(id: JsonRpcId, resultJson: string): string {
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${resultJson}}`
@@ -192,7 +187,7 @@ export function encodeEvent(json: string): string {
   return `event: message\ndata: ${json}\n\n`
 }
 
-export type DecodedMessage =
+type DecodedMessage =
   | { readonly ok: true; readonly message: Message }
   /** `id` is the request's, if it is a legal one. */
   | { readonly ok: false; readonly id: JsonRpcId | undefined; readonly error: WireError }
@@ -223,12 +218,6 @@ function isLegalId(value: JsonValue | undefined): value is JsonRpcId {
 
 function bad(id: JsonRpcId | undefined, message: string): DecodedMessage {
   return { ok: false, id, error: { code: JSON_RPC_CODES.badRequest, message } }
-}
-
-/** `params` as an object; absent means empty. */
-export function paramsOf(params: JsonValue | undefined): JsonObject | undefined {
-  if (params === undefined) return {}
-  return isJsonObject(params) ? params : undefined
 }
 
 export function metaOf(params: JsonValue | undefined): JsonObject {

@@ -23,7 +23,7 @@ function isFlat(field: JsonObject): boolean {
 }
 
 /** A question as the method and params of a revision (MCP-71, MCP-76, MCP-77). */
-export interface WireQuestion {
+interface WireQuestion {
   readonly method: 'elicitation/create' | 'sampling/createMessage' | 'roots/list'
   readonly params: JsonObject
 }

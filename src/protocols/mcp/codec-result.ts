@@ -90,7 +90,7 @@ function isPlainObject(json: string): boolean {
 }
 
 /** A value that brings its own content blocks: texts, images, sounds, resources (MCP-64). */
-export interface ContentValue {
+interface ContentValue {
   readonly content: readonly JsonObject[]
   /** The value for programs, beside what is shown. */
   readonly structuredContent?: JsonValue
@@ -102,7 +102,7 @@ const MEMBERS: ReadonlySet<string> = new Set(['content', 'structuredContent'])
  * A tool whose output is any value may give `{ content: […] }` in the shape of MCP, with or without
  * `structuredContent`; anything else in it makes it an ordinary value.
  */
-export function readContentValue(value: JsonValue): ContentValue | undefined {
+function readContentValue(value: JsonValue): ContentValue | undefined {
   if (!isJsonObject(value) || !Array.isArray(value.content)) return undefined
   if (!Object.keys(value).every((member) => MEMBERS.has(member))) return undefined
   const content = value.content.filter(isBlock)

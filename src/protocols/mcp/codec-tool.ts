@@ -131,7 +131,7 @@ const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const TYPES = ['string', 'integer', 'boolean'] as const
 
 /** Annotated parameters that `properties` alone lead to; those that clients would drop a tool for do not count (T-20). */
-export function headerParameters(schema: JsonObject): readonly HeaderParameter[] {
+function headerParameters(schema: JsonObject): readonly HeaderParameter[] {
   const found: HeaderParameter[] = []
   const collect = (inner: JsonObject, path: readonly string[]): void => {
     if (!isJsonObject(inner.properties)) return
@@ -150,7 +150,7 @@ export function headerParameters(schema: JsonObject): readonly HeaderParameter[]
 }
 
 /** The schema without annotations: of tools that others defined, and where they are not what they must be. */
-export function withoutHeaderAnnotations(schema: JsonObject): JsonObject {
+function withoutHeaderAnnotations(schema: JsonObject): JsonObject {
   return mapSchema(schema, ({ [ANNOTATION]: _removed, ...rest }) => rest)
 }
 
@@ -189,7 +189,7 @@ function isSame(text: string, value: JsonValue, type: HeaderParameter['type']): 
 }
 
 /** A copy in which every schema, the inner ones first, went through `change`; data inside schemas stays as it is. */
-export function mapSchema(schema: JsonObject, change: (schema: JsonObject) => JsonObject): JsonObject {
+function mapSchema(schema: JsonObject, change: (schema: JsonObject) => JsonObject): JsonObject {
   const copy: Record<string, JsonValue> = {}
   for (const [keyword, value] of Object.entries(schema))
     setMember(copy, keyword, mapMember(SUBSCHEMAS.get(keyword), value, change))

@@ -18,7 +18,7 @@ import {
   type WireError,
 } from './wire.ts'
 
-export type ReadInitialize =
+type ReadInitialize =
   | { readonly ok: true; readonly revision: OldRevision; readonly capabilities: ClientCapabilities }
   | { readonly ok: false; readonly error: WireError }
 
@@ -117,5 +117,3 @@ export interface Channel {
   /** News may be left out for a slow reader; questions never are. */
   send(json: string, what: 'news' | 'question'): void
 }
-
-export const SILENT_CHANNEL: Channel = { canSend: false, send: () => undefined }

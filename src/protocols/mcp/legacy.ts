@@ -34,7 +34,7 @@ export async function takeResponse(
 /** How soon a cancellation that another process heard of is seen. */
 const POLL_MS = 500
 
-export interface UnderWay {
+interface UnderWay {
   readonly isCancelled: boolean
   /** What to do when it is cancelled; asked at once when it is already. */
   onBegun(cancel: () => void): void

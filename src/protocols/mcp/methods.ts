@@ -106,7 +106,7 @@ function unknownMethod({ id, revision }: McpExchange): Answer {
 const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
 
 /** `tools/list`: the caller's own catalog, the newest version of each tool (MCP-40 to MCP-45). */
-export function listTools(
+function listTools(
   parts: { readonly services: McpServices; readonly lists: ToolLists; readonly frames: ResultEnvelopes },
   params: JsonValue | undefined,
   { id, principal, revision }: McpExchange,
@@ -129,7 +129,7 @@ interface ListedTool {
   readonly json: string
 }
 
-export interface ToolPage {
+interface ToolPage {
   readonly toolsJson: string
   readonly nextCursor: string | undefined
 }
@@ -139,7 +139,7 @@ const PAGE_SIZE = 1_000
 const PAGE_CHARACTERS = 4 * 1_024 * 1_024
 
 /** Lists as each revision shows them, built once per catalog; a page begins after a name, so changes do not shift it (MCP-43). */
-export class ToolLists {
+class ToolLists {
   readonly #tables: ToolTables
   readonly #pageSize: number
   readonly #sign: (text: string) => string

@@ -190,7 +190,7 @@ export interface CapabilityWatch {
   missing: ElicitationMode | undefined
 }
 
-export type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
+type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
 
 const DECLINED: ElicitationAnswer = { action: 'decline' }
 
@@ -215,14 +215,14 @@ export const QUESTION_MS = 10 * 60_000
 const POLL_MS = 250
 const ID_BYTES = 18
 
-export interface OpenedQuestion {
+interface OpenedQuestion {
   readonly id: string
   readonly question: KeyedQuestion
   readonly answer: Promise<ElicitationAnswer>
 }
 
 /** Who asks: the call, and the principal that alone may answer. */
-export interface Asking {
+interface Asking {
   readonly principal: Principal
   readonly callId: string
   /** Aborted when nobody waits for the answer any more. */

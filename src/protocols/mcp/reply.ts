@@ -67,7 +67,7 @@ function valueResult(
   return frame.complete(encodeValue(outcome, tool, revision), { callId, runId, untrusted, metaJson })
 }
 
-export interface FailedReply {
+interface FailedReply {
   readonly callId: string
   readonly runId?: string | undefined
   readonly headers: Readonly<Record<string, string>>
@@ -158,7 +158,7 @@ const ERROR_CODE = 'collet/errorCode'
 const UNTRUSTED = `"${META.contentTrust}":"untrusted"`
 
 /** The call whose result it is, if any. */
-export interface ResultOf {
+interface ResultOf {
   readonly callId?: string
   /** Absent when nothing was recorded. */
   readonly runId?: string | undefined
@@ -170,7 +170,7 @@ export interface ResultOf {
 }
 
 /** What every result of one revision has besides its own members: its kind and who made it (MCP-07, MCP-08). */
-export class ResultEnvelope {
+class ResultEnvelope {
   readonly #open: string
   readonly #server: string
   readonly #isNew: boolean
@@ -255,7 +255,7 @@ function scopesText(scopes: readonly string[]): string {
 }
 
 /** How one error code looks on this wire (MCP-69). */
-export type McpAnswer =
+type McpAnswer =
   /** A JSON-RPC error inside HTTP 200, unless told (T-3). */
   | { readonly kind: 'error'; readonly code: number; readonly status: 200 | 500 }
   /** A result the model reads (MCP-62, MCP-63). */

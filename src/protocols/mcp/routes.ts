@@ -72,7 +72,7 @@ export function serveMcp(services: McpServices): McpServing {
 }
 
 /** `GET` and `DELETE` on `/mcp` exist in sessions of older revisions only (row 2, MCP-24 to MCP-26). */
-export function sessionRoutes(parts: HttpParts): readonly HttpRoute[] {
+function sessionRoutes(parts: HttpParts): readonly HttpRoute[] {
   const shared = { path: MCP_PATH, access: 'authenticated', body: 'never', refuse: refuseMessage } as const
   return [
     { ...shared, method: 'GET', handle: (request) => handleGet(request, parts) },
@@ -134,7 +134,7 @@ type RequestMessage = Message & { readonly kind: 'request' }
 const ACCEPTED: HttpReply = { status: 202, headers: {}, body: undefined }
 
 /** `POST /mcp`: which era a message is of, and what becomes of it (§1.1, rows 7 to 18). */
-export function postRoute(parts: HttpParts): HttpRoute {
+function postRoute(parts: HttpParts): HttpRoute {
   return {
     method: 'POST',
     path: MCP_PATH,
@@ -332,7 +332,7 @@ function refusal(error: WireError, id: RequestMessage['id'] | undefined): HttpRe
 const UNSUPPORTED_TYPE = 415
 
 /** What failed before a message was read: always JSON-RPC, never with an id (rows 1 and 3 to 6, MCP-04). */
-export const refuseMessage: HttpRoute['refuse'] = (request, error, suggested) => {
+const refuseMessage: HttpRoute['refuse'] = (request, error, suggested) => {
   const { headers, method } = request
   const isTyped = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === JSON_TYPE
   const isUnread = suggested === 400 && error.code === 'request_invalid'
@@ -377,7 +377,7 @@ const USUAL = 'application/json, text/event-stream'
 const BOTH: Accepted = { json: true, stream: true }
 
 /** MCP-14, T-5: lenient where the standard is silent; nothing said means both. */
-export function readAccept({ accept }: RequestHeaders): Accepted {
+function readAccept({ accept }: RequestHeaders): Accepted {
   if (accept === undefined || accept === USUAL || accept.trim() === '') return BOTH
   const types = accept.split(',').map((type) => type.split(';', 1)[0]?.trim().toLowerCase())
   if (types.includes('*/*')) return BOTH
@@ -388,7 +388,7 @@ export function readAccept({ accept }: RequestHeaders): Accepted {
 }
 
 /** What the routes share. */
-export interface HttpParts {
+interface HttpParts {
   readonly methods: Methods
   readonly sessions: LegacySessions
   readonly underWay: RequestsUnderWay

@@ -27,7 +27,7 @@ import {
 
 type RequestMessage = Message & { readonly kind: 'request' }
 
-export interface StdioOptions {
+interface StdioOptions {
   /** Who the process at the other end is; asked for every message, since keys can be revoked. */
   principal(): MaybePromise<Principal>
   /** Throws for what is no JSON that can be used. */
@@ -218,12 +218,12 @@ export class StdioServer {
 }
 
 /** A line longer than allowed: nothing after it can be trusted to be a message (MCP-99). */
-export const TOO_LONG = Symbol('too long')
+const TOO_LONG = Symbol('too long')
 
 const NEWLINE = 0x0a
 
 /** Lines of a stream of bytes, without their ends; the last one may lack its end. */
-export async function* readLines(
+async function* readLines(
   chunks: AsyncIterable<string | Uint8Array>,
   mostBytes: number,
 ): AsyncGenerator<Buffer | typeof TOO_LONG> {

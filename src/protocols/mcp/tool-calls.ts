@@ -37,7 +37,7 @@ import { MCP_CODES, META, NEW_REVISION, type WireError } from './wire.ts'
 const NO_TOOL = '/'
 const NO_HEADERS: RequestHeaders = {}
 
-export interface ToolCallParts {
+interface ToolCallParts {
   readonly services: McpServices
   readonly tables: ToolTables
   readonly frames: ResultEnvelopes
@@ -270,7 +270,7 @@ function unreadHeaders(
 }
 
 /** The params of `tools/call`, read. */
-export interface ToolCallRequest {
+interface ToolCallRequest {
   readonly name: string
   readonly input: JsonObject
   readonly key: string | undefined
@@ -282,13 +282,13 @@ export interface ToolCallRequest {
   readonly requestState: string | undefined
 }
 
-export type ReadCall =
+type ReadCall =
   | { readonly ok: true; readonly call: ToolCallRequest }
   /** `key` is the request's own, if it is a usable one. */
   | { readonly ok: false; readonly error: WireError; readonly key: string | undefined }
 
 /** MCP-60, MCP-68, MCP-74. `_meta` is never tool input (MCP-06); members of other revisions are unknown, so ignored. */
-export function readToolCall(
+function readToolCall(
   params: JsonValue | undefined,
   { headers, mayContinue }: { readonly headers: RequestHeaders | undefined; readonly mayContinue: boolean },
 ): ReadCall {
@@ -355,7 +355,7 @@ function refuse(message: string): { readonly ok: false; readonly error: WireErro
 const PER_SECOND = 10
 
 /** MCP-82: only with a token, only rising, ten a second after the first ten, and nothing after the end. */
-export class ProgressGate {
+class ProgressGate {
   readonly #token: string | number
   readonly #channel: Channel
   #last = Number.NEGATIVE_INFINITY
@@ -395,7 +395,7 @@ export class ProgressGate {
 }
 
 /** A string or a whole number; anything else asks for no progress. */
-export function readProgressToken(token: JsonValue | undefined): string | number | undefined {
+function readProgressToken(token: JsonValue | undefined): string | number | undefined {
   return typeof token === 'string' || (typeof token === 'number' && Number.isSafeInteger(token))
     ? token
     : undefined

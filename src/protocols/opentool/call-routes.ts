@@ -172,14 +172,14 @@ async function handleCall(request: HttpRequest, parts: CallParts): Promise<HttpR
   }
 }
 
-export interface CallParts {
+interface CallParts {
   readonly gateway: Gateway
   readonly tables: FunctionTables
   readonly options: OpenToolOptions
 }
 
 /** A request that can be handed to the gateway. */
-export interface FunctionCall {
+interface FunctionCall {
   readonly request: FunctionRequest
   /** `undefined` for a name that is no function of this principal. */
   readonly served: ServedFunction | undefined
@@ -191,7 +191,7 @@ const NO_TOOL = '/'
 const UNNAMED = openAnswer('result')
 
 /** Everything between the body and the gateway; a reply when there is nothing to hand over. */
-export function readFunctionCall(
+function readFunctionCall(
   request: HttpRequest,
   { gateway, tables, options }: CallParts,
 ): FunctionCall | HttpReply {
@@ -220,7 +220,7 @@ export function readFunctionCall(
 }
 
 /** The answer's four keys (OTS-37). */
-export function encodeReply({ request, served }: FunctionCall, { callId, outcome }: CallReply): string {
+function encodeReply({ request, served }: FunctionCall, { callId, outcome }: CallReply): string {
   const { id, method } = request
   if (outcome.ok) return encodeValue(id, served?.opening ?? UNNAMED, outcome.valueJson)
   return encodeError(id, toWireError(outcome.error, { method, callId }))
@@ -255,7 +255,7 @@ export interface OpenToolOptions {
 }
 
 /** A tool as a function: its newest version, under its name for models. */
-export interface ServedFunction {
+interface ServedFunction {
   readonly tool: Tool
   readonly ref: ToolRef
   /** How its answers begin. */
@@ -304,7 +304,7 @@ const acceptance = new WeakMap<JsonObject, boolean>()
  * OTS-43: null for an optional parameter means that it is absent, unless the parameter's own schema takes null.
  * Required parameters keep their null, so that the answer says what is wrong with it.
  */
-export function dropNullArguments(tool: Tool, params: JsonValue): JsonValue {
+function dropNullArguments(tool: Tool, params: JsonValue): JsonValue {
   if (!isJsonObject(params)) return params
   const nulls = Object.keys(params).filter((name) => params[name] === null)
   if (nulls.length === 0) return params

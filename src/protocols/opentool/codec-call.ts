@@ -45,7 +45,7 @@ export interface BadRequest {
   readonly message: string
 }
 
-export type DecodedRequest =
+type DecodedRequest =
   | { readonly ok: true; readonly request: FunctionRequest }
   | { readonly ok: false; readonly bad: BadRequest }
 

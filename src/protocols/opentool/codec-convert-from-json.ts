@@ -150,7 +150,7 @@ function close<Result>(
 export type AnyFallback = 'object' | 'string'
 
 /** An OpenTool schema and what its parent must know. */
-export interface Lowered {
+interface Lowered {
   /** Without its description, which a parameter takes for itself. */
   readonly schema: OpenToolValueSchema
   readonly description: string | undefined
@@ -159,7 +159,7 @@ export interface Lowered {
 }
 
 /** Writes shapes as OpenTool schemas and collects what is lost (OTS-81, OTS-82). */
-export class Lowering {
+class Lowering {
   readonly losses: SchemaLoss[] = []
   readonly #anyFallback: AnyFallback
 
@@ -297,19 +297,19 @@ interface Chosen {
   readonly values: JsonArray | undefined
 }
 
-export interface LoweredMember {
+interface LoweredMember {
   readonly name: string
   readonly lowered: Lowered
   readonly required: boolean
 }
 
-export function withDescription({ schema, description }: Lowered): OpenToolValueSchema {
+function withDescription({ schema, description }: Lowered): OpenToolValueSchema {
   const { type, ...rest } = schema
   return { type, ...(description === undefined ? {} : { description }), ...rest }
 }
 
 /** What a description says besides its own text. */
-export interface DescriptionParts {
+interface DescriptionParts {
   readonly text: string | undefined
   readonly alternatives: readonly string[]
   readonly nullable: boolean
@@ -317,7 +317,7 @@ export interface DescriptionParts {
 }
 
 /** `Size of the page. One of: …. May be null. Constraints: minimum 1; maximum 9`; `undefined` if there is nothing to say. */
-export function composeDescription(parts: DescriptionParts): string | undefined {
+function composeDescription(parts: DescriptionParts): string | undefined {
   const { text, alternatives, nullable, notes } = parts
   const added = [
     ...(alternatives.length > 0 ? [`One of: ${alternatives.join(', ')}`] : []),

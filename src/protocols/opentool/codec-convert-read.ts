@@ -153,10 +153,10 @@ function lengthOf(value: JsonValue): number {
 }
 
 /** Keywords this file reads. */
-export const ARRAY_KEYWORDS: ReadonlySet<string> = new Set(['items', 'prefixItems', 'additionalItems'])
+const ARRAY_KEYWORDS: ReadonlySet<string> = new Set(['items', 'prefixItems', 'additionalItems'])
 
 /** `items` and tuples, `prefixItems` as well as a list in `items` (draft-07). `false` if written wrongly. */
-export function readArrayKeywords(shape: Shape, schema: JsonObject, read: ReadBelow): boolean {
+function readArrayKeywords(shape: Shape, schema: JsonObject, read: ReadBelow): boolean {
   const { items, prefixItems, additionalItems } = schema
   if (items !== undefined || prefixItems !== undefined) shape.hints.add('array')
   if (prefixItems !== undefined) {
@@ -198,7 +198,7 @@ function readTuple(shape: Shape, keyword: string, tuple: JsonArray, read: ReadBe
 }
 
 /** One keyword of a schema, where it stands. */
-export interface Keyword {
+interface Keyword {
   readonly name: string
   readonly value: JsonValue
   readonly pointer: string
@@ -207,10 +207,10 @@ export interface Keyword {
 }
 
 /** Reads a schema below the one a keyword belongs to. */
-export type ReadBelow = (schema: JsonValue, ...steps: (string | number)[]) => Shape
+type ReadBelow = (schema: JsonValue, ...steps: (string | number)[]) => Shape
 
 /** Adds what a keyword says to its schema's shape; `false` if the keyword is not written as it must be. */
-export type KeywordRule = (shape: Shape, keyword: Keyword, read: ReadBelow) => boolean
+type KeywordRule = (shape: Shape, keyword: Keyword, read: ReadBelow) => boolean
 
 const exact: KeywordRule = () => true
 
@@ -395,7 +395,7 @@ const RULES: ReadonlyMap<string, KeywordRule> = new Map(
 )
 
 /** The rule of a keyword: `x-*` is kept, what nobody knows is an annotation that is dropped. */
-export function ruleOf(name: string): KeywordRule {
+function ruleOf(name: string): KeywordRule {
   if (name.startsWith('x-')) return keepExtension
   return RULES.get(name) ?? drop
 }
@@ -406,7 +406,7 @@ const keepExtension: KeywordRule = (shape, { name, value }) => {
 }
 
 /** Values say their types when no keyword does. */
-export function typesOfEnum(shape: Shape): void {
+function typesOfEnum(shape: Shape): void {
   if (shape.enum === undefined || shape.types !== undefined) return
   shape.types = [...new Set(shape.enum.map(typeOfValue))]
   shape.typesFrom = shape.enumFrom

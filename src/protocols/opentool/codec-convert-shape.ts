@@ -268,7 +268,7 @@ function intersectTypes(target: Shape, source: Shape, from: Origin): void {
 }
 
 /** In the order of the first; an integer is a number. */
-export function commonTypes(left: readonly JsonType[], right: readonly JsonType[]): readonly JsonType[] {
+function commonTypes(left: readonly JsonType[], right: readonly JsonType[]): readonly JsonType[] {
   const found = left.flatMap((type): readonly JsonType[] => {
     if (right.includes(type)) return [type]
     if (type === 'integer' && right.includes('number')) return [type]

@@ -213,14 +213,14 @@ function keepFirstOfEachName(
   })
 }
 
-export type ParsedText =
+type ParsedText =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly message: string; readonly position?: TextPosition }
 
 const BOM = '\uFEFF'
 
 /** JSON text or its UTF-8 bytes; a byte order mark is skipped (OTS-01). */
-export function parseDocumentText(input: string | Uint8Array): ParsedText {
+function parseDocumentText(input: string | Uint8Array): ParsedText {
   const decoded = typeof input === 'string' ? input : decodeUtf8(input)
   if (decoded === undefined) return { ok: false, message: 'The bytes are not UTF-8.' }
   const text = decoded.startsWith(BOM) ? decoded.slice(1) : decoded

@@ -120,7 +120,7 @@ interface Cost {
 const NOTHING: Cost = { characters: 0, height: 0 }
 
 /** Every schema a document holds, with its place. */
-export function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, OpenToolSchema]> {
+function* schemasOf(document: OpenToolDocument): Iterable<readonly [string, OpenToolSchema]> {
   const { schemas = {}, functions } = document
   for (const [name, schema] of Object.entries(schemas)) yield [childPointer('/schemas', name), schema]
   for (const [index, { parameters, return: returned, stream = {} }] of functions.entries()) {

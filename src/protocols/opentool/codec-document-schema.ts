@@ -185,7 +185,7 @@ const KNOWN = ['type', 'description', 'properties', 'items', 'enum', 'required',
 const UNREADABLE: OpenToolSchema = { type: 'string' }
 
 /** A schema and all schemas in it (OTS-13…17, OTS-20). */
-export function readSchema(value: JsonValue, path: string, reading: Reading): OpenToolSchema {
+function readSchema(value: JsonValue, path: string, reading: Reading): OpenToolSchema {
   if (!isJsonObject(value)) {
     reading.findings.error(path, 'OTS-13', `A schema is an object, and this is ${describeValue(value)}.`)
     return UNREADABLE

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES } from '#core/errors'
+import { type ErrorCode, FAILURE_CODES, REFUSAL_CODES, ToolError } from '#core/errors'
 import { OPENTOOL_CODES, toWireError } from './errors.ts'
 
 const CODES: readonly ErrorCode[] = [...REFUSAL_CODES, ...FAILURE_CODES]
@@ -32,6 +32,16 @@ describe('errors on OpenTool', () => {
     expect(JSON.stringify(shown)).not.toContain('/srv')
     // Only a tool has numbers of its own.
     expect(shown.code).toBe(code === 'tool_failed' ? 7 : OPENTOOL_CODES[code])
+  })
+
+  it.each([
+    [405, 'Function Not Supported: x'],
+    [400, 'Invalid Arguments: b is zero'],
+    [500, 'The device is gone.'],
+    [404, 'Json Parser NOT implement'],
+  ])('OTS-68: a tool can fail as the SDKs do: %i with the text %j', (code, message) => {
+    const error = new ToolError(message, { errorNumber: code })
+    expect(toWireError(error, { method: 'f', callId: 'c' })).toMatchObject({ code, message })
   })
 
   it('says how many arguments are wrong, and about the first five what', () => {

@@ -109,7 +109,7 @@ export function jsonReply(
 }
 
 /** How everything outside an envelope is refused (OTS-46, OTS-48). */
-export function errorReply(
+function errorReply(
   status: number,
   error: string,
   headers: Readonly<Record<string, string>> = {},
@@ -118,7 +118,7 @@ export function errorReply(
 }
 
 /** The part of a recorded `CallError` or a `ToolError` that this wire shows. Developer texts stay inside. */
-export interface ShownError {
+interface ShownError {
   readonly code: ErrorCode
   readonly message: string
   readonly canRetry: boolean

@@ -19,7 +19,7 @@ export function opentoolRoutes(gateway: Gateway, options: OpenToolOptions): read
 }
 
 /** `GET /version` (OTS-32). It also stands for the whole of `/opentool`, unknown paths included (OTS-48). */
-export function versionRoute(version: string): HttpRoute {
+function versionRoute(version: string): HttpRoute {
   const body = JSON.stringify({ version })
   return {
     method: 'GET',
@@ -36,7 +36,7 @@ export function versionRoute(version: string): HttpRoute {
 const STOP_AFTER_MS = 200
 
 /** `POST /stop` (OTS-53): exists only where the operator turned it on and callers need a key. */
-export function stopRoute(stop: () => void): HttpRoute {
+function stopRoute(stop: () => void): HttpRoute {
   return {
     method: 'POST',
     path: STOP_PATH,
@@ -56,7 +56,7 @@ interface PreparedDocument {
 }
 
 /** `GET /load`: the document of the caller's own tools (OTS-44, OTS-45). Made once per catalog. */
-export function loadRoute(gateway: Gateway, { document }: Pick<OpenToolOptions, 'document'>): HttpRoute {
+function loadRoute(gateway: Gateway, { document }: Pick<OpenToolOptions, 'document'>): HttpRoute {
   const prepared = new WeakMap<Catalog, Promise<PreparedDocument>>()
   const find = (catalog: Catalog): Promise<PreparedDocument> => {
     const known = prepared.get(catalog)

@@ -1,5 +1,4 @@
-import type { JsonObject } from '#core/json'
-import type { JsonRpcId, WireChallenges, WireMissing } from '#protocols/json-rpc'
+import type { WireChallenges, WireMissing } from '#protocols/json-rpc'
 
 /** OTS-30: everything of this protocol lives below it. */
 export const BASE_PATH = '/opentool'
@@ -13,14 +12,6 @@ export const STOP_PATH = `${BASE_PATH}/stop`
 export const DEFAULT_PORT = 9_627
 
 export const JSON_TYPE = 'application/json; charset=utf-8'
-
-/** OTS-37: all four keys, always. */
-export interface WireAnswer {
-  readonly jsonrpc: '2.0'
-  readonly result: JsonObject
-  readonly error: WireError | null
-  readonly id: JsonRpcId | null
-}
 
 /** OTS-39. `data` is ours; clients of other makers show the message only. */
 export interface WireError {

@@ -11,9 +11,9 @@ import {
 } from './wire.ts'
 
 /** `standard` is a bare array, `envelope` the same under `tools`, `compact` is always under `tools` (C1). */
-export type ListView = 'standard' | 'envelope' | 'compact'
+type ListView = 'standard' | 'envelope' | 'compact'
 
-export interface ListForm {
+interface ListForm {
   readonly view: ListView
   /** Only tools of this source; `undefined` = all. */
   readonly source: SourceKind | undefined
@@ -203,7 +203,7 @@ type Kind = (typeof KINDS)[number]
 const ANNOTATIONS = ['title', 'description', 'default'] as const
 
 /** A schema that everything fits which fits both. */
-export function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
+function intersectSchemas(left: JsonValue, right: JsonValue): JsonValue {
   if (!isJsonObject(left)) return left === false ? false : right
   if (!isJsonObject(right)) return right === false ? false : left
   const merged = new Map(Object.entries(left))
@@ -231,7 +231,7 @@ function intersectProperties(left: JsonObject, right: JsonObject): JsonObject {
 }
 
 /** A schema that everything fits which fits one of them. */
-export function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
+function uniteSchemas(schemas: readonly JsonValue[]): JsonValue {
   const possible = schemas.filter((schema) => schema !== false)
   const branches = possible.filter((schema) => isJsonObject(schema))
   const [only] = branches

@@ -9,7 +9,7 @@ export function interruptKey(runId: string, record: string, attempt: number): st
 }
 
 /** What approvers can do; arguments cannot be edited, because a yes is for exactly these (rule 21). */
-export const ACTIONS = ['accept', 'reject'] as const
+const ACTIONS = ['accept', 'reject'] as const
 
 type Asked = Pick<
   InterruptRequested,

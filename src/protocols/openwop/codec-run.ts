@@ -195,7 +195,7 @@ function statusOf(code: ErrorCode): 'error' | 'forbidden' | 'rate_limited' {
 }
 
 /** What a run tells of consents. */
-export type ConsentEvent = Extract<
+type ConsentEvent = Extract<
   RunEvent,
   {
     readonly type:
@@ -208,7 +208,7 @@ export type ConsentEvent = Extract<
 >
 
 /** An interrupt like any other, but one that only a person at the provider resolves (OWP-45, §7.3). */
-export function encodeConsent(event: ConsentEvent, runId: string): JsonObject {
+function encodeConsent(event: ConsentEvent, runId: string): JsonObject {
   switch (event.type) {
     case 'connector.authorized':
       return { provider: event.provider, credentialRef: event.credentialRef, scopes: [...event.scopes] }

@@ -105,14 +105,14 @@ export const OPENWOP_ANSWERS = {
 } satisfies Record<ErrorCode, OpenwopAnswer>
 
 /** What HTTP itself refuses, which the server decides by status alone. */
-export const HTTP_ERRORS: ReadonlyMap<number, string> = new Map([
+const HTTP_ERRORS: ReadonlyMap<number, string> = new Map([
   [403, 'forbidden'],
   [404, 'not_found'],
   [405, 'method_not_allowed'],
   [413, 'payload_too_large'],
 ])
 
-export interface ShownError extends Pick<WireError, 'error' | 'message'> {
+interface ShownError extends Pick<WireError, 'error' | 'message'> {
   /** Beside `Retry-After`, which carries whole seconds (OWP-96). */
   readonly retryAfterMs?: number | undefined
   /** Which limit refused (C6). */
@@ -122,7 +122,7 @@ export interface ShownError extends Pick<WireError, 'error' | 'message'> {
 }
 
 /** The flat envelope: no key but these three, everything else inside `details`. */
-export function encodeError({ error, message, retryAfterMs, scope, correlationId }: ShownError): string {
+function encodeError({ error, message, retryAfterMs, scope, correlationId }: ShownError): string {
   const details = {
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     ...(scope === undefined ? {} : { scope }),

@@ -19,8 +19,7 @@ import {
 import { seamRoutes } from './conformance-seam-routes.ts'
 import { refuse } from './errors.ts'
 import { type KeyedRequestParts, KeyedRequests } from './keyed-requests.ts'
-import { catalogPaths, DOCUMENT_PATHS, INTERRUPT_PATHS, RUN_PATHS, SESSION_PATHS } from './openapi-paths.ts'
-import { OPENAPI_SCHEMAS, type SchemaName } from './openapi-schemas.ts'
+import openApi from './openapi.json' with { type: 'json' }
 import { interruptRoutes, runRoutes, sessionRoutes } from './run-routes.ts'
 import {
   API_ROOT,
@@ -57,38 +56,62 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
   return routes.map((route) => keyed.guard(route))
 }
 
-/** OpenAPI 3.1 of the routes that are really there (OWP-07). */
-export function openwopOpenApi(settings: OpenwopSettings) {
-  const { toolCatalog, sessionLifecycle } = settings.capabilities
+/** OpenAPI 3.1 of the routes that are really there (OWP-07); the file describes all that there can be. */
+export function openwopOpenApi({ serverVersion, capabilities }: OpenwopSettings): OpenwopDocument {
+  const { toolCatalog, compactView, sessionLifecycle } = capabilities
+  const {
+    '/v1/sessions': sessions,
+    '/v1/sessions/{sessionId}': session,
+    '/v1/tools': tools,
+    '/v1/tools/{toolId}': tool,
+    ...always
+  } = openApi.paths
+  const catalog = compactView
+    ? { '/v1/tools': tools, '/v1/tools/{toolId}': tool }
+    : {
+        '/v1/tools': { get: withoutCompactView(tools.get) },
+        '/v1/tools/{toolId}': { ...tool, get: withoutCompactView(tool.get) },
+      }
   return {
-    openapi: '3.1.0',
-    info: {
-      title: 'Collet: openwop tool catalog',
-      version: settings.serverVersion,
-      summary:
-        'Which tools there are, what they need and how dangerous they are; runs and sessions of their calls.',
-      license: { name: 'MIT', identifier: 'MIT' },
-    },
-    servers: [{ url: '/' }],
-    security: [{}, { bearer: [] }, ...API_KEY_HEADERS.map((name) => ({ [name]: [] }))],
+    ...openApi,
+    info: { ...openApi.info, version: serverVersion },
     paths: {
-      ...DOCUMENT_PATHS,
-      ...RUN_PATHS,
-      ...INTERRUPT_PATHS,
-      ...(toolCatalog && sessionLifecycle ? SESSION_PATHS : {}),
-      ...(toolCatalog ? catalogPaths(settings) : {}),
-    },
-    components: {
-      schemas: OPENAPI_SCHEMAS,
-      securitySchemes: {
-        bearer: { type: 'http', scheme: 'bearer', description: 'An HS256 JWT with `exp`, or an API key.' },
-        ...Object.fromEntries(API_KEY_HEADERS.map((name) => [name, { type: 'apiKey', in: 'header', name }])),
-      },
+      ...always,
+      ...(toolCatalog && sessionLifecycle
+        ? { '/v1/sessions': sessions, '/v1/sessions/{sessionId}': session }
+        : {}),
+      ...(toolCatalog ? catalog : {}),
     },
   }
 }
 
-export function openApiRoute(settings: OpenwopSettings): HttpRoute {
+type OpenwopDocument = Omit<typeof openApi, 'paths'> & { readonly paths: Readonly<Record<string, object>> }
+
+/** Without the view its parameter does not exist, and no answer has its shape (OWP-26). */
+function withoutCompactView(operation: CatalogOperation) {
+  const { parameters, responses } = operation
+  const { anyOf } = responses[200].content['application/json'].schema
+  const shapes = anyOf.filter((shape) => !JSON.stringify(shape).includes('/CompactToolDescriptor"'))
+  const schema = shapes.length === 1 ? shapes[0] : { anyOf: shapes }
+  return {
+    ...operation,
+    parameters: parameters.filter(({ name }) => name !== 'view'),
+    responses: { ...responses, 200: { ...responses[200], content: { 'application/json': { schema } } } },
+  }
+}
+
+interface CatalogOperation {
+  readonly parameters: readonly { readonly name: string }[]
+  readonly responses: {
+    readonly 200: {
+      readonly content: {
+        readonly 'application/json': { readonly schema: { readonly anyOf: readonly object[] } }
+      }
+    }
+  }
+}
+
+function openApiRoute(settings: OpenwopSettings): HttpRoute {
   const prepared = new PreparedBytes(JSON.stringify(openwopOpenApi(settings)))
   return openGet(OPENAPI_PATH, (request) => replyPrepared(request, prepared, PUBLIC_HEADERS))
 }
@@ -103,20 +126,21 @@ const SCHEMA_FILES = {
   'session.schema.json': 'Session',
   'discovery.schema.json': 'Discovery',
   'error.schema.json': 'Error',
-} as const satisfies Record<string, SchemaName>
+} as const satisfies Record<string, keyof typeof openApi.components.schemas>
 
 /** Each as a JSON Schema that stands by itself, said once: in the OpenAPI document. */
-export function schemaDocuments(): ReadonlyMap<string, string> {
+function schemaDocuments(): ReadonlyMap<string, string> {
+  const { schemas } = openApi.components
   return new Map(
     Object.entries(SCHEMA_FILES).map(([file, name]) => {
-      const used = JSON.stringify(OPENAPI_SCHEMAS[name]).matchAll(/#\/components\/schemas\/(\w+)/g)
+      const used = JSON.stringify(schemas[name]).matchAll(/#\/components\/schemas\/(\w+)/g)
       const names = new Set([...used].map(([, each]) => each))
-      const parts = Object.entries(OPENAPI_SCHEMAS).filter(([each]) => names.has(each))
+      const parts = Object.entries(schemas).filter(([each]) => names.has(each))
       const schema = JSON.stringify({
         $schema: 'https://json-schema.org/draft/2020-12/schema',
         $id: `${SCHEMAS_PATH}/${file}`,
         title: name,
-        ...OPENAPI_SCHEMAS[name],
+        ...schemas[name],
         ...(parts.length === 0 ? {} : { $defs: Object.fromEntries(parts) }),
       })
       return [file, schema.replaceAll('#/components/schemas/', '#/$defs/')]
@@ -125,7 +149,7 @@ export function schemaDocuments(): ReadonlyMap<string, string> {
 }
 
 /** `GET /v1/schemas` names them, `GET /v1/schemas/{name}` gives one. */
-export function schemaRoutes(): readonly HttpRoute[] {
+function schemaRoutes(): readonly HttpRoute[] {
   const documents = new Map([...schemaDocuments()].map(([file, schema]) => [file, new PreparedBytes(schema)]))
   const names = [...documents.keys()].map((file) => `${SCHEMAS_PATH}/${file}`)
   const list = new PreparedBytes(JSON.stringify({ schemas: names }))
@@ -143,10 +167,10 @@ export function schemaRoutes(): readonly HttpRoute[] {
 /** Sees every tool that is not a tenant's own, so that the document can say which sources have one; tells nothing else. */
 const EVERYTHING: Principal = { id: 'discovery', tenant: DEFAULT_TENANT, scopes: ['*'] }
 
-export const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
+const PUBLIC_HEADERS = { vary: 'accept-encoding', 'cache-control': 'public, max-age=300' }
 
 /** `/.well-known/openwop`: public, and the same for everybody (OWP-01). */
-export function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute {
+function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): HttpRoute {
   const documents = new PreparedViews(1)
   return openGet(DISCOVERY_PATH, (request) => {
     const catalog = gateway.catalogFor(EVERYTHING)
@@ -158,7 +182,7 @@ export function discoveryRoute(gateway: Gateway, settings: OpenwopSettings): Htt
 }
 
 /** Says only what is really served (OWP-05): the sources are those of the tools there are. */
-export function discoveryDocument(
+function discoveryDocument(
   catalog: Catalog,
   { serverVersion, capabilities }: OpenwopSettings,
 ): WireDiscovery {
@@ -206,7 +230,7 @@ export interface OpenwopCapabilities {
   readonly families?: Readonly<Record<string, JsonObject>>
 }
 
-export interface OpenwopOptions {
+interface OpenwopOptions {
   readonly serverVersion: string
   readonly capabilities?: OpenwopCapabilities
   /** Serve what the public conformance suite drives (OWP-100 to OWP-102, OWP-105). Never in production. */
@@ -217,7 +241,7 @@ export interface OpenwopOptions {
 }
 
 /** The same with every default filled in. */
-export interface OpenwopSettings {
+interface OpenwopSettings {
   readonly serverVersion: string
   readonly capabilities: Required<OpenwopCapabilities>
   readonly clock: Clock
@@ -241,7 +265,7 @@ export function openwopSettings({
 }
 
 /** A route that needs no credential and reads no body. */
-export function openGet(path: string, handle: HttpRoute['handle']): HttpRoute {
+function openGet(path: string, handle: HttpRoute['handle']): HttpRoute {
   return { method: 'GET', path, access: 'open', body: 'never', handle, refuse }
 }
 
@@ -252,7 +276,7 @@ const HEADERS = {
 }
 
 /** The read-only catalog (OWP-10…28): what this principal may call, described and never invoked. */
-export function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonly HttpRoute[] {
+function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonly HttpRoute[] {
   const lists = new PreparedViews(MOST_FORMS)
   const list = (request: HttpRequest): Promise<HttpReply> => {
     const form = decodeListForm(request.query, options)

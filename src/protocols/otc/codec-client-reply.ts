@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ServerWire } from './codec-client.ts'
 
 /** What a server's answer to a call says. */
-export type CallReading =
+type CallReading =
   | {
       readonly kind: 'value'
       readonly value: JsonValue
@@ -129,7 +129,7 @@ export interface WireFailure {
 }
 
 /** What an answer's headers add. */
-export interface RefusalHints {
+interface RefusalHints {
   /** `Collet-Error-Code`, which only our own server sends. */
   readonly errorCode?: string | null
 }
@@ -164,7 +164,7 @@ export function readToolError(error: JsonObject, outside: RemoteMissing | undefi
 }
 
 /** `message`, else `detail`, else `error` (C-23). */
-export function readMessage(body: JsonValue | undefined): string | undefined {
+function readMessage(body: JsonValue | undefined): string | undefined {
   if (!isJsonObject(body)) return undefined
   return sentence(body.message) ?? sentence(body.detail) ?? sentence(body.error)
 }
@@ -173,7 +173,7 @@ export function readMessage(body: JsonValue | undefined): string | undefined {
 const MOST_CHALLENGES = 20
 
 /** Challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, T-30). */
-export function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
+function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
   const entries = Array.isArray(value) ? value.slice(0, MOST_CHALLENGES) : [value]
   return entries.flatMap((entry) => {
     if (!isJsonObject(entry)) return []

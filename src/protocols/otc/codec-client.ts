@@ -171,7 +171,7 @@ function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {
 }
 
 /** One call, ready to be written in any dialect. */
-export interface WireCall {
+interface WireCall {
   readonly toolId: string
   readonly callId: string
   readonly input: JsonValue

@@ -56,7 +56,7 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
   return inBody === undefined ? inQuery : inBody
 }
 
-export interface ListContent {
+interface ListContent {
   readonly tools: readonly Tool[]
   /** Toolkit descriptions by name (C-11). */
   readonly toolkits: ReadonlyMap<string, string>

@@ -27,7 +27,7 @@ export interface DecodedCall {
   readonly loneToken: Secret | undefined
 }
 
-export interface DecodeOptions {
+interface DecodeOptions {
   /** Refuses members no published shape has (T-23). */
   readonly strict: boolean
   /** `$schema` of answers to requests that name no version (C-16). */
@@ -144,7 +144,7 @@ function readString(call: JsonObject, member: string): string | undefined {
 }
 
 /** The version a request asks for, in the spelling the answer repeats (C-16). */
-export interface DecodedVersion {
+interface DecodedVersion {
   readonly schemaId: string
   /** `undefined` when the request names no `$schema`: the newest version is assumed, or what the operator chose (OTC-15). */
   readonly family: SchemaFamily | undefined
@@ -192,7 +192,7 @@ const MEMBERS = {
 } satisfies Record<Dialect, ReadonlySet<string>>
 
 /** The published request schemas are closed while their prose is open: strict mode follows the schemas. */
-export function refuseUnknownMembers(dialect: Dialect, body: JsonObject, call: JsonObject): void {
+function refuseUnknownMembers(dialect: Dialect, body: JsonObject, call: JsonObject): void {
   if (body !== call) refuseOthers(WRAPPER, body)
   refuseOthers(MEMBERS[dialect], call)
 }
@@ -214,7 +214,7 @@ const LONGEST_REMEMBERED = 160
 const remembered = new Map<string, ToolRef>()
 
 /** A tool by its id (OTC-43) or another of its names (docs/names.md); `@latest` exists only in the execute drafts (C-15). */
-export function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
+function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
   const known = remembered.get(text)
   if (known !== undefined) return known
   const ref = parseToolName(text)
@@ -242,13 +242,13 @@ function quote(text: string): string {
 }
 
 /** Which published shape a call request has, and the object that holds its members. */
-export interface Envelope {
+interface Envelope {
   readonly dialect: Dialect
   readonly call: JsonObject
 }
 
 /** The table of ledger §3.1, first match wins. */
-export function decodeEnvelope(path: CallPath, body: JsonObject, family: SchemaFamily | undefined): Envelope {
+function decodeEnvelope(path: CallPath, body: JsonObject, family: SchemaFamily | undefined): Envelope {
   if (isExecutePath(path) && isJsonObject(body.tool)) return { dialect: 'proto', call: body }
   const { request } = body
   if (request === undefined) {
@@ -274,7 +274,7 @@ export function isExecutePath(path: CallPath): boolean {
   return path === '/execute' || path === '/tools/execute'
 }
 
-export function bodyObject(body: JsonValue | undefined): JsonObject {
+function bodyObject(body: JsonValue | undefined): JsonObject {
   if (isJsonObject(body)) return body
   throw fault('request_invalid', 'A call needs a JSON object as its body.')
 }
@@ -285,7 +285,7 @@ function noCall(path: CallPath) {
 }
 
 /** What a request supplies beyond its input. */
-export interface DecodedContext {
+interface DecodedContext {
   readonly tokens: ReadonlyMap<string, Secret>
   readonly secrets: ReadonlyMap<string, Secret>
   readonly userId: string | undefined

@@ -60,7 +60,7 @@ export const OTC_ANSWERS = {
   workflow_diverged: FAILED,
 } satisfies Record<ErrorCode, OtcAnswer>
 
-export interface ResultForm {
+interface ResultForm {
   readonly dialect: Dialect
   readonly schemaId: string
   /** When the call ended; only the March draft publishes it. */

@@ -54,7 +54,7 @@ const STATUS_TEXT = {
 } satisfies Record<WireChallengeStatus, string>
 
 /** What a person sees behind a challenge's `url` whose provider cannot be asked from here (T-16). */
-export function challengePage(challenge: ChallengeRecord, status: WireChallengeStatus): string {
+function challengePage(challenge: ChallengeRecord, status: WireChallengeStatus): string {
   const provider = escapeHtml(challenge.provider)
   const scopes = challenge.scopes.length === 0 ? 'none named' : escapeHtml(challenge.scopes.join(', '))
   const example = JSON.stringify(
@@ -70,7 +70,7 @@ ${status === 'pending' ? howToPass(provider, escapeHtml(example)) : ''}`,
   )
 }
 
-export function unknownChallengePage(): string {
+function unknownChallengePage(): string {
   return renderPage(
     'Unknown request',
     '<p>There is no such authorization request, or it has been forgotten.</p>',
@@ -141,7 +141,7 @@ export const STALE_TEXT =
   'The definition of its tool changed since this call was asked about, so it will not run. Make a new call.'
 
 /** What whoever waits for a yes may see: not the input, because the id is no credential. */
-export function approvalPage(approval: ApprovalRecord, state: ApprovalState, isStale: boolean): string {
+function approvalPage(approval: ApprovalRecord, state: ApprovalState, isStale: boolean): string {
   const { id, tool, expiresAtMs, quorum, decisions } = approval
   const until = new Date(expiresAtMs).toISOString()
   const progress = quorum > 1 ? `<dt>Approvers</dt><dd>${decisions.length} of ${quorum}</dd>` : ''
@@ -153,7 +153,7 @@ ${state === 'pending' && !isStale ? howToDecide(id) : ''}`,
   )
 }
 
-export function unknownApprovalPage(): string {
+function unknownApprovalPage(): string {
   return renderPage('Unknown approval', '<p>There is no such approval, or it has been forgotten.</p>')
 }
 

@@ -99,7 +99,7 @@ export interface OtcOptions {
 }
 
 /** The answer to whoever opens a pending challenge that people can be asked about. */
-export type AskForConsent = (challenge: ChallengeRecord, request: HttpRequest) => Promise<HttpReply>
+type AskForConsent = (challenge: ChallengeRecord, request: HttpRequest) => Promise<HttpReply>
 
 /** The same with every default filled in. */
 export interface OtcSettings {

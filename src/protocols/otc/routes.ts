@@ -22,7 +22,7 @@ import {
   unreadCallForm,
   unreadForm,
 } from './codec-response.ts'
-import { otcOpenApi } from './openapi-paths.ts'
+import openApi from './openapi.json' with { type: 'json' }
 import { approvalRoutes, challengeRoutes } from './pages.ts'
 import {
   jsonReply,
@@ -59,6 +59,11 @@ export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpR
   ]
 }
 
+/** OpenAPI 3.1 of every route of this protocol; our own responses validate against it. */
+export function otcOpenApi(version: string): typeof openApi {
+  return { ...openApi, info: { ...openApi.info, version } }
+}
+
 /** Everything that can change the bytes for one URL: encoding, dialect and who asks. */
 const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY_HEADERS].join(', ')
 
@@ -66,7 +71,7 @@ const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY
 const MOST_VARIANTS = 8
 
 /** GET `/tools` in the form the request asks for (§3.1), and its bare-array twin under the uts mount. */
-export function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
+function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const lists = new PreparedViews(MOST_VARIANTS)
   const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
     method: 'GET',
@@ -127,7 +132,7 @@ function utsForm(request: HttpRequest): ListForm {
 const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Health is open to everybody (OTC-04); uts spells its status in capitals and adds `/info`. */
-export function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
+function healthRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   return [
     openGet('/health', settings, () => healthReply(gateway, 'ok')),
     openGet('/uts/health', settings, () => healthReply(gateway, 'OK')),
@@ -152,7 +157,7 @@ function healthReply(gateway: Gateway, healthy: string) {
 }
 
 /** A principal's own calls: list them, look at one, or ask that it stops (rule 10). */
-export function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
+function callsRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const route = (
     method: 'GET' | 'DELETE',
     answer: (request: HttpRequest, callId: string) => Promise<HttpReply | undefined>,
@@ -257,7 +262,7 @@ function membersOf(view: CallView): object {
 }
 
 /** The one operation behind every path that runs a tool (C-01). */
-export function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): HttpRoute {
+function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): HttpRoute {
   return {
     method: 'POST',
     path,

@@ -1,4 +1,3 @@
-import type { JsonObject, JsonValue } from '#core/json'
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
 import type { WireChallenges, WireMissing } from '#protocols/json-rpc'
 
@@ -53,17 +52,6 @@ export function isSupportedVersion(version: string): boolean {
   return version === PROTOCOL_VERSION || version === '1.0.0'
 }
 
-export interface WireRequirements {
-  readonly authorization?: readonly {
-    readonly id: string
-    readonly oauth2?: { readonly scopes?: readonly string[] }
-  }[]
-  readonly secrets?: readonly { readonly id: string }[]
-  readonly user_id?: boolean
-  /** Ours: somebody has to say yes to each call, or to some. */
-  readonly approval?: Exclude<Approval, 'never'>
-}
-
 /** Member of every list that is an object: what is known of each tool beyond its definition, by id. */
 export const FACTS_MEMBER = 'tool_facts'
 
@@ -81,31 +69,6 @@ export interface WireToolFacts {
   readonly latency_hint?: Hint
 }
 
-/** One element of `items[]`; in `tools[]` the input schema is wrapped in `{ parameters }` (C-09). */
-export interface WireToolDefinition {
-  readonly id: string
-  readonly name: string
-  readonly description: string
-  readonly version: string
-  readonly input_schema: JsonObject
-  readonly output_schema: JsonObject | null
-  readonly requirements?: WireRequirements
-}
-
-export interface WireContext {
-  readonly authorization?: readonly { readonly id: string; readonly token: string }[]
-  readonly secrets?: readonly { readonly id: string; readonly value: string }[]
-  readonly user_id?: string
-}
-
-export interface WireCallRequest {
-  readonly tool_id: string
-  readonly call_id?: string
-  readonly trace_id?: string
-  readonly input?: JsonValue
-  readonly context?: WireContext
-}
-
 /** A failure of the tool itself, inside a 200 (OTC-84). */
 export interface WireToolError {
   readonly message: string
@@ -113,14 +76,6 @@ export interface WireToolError {
   readonly can_retry?: true
   readonly additional_prompt_content?: string
   readonly retry_after_ms?: number
-}
-
-export interface WireCallResult {
-  readonly call_id: string
-  readonly success: boolean
-  readonly duration?: number
-  readonly value?: JsonValue
-  readonly error?: WireToolError
 }
 
 /** Body of every 400, 401, 404, 405, 413 and 422. */

@@ -14,7 +14,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
 import { approverOf, type OperatorAccess } from './access.ts'
 
-export interface AdminApprovalsOptions {
+interface AdminApprovalsOptions {
   readonly access: Pick<OperatorAccess, 'authenticate'>
   readonly approvals: Approvals
   readonly clock: Clock

@@ -63,13 +63,13 @@ function wholeNumber(query: URLSearchParams, name: string, fallback: number, mos
   throw httpFault(400, `${name}: expected a whole number up to ${most}.`)
 }
 
-export interface AdminRoutesOptions extends OperatorAccessOptions {
+interface AdminRoutesOptions extends OperatorAccessOptions {
   readonly calls: AdminCalls
   readonly clock: Clock
 }
 
 /** What operators may do to calls; a store has it all. */
-export type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle'>
+type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle'>
 
 const LIST_SCOPE = 'admin:calls'
 const SETTLE_SCOPE = 'calls:settle'
@@ -204,7 +204,7 @@ const STATES = {
 } as const satisfies Record<CallState, CallState>
 
 /** `?state=&limit=` of the operators' list. */
-export function readCallFilter(query: URLSearchParams): CallFilter {
+function readCallFilter(query: URLSearchParams): CallFilter {
   const limit = readLimit(query.get('limit'))
   const state = query.get('state')
   if (state === null || state === '') return { limit }

@@ -147,7 +147,7 @@ export interface IssuedKey extends KeyOwner {
   readonly expiresAtMs: number | undefined
 }
 
-export interface ApiKeysOptions {
+interface ApiKeysOptions {
   readonly store: Pick<Store, 'keys' | 'digest'>
   readonly clock: Clock
   /** `undefined` = not known here, so any name is taken; one that the server does not know grants nothing (OWP-60). */
@@ -360,7 +360,7 @@ interface Reading {
 }
 
 /** What a request for a new principal with a key says; throws a 400 that names the member. */
-export function readNewKey(
+function readNewKey(
   body: JsonValue | undefined,
   reading: Reading,
 ): Secret & { readonly name: string; readonly grant: KeyGrant } {
@@ -369,7 +369,7 @@ export function readNewKey(
 }
 
 /** What a request for another key of a principal says. */
-export function readRotation(
+function readRotation(
   body: JsonValue | undefined,
   reading: Reading,
 ): Secret & { readonly oldEndAtMs: number | undefined } {

@@ -14,7 +14,7 @@ import { type OperatorAccess, requireServerScope } from './access.ts'
 const SCOPE_IN_ADMIN_SOURCES = 'admin:sources'
 const KEY = /^[A-Za-z0-9_]{1,64}$/
 
-export interface SourceRoutesOptions {
+interface SourceRoutesOptions {
   readonly sources: Sources
   readonly store: SourceStore
   readonly clock: Clock
@@ -110,7 +110,7 @@ function readAddition(body: JsonValue | undefined) {
 }
 
 /** A source as operators see it. */
-export function renderSource(source: SourceView) {
+function renderSource(source: SourceView) {
   return {
     key: source.key,
     type: source.type,

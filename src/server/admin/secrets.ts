@@ -11,7 +11,7 @@ import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
 import { type OperatorAccess, tenantWithin } from './access.ts'
 
-export interface SecretsRoutesOptions {
+interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
   readonly broker: TokenBroker
   readonly access: OperatorAccess

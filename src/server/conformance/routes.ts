@@ -45,14 +45,14 @@ const ROLES: RoleTable = new Map([[SYSTEM_ROLE, ['*']]])
 const ROLES_OF: ReadonlyMap<string, readonly string[]> = new Map([['core.system', [SYSTEM_ROLE]]])
 
 /** Somebody the suite speaks of. Who has no role here has no scope either (OWP-60). */
-export function seededPrincipal(name: string, tenant: string): Principal {
+function seededPrincipal(name: string, tenant: string): Principal {
   const scopes = grantedScopes(ROLES, { scopes: [], roles: ROLES_OF.get(name) ?? [] })
   return makePrincipal({ id: `seam:${name}`, tenant, scopes })
 }
 
 const PATH = '/v1/host/sample/authorization/decide'
 
-export interface AuthorizationSeam {
+interface AuthorizationSeam {
   readonly gateway: Pick<Gateway, 'catalogFor'>
   readonly auth: Settings['auth']
   readonly keys: Pick<KeyStore, 'keysOf'>
@@ -62,7 +62,7 @@ export interface AuthorizationSeam {
 }
 
 /** OWP-106: whether a principal of the asker's tenant may do something, as its keys and roles of production say. */
-export function authorizationRoutes(seam: AuthorizationSeam): readonly HttpRoute[] {
+function authorizationRoutes(seam: AuthorizationSeam): readonly HttpRoute[] {
   return [
     {
       method: 'POST',
@@ -138,7 +138,7 @@ function noteDenied(principal: Principal, { noteDenial }: AuthorizationSeam): vo
 
 /** Nobody is granted it: only the seams ask with it. */
 export const SEAM_SCOPE = 'collet-test-seams'
-export const SAFE_FETCH_TOOL = 'Seam.SafeFetch'
+const SAFE_FETCH_TOOL = 'Seam.SafeFetch'
 
 /** What the suite wants fetched, as a tool: so each is a recorded call with its pair of events (OWP-83). */
 export function safeFetchTool(): readonly Tool[] {
@@ -188,7 +188,7 @@ async function fetchRebound(address: string, url: string, request: RequestInit):
 const PATH_IN_SAFE_FETCH_ROUTES = '/v1/host/sample/http/safe-fetch'
 
 /** OWP-104: fetches through the production guard, as a call in a run of its own that the asker can read. */
-export function safeFetchRoutes(gateway: Gateway): readonly HttpRoute[] {
+function safeFetchRoutes(gateway: Gateway): readonly HttpRoute[] {
   const route = (path: string, handle: (request: HttpRequest) => Promise<HttpReply>): HttpRoute => ({
     method: 'POST',
     path,
@@ -268,8 +268,8 @@ async function eventsOf(
 }
 
 /** Makes the run that the other one is asked in. Everybody may call it. */
-export const OPENING_TOOL = 'Seam.Open'
-export const HOOKED_TOOL = 'Seam.Hooked'
+const OPENING_TOOL = 'Seam.Open'
+const HOOKED_TOOL = 'Seam.Hooked'
 
 const definition = {
   description: 'Does nothing. For conformance tests only.',
@@ -284,7 +284,7 @@ const [opening, hooked] = requireTools([
 ])
 
 /** The tool the suite speaks of, by its name and with its scopes; somebody without any role never sees it. */
-export function toolHooksTools(toolName: string, requiredScopes: readonly string[]): readonly Tool[] {
+function toolHooksTools(toolName: string, requiredScopes: readonly string[]): readonly Tool[] {
   if (opening === undefined || hooked === undefined) return []
   const scopes = [...hooked.policy.scopes, ...requiredScopes]
   return [opening, { ...hooked, catalogId: toolName, policy: { ...hooked.policy, scopes } }]
@@ -302,10 +302,10 @@ const ONE_CALL: LimitSettings = {
 }
 
 /** What a gateway needs besides the tools and limits of one question. */
-export type ToolHooksWorld = Omit<RunningGatewayOptions, 'registry' | 'limits' | 'budgets'>
+type ToolHooksWorld = Omit<RunningGatewayOptions, 'registry' | 'limits' | 'budgets'>
 
 /** OWP-103: a call of a tool the suite makes up, through the pipeline, the limits and the runs of production. */
-export function toolHooksRoutes(world: ToolHooksWorld): readonly HttpRoute[] {
+function toolHooksRoutes(world: ToolHooksWorld): readonly HttpRoute[] {
   return [
     {
       method: 'POST',
@@ -438,7 +438,7 @@ function secretsIn(args: JsonObject): ReadonlyMap<string, Secret> {
   return found
 }
 
-export interface ServerSeamsOptions {
+interface ServerSeamsOptions {
   readonly gateway: Gateway
   readonly settings: Settings
   readonly store: Store

@@ -38,7 +38,7 @@ export interface HttpAppOptions {
   readonly mostBodyBytes?: number
 }
 
-export interface HttpTimeouts {
+interface HttpTimeouts {
   /** For all headers of a request to arrive. */
   readonly headersMs: number
   /** For a whole request to arrive. */
@@ -213,7 +213,7 @@ const waiting = new WeakSet<Socket>()
  * Answers bytes that are no HTTP request. While an earlier request of the same connection still runs, the
  * refusal waits for that reply: a client would take it for the answer to its call.
  */
-export function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: Socket): void {
+function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return

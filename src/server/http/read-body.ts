@@ -134,7 +134,7 @@ const RETRY_MS = 1_000
 /** How much of a body has to arrive, as long as it is not there. */
 const LEAST_BYTES_A_SECOND = 4_096
 
-export interface HeldBytesOptions {
+interface HeldBytesOptions {
   /** Of all bodies together. */
   readonly most: number
   /** The longest body: whatever others do, a principal that holds nothing may send one. */
@@ -224,7 +224,7 @@ function change(held: Map<string, number>, key: string, bytes: number): void {
 }
 
 /** One body's share. */
-export class HeldBody {
+class HeldBody {
   readonly #all: BodyBudget
   #principal: Principal | undefined
   #bytes = 0
@@ -288,19 +288,19 @@ const DEEPEST = 100
 const TOO_DEEP = problem(`it is nested more than ${DEEPEST} levels deep`)
 
 /** Why a parsed value is not one we can store, compare and send on exactly. */
-export interface JsonProblem {
+interface JsonProblem {
   /** JSON Pointer to the value. */
   readonly pointer: string
   readonly reason: string
 }
 
-export interface JsonCheck {
+interface JsonCheck {
   /** Lone surrogates come only from `\u` escapes: text without one needs no look at its strings. */
   readonly hasEscapes: boolean
 }
 
 /** One walk: finite numbers (`1e400` parses to Infinity), well-formed strings and member names, bounded depth. */
-export function findJsonProblem(value: JsonValue, check: JsonCheck): JsonProblem | undefined {
+function findJsonProblem(value: JsonValue, check: JsonCheck): JsonProblem | undefined {
   return problemOf(value, check.hasEscapes, 1)
 }
 

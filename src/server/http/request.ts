@@ -226,7 +226,7 @@ export function pathOf(target: string): string {
 }
 
 /** The part after the path, with its question mark; empty when there is none. */
-export function queryOf(target: string): string {
+function queryOf(target: string): string {
   const start = target.indexOf('?')
   return start === -1 ? '' : target.slice(start)
 }

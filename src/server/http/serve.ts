@@ -25,7 +25,7 @@ import {
 } from './request.ts'
 import { writeReply } from './write-reply.ts'
 
-export interface RouteEntry {
+interface RouteEntry {
   readonly route: ServerRoute
   readonly path: RoutePath
 }
@@ -152,7 +152,7 @@ export async function serveRequest(
 }
 
 /** A reply that cannot be written breaks the connection, so that nobody waits for it. */
-export function sendReply(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
+function sendReply(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   try {
     closeExchange(services, exchange, reply)
   } catch (err) {
@@ -162,7 +162,7 @@ export function sendReply(services: HttpServices, exchange: Exchange, reply: Htt
 }
 
 /** A refusal in the route's own protocol. */
-export function refuse(
+function refuse(
   services: HttpServices,
   route: ServerRoute,
   params: PathParameters,
@@ -179,7 +179,7 @@ export function refuse(
 }
 
 /** Logged with its stack; the caller learns nothing but what to do next (T-20, T-26). */
-export function unexpected(services: HttpServices, exchange: Exchange, err: unknown): ToolError {
+function unexpected(services: HttpServices, exchange: Exchange, err: unknown): ToolError {
   const { route, trace } = exchange
   services.log.error({ err, route, traceId: trace.traceId }, 'unexpected fault while answering a request')
   return fault(
@@ -242,7 +242,7 @@ export interface HttpServices {
 }
 
 /** One request and what is known of it from the start. */
-export interface Exchange {
+interface Exchange {
   readonly raw: IncomingMessage
   readonly response: ServerResponse
   readonly path: string
@@ -274,7 +274,7 @@ export function openExchange(
 }
 
 /** `Host` and `Origin` (rule 28), then whatever the operator adds. Throws a fault. */
-export function checkVisitor(services: HttpServices, { raw, route }: Exchange): void {
+function checkVisitor(services: HttpServices, { raw, route }: Exchange): void {
   const { host, origin } = raw.headers
   services.frontDoor.check(host, origin)
   if (services.admit === undefined) return
@@ -282,7 +282,7 @@ export function checkVisitor(services: HttpServices, { raw, route }: Exchange): 
 }
 
 /** Sends the reply, and tells metrics, log and trace. */
-export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
+function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
   const sent = reply.status === 401 ? challenged(services, exchange, reply) : reply
   const added = ['traceparent', formatTraceparent(trace), 'x-content-type-options', 'nosniff']
@@ -339,7 +339,7 @@ function observe(services: HttpServices, exchange: Exchange, scope: RequestScope
 }
 
 /** What a request's log line and span say about the call inside it. Ids, and nothing of the content. */
-export interface ObservedCall {
+interface ObservedCall {
   readonly tool: string
   /** `ok`, or the error code. */
   readonly outcome: string
@@ -350,7 +350,7 @@ export interface ObservedCall {
   readonly callerTraceId: string | undefined
 }
 
-export interface RequestScope {
+interface RequestScope {
   readonly trace: Readonly<TraceContext>
   readonly startedMs: number
   call: ObservedCall | undefined
@@ -371,7 +371,7 @@ export function corsHeaders(origin: string | undefined): readonly string[] {
 }
 
 /** The answer to a browser that asks before it calls. */
-export function preflightReply(allow: string): HttpReply {
+function preflightReply(allow: string): HttpReply {
   return {
     status: 204,
     headers: {

@@ -9,7 +9,7 @@ const LINGER_IDLE_MS = 500
 const SKIPPED_BYTES = 64 * 1_024
 
 /** Header names and values, one after the other, as Node takes them unsorted and unchanged. */
-export type HeaderList = readonly string[]
+type HeaderList = readonly string[]
 
 /** Sends a reply with the server's own headers added. Gives the end of a stream; everything else has left. */
 export function writeReply(

@@ -20,7 +20,7 @@ export function createImportFetch(typed: string | undefined): GuardedFetch {
   })
 }
 
-export type Preview =
+type Preview =
   | { readonly kind: 'seen'; readonly discovery: Discovery; readonly reason?: string }
   /** Its options are wrong. */
   | { readonly kind: 'refused'; readonly problems: readonly string[] }

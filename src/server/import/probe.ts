@@ -322,7 +322,7 @@ export type Look =
   | { readonly kind: 'unusable'; readonly why: string }
   | { readonly kind: 'other' }
 
-export const OTHER: Look = { kind: 'other' }
+const OTHER: Look = { kind: 'other' }
 
 /** What a look at a server needs. */
 export interface Probe {

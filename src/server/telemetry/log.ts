@@ -71,7 +71,7 @@ const SENSITIVE: ReadonlySet<string> = new Set([
 ])
 
 /** A copy of log fields whose credentials and call contents are blanked. */
-export function redactFields(fields: object): Record<string, unknown> {
+function redactFields(fields: object): Record<string, unknown> {
   return redactMembers(fields, 0)
 }
 

@@ -46,7 +46,7 @@ export function createMetricsListener(
   })
 }
 
-export interface MetricsRouteOptions {
+interface MetricsRouteOptions {
   readonly metrics: Metrics
   readonly authenticator: Authenticator
   /** Whether the server is bound to loopback only. */
@@ -74,7 +74,7 @@ export function createMetricsRoute(options: MetricsRouteOptions): ServerRoute {
   }
 }
 
-export async function metricsReply(metrics: Metrics): Promise<HttpReply> {
+async function metricsReply(metrics: Metrics): Promise<HttpReply> {
   const { contentType, text } = await metrics.render()
   return {
     status: 200,

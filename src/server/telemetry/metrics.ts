@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 import type { SourceView } from '#core/imports/sources'
 import type { LimitName } from '#core/limits/settings'
 
-export interface EndedCall {
+interface EndedCall {
   /** A tool id from the catalog, or `unknown`: callers cannot add label values. */
   readonly tool: string
   /** `ok`, or the error code. */
@@ -133,7 +133,7 @@ function addCallMetrics(registry: Registry, tallies: CallTallies, readRunning: (
 }
 
 /** How sources are, asked at each scrape. */
-export function addSourceMetrics(registry: Registry, read: () => readonly SourceView[]): void {
+function addSourceMetrics(registry: Registry, read: () => readonly SourceView[]): void {
   const gauge = (name: string, help: string, measure: (source: SourceView) => number): void => {
     new Gauge({
       name,
@@ -153,7 +153,7 @@ export function addSourceMetrics(registry: Registry, read: () => readonly Source
   gauge('collet_source_waiting', 'Changed definitions that wait for an operator.', ({ waiting }) => waiting)
 }
 
-export interface RequestTally {
+interface RequestTally {
   readonly route: string
   readonly method: string
   readonly status: number
@@ -161,7 +161,7 @@ export interface RequestTally {
 }
 
 /** Counts of answered requests in plain numbers, for the reason given at `CallTallies`. */
-export class RequestTallies {
+class RequestTallies {
   readonly #byRoute = new Map<string, Map<string, Map<number, RequestTally>>>()
   readonly #all: RequestTally[] = []
 
@@ -195,7 +195,7 @@ interface Sample {
 }
 
 /** Durations by tool, rendered from tallies instead of collected by the library. */
-export class DurationHistogram extends Histogram {
+class DurationHistogram extends Histogram {
   readonly #tallies: CallTallies
 
   constructor(tallies: CallTallies, registry: Registry) {
@@ -227,7 +227,7 @@ export class DurationHistogram extends Histogram {
 }
 
 /** What one tool's calls add up to. */
-export interface ToolTally {
+interface ToolTally {
   /** Calls by outcome: `ok`, or the error code. */
   readonly answered: Map<string, number>
   readonly replayed: Map<string, number>
@@ -241,7 +241,7 @@ export interface ToolTally {
  * Counts of calls in plain numbers, read when `/metrics` is asked. Through prom-client's own counters the same
  * costs 5 µs of CPU per call, a tenth of the whole request.
  */
-export class CallTallies {
+class CallTallies {
   readonly bounds: readonly number[]
   readonly #byTool = new Map<string, ToolTally>()
 

@@ -123,7 +123,7 @@ interface Counted {
   count: number
 }
 
-export interface DenialLog {
+interface DenialLog {
   readonly note: NoteDenial
   /** Writes what is still counted. */
   close(): Promise<void>
@@ -236,7 +236,7 @@ export function createDenialLog(world: {
 /** Of ids that callers made. */
 const LONGEST_ID = 256
 
-export interface ObserveCallsOptions {
+interface ObserveCallsOptions {
   readonly metrics: Metrics
   readonly clock: Clock
 }

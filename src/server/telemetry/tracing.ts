@@ -68,7 +68,7 @@ export interface SpanExporter {
   close(): Promise<void>
 }
 
-export interface SpanExporterOptions {
+interface SpanExporterOptions {
   /** Base URL of an OTLP/HTTP collector, such as `http://127.0.0.1:4318`. */
   readonly endpoint: string
   readonly log: Logger
@@ -154,7 +154,7 @@ export function createSpanExporter(options: SpanExporterOptions): SpanExporter {
 }
 
 /** One served call. Attributes say what ran and how it ended, never with what. */
-export interface Span {
+interface Span {
   readonly traceId: string
   readonly spanId: string
   readonly parentSpanId: string | undefined
@@ -170,7 +170,7 @@ const STATUS_UNSET = 0
 const STATUS_ERROR = 2
 
 /** The JSON encoding of an OTLP `ExportTraceServiceRequest`. */
-export function toOtlp(spans: readonly Span[]): object {
+function toOtlp(spans: readonly Span[]): object {
   return {
     resourceSpans: [
       {

@@ -10,7 +10,7 @@ import { isWanted, policyOf } from '#sources/common/options'
 import { type Confinement, findProgram } from '#sources/common/process'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
 
-export interface CommandPlace {
+interface CommandPlace {
   readonly options: CommandSourceOptions
   readonly folder: string
   /** Where programs are looked for. */

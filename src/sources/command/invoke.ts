@@ -17,7 +17,7 @@ import {
 import { type CommandBinding, isolationProblem, readBinding } from './discover.ts'
 import type { CommandOptions } from './options.ts'
 
-export interface CommandWorld {
+interface CommandWorld {
   readonly confinement: Confinement
   /** The variables a command may get from our own process, by name. */
   readonly environment: Readonly<Record<string, string | undefined>>
@@ -133,7 +133,7 @@ function notRun(nativeName: string, why: string): ToolError {
 }
 
 /** The command line that runs `argv` in the bounds of its binding. */
-export async function confine(
+async function confine(
   argv: readonly string[],
   binding: CommandBinding,
   { bwrap, prlimit }: Confinement,
@@ -183,7 +183,7 @@ interface Reading {
 }
 
 /** What a command that has ended says: its value, or why there is none. */
-export function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | undefined {
+function readEnd(name: string, end: ProcessEnd, reading: Reading): JsonValue | undefined {
   const { binding } = reading
   if (end.isTooLong) {
     throw fault(

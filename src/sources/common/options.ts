@@ -40,8 +40,6 @@ export const CUSTOM_OPTIONS = z.strictObject({
   }),
 })
 
-export type CustomOptions = z.output<typeof CUSTOM_OPTIONS>
-
 const TEXT = z.string().min(1)
 const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/
 
@@ -63,7 +61,7 @@ export const SERVER_OPTIONS = {
   token: SECRET.optional(),
 }
 
-export interface ServerCredentials {
+interface ServerCredentials {
   readonly url: string
   readonly apiKey?: Secret | undefined
   readonly token?: Secret | undefined

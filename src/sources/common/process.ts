@@ -92,7 +92,7 @@ async function executable(file: string): Promise<string | undefined> {
   }
 }
 
-export interface ProcessPlan {
+interface ProcessPlan {
   readonly file: string
   readonly args: readonly string[]
   readonly cwd: string

@@ -4,7 +4,7 @@ import type { Discovery, Invocation, Source, SourceHealth } from '#core/ports/so
 import { type CommonOptions, isWanted, remotePolicyOf } from './options.ts'
 
 /** How one protocol reaches another tool server. */
-export interface RemoteServer {
+interface RemoteServer {
   discover(signal: AbortSignal): Promise<Discovery>
   invoke(invocation: Invocation): Promise<JsonValue | undefined>
   /** Whether a call failed because of the server, not of what was asked. */
@@ -56,7 +56,7 @@ export function remoteSource(
 }
 
 /** How a server that we ask is, as its last answers tell. */
-export class ServerHealth {
+class ServerHealth {
   #now: SourceHealth = { state: 'starting', reason: 'Its tools have not been read yet.' }
 
   get now(): SourceHealth {

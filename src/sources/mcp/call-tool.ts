@@ -19,7 +19,7 @@ const LONGEST_WAIT_MS = 5000
 const LONGEST_VISIT_MS = 30_000
 const URL_NEEDED = -32_042
 
-export interface ToolCall {
+interface ToolCall {
   /** Key of the source: whose questions they are. */
   readonly source: string
   readonly connection: Connection
@@ -191,7 +191,7 @@ export async function askCaller(
   return await context.elicit(question)
 }
 
-export type FormValue = string | number | boolean | string[]
+type FormValue = string | number | boolean | string[]
 
 /** The answer as MCP writes it, in both eras; forms are flat (MCP-76), so nothing else is passed on. */
 export function answerOf(answer: ElicitationAnswer): {

@@ -8,7 +8,7 @@ import type { McpOptions } from './options.ts'
 import { raced } from './pool.ts'
 import type { Endpoint, Upstream } from './upstream.ts'
 
-export interface CheckSetting {
+interface CheckSetting {
   readonly endpoint: Endpoint
   readonly options: McpOptions
   readonly upstream: Upstream

@@ -7,7 +7,7 @@ import type { ToolContext } from '#core/tool'
 /** The client's own limit is 60 s; ours is the tool's, by its signal. */
 const NO_LIMIT_MS = 2_147_483_647
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   readonly client: Client
   readonly transport: Transport
   /** Whether questions arrive on the stream of the call that they belong to. */

@@ -10,7 +10,7 @@ import type { McpOptions } from './options.ts'
 import { readTool } from './read-tool.ts'
 import { type Endpoint, endpointJson, type Upstream } from './upstream.ts'
 
-export interface DiscoverSetting {
+interface DiscoverSetting {
   readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions
@@ -126,7 +126,7 @@ const LONGEST_PAUSE_MS = 60_000
 const ACKNOWLEDGED_MS = 10_000
 
 /** 2026-07-28 tells of changes only on a stream that was asked for; it is asked for again whenever it ends. */
-export async function listenForChanges(
+async function listenForChanges(
   connection: Connection,
   { log, signal, onMissed }: { readonly log: Logger; readonly signal: AbortSignal; onMissed(): void },
 ): Promise<void> {
@@ -157,7 +157,7 @@ const MIB = 1_048_576
 /** They are held until all are here. */
 const LARGEST_LISTING_BYTES = 16 * MIB
 
-export interface ToolListing {
+interface ToolListing {
   readonly tools: readonly JsonObject[]
   readonly warnings: readonly string[]
 }

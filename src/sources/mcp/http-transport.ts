@@ -12,7 +12,7 @@ import { CALL_SCOPE } from './connection.ts'
 /** Code of the error that a request gets whose stream ended without an answer. */
 export const STREAM_ENDED = -31_999
 
-export interface HttpTransportOptions {
+interface HttpTransportOptions {
   readonly url: string
   readonly headers: Readonly<Record<string, Secret>>
   /** Of the caller the connection belongs to, for what is sent outside of calls. */

@@ -78,7 +78,7 @@ export function createMcpSource(
   return source
 }
 
-export interface Throttled {
+interface Throttled {
   (): void
   stop(): void
 }

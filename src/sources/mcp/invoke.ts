@@ -15,7 +15,7 @@ import { type Endpoint, isAt, type Upstream } from './upstream.ts'
 /** Rule 27: ours to derive, harmless to those who do not know it. */
 const KEY_MEMBER = 'collet/idempotencyKey'
 
-export interface InvokeSetting {
+interface InvokeSetting {
   readonly key: string
   readonly endpoint: Endpoint
   readonly options: McpOptions
@@ -173,7 +173,7 @@ export class SessionHold {
   }
 }
 
-export function sessionLost() {
+function sessionLost() {
   return fault(
     'session_lost',
     'The MCP server that held the state of this session is gone; open a new session.',
@@ -239,7 +239,7 @@ export interface Credentials {
 }
 
 /** What the accepted definition says a call brings along: the broker's token, the vault's secrets. */
-export function readCredentials(binding: JsonObject, context: ToolContext): Credentials {
+function readCredentials(binding: JsonObject, context: ToolContext): Credentials {
   const headers: Record<string, string> = {}
   const provider = textOf(binding.authorization)
   if (provider !== undefined) headers.authorization = `Bearer ${context.token(provider).reveal()}`

@@ -36,7 +36,7 @@ export interface ConnectionSetting {
   onLost(connection: Connection, why: string | undefined): void
 }
 
-export interface OpenRequest {
+interface OpenRequest {
   /** What is known of the upstream's era. */
   readonly prior: PriorDiscovery | undefined
   readonly credentials: Readonly<Record<string, string>>

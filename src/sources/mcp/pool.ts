@@ -10,7 +10,7 @@ export interface Lease {
   release(): void
 }
 
-export interface LeaseRequest {
+interface LeaseRequest {
   readonly key: string
   readonly signal: AbortSignal
   /** Also while the upstream is left alone after failures. */
@@ -18,7 +18,7 @@ export interface LeaseRequest {
   open(signal: AbortSignal): Promise<Connection>
 }
 
-export interface PoolOptions {
+interface PoolOptions {
   readonly maxConnections: number
   readonly idleMs: number
   readonly connectTimeoutMs: number
@@ -251,7 +251,7 @@ export async function raced<Value>(promise: Promise<Value>, signal: AbortSignal)
 }
 
 /** Somebody who holds places and can give up one that is not in use. */
-export interface PlaceHolder {
+interface PlaceHolder {
   /** Ends one that idles; `false` when all of its places are in use. */
   releaseIdle(): Promise<boolean>
 }

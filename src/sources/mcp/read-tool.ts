@@ -14,7 +14,7 @@ const LARGEST_DEFINITION = 1_048_576
 /** Comparing, checking and pinning one is a step each, which must be short for everybody else. */
 const DEFINITION_BOUNDS = { ...JSON_BOUNDS, mostValues: 5_000 }
 
-export type ReadTool =
+type ReadTool =
   | { readonly ok: true; readonly tool: OfferedTool }
   | { readonly ok: false; readonly problem: string }
 
@@ -84,7 +84,7 @@ function requirementsOf({ authorization, secretHeaders }: McpOptions): ToolRequi
   }
 }
 
-export type RaisedSchema =
+type RaisedSchema =
   | { readonly ok: true; readonly schema: JsonObject }
   | { readonly ok: false; readonly problem: string }
 
@@ -194,7 +194,7 @@ export interface HeaderParam {
   readonly path: readonly string[]
 }
 
-export type HeaderParams =
+type HeaderParams =
   | { readonly ok: true; readonly params: readonly HeaderParam[]; readonly schema: JsonObject }
   | { readonly ok: false; readonly problem: string }
 

@@ -10,7 +10,7 @@ const GRACE_MS = 1000
 const MOST_STDERR_LINE = 2000
 const KEPT_STDERR = 600
 
-export interface StdioTransportOptions extends ChildCommand {
+interface StdioTransportOptions extends ChildCommand {
   readonly maxMessageBytes: number
   readonly log: Logger
   /** Takes out what must not be logged. */
@@ -279,7 +279,7 @@ export class LineReader {
   }
 }
 
-export interface ChildCommand {
+interface ChildCommand {
   readonly command: string
   readonly args: readonly string[]
   readonly cwd: string
@@ -291,7 +291,7 @@ const LIVING = new Set<number>()
 let isWatching = false
 
 /** Starts a program as the head of a process group of its own, so that it can be ended with all it starts. */
-export function startGroup({ command, args, cwd, env }: ChildCommand): ChildProcess {
+function startGroup({ command, args, cwd, env }: ChildCommand): ChildProcess {
   const child = spawn(command, [...args], {
     cwd,
     env,
@@ -317,7 +317,7 @@ export function startGroup({ command, args, cwd, env }: ChildCommand): ChildProc
   return child
 }
 
-export function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
+function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(-pid, signal)
   } catch {

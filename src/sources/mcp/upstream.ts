@@ -24,7 +24,7 @@ const VERDICT_MS = 24 * 3_600_000
 const SETTLING_MS = 1000
 const NO_CREDENTIALS: Credentials = { headers: {}, fingerprint: '' }
 
-export interface UpstreamOptions {
+interface UpstreamOptions {
   /** Of the source. */
   readonly key: string
   readonly endpoint: Endpoint

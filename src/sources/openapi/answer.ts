@@ -5,7 +5,7 @@ import type { Binding } from './binding.ts'
 import { readBounded } from './load.ts'
 import { essenceOf, isJson, isTextual } from './operation.ts'
 
-export interface AnswerContext {
+interface AnswerContext {
   readonly binding: Binding
   readonly operation: string
   readonly maxResponseBytes: number
@@ -93,7 +93,7 @@ function decode(bytes: Buffer, mediaType: string): string {
  * What a `Link` of relation `next` asks for, as members of the input. Only declared query parameters are taken: the
  * next page is another call through the same accepted binding, never an address that an answer names.
  */
-export function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonObject | undefined {
+function nextPage(link: string | null, { parameters, baseUrl }: Binding): JsonObject | undefined {
   const target = link === null ? undefined : linkTarget(link, 'next')
   const url = target === undefined ? null : URL.parse(target, baseUrl)
   if (url === null) return undefined

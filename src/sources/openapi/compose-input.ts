@@ -30,14 +30,14 @@ const OURS: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-export interface ComposedInput {
+interface ComposedInput {
   readonly schema: JsonObject
   readonly parameters: readonly BoundParameter[]
   readonly body: BoundBody | undefined
   readonly idempotency: BoundIdempotency | undefined
 }
 
-export interface InputContext {
+interface InputContext {
   readonly documents: Documents
   readonly shelf: SchemaDefinitions
   readonly credentials: readonly BoundCredential[]
@@ -183,20 +183,20 @@ const FILE: JsonObject = {
   additionalProperties: false,
 }
 
-export interface BodyContext {
+interface BodyContext {
   readonly documents: Documents
   readonly shelf: SchemaDefinitions
   readonly uses: Set<string>
 }
 
-export interface ComposedBody {
+interface ComposedBody {
   readonly schema: JsonObject
   readonly required: boolean
   readonly bound: BoundBody
 }
 
 /** The body as one parameter. */
-export function composeBody(
+function composeBody(
   { method, body }: Operation,
   property: string,
   context: BodyContext,

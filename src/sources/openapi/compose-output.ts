@@ -25,7 +25,7 @@ const NEXT: JsonObject = {
   description: 'Members to put into the input for the next page; absent on the last one.',
 }
 
-export interface ComposedOutput {
+interface ComposedOutput {
   /** `null` = no output, `{}` = any value. */
   readonly schema: JsonObject | null
   readonly accept: string

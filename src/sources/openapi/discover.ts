@@ -11,7 +11,7 @@ import { type DocumentReading, type ReadingRequest, type ReadingWays, readDocume
 /** A few milliseconds of work between two pauses; longer texts are read in another thread. */
 const LONGEST_HERE = { json: 100_000, yaml: 10_000 } as const
 
-export interface DiscoverRequest {
+interface DiscoverRequest {
   readonly key: string
   readonly options: OpenapiOptions
   readonly services: SourceServices
@@ -100,7 +100,7 @@ export interface ToWorker {
 }
 
 /** Reads a document in another thread, so that calls go on; ends with the signal, whatever the document does to the reader. */
-export async function readElsewhere(
+async function readElsewhere(
   data: WorkerData,
   ways: ReadingWays,
   signal: AbortSignal,

@@ -11,7 +11,7 @@ import { buildRequest, encodeStrictly, type Pair, type RequestParts } from './re
 
 const SHORTEST_SECRET = 4
 
-export interface InvokeOptions {
+interface InvokeOptions {
   readonly services: SourceServices
   readonly maxResponseBytes: number
   /** Of the call and of the source. */
@@ -93,7 +93,7 @@ const MOST_EXCERPT_BYTES = 4_096
 const LONGEST_EXCERPT = 600
 const LONGEST_WAIT_MS = 24 * 3_600_000
 
-export interface RefusedContext {
+interface RefusedContext {
   /** `GET /pets/{petId}`. */
   readonly operation: string
   readonly nowMs: number
@@ -101,7 +101,7 @@ export interface RefusedContext {
 }
 
 /** What an agent gets for an answer that is no success: the status, what to do, and how the service put it. */
-export async function refusedError(response: Response, context: RefusedContext): Promise<ToolError> {
+async function refusedError(response: Response, context: RefusedContext): Promise<ToolError> {
   const { status } = response
   const excerpt = await readExcerpt(response, context)
   const message = `${context.operation} answered ${status}${adviceFor(status)}${excerpt === '' ? '.' : `: ${excerpt}`}`
@@ -155,7 +155,7 @@ function retryAfter(value: string | null, nowMs: number): number | undefined {
 }
 
 /** Our key for the one effect of a call, in the form that the service takes (rule 27, OWP-93). */
-export function idempotencyKey(effectKey: string, { form, maxLength }: BoundIdempotency): string {
+function idempotencyKey(effectKey: string, { form, maxLength }: BoundIdempotency): string {
   const text = form === 'uuid' ? asUuid(effectKey) : effectKey
   if (maxLength === undefined || text.length <= maxLength) return text
   // A digest cut to the length keeps all its letters' worth; the start of the key may not.
@@ -183,7 +183,7 @@ const FORMS = {
 } as const satisfies Record<BoundCredential['form'], (text: string) => string>
 
 /** Puts each credential where its scheme says; the texts that were sent, so that no answer repeats them. */
-export function applyCredentials(
+function applyCredentials(
   credentials: readonly BoundCredential[],
   { query, headers, cookies }: RequestParts,
   context: Pick<ToolContext, 'token' | 'secret'>,

@@ -11,7 +11,7 @@ import { Documents } from './documents.ts'
 
 const MOST_BYTES = 64 * 1_048_576
 
-export interface Resource {
+interface Resource {
   readonly url: string
   readonly bytes: Buffer
 }
@@ -135,7 +135,7 @@ export interface LoadWays {
   warn(text: string): void
 }
 
-export interface Loaded {
+interface Loaded {
   readonly documents: Documents
   /** Whether all of it stands in one text. */
   readonly isAlone: boolean
@@ -257,7 +257,7 @@ const MOST_ALIASES = 1_000
 const MOST_CHARACTERS_IN_YAML_TO_JSON = 64 * 1_048_576
 
 /** YAML as JSON text: what names itself or unfolds without end throws here and not in whoever walks the value. */
-export function yamlToJson(text: string): string {
+function yamlToJson(text: string): string {
   const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
   const json = JSON.stringify(value ?? null)
   if (json.length > MOST_CHARACTERS_IN_YAML_TO_JSON)

@@ -130,12 +130,12 @@ function toJson(binding: Binding): JsonObject {
   return isJsonObject(json) ? json : {}
 }
 
-export type ServerChoice =
+type ServerChoice =
   | { readonly ok: true; readonly baseUrl: string }
   | { readonly ok: false; readonly problem: string }
 
 /** Where an operation's requests go: what the operator says, else the first server that the document names. */
-export function chooseServer(
+function chooseServer(
   servers: readonly DocumentNode[],
   documents: Documents,
   { baseUrl, variables }: Pick<OpenapiOptions, 'baseUrl' | 'variables'>,

@@ -179,7 +179,7 @@ export function isPlace(value: unknown): value is Place {
 }
 
 /** OpenAPI 3: style and explode, or a media type. */
-export function parameterEncoding(parameter: LocatedObject, place: Place): Encoding {
+function parameterEncoding(parameter: LocatedObject, place: Place): Encoding {
   const [content] = entriesOf(memberOf(parameter, 'content')?.value)
   const { style, explode, allowReserved } = parameter.value
   return {
@@ -189,7 +189,7 @@ export function parameterEncoding(parameter: LocatedObject, place: Place): Encod
 }
 
 /** A style without `explode` explodes only if it is `form`; what cannot be read counts as not written. */
-export function encodingOf(
+function encodingOf(
   written: { readonly style?: unknown; readonly explode?: unknown; readonly allowReserved?: unknown },
   usual: Style,
 ): Encoding {
@@ -204,7 +204,7 @@ function isStyle(value: unknown): value is Style {
 }
 
 /** The schema of a parameter, written directly or under its media type. */
-export function parameterSchema(documents: Documents, parameter: LocatedObject): DocumentNode | undefined {
+function parameterSchema(documents: Documents, parameter: LocatedObject): DocumentNode | undefined {
   const direct = memberOf(parameter, 'schema')
   if (direct !== undefined) return direct
   const content = memberOf(parameter, 'content')

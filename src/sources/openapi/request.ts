@@ -94,7 +94,7 @@ function pathText(parameter: BoundParameter, value: JsonValue | undefined): stri
   return text
 }
 
-export interface EncodedBody {
+interface EncodedBody {
   readonly body: string | Uint8Array<ArrayBuffer> | FormData
   /** `undefined` where the form itself knows its boundary. */
   readonly contentType: string | undefined
@@ -114,7 +114,7 @@ const ENCODERS = {
   }),
 } as const satisfies Record<BoundBody['form'], (value: JsonValue, body: BoundBody) => EncodedBody>
 
-export function encodeBody(body: BoundBody, value: JsonValue): EncodedBody {
+function encodeBody(body: BoundBody, value: JsonValue): EncodedBody {
   return ENCODERS[body.form](value, body)
 }
 
@@ -203,19 +203,19 @@ export function encodeStrictly(text: string): string {
 }
 
 /** `allowReserved`: also reserved characters stay, except those that would end the value. */
-export function encodeReserved(text: string): string {
+function encodeReserved(text: string): string {
   return encodeStrictly(text).replaceAll(/%(3A|2F|3F|5B|5D|40|21|24|27|28|29|2A|2C|3B|3D)/g, (code) =>
     decodeURIComponent(code),
   )
 }
 
 /** A header holds text as it is. */
-export function asItIs(text: string): string {
+function asItIs(text: string): string {
   return text
 }
 
 /** The text of a single value; what has parts of its own inside a list is written as JSON. */
-export function plainText(value: JsonValue): string {
+function plainText(value: JsonValue): string {
   if (typeof value === 'string') return value
   return typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value)
 }
@@ -232,12 +232,7 @@ const SEPARATORS = {
 } as const satisfies Record<Encoding['style'], string>
 
 /** A value inside a path: `simple`, `label` and `matrix`. */
-export function serializeInPath(
-  name: string,
-  value: JsonValue,
-  { style, explode }: Manner,
-  encode: Encode,
-): string {
+function serializeInPath(name: string, value: JsonValue, { style, explode }: Manner, encode: Encode): string {
   if (style === 'matrix') {
     return matrixPairs(name, value, explode, encode)
       .map((pair) => `;${joinPair(pair)}`)
@@ -262,12 +257,7 @@ function joinPair([name, value]: Pair): string {
 }
 
 /** A value in a query, a form or a cookie. */
-export function serializeAsPairs(
-  name: string,
-  value: JsonValue,
-  encoding: Manner,
-  encode: Encode,
-): readonly Pair[] {
+function serializeAsPairs(name: string, value: JsonValue, encoding: Manner, encode: Encode): readonly Pair[] {
   const key = encodeStrictly(name)
   if (!isCollection(value)) return [[key, encode(plainText(value))]]
   if (encoding.style === 'deepObject') return deepPairs(key, value, encode)

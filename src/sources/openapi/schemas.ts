@@ -15,7 +15,7 @@ import type { Dialect } from './operation.ts'
 export type Direction = 'input' | 'output'
 
 /** What lowering one schema needs to know. */
-export interface Lowering {
+interface Lowering {
   readonly documents: Documents
   readonly dialect: Dialect
   readonly direction: Direction
@@ -41,7 +41,7 @@ const MOST_REFERRED = 32_768
 /** Of what it refers to itself, which is most of what it says. */
 const MOST_REFERRED_FIRST = 262_144
 
-export interface ShelfOptions {
+interface ShelfOptions {
   readonly documents: Documents
   readonly dialect: Dialect
   readonly direction: Direction
@@ -176,7 +176,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'defau
 const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
 
 /** A schema of any version of OpenAPI as JSON Schema 2020-12; references become `#/$defs/…` of the shelf. */
-export function lowerSchema(located: DocumentNode, lowering: Lowering, depth = 0): JsonValue {
+function lowerSchema(located: DocumentNode, lowering: Lowering, depth = 0): JsonValue {
   const { value, document } = located
   if (typeof value === 'boolean') return value
   if (!isJsonObject(value)) return {}
@@ -331,7 +331,7 @@ const isTextList: Fits = (value) =>
 const anything: Fits = () => true
 
 /** Keywords of 2020-12 that hold no schema, and what they must hold; all others are annotations of OpenAPI and go. */
-export const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
+const PLAIN_KEYWORDS: ReadonlyMap<string, Fits> = new Map([
   ['title', isText],
   ['description', isText],
   ['default', anything],
@@ -369,14 +369,14 @@ const TYPES: ReadonlySet<string> = new Set([
 ])
 
 /** The types of a schema; `undefined` when it says nothing that 2020-12 knows. */
-export function typesOf(type: JsonValue | undefined): readonly string[] | undefined {
+function typesOf(type: JsonValue | undefined): readonly string[] | undefined {
   const written = (Array.isArray(type) ? type : [type]).map((name) => (name === 'file' ? 'string' : name))
   const known = [...new Set(written.filter((name) => typeof name === 'string' && TYPES.has(name)))]
   const names = known.filter((name) => typeof name === 'string')
   return names.length === 0 ? undefined : names
 }
 
-export function isPattern(pattern: JsonValue): pattern is string {
+function isPattern(pattern: JsonValue): pattern is string {
   if (typeof pattern !== 'string') return false
   try {
     new RegExp(pattern, 'u')
@@ -396,7 +396,7 @@ const EFFECT = {
 } as const satisfies Record<Lowering['direction'], object>
 
 /** Whether a member is not for this direction: `drop` asks if it goes, `relax` if it is no longer required. */
-export function isHidden(member: DocumentNode, lowering: Lowering, question: 'drop' | 'relax'): boolean {
+function isHidden(member: DocumentNode, lowering: Lowering, question: 'drop' | 'relax'): boolean {
   const { keyword, drops } = EFFECT[lowering.direction]
   if (question === 'drop' && !drops) return false
   if (isJsonObject(member.value) && member.value[keyword] === true) return true
@@ -405,7 +405,7 @@ export function isHidden(member: DocumentNode, lowering: Lowering, question: 'dr
 }
 
 /** Names that are not required in this direction, also where `allOf` declares them. */
-export function hiddenNames(schema: DocumentNode, lowering: Lowering): ReadonlySet<string> {
+function hiddenNames(schema: DocumentNode, lowering: Lowering): ReadonlySet<string> {
   if (!isJsonObject(schema.value) || !Array.isArray(schema.value.required)) return NOTHING
   const found = new Set<string>()
   collect(schema, lowering, { found, seen: new Set(), depth: 0 })
@@ -436,7 +436,7 @@ function collect(schema: DocumentNode, lowering: Lowering, { found, seen, depth 
  * `discriminator` is no keyword of JSON Schema. Where it maps values to branches, each branch gets its values; without
  * a map the branches may overlap, so that one of them is enough.
  */
-export function splitDiscriminator(
+function splitDiscriminator(
   { value, document }: { readonly value: JsonObject; readonly document: string },
   lowered: Record<string, JsonValue>,
   lowering: Lowering,

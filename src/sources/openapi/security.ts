@@ -11,7 +11,7 @@ export interface SecurityContext {
   readonly options: Readonly<Record<string, CredentialOption>>
 }
 
-export type SecurityChoice =
+type SecurityChoice =
   | {
       readonly ok: true
       readonly credentials: readonly BoundCredential[]
@@ -164,12 +164,12 @@ function demand(places: readonly Place[], { key }: SecurityContext): SecurityCho
 }
 
 /** `petstore_api_key`: what a secret is called when the operator names none. */
-export function defaultSecret(key: string, scheme: string): string {
+function defaultSecret(key: string, scheme: string): string {
   return `${key}_${scheme.replaceAll(/[^A-Za-z0-9_]/g, '_')}`
 }
 
 /** Where a credential goes and what else the document says of it. */
-export interface SecurityScheme {
+interface SecurityScheme {
   readonly placement: Pick<BoundCredential, 'in' | 'name' | 'form'>
   /** Scopes mean something, and a token comes from an authorization server. */
   readonly isOAuth: boolean

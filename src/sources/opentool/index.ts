@@ -71,7 +71,7 @@ export function createOpenToolSource(
  * Calls a function, once: nobody but servers of this package knows a repeated one for the same (OTS-66). Those do, by
  * the key of this effect (rule 27).
  */
-export async function invokeOpenTool(
+async function invokeOpenTool(
   invocation: Invocation,
   settingsFor: (url: string) => ClientSettings,
   configuredUrl: string | undefined,
@@ -105,7 +105,7 @@ function checkAddress(nativeName: string, accepted: string, configured: string):
   })
 }
 
-export interface Discovering {
+interface Discovering {
   readonly services: SourceServices
   /** How a server is asked for its document; the same for every look, so that an unchanged one is not sent again. */
   readonly listingFor: (url: string) => ClientSettings
@@ -113,10 +113,10 @@ export interface Discovering {
 }
 
 /** A document is read in one step, which must be short for everybody else: about a thousand functions. */
-export const LARGEST_DOCUMENT_BYTES = 4 * 1_048_576
+const LARGEST_DOCUMENT_BYTES = 4 * 1_048_576
 const DOCUMENT_BOUNDS = { deepest: 256, mostValues: 30_000 }
 
-export async function readDocument(text: string): Promise<JsonValue | undefined> {
+async function readDocument(text: string): Promise<JsonValue | undefined> {
   const value = readWithin(text, DOCUMENT_BOUNDS)
   // What is made of it is a step of its own.
   await new Breather().breathe()
@@ -124,7 +124,7 @@ export async function readDocument(text: string): Promise<JsonValue | undefined>
 }
 
 /** The functions that the other server describes (OTS-63), or that a document describes for it. */
-export async function discoverOpenTool(
+async function discoverOpenTool(
   options: OpenToolSourceOptions,
   discovering: Discovering,
 ): Promise<Discovery> {
@@ -247,9 +247,9 @@ const BINDING = z.object({
   returnType: z.string().nullable().default(null),
 })
 
-export type OpenToolBinding = z.output<typeof BINDING>
+type OpenToolBinding = z.output<typeof BINDING>
 
-export function readBinding(nativeName: string, binding: JsonObject): OpenToolBinding {
+function readBinding(nativeName: string, binding: JsonObject): OpenToolBinding {
   const parsed = BINDING.safeParse(binding)
   if (parsed.success) return parsed.data
   throw fault('upstream_failed', `The accepted definition of ${nativeName} cannot be used.`, {
@@ -262,7 +262,7 @@ export function readBinding(nativeName: string, binding: JsonObject): OpenToolBi
  * case, wrap the value under a name of their own, or do not wrap it: the function has run by then, so the reading that
  * fits is taken and nothing of what it said is thrown away.
  */
-export function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding): JsonValue {
+function valueIn(result: JsonObject, { returnName, returnType }: OpenToolBinding): JsonValue {
   const names = Object.keys(result)
   if (names.length === 0) return null
   if (returnName === null) return result

@@ -59,7 +59,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
   })
 }
 
-export interface OtcWorld {
+interface OtcWorld {
   readonly settings: ClientSettings
   readonly options: OtcSourceOptions
   /** The call path that worked last (C-01). */
@@ -70,7 +70,7 @@ export interface OtcWorld {
  * Calls the accepted version of a tool. The call id is the key of this effect (rule 27), so that the other server runs
  * it once however often we ask, and requests that were lost are sent again.
  */
-export async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonValue> {
+async function invokeOtc(invocation: Invocation, world: OtcWorld): Promise<JsonValue> {
   const { nativeName, context } = invocation
   const binding = readBinding(nativeName, invocation.binding)
   checkAddress(nativeName, binding, world.settings)
@@ -162,7 +162,7 @@ function ownSecret(id: string, { secrets }: OtcSourceOptions): string {
 }
 
 /** The newest version of each tool that the other server lists. */
-export async function discoverOtc(
+async function discoverOtc(
   settings: ClientSettings,
   options: OtcSourceOptions,
   signal: AbortSignal,
@@ -296,9 +296,9 @@ const BINDING = z.object({
   userId: z.boolean(),
 })
 
-export type OtcBinding = z.output<typeof BINDING>
+type OtcBinding = z.output<typeof BINDING>
 
-export function readBinding(nativeName: string, binding: JsonObject): OtcBinding {
+function readBinding(nativeName: string, binding: JsonObject): OtcBinding {
   const parsed = BINDING.safeParse(binding)
   if (parsed.success) return parsed.data
   throw fault('upstream_failed', `The accepted definition of ${nativeName} cannot be used.`, {

@@ -223,7 +223,7 @@ const OF_MODULES = [
  * server answers no debugging signal, files and programs are Node's permission model, and where bubblewrap is there, no other
  * process can be seen at all.
  */
-export function lockDown({ mayStartPrograms }: { readonly mayStartPrograms: boolean }): void {
+function lockDown({ mayStartPrograms }: { readonly mayStartPrograms: boolean }): void {
   const load = createRequire(import.meta.url)
   for (const name of OF_PROCESS) Reflect.deleteProperty(process, name)
   for (const [module, names] of OF_MODULES) {

@@ -158,7 +158,7 @@ function unusable(why: string) {
 }
 
 /** OWP-88: a pack that needs what nobody granted is refused before any of it runs. */
-export function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'grant'>): void {
+function checkNeeds(requires: readonly string[], { grant }: Pick<PackOptions, 'grant'>): void {
   const granted: ReadonlySet<string> = new Set(grant)
   const unmet = requires.filter((need) => !granted.has(need))
   if (unmet.length === 0) return

@@ -184,7 +184,7 @@ export type Question =
   | { readonly what: 'fetch'; readonly url: string; readonly init: SentRequest }
   | { readonly what: 'elicit'; readonly question: Elicitation }
 
-export interface SentRequest {
+interface SentRequest {
   readonly method: string
   readonly headers: readonly (readonly [string, string])[]
   /** In base64. */
@@ -205,7 +205,7 @@ export type Answer =
   | { readonly ok: false; readonly error: SentError }
 
 /** An error that can cross; `said` tells a `ToolError`, whose text is meant for callers, from anything else. */
-export interface SentError {
+interface SentError {
   readonly said: boolean
   readonly code: ErrorCode
   readonly message: string

@@ -299,7 +299,7 @@ const OWN_ROOT = resolve(dirname(CHILD), '../../..')
 /** Not the whole package: a server that runs from its sources keeps its data beside them. */
 const OWN_FILES = [resolve(dirname(CHILD), '../..'), join(OWN_ROOT, 'package.json')]
 
-export interface ChildPlan {
+interface ChildPlan {
   readonly pack: LocatedPack
   readonly options: PackOptions
   /** Relative paths of the options start here. */
@@ -316,7 +316,7 @@ const SYSTEM = ['/usr', '/lib', '/lib64', '/bin', '/sbin', '/nix/store', '/etc/l
 const NETWORK = ['/etc/resolv.conf', '/etc/hosts', '/etc/nsswitch.conf', '/etc/ssl']
 
 /** The command line of a pack's process: in its sandbox, where there is one. */
-export function childCommand(plan: ChildPlan): readonly string[] {
+function childCommand(plan: ChildPlan): readonly string[] {
   const node = [process.execPath, ...nodeArguments(plan)]
   return plan.bwrap === undefined ? node : [plan.bwrap, ...sandboxArguments(plan), '--', ...node]
 }
@@ -387,7 +387,7 @@ function nodeArguments(plan: ChildPlan): readonly string[] {
 }
 
 /** Only what the operator names, and nothing at all without `env.read`. */
-export function childEnvironment(
+function childEnvironment(
   { grant, env }: Pick<PackOptions, 'grant' | 'env'>,
   own: Readonly<Record<string, string | undefined>>,
 ): Readonly<Record<string, string>> {
@@ -411,7 +411,7 @@ function modulesAbove(folder: string): readonly string[] {
 }
 
 /** Does for a pack's process what leaves the server: with the call's own context, so limits and signal are the call's. */
-export async function answerQuestion(question: Question, context: StatefulContext<unknown>): Promise<Answer> {
+async function answerQuestion(question: Question, context: StatefulContext<unknown>): Promise<Answer> {
   try {
     if (question.what === 'elicit') return { ok: true, value: await context.elicit(question.question) }
     const { url, init } = question

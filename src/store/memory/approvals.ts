@@ -50,7 +50,7 @@ interface Notice {
   nextAtMs: number
 }
 
-export interface MemoryApprovalParts {
+interface MemoryApprovalParts {
   readonly rows: ReadonlyMap<string, MemoryRow>
   readonly runs: MemoryRuns
   readonly runEvents: MemoryRunEvents

@@ -291,14 +291,14 @@ interface Waiting extends WaitingConsent {
   readonly expiresAtMs: number
 }
 
-export interface MemoryConsentRunsParts {
+interface MemoryConsentRunsParts {
   readonly runs: MemoryRuns
   hasCall(record: string): boolean
   append(event: ChallengeChanged): void
 }
 
 /** What the memory store's runs tell of consents. */
-export class MemoryConsentRuns implements ConsentRunStore {
+class MemoryConsentRuns implements ConsentRunStore {
   readonly #parts: MemoryConsentRunsParts
   readonly #waiting = new Map<string, Waiting>()
 

@@ -401,7 +401,7 @@ export class MemoryStore implements Store {
 }
 
 /** Acknowledges like a store that commits in groups: once per turn of the event loop, so that replies leave together. */
-export class Acknowledger {
+class Acknowledger {
   readonly #waiting: (() => void)[] = []
 
   get size(): number {

@@ -1,15 +1,13 @@
-import type { KeyObject } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
 import { isSameCheck, type StoreKeys } from '#store/encryption'
 import { QUERIES, type QueryName } from '#store/queries'
-import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/row-mac'
+import { refuseForeignTriggers } from '#store/row-mac'
 import { text } from '#store/rows'
-import { MIGRATIONS, SCHEMA_VERSION } from '#store/schema'
-import type { Row } from '#store/steps'
-import { type Ask, drive, type SqlValue, type Steps } from '#store/steps'
+import { MIGRATIONS } from '#store/schema'
+import { type Ask, drive, type Row, type SqlValue } from '#store/steps'
 
 /**
  * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is
@@ -49,31 +47,16 @@ export class Database {
   readonly #commit: StatementSync
   readonly #rollback: StatementSync
 
-  readonly #rowKey: KeyObject
-  readonly #told = new Set<string>()
-  readonly #onForeign: (row: string, table: DecidingTable) => void
-
-  constructor(
-    path: string,
-    connection: DatabaseSync,
-    rowKey: KeyObject,
-    onForeign: (row: string, table: DecidingTable) => void = () => undefined,
-  ) {
-    this.#onForeign = onForeign
+  constructor(path: string, connection: DatabaseSync) {
     this.path = path
-    this.#rowKey = rowKey
     this.#connection = connection
     this.#begin = connection.prepare('BEGIN IMMEDIATE')
     this.#commit = connection.prepare('COMMIT')
     this.#rollback = connection.prepare('ROLLBACK')
   }
 
-  /** Every step at once, on this thread. */
-  drive<T>(steps: Steps<T>): T {
-    return drive(steps, this.#answer)
-  }
-
-  readonly #answer = (ask: Ask): void => {
+  /** Puts into the ask what the database answers. */
+  answer(ask: Ask): void {
     if (ask.way === 'write') ask.answer = this.run(ask.query, ...ask.values)
     else if (ask.way === 'get') ask.answer = this.get(ask.query, ...ask.values)
     else ask.answer = this.all(ask.query, ...ask.values)
@@ -83,77 +66,12 @@ export class Database {
     return Number(this.#statement(name).run(...values).changes)
   }
 
-  /** A row that decides and is not ours is an error for the operator, never "not found" (rule 14). */
   get(name: QueryName, ...values: SqlValue[]): Row | undefined {
-    const row = this.#statement(name).get(...values)
-    const table = CHECKED_READS[name]
-    if (row === undefined || table === undefined || this.isOwn(table, row)) return row
-    throw new StoreError(
-      'unreadable',
-      `${nameOfRow(table, row)} was changed by somebody without the key, so it is refused: collet journal verify`,
-    )
+    return this.#statement(name).get(...values)
   }
 
-  /** Rows that decide and are not ours are left out, and told: one of them must not hold up the others. */
   all(name: QueryName, ...values: SqlValue[]): readonly Row[] {
-    const rows = this.#statement(name).all(...values)
-    const table = CHECKED_READS[name]
-    return table === undefined ? rows : rows.filter((row) => this.isOwn(table, row))
-  }
-
-  isOwn(table: DecidingTable, row: Row): boolean {
-    if (hasOwnMac(this.#rowKey, table, row)) return true
-    const name = nameOfRow(table, row)
-    if (!this.#told.has(name)) {
-      this.#told.add(name)
-      this.#onForeign(name, table)
-    }
-    return false
-  }
-
-  macOf(table: DecidingTable, row: Row): string {
-    return rowMac(this.#rowKey, table, row)
-  }
-
-  /** Gives a row that was just changed its new MAC; whoever changes one has read it, and so checked it, before. */
-  sealApproval(id: string): void {
-    this.#seal('approvals', 'approvalRow', 'sealApproval', id)
-  }
-
-  sealDecision(approval: string, principal: string): void {
-    this.#seal('approval_decisions', 'decisionRow', 'sealDecision', approval, principal)
-  }
-
-  sealKey(id: string): void {
-    this.#seal('api_keys', 'keyRow', 'sealKey', id)
-  }
-
-  sealOwner(tenant: string, name: string): void {
-    this.#seal('key_owners', 'ownerRow', 'sealOwner', tenant, name)
-  }
-
-  /** What changes rows behind our back and is not as we wrote it. */
-  foreignTriggers(): readonly string[] {
-    return this.#statement('triggers')
-      .all()
-      .filter((row) => !MIGRATIONS.some((step) => step.includes(text(row, 'sql'))))
-      .map((row) => text(row, 'name'))
-  }
-
-  /** Asked while nobody else can write: what is signed is what we wrote. */
-  refuseForeignTriggers(): void {
-    const [name] = this.foreignTriggers()
-    if (name === undefined) return
-    throw new StoreError(
-      'unreadable',
-      `somebody put a trigger into the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
-    )
-  }
-
-  #seal(table: DecidingTable, read: QueryName, write: QueryName, ...key: string[]): void {
-    this.refuseForeignTriggers()
-    const row = this.#statement(read).get(...key)
-    if (row !== undefined) this.run(write, this.macOf(table, row), ...key)
+    return this.#statement(name).all(...values)
   }
 
   begin(): void {
@@ -212,17 +130,13 @@ export class Database {
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(
-  path: string,
-  keys: StoreKeys,
-  onForeign?: (row: string, table: DecidingTable) => void,
-): Database {
+export function openDatabase(path: string, keys: StoreKeys, migrations = MIGRATIONS): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
-    database = connect(path, keys, onForeign)
-    migrate(database, keys)
+    database = connect(path)
+    migrate(database, keys, migrations)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
     return database
@@ -232,11 +146,7 @@ export function openDatabase(
   }
 }
 
-function connect(
-  path: string,
-  { rows }: StoreKeys,
-  onForeign?: (row: string, table: DecidingTable) => void,
-): Database {
+function connect(path: string): Database {
   const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
   connection.exec(`
     PRAGMA journal_mode = WAL;
@@ -245,48 +155,25 @@ function connect(
     PRAGMA cache_size = -65536;
     PRAGMA temp_store = MEMORY;
   `)
-  return new Database(path, connection, rows, onForeign)
+  return new Database(path, connection)
 }
 
-/** The version whose rows have MACs. */
-const FIRST_WITH_MACS = 9
-
-/** What was there before is taken as it is: nobody can tell any more who wrote it. */
-function sealAll(database: Database): void {
-  for (const row of database.all('allApprovals')) database.sealApproval(text(row, 'id'))
-  for (const row of database.all('allDecisions')) {
-    database.sealDecision(text(row, 'approval'), text(row, 'principal'))
-  }
-  for (const row of database.all('allOwners')) database.sealOwner(text(row, 'tenant'), text(row, 'name'))
-  for (const row of database.all('allKeys')) database.sealKey(text(row, 'id'))
-  for (const row of database.all('allPins')) {
-    database.run('sealPin', database.macOf('pins', row), text(row, 'source'), text(row, 'native_name'))
-  }
-}
-
-function migrate(database: Database, keys: StoreKeys): void {
+function migrate(database: Database, keys: StoreKeys, migrations: readonly string[]): void {
   database.begin()
   try {
-    database.refuseForeignTriggers()
+    drive(refuseForeignTriggers(), (ask) => database.answer(ask))
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
-    if (version > SCHEMA_VERSION) {
+    if (version > migrations.length) {
       throw new StoreError(
         'unreadable',
-        `it was written by a newer Collet (schema ${version}); this one knows ${SCHEMA_VERSION}`,
+        `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
       )
     }
-    // Before anything is sealed: with another key that would make every row somebody else's.
-    const held = version === 0 ? undefined : checkKey(database, keys)
-    if (held === keys.check && version < FIRST_WITH_MACS) {
-      throw new StoreError(
-        'unreadable',
-        'it was set back to before its rows were authenticated, which Collet does not do. Restore a backup',
-      )
-    }
-    for (const step of MIGRATIONS.slice(version)) database.exec(step)
-    if (version > 0 && version < FIRST_WITH_MACS) sealAll(database)
-    if (version < SCHEMA_VERSION) database.exec(`PRAGMA user_version = ${SCHEMA_VERSION}`)
-    if (held !== keys.check) database.run('writeMeta', 'key_check', keys.check)
+    // Before anything is changed: with another key nothing of it could be read.
+    if (version > 0) checkKey(database, keys)
+    for (const step of migrations.slice(version)) database.exec(step)
+    if (version === 0) database.run('writeMeta', 'key_check', keys.check)
+    if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
   } catch (error) {
     database.rollback()
@@ -294,12 +181,9 @@ function migrate(database: Database, keys: StoreKeys): void {
   }
 }
 
-/** Which of the two checks of this key the file holds. */
-function checkKey(database: Database, { check, checkBeforeMacs }: StoreKeys): string {
+function checkKey(database: Database, { check }: StoreKeys): void {
   const row = database.get('readMeta', 'key_check')
-  const held = row === undefined ? '' : text(row, 'value')
-  if (isSameCheck(held, check)) return check
-  if (isSameCheck(held, checkBeforeMacs)) return checkBeforeMacs
+  if (isSameCheck(row === undefined ? '' : text(row, 'value'), check)) return
   throw new StoreError(
     'unreadable',
     'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',

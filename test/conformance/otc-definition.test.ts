@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { checkToolDefinition } from './codec-definition.ts'
+import { checkToolDefinition } from './otc-definition.ts'
 
 interface DefineVector {
   readonly id: string
