@@ -49,7 +49,8 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
   const reads = {
     findById: read((id: string) => findApproval(context, id)),
     findFor: read((address: CallAddress) => findFor(context, address)),
-    anyExpired: read((nowMs: number) => get('expiredApprovals', nowMs, 1)),
+    // All of them, because one that is not ours is left out of a list and must not hide the others.
+    expired: read((nowMs: number) => all('expiredApprovals', nowMs, STEP)),
     parkedIn: read(parkedIn),
     firstDue: read((nowMs: number) => get('dueNotices', nowMs, 1)),
   }
@@ -87,7 +88,7 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
       const approval = await find(decision)
       return kind === undefined || approval === undefined ? { kind: 'not_found' } : { kind, approval }
     },
-    expire: async (nowMs) => ((await reads.anyExpired(nowMs)) === undefined ? [] : changes.expire(nowMs)),
+    expire: async (nowMs) => ((await reads.expired(nowMs)).length === 0 ? [] : changes.expire(nowMs)),
     cancel: async (scope, by, atMs) =>
       (await reads.parkedIn(scope)).length === 0 ? [] : changes.cancel(scope, by, atMs),
     findById: reads.findById,
