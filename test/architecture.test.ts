@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { findUntruths, readPages } from '../scripts/docs.ts'
 import { findFaults, readHouse } from '../scripts/house.ts'
 import { importsOf, readSourceFiles, resolveImport, runtimeImports, type SourceFile } from './source-files.ts'
 
@@ -120,6 +121,19 @@ describe('the house', () => {
       'src/a has 21 source files; the most is 20',
       'src/b/long.ts has 501 lines; split it where it is two concepts',
       'src/b/scrap.ts has 59 lines and one importer: make it a private part of src/b/long.ts',
+    ])
+  })
+
+  it('is what its pages say: links lead somewhere, files that are named are there', () => {
+    expect(findUntruths(readPages())).toEqual([])
+  })
+
+  it('notices a link, a heading and a file that are not there', () => {
+    const text = '[a](no.md) [b](README.md#no) `core/no.ts` [c](README.md)'
+    expect(findUntruths([...readPages(), { path: 'NEW.md', text }])).toEqual([
+      'NEW.md links to no.md, which is not there',
+      'NEW.md links to README.md#no, a heading that is not there',
+      'NEW.md names core/no.ts, which is not there',
     ])
   })
 

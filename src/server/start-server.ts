@@ -215,7 +215,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(spans === undefined ? {} : { spans }),
       ...(metadata === undefined ? {} : { challengeFor: metadata.challengeFor }),
       ...mostBodyBytes(settings),
-      ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
+      ...(admit === undefined ? {} : { admit: (client) => refuseUnlessAdmitted(admit(client)) }),
     })
     closing.push(app.close)
     closing.push(async () => mcp.close())

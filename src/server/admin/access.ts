@@ -4,7 +4,7 @@ import type { Approver } from '#core/approvals/approvals'
 import { fault } from '#core/errors'
 import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'
 import { API_KEY_HEADERS, type HttpRoute } from '#protocols/http-exchange'
-import type { ServerRoute } from '#server/http/request'
+import type { ServerRoute } from '#server/http/router'
 import type { NoteDenial } from '#server/telemetry/observe'
 
 /** The operator looks at every tenant, everybody else at its own. */

@@ -6,7 +6,8 @@ import type { AuditStore } from '#core/ports/key-store'
 import type { CallFilter, CallRecord, CallState, Settlement, SettleResult, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { httpFault, jsonReply, refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import {
   createOperatorAccess,
   type OperatorAccess,

@@ -8,7 +8,8 @@ import type { Clock, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { newCredentialRef } from '#oauth/consent'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { httpFault, jsonReply, refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import { type OperatorAccess, tenantWithin } from './access.ts'
 
 interface SecretsRoutesOptions {
