@@ -37,7 +37,7 @@ import type {
 } from '#core/ports/store'
 import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#core/runs/events'
 import { hasEffects } from '#core/tool'
-import { settledOutcome } from '#store/calls'
+import { settledOutcome } from '#store/calls/call-changes'
 import { MemoryApprovals } from './approvals.ts'
 import { MemoryAudit, MemoryChallenges, MemoryConsents, MemoryKeys, MemoryVault } from './credentials.ts'
 import {

@@ -12,6 +12,10 @@ import type {
   ParkResult,
 } from '#core/ports/approval-store'
 import type { CallAddress, CallRecord } from '#core/ports/store'
+import { openReason } from '#store/encryption'
+import type { CommitGroup, StoreContext } from '#store/engine'
+import { integer, text } from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
 import {
   decide,
   endParked,
@@ -23,11 +27,8 @@ import {
   resume,
 } from './approval-changes.ts'
 import { approvalFromRow, subjectOf } from './approval-rows.ts'
-import { findCall, holderOf, TAKEN } from './calls.ts'
-import { openReason } from './encryption.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { integer, text } from './rows.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
+import { TAKEN } from './call-changes.ts'
+import { findCall, holderOf } from './calls.ts'
 
 /** Small enough that a step never holds up calls that wait for their commit. */
 const STEP = 200

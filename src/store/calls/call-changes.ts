@@ -1,5 +1,4 @@
 import type { Outcome } from '#core/call'
-import { StoreError } from '#core/errors'
 import {
   cancelRequestedEvent,
   claimedEvent,
@@ -12,35 +11,29 @@ import type { RunPosition } from '#core/journal/events'
 import type {
   Attempt,
   CallAddress,
-  CallFilter,
   CallRecord,
   ClaimResult,
   FinishedRun,
   FinishResult,
   NewCall,
   NextAttempt,
-  OwnCallsPage,
-  OwnCallsQuery,
   Settlement,
   SettleResult,
-  Store,
 } from '#core/ports/store'
-import type { CommitGroup, StoreContext } from './engine.ts'
+import type { CommitGroup } from '#store/engine'
 import {
   boundText,
   callerSlice,
   callerToText,
-  callFromRow,
   integer,
   NO_SLICE,
   optionalInteger,
   outcomeToText,
-  type SealedText,
   type Slice,
   subjectFromRow,
   text,
-  unreadableText,
-} from './rows.ts'
+} from '#store/rows'
+import { get, type Row, type Steps, write } from '#store/steps'
 import {
   beginAttempt,
   closeSession,
@@ -53,118 +46,6 @@ import {
   runOf,
   toldByRow,
 } from './runs.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
-
-type CallPort = Pick<
-  Store,
-  | 'find'
-  | 'claim'
-  | 'reclaim'
-  | 'finish'
-  | 'insertFinished'
-  | 'recordLate'
-  | 'requestCancel'
-  | 'cancelRequests'
-  | 'settle'
-  | 'listOwn'
-  | 'list'
-  | 'findByRecord'
->
-
-/** Calls; `writerNo` is our own number, 0 before our first change. */
-export function sqlCalls(context: StoreContext, writerNo: () => number): CallPort {
-  const { careful, lane, read, snapshot, sealed } = context
-  const holder = holderOf(context)
-  const recordOf = ({ record }: { readonly record: string }) => record
-  const changes = {
-    claim: lane(recordOf, (call) => runOf(call) ?? call.record, claimCall),
-    reclaim: lane(recordOf, ({ run, record }) => run ?? record, reclaimCall),
-    finish: lane(
-      ({ run }) => run.record,
-      ({ run }) => run.run ?? run.record,
-      finishCall,
-    ),
-    insertFinished: lane(recordOf, recordOf, insertFinished),
-    settle: careful(recordOf, settleCall),
-  }
-  const unsettled = read(findUnsettled)
-  return {
-    find: read((address: CallAddress) => findOwn(sealed, address)),
-    async claim(call) {
-      const claimed = await changes.claim(call)
-      return claimed === TAKEN ? holder(call.record) : claimed
-    },
-    async reclaim(seen, next) {
-      const claimed = await changes.reclaim(seen, next)
-      return claimed === TAKEN ? holder(seen.record) : claimed
-    },
-    async finish(finished) {
-      const recorded = await changes.finish(finished)
-      return recorded === TAKEN ? holder(finished.run.record) : recorded
-    },
-    async insertFinished(call, finished) {
-      const recorded = await changes.insertFinished(call, finished)
-      return recorded === TAKEN ? holder(call.record) : recorded
-    },
-    recordLate: lane(recordOf, recordOf, recordLate),
-    requestCancel: careful(recordOf, requestCancel),
-    cancelRequests: read(() => cancelRequests(writerNo())),
-    /** Looks before it writes: a refusal begins no writer and leaves no trace. */
-    async settle(settlement) {
-      const found = await unsettled(settlement.record)
-      return typeof found === 'string' ? found : await changes.settle(settlement)
-    },
-    listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
-    list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
-    findByRecord: read((record: string) => findByRecord(sealed, record)),
-  }
-}
-
-function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<CallRecord | undefined> {
-  const found = yield* findCall(sealed, record)
-  return found?.tenant === tenant ? found : undefined
-}
-
-/** Our own running calls that somebody asked to stop. */
-function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
-  const rows = yield* all('cancelRequests', writerNo)
-  return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
-}
-
-/** Operators' view of calls, newest first; the ambiguous ones have an index of their own. */
-function* listCalls(sealed: SealedText, filter: CallFilter): Steps<readonly CallRecord[]> {
-  const { state, limit } = filter
-  const tenant = filter.tenant ?? null
-  if (state === undefined) return yield* showCalls(yield* all('listCalls', tenant, tenant, limit), sealed)
-  const rows =
-    state === 'ambiguous'
-      ? yield* all('listAmbiguousCalls', tenant, tenant, limit)
-      : yield* all('listCallsByState', state, tenant, tenant, limit)
-  return yield* showCalls(rows, sealed)
-}
-
-function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
-  const row = yield* get('findCall', record)
-  return row === undefined ? undefined : yield* showCall(row, sealed)
-}
-
-/** Calls of everybody that one page looks at: some milliseconds. */
-const MOST_LOOKED_AT = 5_000
-
-/** Calls of one principal, newest first, and the number to go on before. */
-function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<OwnCallsPage> {
-  const { tenant, principal, before, limit } = query
-  const numbers = yield* get('callNumbers')
-  if (numbers === undefined) return { calls: [] }
-  const first = integer(numbers, 'first')
-  const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, integer(numbers, 'last') + 1)
-  const from = Math.max(first, end - MOST_LOOKED_AT)
-  const rows = yield* all('listOwnCalls', end, from, tenant, principal, limit)
-  const last = rows.length < limit ? undefined : rows.at(-1)
-  const next = last === undefined ? from : integer(last, 'no')
-  const calls = yield* showCalls(rows, sealed)
-  return next > first ? { calls, next } : { calls }
-}
 
 /**
  * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is
@@ -199,27 +80,10 @@ interface InsertedCall {
   readonly finished?: Omit<FinishedRun, 'run'>
 }
 
-export function* findCall(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
-  try {
-    return yield* readCall(sealed, record)
-  } catch (error) {
-    // Another process may have changed the call between the row and its contents: what is there now is consistent.
-    if (error instanceof StoreError && error.code === 'unreadable') return yield* readCall(sealed, record)
-    throw error
-  }
-}
-
-/** Reads, after a change found the call taken, who has it. */
-export function holderOf({ read, sealed }: Pick<StoreContext, 'read' | 'sealed'>) {
-  const find = read((record: string) => findCall(sealed, record))
-  return async (record: string): Promise<{ readonly kind: 'found'; readonly record: CallRecord }> => {
-    const holder = await find(record)
-    if (holder !== undefined) return { kind: 'found', record: holder }
-    throw new StoreError('not_written', 'a call vanished while it was being changed')
-  }
-}
-
-function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
+export function* claimCall(
+  group: CommitGroup,
+  call: NewCall,
+): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
   const { tenant, principal, session, atMs } = call
   const run = runOf(call)
   if (run !== undefined) {
@@ -237,7 +101,7 @@ function* claimCall(group: CommitGroup, call: NewCall): Steps<Claimed | typeof R
   return { kind: 'claimed', attempt: 1 }
 }
 
-function* insertFinished(
+export function* insertFinished(
   group: CommitGroup,
   call: NewCall,
   finished: Omit<FinishedRun, 'run'>,
@@ -248,7 +112,7 @@ function* insertFinished(
   return { kind: 'recorded' }
 }
 
-function* reclaimCall(
+export function* reclaimCall(
   group: CommitGroup,
   seen: CallRecord,
   next: NextAttempt,
@@ -329,7 +193,7 @@ function* correct(group: CommitGroup, { before, seen, corrected, atMs }: Correct
   return caller
 }
 
-function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
+export function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
   const { run, state, outcome, atMs } = finished
   const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
   const changed = yield* write(
@@ -351,7 +215,7 @@ function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded 
   return { kind: 'recorded' }
 }
 
-function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: number): Steps<void> {
+export function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: number): Steps<void> {
   const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
   if ((yield* write('lateCall', slice.group, slice.at, slice.length, run.record, run.attempt)) > 0) {
     group.addReference()
@@ -359,7 +223,7 @@ function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: n
   group.append(endedEvent(run, run.attempt, { state: 'late', outcome, atMs }))
 }
 
-function* requestCancel(
+export function* requestCancel(
   group: CommitGroup,
   { tenant, record }: CallAddress,
   by: string,
@@ -372,13 +236,13 @@ function* requestCancel(
 }
 
 /** Whether there is something to settle. */
-function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult, 'settled'>> {
+export function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult, 'settled'>> {
   const row = yield* get('findCall', record)
   if (row === undefined) return 'not_found'
   return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
 }
 
-function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
+export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
   const row = yield* findUnsettled(settlement.record)
   if (typeof row === 'string') return row
   if (settlement.as === 'not-run') {
@@ -405,11 +269,6 @@ function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleRe
 function* dropReplaced(row: Row | undefined, slot: 'outcome_group' | 'late_group'): Steps<void> {
   const replaced = row === undefined ? undefined : optionalInteger(row, slot)
   if (replaced !== undefined) yield* write('dropReference', 1, 1, replaced)
-}
-
-function* readCall(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
-  const row = yield* get('findCall', record)
-  return row === undefined ? undefined : yield* callFromRow(row, sealed)
 }
 
 /** Where the caller text went; `undefined` when the key is taken. */
@@ -499,21 +358,4 @@ export function settledOutcome(settlement: Settlement): Outcome | undefined {
   const { as, valueJson, error } = settlement
   if (as === 'succeeded') return valueJson === undefined ? undefined : { ok: true, valueJson }
   return error === undefined ? undefined : { ok: false, error }
-}
-
-/** For operators: a record whose contents cannot be read is shown without them, not hidden with all others. */
-function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
-  try {
-    return yield* callFromRow(row, sealed)
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'unreadable')
-      return yield* callFromRow(row, unreadableText(row))
-    throw error
-  }
-}
-
-function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<readonly CallRecord[]> {
-  const calls: CallRecord[] = []
-  for (const row of rows) calls.push(yield* showCall(row, sealed))
-  return calls
 }

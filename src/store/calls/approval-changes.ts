@@ -20,14 +20,14 @@ import type {
 } from '#core/ports/approval-store'
 import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
 import { labelOf, type RunFact } from '#core/runs/events'
+import { sealReason } from '#store/encryption'
+import type { CommitGroup } from '#store/engine'
+import { sealRow } from '#store/row-mac'
+import { boundText, integer, optionalText, outcomeToText, type Slice, text } from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
 import { approvalFromRow, subjectToText } from './approval-rows.ts'
-import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './calls.ts'
-import { sealReason } from './encryption.ts'
-import type { CommitGroup } from './engine.ts'
-import { sealRow } from './row-mac.ts'
-import { boundText, integer, optionalText, outcomeToText, type Slice, text } from './rows.ts'
+import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './call-changes.ts'
 import { appendFact, endAttempt, endOwnSession } from './runs.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
 
 /** Nobody: what waits belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0

@@ -30,8 +30,8 @@ import {
   type ToldCall,
 } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
-import { openReasonIn } from './encryption.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
+import { openReasonIn } from '#store/encryption'
+import type { CommitGroup, StoreContext } from '#store/engine'
 import {
   boundText,
   callerSlice,
@@ -47,8 +47,8 @@ import {
   text,
   withToolId,
   word,
-} from './rows.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
+} from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
 
 /** Runs, and what is refused in them. */
 export function sqlRuns(context: StoreContext): RunStore {

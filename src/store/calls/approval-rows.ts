@@ -16,8 +16,8 @@ import {
   TIERS,
   text,
   word,
-} from './rows.ts'
-import type { Row, Steps } from './steps.ts'
+} from '#store/rows'
+import type { Row, Steps } from '#store/steps'
 
 const APPROVAL_STATES = [
   'pending',

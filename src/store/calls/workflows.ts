@@ -2,11 +2,11 @@ import { endedEvent, resumedEvent, suspendedEvent } from '#core/journal/append'
 import type { EndedParked } from '#core/ports/approval-store'
 import type { Attempt, CallAddress, CallRecord, Suspending, WorkflowStore } from '#core/ports/store'
 import { endSuspended } from '#core/workflow/suspend'
+import type { CommitGroup, StoreContext } from '#store/engine'
+import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
 import { holderOf } from './calls.ts'
-import type { CommitGroup, StoreContext } from './engine.ts'
-import { boundText, optionalText, outcomeToText, subjectFromRow, text } from './rows.ts'
 import { endAttempt } from './runs.ts'
-import { all, get, type Row, type Steps, write } from './steps.ts'
 
 const STEP = 100
 
