@@ -154,7 +154,7 @@ describe('the house', () => {
     const callers = files.filter((file) => !file.path.endsWith('.test.ts') && reachesOut(file))
     expect(callers.map(({ path }) => path)).toEqual([
       // Talks to the server that the person at the command line named.
-      'src/cli/main.ts',
+      'src/cli/io.ts',
       'src/egress/agent.ts',
       // Sends traces to the operator's own collector.
       'src/server/telemetry/tracing.ts',
