@@ -107,7 +107,7 @@ describe('claims', () => {
     const services = { store: new MemoryStore(), registry: new Registry([tool]) }
     const request = callRequest(DO, { key: 'k' })
     const call = identifyCall(services, { principal: ALICE, request, freshId: () => '' })
-    const entry = running.start(call, tool, { place: undefined, session: undefined, live: undefined })
+    const entry = running.start(call, tool, { run: undefined, session: undefined, live: undefined })
     running.noteAbandoned(entry)
     expect([running.takeAbandoned(call.record), running.takeAbandoned(call.record)]).toEqual([true, false])
   })

@@ -1,4 +1,4 @@
-import type { CallError, CallProtocol, Outcome } from '#core/call'
+import type { CallError, CallProtocol, CallState, Outcome } from '#core/call'
 import type { ErrorCode } from '#core/errors'
 import type { JournalGroup, JournalHead } from '#core/journal/events'
 import type { CallLabel, RunEvent, SessionOutcome } from '#core/runs/events'
@@ -11,12 +11,6 @@ import type { BudgetStore, IdempotentRequestStore, ProtocolSessionStore } from '
 import type { ConsentStore, VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from '#core/runtime'
-
-/**
- * `parked`: waits for a yes. `running`: claimed by a writer. `released`: failed with the author's word that
- * nothing took effect, so the same request may run again. `ambiguous`: cut by a crash; only an operator ends it.
- */
-export type CallState = 'parked' | 'running' | 'succeeded' | 'failed' | 'released' | 'ambiguous'
 
 /** Where a call lives. `record` is the keyed digest of tenant, principal and key, so it is unguessable and unique. */
 export interface CallAddress {
