@@ -6,11 +6,11 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { RunEvent } from '#core/runs/events'
 import { opens } from '#core/runs/events'
-import { MemoryStore } from '#store/memory/memory'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { DAY_MS, POLICY, success } from '#testing/samples'
 import { RUN_KEYS, step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
+import { ReferenceStore } from './reference-model/reference-store.ts'
 
 /** Raise for a longer search; each run is a fresh pair of stores and up to `LONGEST` steps. */
 const ROUNDS = 100
@@ -23,7 +23,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-it('the SQLite store does what the memory store does, whatever is done to both', {
+it('the SQLite store does what the reference model does, whatever is done to both', {
   timeout: LIMIT_MS,
 }, async () => {
   const masterKey = randomBytes(32)
@@ -37,7 +37,7 @@ it('the SQLite store does what the memory store does, whatever is done to both',
         masterKey,
         nowMs: () => clock.nowMs,
       })
-      const [reference, subject] = [new Subject(new MemoryStore(), clock), new Subject(sqlite, clock)]
+      const [reference, subject] = [new Subject(new ReferenceStore(), clock), new Subject(sqlite, clock)]
       try {
         for (const taken of steps) {
           if (taken.do === 'wait') clock.nowMs += taken.ms

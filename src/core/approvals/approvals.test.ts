@@ -4,7 +4,7 @@ import { type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { Principal } from '#core/principal'
 import { Secret } from '#core/secret'
 import type { ToolPolicy } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import type { Approver } from './approvals.ts'
@@ -33,7 +33,7 @@ function stage({
 }: Stage = {}) {
   const state = { runs: 0 }
   const clock = new FakeClock()
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   const run = () => {
     state.runs += 1
     return end(state.runs)

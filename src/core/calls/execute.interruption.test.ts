@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ToolContext } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
@@ -34,7 +34,7 @@ function waitingTool(policy: Parameters<typeof sampleTool>[2] = {}) {
 describe('ending a run from outside', () => {
   it('T-05, rule 10: a timeout aborts the signal, is final, and a late result changes nothing', async () => {
     const { tool, answer, started, state } = waitingTool({ policy: { timeoutMs: 20 } })
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
     const reply = gateway.call(ALICE, callRequest(WAIT, { key: 'k' }))
     const { signal } = await started
@@ -104,7 +104,7 @@ describe('a store that fails', () => {
   it('rule 11: when the claim cannot be written nothing runs, and health says so until a probe works', async () => {
     const failing = new Set<StoreMethod>(['claim', 'probe'])
     const { tool, state } = waitingTool()
-    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
     expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('not_ready')
     expect(state.runs).toBe(0)
     expect(gateway.isReady()).toBe(false)
@@ -119,7 +119,7 @@ describe('a store that fails', () => {
       runs.count += 1
       return 'written'
     })
-    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
     const request = callRequest('Slow.Write', { key: 'k' })
     expect(gist(await gateway.call(ALICE, request))).toBe('outcome_unknown')
     expect(gateway.isReady()).toBe(false)

@@ -3,7 +3,7 @@ import { packToken } from '#core/credentials/credentials'
 import { StoreError } from '#core/errors'
 import { NO_BROKER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore, type SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
 
@@ -48,7 +48,7 @@ describe('requirements', () => {
   })
 
   it('rule 22, OTC-78: the same need keeps its challenge, and a call that brings the token completes it', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
     const ask = () => gateway.call(ALICE, callRequest(MAIL, { userId: 'u' }))
     const ids = [await ask(), await ask()].map(
@@ -61,7 +61,7 @@ describe('requirements', () => {
   })
 
   it('T-12: bad input is told before any challenge is made', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const strict = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
     expect(gist(await openTestGateway([strict], { store }).call(ALICE, callRequest(MAIL)))).toBe(
       'input_invalid',
@@ -102,8 +102,8 @@ describe('requirements and the vault', () => {
   })
   const AT = { tenant: 'default', principal: ALICE.id, user: '' }
 
-  function filledStore(scopes: readonly string[] = ['mail.read', 'mail.send']): MemoryStore {
-    const store = new MemoryStore()
+  function filledStore(scopes: readonly string[] = ['mail.read', 'mail.send']): SqliteStore {
+    const store = openMemoryStore()
     const at = { ...AT, expiresAtMs: undefined, by: 'cli:ann', atMs: 0 }
     const value = packToken({ accessToken: new Secret('vault-token'), refreshToken: undefined })
     store.vault.put({ ...at, provider: 'google', kind: 'token', ref: 'r1', value, scopes })
@@ -145,13 +145,13 @@ describe('requirements and the vault', () => {
 
   it('OWP-76: each reason has its name', async () => {
     const problemOf = async (
-      store: MemoryStore,
+      store: SqliteStore,
       changes: Parameters<typeof callRequest>[1] = {},
       hooks = {},
     ) =>
       errorOf(await openTestGateway([telling], { store, hooks }).call(ALICE, callRequest(MAIL, changes)))
         .developerMessage
-    expect(await problemOf(new MemoryStore())).toContain('credential_not_found')
+    expect(await problemOf(openMemoryStore())).toContain('credential_not_found')
     expect(await problemOf(filledStore(['mail.send']))).toContain('credential_scope_unsupported')
     expect(await problemOf(filledStore(), { userId: 'u' })).toContain('credential_forbidden')
     expect(await problemOf(filledStore(), {}, { verifyToken: () => false })).toContain('credential_required')

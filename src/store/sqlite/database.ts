@@ -36,6 +36,11 @@ function copy(path: string, target: string): void {
   }
 }
 
+/** The path of a database that is gone with its connection. */
+export const IN_MEMORY = ':memory:'
+/** SQLite's own default, which nothing here changes. */
+const PAGE_BYTES = 4_096
+
 /** How long opening waits for another process that is opening or migrating too. */
 const OPEN_WAIT_MS = 5_000
 
@@ -146,6 +151,11 @@ export class Database {
     )
   }
 
+  /** From here on a change that needs more room is refused as on a full disk; what was freed is used again. */
+  limitTo(bytes: number): void {
+    this.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(bytes / PAGE_BYTES))}`)
+  }
+
   #seal(table: DecidingTable, read: QueryName, write: QueryName, ...key: string[]): void {
     this.refuseForeignTriggers()
     const row = this.#statement(read).get(...key)
@@ -214,8 +224,10 @@ export function openDatabase(
   onForeign?: (row: string, table: DecidingTable) => void,
   migrations = MIGRATIONS,
 ): Database {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  closeSync(openSync(path, 'a', 0o600))
+  if (path !== IN_MEMORY) {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    closeSync(openSync(path, 'a', 0o600))
+  }
   let database: Database | undefined
   try {
     database = connect(path, keys, onForeign)
@@ -285,6 +297,10 @@ function resultCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number')
     return undefined
   return error.errcode & 0xff
+}
+
+export function isFull(error: unknown): boolean {
+  return resultCode(error) === FULL
 }
 
 export function isBusy(error: unknown): boolean {

@@ -1,5 +1,6 @@
-import { hash } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { realpathSync } from 'node:fs'
+import { getHeapStatistics } from 'node:v8'
 import type { Outcome } from '#core/call'
 import { StoreError } from '#core/errors'
 import type { JournalGroup, JournalHead } from '#core/journal/events'
@@ -45,7 +46,7 @@ import { CallRunEvents, RunChanges, SessionChanges } from '#store/runs'
 import { SqliteVault, VaultSealer } from '#store/vault'
 import { SqliteWorkflows } from '#store/workflows'
 import { Checkpointer } from './checkpointer.ts'
-import { type Database, openDatabase, storeErrorOf } from './database.ts'
+import { type Database, IN_MEMORY, openDatabase, storeErrorOf } from './database.ts'
 import { removeLockFile, Writer, WriterLiveness } from './writer.ts'
 
 const DIGEST_CHARACTERS = 24
@@ -61,10 +62,23 @@ interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number
+  /** How large the database may become. */
+  readonly mostBytes?: number
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
   /** Told once of each row that decides and was changed by somebody without the key. */
   readonly onForeign?: (row: string, table: string) => void
+}
+
+/**
+ * A store that is gone with its process: the same rules, without a file, locks and checkpoints. It is for tests and for
+ * tools without effects. When it holds `mostBytes` it refuses what is new and evicts nothing (rule 13).
+ */
+export function openMemoryStore(
+  options: Omit<SqliteStoreOptions, 'path' | 'masterKey'> = {},
+  mostBytes = Math.floor(getHeapStatistics().heap_size_limit / 2),
+): SqliteStore {
+  return new SqliteStore({ ...options, path: IN_MEMORY, masterKey: randomBytes(32), mostBytes })
 }
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
@@ -84,7 +98,7 @@ export class SqliteStore implements Store {
   readonly #database: Database
   readonly #contents: SealedGroups
   readonly #reasons: ApprovalReasons
-  readonly #checkpointer: Checkpointer
+  readonly #checkpointer: Checkpointer | undefined
   readonly #writer: Writer
   readonly #queue: CommitQueue
   readonly #changes: CallChanges
@@ -93,7 +107,7 @@ export class SqliteStore implements Store {
   readonly #runEvents: CallRunEvents
   readonly #parkedEnds: ParkedEnds
   readonly #recovery: Recovery
-  readonly #lockFolder: string
+  readonly #lockFolder: string | undefined
   readonly #nowMs: () => number
   readonly #liveness: WriterLiveness
   #closing: Promise<void> | undefined
@@ -102,12 +116,14 @@ export class SqliteStore implements Store {
     this.#keys = deriveStoreKeys(options.masterKey)
     this.#nowMs = options.nowMs ?? Date.now
     this.#database = openDatabase(options.path, this.#keys, options.onForeign)
+    if (options.mostBytes !== undefined) this.#database.limitTo(options.mostBytes)
+    const isFile = options.path !== IN_MEMORY
     // The same database under another name must have the same locks.
-    this.#lockFolder = `${realpathSync(options.path)}-writers`
+    this.#lockFolder = isFile ? `${realpathSync(options.path)}-writers` : undefined
     this.#liveness = new WriterLiveness(this.#database, this.#lockFolder)
     this.#contents = new SealedGroups(this.#database, this.#keys.wrap)
     this.#reasons = new ApprovalReasons(this.#keys.reasons)
-    this.#checkpointer = new Checkpointer(this.#database)
+    this.#checkpointer = isFile ? new Checkpointer(this.#database) : undefined
     this.#writer = new Writer({
       database: this.#database,
       keys: this.#keys,
@@ -115,7 +131,7 @@ export class SqliteStore implements Store {
       nowMs: this.#nowMs,
       observer: {
         committed: (changes, durationMs) => {
-          this.#checkpointer.noteCommit()
+          this.#checkpointer?.noteCommit()
           options.onCommit?.(changes, durationMs)
         },
       },
@@ -232,7 +248,8 @@ export class SqliteStore implements Store {
     for (const writer of dead) {
       ambiguous += await this.#recovery.recoverAll(this.#queue, writer, nowMs)
       const row = this.#read(() => this.#database.get('writerEnd', writer.id))
-      if (row !== undefined && row.ended_at !== null) removeLockFile(this.#lockFolder, writer.id)
+      const isDone = row !== undefined && row.ended_at !== null
+      if (isDone && this.#lockFolder !== undefined) removeLockFile(this.#lockFolder, writer.id)
     }
     return { deadWriters: dead.length, ambiguous }
   }
@@ -357,7 +374,7 @@ export class SqliteStore implements Store {
     try {
       await goodbye
     } finally {
-      await this.#checkpointer.close()
+      await this.#checkpointer?.close()
       this.#writer.release()
       this.#database.close()
     }

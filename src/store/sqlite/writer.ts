@@ -10,7 +10,7 @@ import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from '#store/encrypti
 import { CommitGroup } from '#store/engine'
 import { placeOf } from '#store/journal'
 import { integer, text } from '#store/rows'
-import { type Database, isBusy, isStoreWide, storeErrorOf } from './database.ts'
+import { type Database, IN_MEMORY, isBusy, isFull, isStoreWide, storeErrorOf } from './database.ts'
 
 /** A living writer puts a removed lock file back well within this time. */
 const MISSING_LOCK_GRACE_MS = 15_000
@@ -18,15 +18,16 @@ const MISSING_LOCK_GRACE_MS = 15_000
 /** Which other writers live: only one whose lock can be taken is dead (rule 17). */
 export class WriterLiveness {
   readonly #database: Database
-  readonly #lockFolder: string
+  readonly #lockFolder: string | undefined
   readonly #missingSinceMs = new Map<string, number>()
 
-  constructor(database: Database, lockFolder: string) {
+  constructor(database: Database, lockFolder: string | undefined) {
     this.#database = database
     this.#lockFolder = lockFolder
   }
 
   isAlive(writer: string): boolean {
+    if (this.#lockFolder === undefined) return false
     const lock = lockStateOf(this.#lockFolder, writer)
     if (lock !== 'missing') {
       this.#missingSinceMs.delete(writer)
@@ -48,7 +49,8 @@ interface CommitObserver {
 interface WriterOptions {
   readonly database: Database
   readonly keys: StoreKeys
-  readonly lockFolder: string
+  /** `undefined` for a database that no other process can reach, and that needs no locks. */
+  readonly lockFolder: string | undefined
   readonly nowMs: () => number
   readonly observer: CommitObserver
 }
@@ -57,7 +59,9 @@ interface WriterOptions {
 export class Writer implements Committer {
   readonly id = randomUUID()
   readonly #options: WriterOptions
-  #started: { readonly no: number; readonly lock: WriterLock; readonly sealer: Sealer } | undefined
+  #started:
+    | { readonly no: number; readonly lock: WriterLock | undefined; readonly sealer: Sealer }
+    | undefined
   #head = { n: -1, link: CHAIN_START }
   #headKnown = true
 
@@ -82,7 +86,7 @@ export class Writer implements Committer {
       database.begin()
     } catch (error) {
       if (isBusy(error)) return 'busy'
-      throw writeError(error)
+      throw this.#writeError(error)
     }
     let sealed: { readonly n: number; readonly link: string } | undefined
     try {
@@ -110,9 +114,9 @@ export class Writer implements Committer {
   /** Puts the lock file back if somebody removed it: others take a writer without one for dead, in time. */
   keepLock(): void {
     const started = this.#started
-    if (started === undefined || started.lock.isInPlace) return
+    if (started?.lock === undefined || started.lock.isInPlace) return
     started.lock.release(false)
-    this.#started = { ...started, lock: new WriterLock(this.#options.lockFolder, this.id) }
+    this.#started = { ...started, lock: this.#takeLock() }
   }
 
   /** Gives the lock back; from then on what is left running counts as cut. */
@@ -120,6 +124,7 @@ export class Writer implements Committer {
     const started = this.#started
     if (started === undefined) return
     this.#started = undefined
+    if (started.lock === undefined) return
     const row = this.#options.database.get('writerByNo', started.no)
     started.lock.release(row !== undefined && row.ended_at !== null)
   }
@@ -127,8 +132,8 @@ export class Writer implements Committer {
   /** Lock first, then the row: a row without a living lock is a dead writer. */
   #begin(): void {
     if (this.#started !== undefined) return
-    const { database, keys, lockFolder, nowMs } = this.#options
-    const lock = new WriterLock(lockFolder, this.id)
+    const { database, keys, nowMs } = this.#options
+    const lock = this.#takeLock()
     try {
       const dataKey = newDataKey()
       database.begin()
@@ -144,9 +149,14 @@ export class Writer implements Committer {
     } catch (error) {
       this.#started = undefined
       database.rollback()
-      lock.release(true)
+      lock?.release(true)
       throw error
     }
+  }
+
+  #takeLock(): WriterLock | undefined {
+    const { lockFolder } = this.#options
+    return lockFolder === undefined ? undefined : new WriterLock(lockFolder, this.id)
   }
 
   #openGroup(): CommitGroup {
@@ -208,14 +218,16 @@ export class Writer implements Committer {
 
   #failed(error: unknown): unknown {
     this.#headKnown = false
-    return isStoreWide(error) || error instanceof StoreError ? writeError(error) : error
+    return isStoreWide(error) || error instanceof StoreError ? this.#writeError(error) : error
   }
-}
 
-/** A database that cannot be written is a failure of the store, also when the reason is damage (rule 11). */
-function writeError(error: unknown): StoreError {
-  const found = storeErrorOf(error, 'cannot write to the database')
-  return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
+  /** A database that cannot be written is a failure of the store, also when the reason is damage (rule 11). */
+  #writeError(error: unknown): StoreError {
+    if (this.#options.database.path === IN_MEMORY && isFull(error))
+      return new StoreError('full', 'the memory store is full and takes no more', { cause: error })
+    const found = storeErrorOf(error, 'cannot write to the database')
+    return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
+  }
 }
 
 /**
