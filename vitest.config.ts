@@ -2,12 +2,9 @@ import { defineConfig } from 'vitest/config'
 import { UntriedReporter } from './test/untried-reporter.ts'
 
 export default defineConfig({
-  resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] },
-  ssr: { resolve: { conditions: ['collet-source', 'node', 'import', 'module', 'default'] } },
+  resolve: { conditions: ['collet-source', 'node', 'module', 'default'] },
+  ssr: { resolve: { conditions: ['collet-source', 'node', 'module', 'default'] } },
   test: {
-    include: ['src/**/*.test.ts', 'test/**/*.test.ts', 'examples/**/*.test.ts'],
-    // For `npm run test:long`: see vitest.long.config.ts.
-    exclude: ['**/node_modules/**', '**/*.long.test.ts'],
     reporters: ['default', new UntriedReporter()],
     execArgv: ['--conditions=collet-source', '--disable-warning=ExperimentalWarning'],
     pool: 'forks',
@@ -17,5 +14,22 @@ export default defineConfig({
     // For what hangs; a busy machine is no failure.
     testTimeout: 60_000,
     hookTimeout: 180_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'parts',
+          include: ['test/**/*.test.ts', 'examples/**/*.test.ts'],
+          // For `npm run test:long`: see vitest.long.config.ts.
+          exclude: ['**/node_modules/**', '**/*.long.test.ts'],
+        },
+      },
+      {
+        // Tests beside their modules keep no state outside themselves, so they share a process: loading the same modules for
+        // each file would take longer than the tests.
+        extends: true,
+        test: { name: 'modules', include: ['src/**/*.test.ts'], isolate: false },
+      },
+    ],
   },
 })

@@ -20,6 +20,7 @@ export type { RunPage } from '#core/runs/runs'
 export type { OpenedSession } from '#core/runs/sessions'
 export { Secret } from '#core/secret'
 export type {
+  PolicyDefinition,
   SessionContext,
   StatefulContext,
   Tool,
@@ -30,7 +31,6 @@ export type {
 export type {
   CallStep,
   DefinedTool,
-  PolicyDefinition,
   SessionDefinition,
   StepOptions,
   ToolDefinition,

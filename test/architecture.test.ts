@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { findUntruths, readPages } from '../scripts/docs.ts'
 import { findFaults, readHouse } from '../scripts/house.ts'
 import { importsOf, readSourceFiles, resolveImport, runtimeImports, type SourceFile } from './source-files.ts'
 
@@ -123,6 +124,19 @@ describe('the house', () => {
     ])
   })
 
+  it('is what its pages say: links lead somewhere, files that are named are there', () => {
+    expect(findUntruths(readPages())).toEqual([])
+  })
+
+  it('notices a link, a heading and a file that are not there', () => {
+    const text = '[a](no.md) [b](README.md#no) `core/no.ts` [c](README.md)'
+    expect(findUntruths([...readPages(), { path: 'NEW.md', text }])).toEqual([
+      'NEW.md links to no.md, which is not there',
+      'NEW.md links to README.md#no, a heading that is not there',
+      'NEW.md names core/no.ts, which is not there',
+    ])
+  })
+
   it('keeps tests short enough to read', () => {
     const all = readSourceFiles('{src/**/*.test.ts,{test,bench,examples,scripts}/**/*.{ts,mjs}}')
     const long = all.filter(({ text }) => text.split('\n').length > LONGEST_TEST).map(({ path }) => path)
@@ -140,7 +154,7 @@ describe('the house', () => {
     const callers = files.filter((file) => !file.path.endsWith('.test.ts') && reachesOut(file))
     expect(callers.map(({ path }) => path)).toEqual([
       // Talks to the server that the person at the command line named.
-      'src/cli/main.ts',
+      'src/cli/io.ts',
       'src/egress/agent.ts',
       // Sends traces to the operator's own collector.
       'src/server/telemetry/tracing.ts',

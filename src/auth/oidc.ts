@@ -8,6 +8,7 @@ import {
 } from 'jose'
 import { ISSUER_ALGORITHMS, type IssuerAlgorithm, type IssuerSettings } from '#config/settings'
 import { fault, type ToolError } from '#core/errors'
+import { isRecord } from '#core/json'
 import { DEFAULT_TENANT, grantedScopes, type RoleTable } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import {
@@ -321,8 +322,4 @@ async function readText(response: Response, url: string): Promise<string> {
     chunks.push(chunk)
   }
   return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

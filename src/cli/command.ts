@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { didYouMean } from '#core/nearest-name'
-import type { CliIo } from './main.ts'
+import type { CliIo } from './io.ts'
 import type { Output } from './output.ts'
 
 /** An end that was foreseen: what to say, and the exit code. */

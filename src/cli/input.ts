@@ -1,5 +1,5 @@
 import { type CommandContext, UsageError } from './command.ts'
-import type { CliIo } from './main.ts'
+import type { CliIo } from './io.ts'
 
 const UNITS_MS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const LONGEST_MS = 10 * 366 * UNITS_MS.d

@@ -1,21 +1,3 @@
-import {
-  approvalsApprove,
-  approvalsLink,
-  approvalsList,
-  approvalsReject,
-  approvalsShow,
-} from '#cli/commands/approvals'
-import { call, tools } from '#cli/commands/call'
-import { calls, callsCancel, callsSettle } from '#cli/commands/calls'
-import { doctor, version } from '#cli/commands/doctor'
-import { importSource } from '#cli/commands/import'
-import { backup, journal, journalHeads, journalVerify } from '#cli/commands/journal'
-import { keysCreate, keysGenerate, keysList, keysRevoke, keysRotate } from '#cli/commands/keys'
-import { opentoolExport, opentoolStart, opentoolValidate } from '#cli/commands/opentool'
-import { pinsAccept, pinsDiff, pinsList, pinsReject } from '#cli/commands/pins'
-import { secretsList, secretsRemove, secretsSet, vaultRotate } from '#cli/commands/secrets'
-import { mcp, serve } from '#cli/commands/serve'
-import { sources, sourcesRefresh, sourcesRemove } from '#cli/commands/sources'
 import { ConfigError } from '#config/load'
 import { StoreError } from '#core/errors'
 import { cleanText } from '#core/json'
@@ -31,22 +13,49 @@ import {
   parseArguments,
   UsageError,
 } from './command.ts'
-import type { CliIo } from './main.ts'
+import type { CliIo } from './io.ts'
 import { Output, renderTable } from './output.ts'
 import { problemText } from './project.ts'
+
+/**
+ * The module of each command, by the first word of its name and in the order of the help. A module is loaded when its
+ * word is typed: a command does not wait for the code of the others.
+ */
+const MODULES: ReadonlyMap<string, () => Promise<{ readonly COMMANDS: readonly Command[] }>> = new Map([
+  ['serve', () => import('#cli/commands/serve')],
+  ['mcp', () => import('#cli/commands/serve')],
+  ['tools', () => import('#cli/commands/call')],
+  ['sources', () => import('#cli/commands/sources')],
+  ['call', () => import('#cli/commands/call')],
+  ['calls', () => import('#cli/commands/calls')],
+  ['approvals', () => import('#cli/commands/approvals')],
+  ['pins', () => import('#cli/commands/pins')],
+  ['journal', () => import('#cli/commands/journal')],
+  ['import', () => import('#cli/commands/import')],
+  ['secrets', () => import('#cli/commands/secrets')],
+  ['vault', () => import('#cli/commands/secrets')],
+  ['opentool', () => import('#cli/commands/opentool')],
+  ['backup', () => import('#cli/commands/journal')],
+  ['doctor', () => import('#cli/commands/doctor')],
+  ['keys', () => import('#cli/commands/keys')],
+  ['version', () => import('#cli/commands/doctor')],
+])
 
 /** Runs one command line, without the program's own name; never throws. */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCode> {
   const { stdout, stderr, environment } = io
   const output = new Output({ stdout, stderr, noColor: environment.noColor })
-  const command = findCommand(argv)
-  if (command === undefined) return overview(argv, output)
-  const stray = strayWord(command, argv)
+  const [first] = argv
+  const words = first === '--version' || first === '-v' ? ['version', ...argv.slice(1)] : argv
+  const family = await loadFamily(words[0])
+  const command = findCommand(family, words)
+  if (command === undefined) return await overview(words, family, output)
+  const rest = words.slice(command.name.split(' ').length)
+  const stray = strayWord(command, rest, family)
   if (stray !== undefined) return refuse(stray, output)
-  const words = argv.slice(command.name.split(' ').length)
   try {
-    if (command.guest !== undefined) return await command.guest.run(words, { ...io, output, json: false })
-    const { args, help, json } = parseArguments(command, words)
+    if (command.guest !== undefined) return await command.guest.run(rest, { ...io, output, json: false })
+    const { args, help, json } = parseArguments(command, rest)
     if (help) {
       output.data(renderCommandHelp(command))
       return EXIT.ok
@@ -57,33 +66,42 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<ExitCo
   }
 }
 
-/** The command with the longest name that the words begin with: `calls settle` before `calls`. */
-function findCommand(argv: readonly string[]): Command | undefined {
-  const words = argv[0] === '--version' || argv[0] === '-v' ? ['version'] : argv
-  return COMMANDS.filter(({ name }) => name.split(' ').every((word, place) => words[place] === word)).sort(
-    (left, right) => right.name.length - left.name.length,
-  )[0]
+/** Every command, in the order of the help. */
+export async function loadCommands(): Promise<readonly Command[]> {
+  return (await Promise.all([...MODULES.keys()].map(loadFamily))).flat()
 }
 
-function overview(argv: readonly string[], output: Output): ExitCode {
-  const [first, ...rest] = argv
+/** `keys` → `keys create`, `keys rotate` …; none for a word that begins no command. */
+async function loadFamily(word: string | undefined): Promise<readonly Command[]> {
+  const load = MODULES.get(word ?? '')
+  return load === undefined ? [] : (await load()).COMMANDS.filter(({ name }) => name.split(' ')[0] === word)
+}
+
+/** The command with the longest name that the words begin with: `calls settle` before `calls`. */
+function findCommand(family: readonly Command[], words: readonly string[]): Command | undefined {
+  return family
+    .filter(({ name }) => name.split(' ').every((word, index) => words[index] === word))
+    .sort((left, right) => right.name.length - left.name.length)[0]
+}
+
+/** What there is to say about words that are no command: help, or what was probably meant. */
+async function overview(
+  [first, ...rest]: readonly string[],
+  family: readonly Command[],
+  output: Output,
+): Promise<ExitCode> {
   if (first === undefined || first === '--help' || first === '-h' || first === 'help') {
-    const asked = rest.length === 0 ? undefined : findCommand(rest)
-    output.data(asked === undefined ? renderOverview(familyOf(rest[0])) : renderCommandHelp(asked))
+    const named = await loadFamily(rest[0])
+    const command = findCommand(named, rest)
+    const commands = named.length === 0 ? await loadCommands() : named
+    output.data(command === undefined ? renderOverview(commands) : renderCommandHelp(command))
     return first === undefined ? EXIT.usage : EXIT.ok
   }
-  const isHelp = rest[0] === '--help' || rest[0] === '-h'
-  if (isHelp && COMMANDS.some(({ name }) => name.startsWith(`${first} `))) {
-    output.data(renderOverview(familyOf(first)))
+  if (family.length > 0 && (rest[0] === '--help' || rest[0] === '-h')) {
+    output.data(renderOverview(family))
     return EXIT.ok
   }
-  return refuse(unknownCommand(first, rest), output)
-}
-
-/** `keys` → `keys create`, `keys rotate` …; every command for a word that begins none. */
-function familyOf(word: string | undefined): readonly Command[] {
-  const family = COMMANDS.filter(({ name }) => name.split(' ')[0] === word)
-  return family.length === 0 ? COMMANDS : family
+  return refuse(await unknownCommand(first, rest, family), output)
 }
 
 function refuse(message: string, output: Output): ExitCode {
@@ -93,26 +111,30 @@ function refuse(message: string, output: Output): ExitCode {
 }
 
 /** `calls setle …`: a word after a command that has subcommands and takes no words itself. */
-function strayWord(command: Command, argv: readonly string[]): string | undefined {
-  const word = argv[command.name.split(' ').length]
-  const family = COMMANDS.filter(({ name }) => name.startsWith(`${command.name} `)).map(({ name }) => name)
-  if (word === undefined || word.startsWith('-') || family.length === 0 || command.positionals.length > 0) {
-    return undefined
-  }
-  if (command.guest !== undefined) return undefined
-  const typed = `${command.name} ${word}`
-  return `Unknown command "${cleanText(typed)}".${didYouMean(typed, family) || ` There is: ${family.join(', ')}.`}`
+function strayWord(
+  { name, positionals, guest }: Command,
+  [word]: readonly string[],
+  family: readonly Command[],
+): string | undefined {
+  const others = family.map((each) => each.name).filter((each) => each.startsWith(`${name} `))
+  const isStray = word !== undefined && !word.startsWith('-') && positionals.length === 0
+  if (!isStray || others.length === 0 || guest !== undefined) return undefined
+  const typed = `${name} ${word}`
+  return `Unknown command "${cleanText(typed)}".${didYouMean(typed, others) || ` There is: ${others.join(', ')}.`}`
 }
 
-function unknownCommand(first: string, rest: readonly string[]): string {
+async function unknownCommand(
+  first: string,
+  rest: readonly string[],
+  family: readonly Command[],
+): Promise<string> {
   if (first.startsWith('-')) return `The command comes first: collet COMMAND ${first}.`
-  const family = COMMANDS.filter(({ name }) => name.startsWith(`${first} `)).map(({ name }) => name)
   if (family.length > 0) {
     const typed = [first, ...rest.slice(0, 1)].join(' ')
-    return `"collet ${cleanText(typed)}" is not a command. There is: ${family.join(', ')}.`
+    return `"collet ${cleanText(typed)}" is not a command. There is: ${family.map(({ name }) => name).join(', ')}.`
   }
-  const known = new Set(COMMANDS.flatMap(({ name }) => [name, name.split(' ')[0] ?? '']))
-  return `Unknown command "${cleanText(first)}".${didYouMean(first, known)}`
+  const names = (await loadCommands()).map(({ name }) => name)
+  return `Unknown command "${cleanText(first)}".${didYouMean(first, new Set([...names, ...MODULES.keys()]))}`
 }
 
 const NOT_ALLOWED =
@@ -237,45 +259,3 @@ function section(title: string, rows: readonly (readonly string[])[]): string {
   const lines = renderTable(['', ''], rows).slice(1)
   return [`${title}:`, ...lines.map((line) => `  ${line}`)].join('\n')
 }
-
-/** Every command, in the order of the help. */
-export const COMMANDS: readonly Command[] = [
-  serve,
-  mcp,
-  tools,
-  sources,
-  sourcesRefresh,
-  sourcesRemove,
-  call,
-  calls,
-  callsSettle,
-  callsCancel,
-  approvalsList,
-  approvalsShow,
-  approvalsApprove,
-  approvalsReject,
-  approvalsLink,
-  pinsList,
-  pinsDiff,
-  pinsAccept,
-  pinsReject,
-  journal,
-  journalVerify,
-  journalHeads,
-  importSource,
-  secretsSet,
-  secretsList,
-  secretsRemove,
-  vaultRotate,
-  opentoolStart,
-  opentoolValidate,
-  opentoolExport,
-  backup,
-  doctor,
-  keysCreate,
-  keysRotate,
-  keysList,
-  keysRevoke,
-  keysGenerate,
-  version,
-]

@@ -3,6 +3,7 @@ import { didYouMean } from '#core/nearest-name'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import { Secret } from '#core/secret'
+import { LONGEST_TIMER_MS } from '#core/tool'
 import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
 import { COMMAND_OPTIONS } from '#sources/command/options'
 import { CUSTOM_OPTIONS } from '#sources/common/options'
@@ -69,8 +70,6 @@ function invalid(problem: string): StoreUrl {
   return { kind: 'invalid', problem }
 }
 
-/** Longest delay a Node timer can hold. */
-const LONGEST_TIMER_MS = 2_147_483_647
 const MIB = 1024 * 1024
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 

@@ -192,6 +192,11 @@ export interface JsonObject {
   readonly [member: string]: JsonValue
 }
 
-export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+/** Whether a value has members by name: an object that is no list. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return isRecord(value)
 }

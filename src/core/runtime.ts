@@ -135,8 +135,8 @@ export type ElicitationAnswer =
 /** Asks the caller; `cancel` when nobody answers in time, or waits any more. */
 export type Elicit = (question: Elicitation, signal: AbortSignal) => Promise<ElicitationAnswer>
 
-/** Who knocks, before anything else is known. */
-export interface VisitorFacts {
+/** Who asks, before anything else is known. */
+export interface ClientInfo {
   readonly address: string
   /** The route's pattern, or `unknown`. */
   readonly route: string
@@ -155,7 +155,7 @@ export interface TokenFacts {
 /** What an operator may add to the server's own checks. */
 export interface Hooks {
   /** Allow-lists, rate limits and the like (OTC-114): a text refuses the request and says why. */
-  readonly admit?: (visitor: VisitorFacts) => string | undefined
+  readonly admit?: (client: ClientInfo) => string | undefined
   /** `false` for a token that is certainly no good: the caller gets a challenge instead of a failed run (T-17). */
   readonly verifyToken?: (facts: TokenFacts) => boolean | Promise<boolean>
   /**

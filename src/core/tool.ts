@@ -75,35 +75,65 @@ export function hasUntrustedOutput(catalogId: string): boolean {
   return !catalogId.startsWith(OWN_CODE)
 }
 
-export type SafetyTier = 'pure' | 'read' | 'write' | 'exec'
-export type ReplayPolicy = 'deterministic' | 'idempotent' | 'non-deterministic'
+/** What a tool may come from, as catalogs name it. */
+export const SOURCE_KINDS = ['node-pack', 'workflow', 'mcp', 'connector', 'host-extension'] as const
+export type SourceKind = (typeof SOURCE_KINDS)[number]
+
+/** The longest delay a timer can hold; a longer one would fire at once. */
+export const LONGEST_TIMER_MS = 2_147_483_647
+const HINTS = ['low', 'medium', 'high'] as const
+
 /**
- * An author's statement. `safe-fetch` is true only for a tool whose every request goes through `ctx.fetch`, and
- * `none` for one that makes none: in-process code is not kept from opening connections of its own (rule 33).
+ * Every field of a tool's policy, with its bounds: the types below, the checks of a definition, the options of sources
+ * and the table in docs/configuration.md all come from here.
  */
-export type Egress = 'none' | 'safe-fetch' | 'host-mediated' | 'host-owned'
-export type Approval = 'never' | 'conditional' | 'always'
-export type Hint = 'low' | 'medium' | 'high'
-export type SourceKind = 'node-pack' | 'workflow' | 'mcp' | 'connector' | 'host-extension'
+export const POLICY_FIELDS = {
+  /** What a run may do to the world. Default `write`; `exec` is for commands that the host runs in isolation. */
+  safetyTier: { choices: ['pure', 'read', 'write', 'exec'] },
+  /** What a second run with the same input does. Default `non-deterministic`. */
+  replay: { choices: ['deterministic', 'idempotent', 'non-deterministic'] },
+  /**
+   * An author's statement. `safe-fetch` is true only for a tool whose every request goes through `ctx.fetch`, and
+   * `none` for one that makes none: in-process code is not kept from opening connections of its own.
+   */
+  egress: { choices: ['none', 'safe-fetch', 'host-mediated', 'host-owned'] },
+  /** Whether a run needs a yes first. Default `never`. */
+  approval: { choices: ['never', 'conditional', 'always'] },
+  /** All of these must be held. */
+  scopes: { fewest: 0, each: /^\S+$/ },
+  /** Whose tool it is: for callers of every other tenant there is no such tool. Default: everybody's. */
+  tenants: { fewest: 1 },
+  /** Default `calls.defaultTimeoutMs` of the configuration. */
+  timeoutMs: { isWhole: true, least: 1, most: LONGEST_TIMER_MS },
+  /** How long after a crash an idempotent write may run again. Default one hour, and seven days for a workflow. */
+  rerunWindowMs: { isWhole: true, least: 0, most: LONGEST_TIMER_MS },
+  costHint: { choices: HINTS },
+  latencyHint: { choices: HINTS },
+  /** What one run takes from budgets that count cost; default 1. */
+  cost: { isWhole: false, least: 0, most: 1_000_000_000 },
+} as const
+
+type PolicyFields = typeof POLICY_FIELDS
+type PolicyValue<Field> = Field extends { readonly choices: readonly (infer Choice)[] }
+  ? Choice
+  : Field extends { readonly fewest: number }
+    ? readonly string[]
+    : number
+type PolicyValues = { readonly [Name in keyof PolicyFields]: PolicyValue<PolicyFields[Name]> }
+
+export type SafetyTier = PolicyValues['safetyTier']
+export type ReplayPolicy = PolicyValues['replay']
+export type Egress = PolicyValues['egress']
+export type Approval = PolicyValues['approval']
+export type Hint = PolicyValues['costHint']
+
+/** What an author or an operator says about a tool. */
+export interface PolicyDefinition extends Partial<PolicyValues> {}
+
+type FilledIn = 'safetyTier' | 'replay' | 'approval' | 'scopes' | 'timeoutMs' | 'rerunWindowMs'
 
 /** A complete policy: every default filled in. */
-export interface ToolPolicy {
-  readonly safetyTier: SafetyTier
-  readonly replay: ReplayPolicy
-  readonly egress?: Egress
-  readonly approval: Approval
-  /** All of these must be held. */
-  readonly scopes: readonly string[]
-  /** Whose tool it is: for callers of every other tenant there is no such tool. Absent = everybody's. */
-  readonly tenants?: readonly string[]
-  readonly timeoutMs: number
-  /** How long after a crash an idempotent write may run again (rule 8). */
-  readonly rerunWindowMs: number
-  readonly costHint?: Hint
-  readonly latencyHint?: Hint
-  /** Cost units of one run, for budgets; 1 unless told. */
-  readonly cost?: number
-}
+export interface ToolPolicy extends Pick<PolicyValues, FilledIn>, Omit<PolicyDefinition, FilledIn> {}
 
 export interface AuthorizationRequirement {
   readonly id: string

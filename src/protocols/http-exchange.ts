@@ -50,7 +50,7 @@ export type ReplyStream = (ended: AbortSignal) => AsyncIterable<string>
 
 export interface HttpRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  /** Fastify path: `/calls/:id`. */
+  /** `/calls/:id`: a segment that begins with a colon is a parameter. */
   readonly path: string
   /** `open` routes are reachable without a credential; they run as `anonymous`. */
   readonly access: 'authenticated' | 'open'

@@ -15,7 +15,8 @@ import type { Arrival } from '#oauth/round-trips'
 import { escapeHtml, FORM_PAGE_HEADERS, PAGE_HEADERS, renderPage } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { howToDecide, STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'
-import { refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 
 interface ApprovalLinkOptions {
   readonly approvals: Approvals

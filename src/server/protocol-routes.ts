@@ -15,7 +15,8 @@ import { documentOf, type OpenToolInfo, serialize } from '#protocols/opentool/in
 import { opentoolRoutes } from '#protocols/opentool/routes'
 import { BASE_PATH } from '#protocols/opentool/wire'
 import type { OpenwopCapabilities } from '#protocols/openwop/routes'
-import { jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
+import { jsonReply, refuseWithMessage } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import type { ServerLog } from '#server/telemetry/log'
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'

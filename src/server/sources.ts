@@ -14,7 +14,7 @@ import type { Source, SourceServices } from '#core/ports/source'
 import type { Store } from '#core/ports/store'
 import { boundLogger, type Clock, type Logger } from '#core/runtime'
 import { Secret } from '#core/secret'
-import type { SourceKind, Tool } from '#core/tool'
+import { LONGEST_TIMER_MS, type SourceKind, type Tool } from '#core/tool'
 import type { LiveRegistry } from '#core/tools/catalog'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
@@ -25,7 +25,6 @@ import { createOpenToolSource } from '#sources/opentool/index'
 import { createOtcSource } from '#sources/otc/index'
 import { createPackSource } from '#sources/pack/index'
 
-const LONGEST_REQUEST_MS = 24 * 3_600_000
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
 interface OpenSourcesOptions {
@@ -80,7 +79,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
         ...settings.egress,
         maxResponseBytes,
         // Calls end with their own signal, and streams of events stay open.
-        timeoutMs: LONGEST_REQUEST_MS,
+        timeoutMs: LONGEST_TIMER_MS,
         allow: [...settings.egress.allow, ...sourceHosts(source)],
         ownListeners: options.ownListeners,
       })

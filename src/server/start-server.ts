@@ -17,11 +17,12 @@ import { openwopRoutes } from '#protocols/openwop/routes'
 import { TOOL_PATH } from '#protocols/openwop/wire'
 import { otcRoutes } from '#protocols/otc/routes'
 import { createOperatorAccess, openToOperators } from '#server/admin/access'
-import { createAdminApprovals } from '#server/admin/approvals'
-import { createAdminRoutes, createAuditRoutes } from '#server/admin/calls'
+import { createApprovalRoutes } from '#server/admin/approvals'
+import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
 import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
-import { createPinRoutes, createSourceRoutes } from '#server/admin/pins'
+import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
+import { createSourceRoutes } from '#server/admin/sources'
 import { SEAM_SCOPE, safeFetchTool, serverSeams } from '#server/conformance/routes'
 import { createHttpApp } from '#server/http/app'
 import { createLog, type ServerLog } from '#server/telemetry/log'
@@ -182,15 +183,15 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           ...{ log, isClosed, publicUrl },
         }),
         ...mcp.routes,
-        ...createAdminRoutes({ calls: store, startToken, authenticator, clock, noteDenial }),
-        ...createAdminApprovals({
-          ...{ approvals: gateway.approvals, access, clock, publicUrl },
-          canSignIn: signIn.isThere,
-        }),
+        ...createCallRoutes({ calls: store, clock }, access),
+        ...createApprovalRoutes(
+          { approvals: gateway.approvals, clock, publicUrl, canSignIn: signIn.isThere },
+          access,
+        ),
         ...links.routes,
         ...createKeyRoutes(apiKeys, access),
         ...createPinRoutes(services.sources.pins, access),
-        ...createSecretsRoutes({ store, broker, access, clock }),
+        ...createSecretsRoutes({ store, broker, clock }, access),
         ...createSourceRoutes(
           {
             ...{ sources: services.sources.sources, store: store.sources, clock },
@@ -215,7 +216,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(spans === undefined ? {} : { spans }),
       ...(metadata === undefined ? {} : { challengeFor: metadata.challengeFor }),
       ...mostBodyBytes(settings),
-      ...(admit === undefined ? {} : { admit: (visitor) => refuseUnlessAdmitted(admit(visitor)) }),
+      ...(admit === undefined ? {} : { admit: (client) => refuseUnlessAdmitted(admit(client)) }),
     })
     closing.push(app.close)
     closing.push(async () => mcp.close())

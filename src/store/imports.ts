@@ -1,6 +1,6 @@
 import { StoreError } from '#core/errors'
 import { sourcePutEvent, sourceRemovedEvent } from '#core/journal/append'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, isRecord, type JsonObject, type JsonValue } from '#core/json'
 import {
   type AcceptedDefinition,
   type KeptDefinition,
@@ -211,8 +211,4 @@ function isKept(value: unknown): value is KeptDefinition {
   if (!('offered' in value) || !isRecord(value.offered)) return false
   const { offered } = value
   return 'nativeName' in offered && 'inputSchema' in offered && 'binding' in offered && 'policy' in offered
-}
-
-function isRecord(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -13,8 +13,8 @@ import type {
   Store,
 } from '#core/ports/store'
 import type { RunEvent } from '#core/runs/events'
-import type { Tool, ToolPolicy } from '#core/tool'
-import { type DefinedTool, type PolicyDefinition, tool } from '#core/tools/define'
+import type { PolicyDefinition, Tool, ToolPolicy } from '#core/tool'
+import { type DefinedTool, tool } from '#core/tools/define'
 import { type PrepareOptions, prepareTool } from '#core/tools/prepare-tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { ALICE, callRequest, openTestGateway } from './test-gateway.ts'

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { REAL_SERVICES } from '#cli/main'
+import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleCall } from '#testing/samples'

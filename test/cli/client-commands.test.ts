@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Services } from '#cli/main'
+import type { Services } from '#cli/io'
 import { CallFailure, type FailureClass, type RemoteTool, type RequirementResolvers } from '#client/index'
 import { findTool } from '#client/tool-directory'
 import { readEnvironment } from '#config/environment'

@@ -1,12 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { COMMANDS, renderCommandHelp, renderOverview } from '#cli/run'
+import { loadCommands, renderCommandHelp, renderOverview } from '#cli/run'
 import { parseConfig } from '#config/load'
 import { CONFIG_SCHEMA } from '#config/schema'
 import { VERSION } from '#server/protocol-routes'
 
 const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')
+
+const COMMANDS = await loadCommands()
 
 describe('docs/cli.md', () => {
   const text = read('cli.md')
@@ -24,9 +26,9 @@ describe('docs/cli.md', () => {
 })
 
 describe('docs/configuration.md', () => {
-  const text = read('configuration.md')
+  const [table = ''] = read('configuration.md').split('\n\n**Tools** ')
   const rows = new Map(
-    [...text.matchAll(/^\| *`([\w.]+)` *\| *(.+?) *\|/gm)].map(([, key = '', value = '']) => [key, value]),
+    [...table.matchAll(/^\| *`([\w.]+)` *\| *(.+?) *\|/gm)].map(([, key = '', value = '']) => [key, value]),
   )
 
   it('has a row for every key, and no other', () => {

@@ -1,4 +1,4 @@
-import type { CliIo, Services } from '#cli/main'
+import type { CliIo, Services } from '#cli/io'
 import { runCli } from '#cli/run'
 import { readEnvironment } from '#config/environment'
 

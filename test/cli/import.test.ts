@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { REAL_SERVICES } from '#cli/main'
+import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { Secret } from '#core/secret'
 import { SqliteStore } from '#store/sqlite/sqlite-store'
@@ -54,9 +54,7 @@ describe('collet import', () => {
     ])
     const again = await run([`${url}/opentool`, '--key', 'Maths', '--yes', ...STORE])
     expect(again.code).toBe(2)
-    expect(again.stderr).toContain(
-      'There is a source "Maths" already. Choose another --key, or --replace it.',
-    )
+    expect(again.stderr).toContain('There is a source "Maths" already. Choose another key, or replace it')
     const replaced = await run([
       `${url}/opentool`,
       '--key',

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { COMMANDS } from '#cli/run'
+import { loadCommands } from '#cli/run'
 import { FakeIo } from './fake-io.ts'
+
+const COMMANDS = await loadCommands()
 
 describe('collet', () => {
   it('lists every command', async () => {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { REAL_SERVICES } from '#cli/main'
+import { REAL_SERVICES } from '#cli/io'
 import { connect } from '#client/index'
 import { chunks, FakeIo } from '../cli/fake-io.ts'
 import { Browser } from './browser.ts'

@@ -4,7 +4,8 @@ import type { Settings } from '#config/settings'
 import type { CallFilter, CallRecord, Settlement, SettleResult } from '#core/ports/store'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { createAdminRoutes } from '#server/admin/calls'
+import { createOperatorAccess } from '#server/admin/access'
+import { createCallRoutes } from '#server/admin/calls'
 import { echoRoutes, startApp, stopApps } from './start-app.ts'
 
 afterEach(stopApps)
@@ -74,6 +75,9 @@ class FakeCalls {
   findByRecord(record: string): CallRecord | undefined {
     return this.records.find((item) => item.record === record)
   }
+  isWriterAlive(): boolean {
+    return true
+  }
   settle(settlement: Settlement): SettleResult {
     this.settled.push(settlement)
     return this.result
@@ -84,7 +88,8 @@ async function start(auth: Settings['auth'] = AUTH) {
   const calls = new FakeCalls()
   const authenticator = createAuthenticator(auth, SYSTEM_CLOCK)
   const startToken = { matches: (presented: string) => presented === START_TOKEN }
-  const admin = createAdminRoutes({ calls, startToken, authenticator, clock: SYSTEM_CLOCK })
+  const access = createOperatorAccess({ startToken, authenticator })
+  const admin = createCallRoutes({ calls, clock: SYSTEM_CLOCK }, access)
   const app = await startApp({ authenticator, routes: [...echoRoutes(), ...admin] })
   const ask = async (path: string, credential: string | undefined, body?: object) => {
     const headers = {

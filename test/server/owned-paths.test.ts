@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import type { ServerRoute } from '#server/http/request'
-import { jsonReply } from '#server/http/request'
+import { jsonReply } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
 import { KEY, openRoute, startApp, stopApps, WITH_KEY } from './start-app.ts'
 
 afterEach(stopApps)

@@ -1,6 +1,7 @@
-import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-access'
+import { readServerAddress, SERVER_OPTIONS, type ServerAddress } from '#cli/admin-client'
 import {
   type Arguments,
+  type Command,
   type CommandContext,
   defineCommand,
   EXIT,
@@ -9,7 +10,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { readAll } from '#cli/input'
-import type { CliIo } from '#cli/main'
+import type { CliIo } from '#cli/io'
 import { type Output, renderTable } from '#cli/output'
 import { loadProject } from '#cli/project'
 import {
@@ -120,7 +121,7 @@ function reportFailure(failure: CallFailure, output: Output): ExitCode {
   return EXIT_OF[failure.class]
 }
 
-export const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'user'>({
+const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'user'>({
   name: 'call',
   summary: 'Calls one tool on a running server and prints its value as JSON.',
   details: [
@@ -226,7 +227,7 @@ function parseJson(text: string): JsonValue | undefined {
   }
 }
 
-export const tools = defineCommand<'config' | 'url' | 'key'>({
+const tools = defineCommand<'config' | 'url' | 'key'>({
   name: 'tools',
   summary: 'Lists the tools of a config, or of a running server.',
   details: [
@@ -347,3 +348,5 @@ function firstLine(description: string): string {
   const [line = ''] = description.split('\n', 1)
   return cleanText(line.trim())
 }
+
+export const COMMANDS: readonly Command[] = [tools, call]

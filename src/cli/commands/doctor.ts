@@ -16,7 +16,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
-import { type CommandContext, defineCommand, EXIT } from '#cli/command'
+import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import type { Output } from '#cli/output'
 import { loadProjectConfig, problemText } from '#cli/project'
 import { decodeMasterKey } from '#config/environment'
@@ -37,7 +37,7 @@ import { type Governing, overridesOf } from '#server/sources'
 
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
 
-export const version = defineCommand<never>({
+const version = defineCommand<never>({
   name: 'version',
   summary: 'Prints the versions of Collet and Node.',
   positionals: [],
@@ -53,7 +53,7 @@ export const version = defineCommand<never>({
   },
 })
 
-export const doctor = defineCommand<'config' | 'store'>({
+const doctor = defineCommand<'config' | 'store'>({
   name: 'doctor',
   summary: 'Checks what a server needs: Node, config, tools, access, key, store, disk, port, clock.',
   details: ['Exit code 2 when something has to be put right before the server can be trusted.'],
@@ -478,3 +478,5 @@ function fail(subject: string, message: string, advice: string): Check {
 function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
+
+export const COMMANDS: readonly Command[] = [doctor, version]

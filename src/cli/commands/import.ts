@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { actAtStore, askAsOperator, STORE_OPTIONS, withStore } from '#cli/admin-access'
+import { AdminClient } from '#cli/admin-client'
 import {
   Arguments,
+  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -12,10 +13,12 @@ import {
 } from '#cli/command'
 import { confirm, readHidden } from '#cli/input'
 import { loadProjectConfig } from '#cli/project'
+import { STORE_OPTIONS } from '#cli/store-access'
 import { suspicionsOf } from '#core/imports/suspicions'
 import { cleanText, type JsonObject } from '#core/json'
 import type { Discovery, OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER } from '#core/runtime'
+import { createSourceRoutes } from '#server/admin/sources'
 import { type Detection, isSourceKey, suggestKey } from '#server/import/detect'
 import { type FoundSource, IMPORT_TYPES, type ImportType } from '#server/import/probe'
 import { isLoopback } from '#server/safety'
@@ -34,7 +37,7 @@ type ImportOption =
 const MOST_SHOWN = 20
 const PATIENCE_MS = 120_000
 
-export const importSource = defineCommand<ImportOption>({
+const importSource = defineCommand<ImportOption>({
   name: 'import',
   summary: 'Adds a source of tools: finds out what it is, shows its tools, and puts it into the store.',
   details: [
@@ -307,43 +310,23 @@ interface NewImport {
 }
 
 /** Adds a source through the server that `--url` names, else in the store, which running servers watch. */
-async function saveSource(source: NewImport, place: ImportPlace, context: CommandContext): Promise<void> {
-  const args = placeArguments(place)
-  if (place.url === undefined) await saveInStore(source, args, context)
-  else await saveThroughServer(source, args, context)
-}
-
-type PlaceOption = 'url' | 'key' | 'store' | 'config'
-
-/** On `import`, `--key` is the source's; elsewhere it is the caller's. */
-function placeArguments({ url, credential, store, config }: ImportPlace): Arguments<PlaceOption> {
+async function saveSource(
+  { key, options, replace }: NewImport,
+  { url, credential, store, config }: ImportPlace,
+  context: CommandContext,
+): Promise<void> {
+  // On `import`, `--key` is the source's; elsewhere it is the caller's.
   const given = Object.entries({ url, key: credential, store, config })
   const values = given.flatMap(([name, value]) => (value === undefined ? [] : [[name, [value]] as const]))
-  return new Arguments([], new Map(values), new Set())
-}
-
-async function saveInStore(
-  { key, options, replace }: NewImport,
-  args: Arguments<PlaceOption>,
-  context: CommandContext,
-): Promise<void> {
-  const source = { key, options, replace, addedBy: actAtStore(context), addedMs: context.clock.nowMs() }
-  const result = await withStore(args, context, async (store) => store.sources.put(source))
-  if (result !== 'exists') return
-  throw new CommandFailure(
-    EXIT.usage,
-    `There is a source "${key}" already. Choose another --key, or --replace it.`,
+  const client = new AdminClient(new Arguments([], new Map(values), new Set()), context, {
+    asksServer: url !== undefined,
+    onStore: ({ store: { sources }, access }) =>
+      createSourceRoutes({ store: sources, clock: context.clock, isConfigured: () => false }, access),
+  })
+  await client.request<{ readonly source: unknown }>(
+    { method: 'POST', path: '/admin/sources', body: { key, options, replace } },
+    'source',
   )
-}
-
-/** Rule 29: adding a source needs a credential, also on this machine. */
-async function saveThroughServer(
-  { key, options, replace }: NewImport,
-  args: Arguments<PlaceOption>,
-  context: CommandContext,
-): Promise<void> {
-  const body = { key, options, replace }
-  await askAsOperator({ method: 'POST', path: '/admin/sources', body }, args, context)
 }
 
 /** Keys of the configuration's own sources, which win; none when no configuration is in play. */
@@ -356,3 +339,5 @@ async function configuredKeys(
   const sources: unknown = 'sources' in loaded ? loaded.sources : undefined
   return new Set(typeof sources === 'object' && sources !== null ? Object.keys(sources) : [])
 }
+
+export const COMMANDS: readonly Command[] = [importSource]

@@ -1,14 +1,21 @@
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { STORE_OPTIONS, storeAccess, withStore } from '#cli/admin-access'
-import { type CommandContext, CommandFailure, defineCommand, EXIT, UsageError } from '#cli/command'
-import type { JournalVerification } from '#cli/main'
+import {
+  type Command,
+  type CommandContext,
+  CommandFailure,
+  defineCommand,
+  EXIT,
+  UsageError,
+} from '#cli/command'
+import type { JournalVerification } from '#cli/io'
+import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { keyFileIn } from '#config/to-settings'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { cleanText } from '#core/json'
 import type { Store } from '#core/ports/store'
 
-export const backup = defineCommand<'store' | 'config'>({
+const backup = defineCommand<'store' | 'config'>({
   name: 'backup',
   summary: 'Copies the database to a new file, also while a server uses it.',
   details: [
@@ -36,7 +43,7 @@ export const backup = defineCommand<'store' | 'config'>({
   },
 })
 
-export const journalVerify = defineCommand<'head' | 'store' | 'config'>({
+const journalVerify = defineCommand<'head' | 'store' | 'config'>({
   name: 'journal verify',
   summary: 'Checks that no recorded event, approval, key or pin was changed, without a server.',
   details: [
@@ -94,7 +101,7 @@ function describe(result: JournalVerification): string[] {
   return [...verdict, ...cannotSee.map((limit) => `  Not seen by this check: ${limit}.`)]
 }
 
-export const journalHeads = defineCommand<'store' | 'config'>({
+const journalHeads = defineCommand<'store' | 'config'>({
   name: 'journal heads',
   summary: 'Prints the end of each chain, to be kept elsewhere for journal verify --head.',
   details: ['The journal is checked first: the heads of a broken one would be worth nothing.'],
@@ -116,7 +123,7 @@ export const journalHeads = defineCommand<'store' | 'config'>({
 const PAGE = 500
 const POLL_MS = 250
 
-export const journal = defineCommand<'follow' | 'store' | 'config'>({
+const journal = defineCommand<'follow' | 'store' | 'config'>({
   name: 'journal',
   summary: 'Prints what happened, oldest first: one event a line, without inputs and outputs.',
   positionals: [],
@@ -204,3 +211,5 @@ function parseHead(text: string): JournalHead | undefined {
   const [, writer = '', group = '', link = ''] = /^(.+):(\d{1,15}):([^:\s]+)$/.exec(text) ?? []
   return writer === '' ? undefined : { writer, group: Number(group), link }
 }
+
+export const COMMANDS: readonly Command[] = [journal, journalVerify, journalHeads, backup]

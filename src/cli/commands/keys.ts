@@ -1,122 +1,24 @@
 import { randomBytes } from 'node:crypto'
-import { z } from 'zod'
-import {
-  actAtStore,
-  askAsOperator,
-  asksServer,
-  type JsonRequest,
-  nameAtStore,
-  STORE_OPTIONS,
-  withStore,
-} from '#cli/admin-access'
+import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
 import {
   type Arguments,
+  type Command,
   type CommandContext,
-  CommandFailure,
   defineCommand,
   EXIT,
-  type OptionSpecs,
   UsageError,
 } from '#cli/command'
 import { readEnd, readSpanMs } from '#cli/input'
 import { renderTable } from '#cli/output'
-import { ToolError } from '#core/errors'
 import { cleanText, type JsonObject } from '#core/json'
 import { DEFAULT_TENANT } from '#core/principal'
-import { ApiKeys, type IssuedKey, type KeyActor, renderKey } from '#server/admin/keys'
+import { ApiKeys, createKeyRoutes, type RenderedKey, type RenderedNewKey } from '#server/admin/keys'
 
-type KeyOption = 'store' | 'config' | 'url' | 'key'
+const KEY_OPTIONS = adminOptions('admin:keys')
 
-/** How every command about keys is told where they are. */
-const KEY_OPTIONS = {
-  ...STORE_OPTIONS,
-  url: { value: 'U', help: 'Ask this server instead of the store; so does --key.' },
-  key: {
-    value: 'K',
-    help: 'API key with the scope admin:keys. Default: COLLET_API_KEY, else the start token of a server here.',
-  },
-} as const satisfies OptionSpecs
+type CreateOption = AdminOption | 'tenant' | 'scope' | 'role' | 'tool' | 'label' | 'expires'
 
-/** An issued key as both ways give it. */
-interface ShownKey {
-  readonly tenant: string
-  readonly principal: string
-  readonly keyId: string
-  readonly key: string
-  readonly expiresAt: string | null
-}
-
-const WIRE_KEY = z.object({
-  tenant: z.string(),
-  principal: z.string(),
-  key_id: z.string(),
-  key: z.string(),
-  expires_at: z.string().nullable(),
-})
-
-/** What only a server knows, which has its configuration. */
-const UNKNOWN_HERE = { roles: undefined, findTool: undefined, isConfigured: undefined }
-
-/** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
-async function onStore<T>(
-  args: Arguments<KeyOption>,
-  context: CommandContext,
-  work: (apiKeys: ApiKeys, actor: KeyActor) => Promise<T>,
-  whose: (context: CommandContext) => string = actAtStore,
-): Promise<T> {
-  const actor = { id: whose(context), bounds: undefined }
-  try {
-    return await withStore(args, context, async (store) =>
-      work(new ApiKeys({ store, clock: context.clock, ...UNKNOWN_HERE }), actor),
-    )
-  } catch (error) {
-    if (error instanceof ToolError) throw new CommandFailure(EXIT.usage, error.message)
-    throw error
-  }
-}
-
-/** Asks the server that `--url` names. */
-async function askServer(
-  request: Pick<JsonRequest, 'method' | 'body'> & { readonly path: string },
-  args: Arguments<KeyOption>,
-  context: CommandContext,
-): Promise<JsonObject> {
-  return await askAsOperator(request, args, context)
-}
-
-function shownOf({ tenant, name, keyId, key, expiresAtMs }: IssuedKey): ShownKey {
-  const expiresAt = expiresAtMs === undefined ? null : new Date(expiresAtMs).toISOString()
-  return { tenant, principal: name, keyId, key: key.reveal(), expiresAt }
-}
-
-function shownOfAnswer(answer: JsonObject): ShownKey {
-  const parsed = WIRE_KEY.safeParse(answer)
-  if (!parsed.success) throw new CommandFailure(EXIT.server, 'The server gave no key. Is it of this version?')
-  const { key_id: keyId, expires_at: expiresAt, ...rest } = parsed.data
-  return { ...rest, keyId, expiresAt }
-}
-
-/** The key alone on stdout, so that it can be caught; what it is on stderr. */
-function printKey(shown: ShownKey, { output, json }: CommandContext): void {
-  if (json) {
-    output.json(shown)
-    return
-  }
-  const end = shown.expiresAt === null ? 'does not expire' : `expires ${shown.expiresAt}`
-  output.note(`Key ${shown.keyId} of ${shown.principal} (tenant ${shown.tenant}) ${end}.`)
-  output.note('It is shown this once and cannot be shown again.')
-  output.data(shown.key)
-}
-
-function nameOf(args: Arguments<string>): string {
-  const [name] = args.positionals
-  if (name !== undefined) return name
-  throw new UsageError('Say which principal.')
-}
-
-type CreateOption = KeyOption | 'tenant' | 'scope' | 'role' | 'tool' | 'label' | 'expires'
-
-export const keysCreate = defineCommand<CreateOption>({
+const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
   summary: 'Makes a principal with its first API key, and shows the key once.',
   details: [
@@ -138,47 +40,78 @@ export const keysCreate = defineCommand<CreateOption>({
     'collet keys create alice --role viewer --tool openwop:Mail.Send --label "laptop"',
   ],
   async run(args, context) {
-    const body = bodyOf(args, context.clock.nowMs())
-    const shown = !asksServer(args)
-      ? shownOf(await onStore(args, context, (apiKeys, actor) => apiKeys.create(body, actor)))
-      : shownOfAnswer(await askServer({ method: 'POST', path: '/admin/keys', body }, args, context))
-    printKey(shown, context)
+    const [principal = ''] = args.positionals
+    const tools = args.texts('tool')
+    const body = {
+      principal,
+      scopes: [...args.texts('scope')],
+      roles: [...args.texts('role')],
+      ...(tools.length === 0 ? {} : { tools: [...tools] }),
+      ...termsOf(args, context),
+    }
+    await issueKey('/admin/keys', body, args, context)
     return EXIT.ok
   },
 })
 
-function bodyOf(args: Arguments<CreateOption>, nowMs: number): JsonObject {
-  const tools = args.texts('tool')
+type RotateOption = AdminOption | 'tenant' | 'old-ends' | 'label' | 'expires'
+
+const keysRotate = defineCommand<RotateOption>({
+  name: 'keys rotate',
+  summary: 'Gives a principal one more API key with the same rights, and shows it once.',
+  details: ['The keys it has stay good, unless --old-ends says when they end.'],
+  positionals: [{ name: 'PRINCIPAL', help: 'Whose key.' }],
+  options: {
+    'old-ends': { value: 'SPAN', help: 'End the other keys after this time, such as 24h; 0s = now.' },
+    tenant: { value: 'T', help: 'Tenant of the principal. Default: default.' },
+    label: { value: 'TEXT', help: 'What the new key is for.' },
+    expires: { value: 'WHEN', help: 'When the new key ends: 90d, or 2027-01-31T00:00:00Z. Default: never.' },
+    ...KEY_OPTIONS,
+  },
+  examples: ['collet keys rotate ci --old-ends 24h'],
+  async run(args, context) {
+    const [principal = ''] = args.positionals
+    const oldEnds = args.text('old-ends')
+    const body = {
+      ...termsOf(args, context),
+      ...(oldEnds === undefined ? {} : { old_ends_in_seconds: readSpanMs('old-ends', oldEnds) / 1_000 }),
+    }
+    await issueKey(`/admin/principals/${encodeURIComponent(principal)}/keys`, body, args, context)
+    return EXIT.ok
+  },
+})
+
+/** What the two commands that give a key say about it. */
+function termsOf(args: Arguments<'tenant' | 'label' | 'expires'>, { clock }: CommandContext): JsonObject {
   const tenant = args.text('tenant')
   const label = args.text('label')
   const expires = args.text('expires')
   return {
-    principal: nameOf(args),
-    scopes: [...args.texts('scope')],
-    roles: [...args.texts('role')],
-    ...(tools.length === 0 ? {} : { tools: [...tools] }),
     ...(tenant === undefined ? {} : { tenant }),
     ...(label === undefined ? {} : { label }),
-    ...(expires === undefined ? {} : { expires_at: readEnd('expires', expires, nowMs) }),
+    ...(expires === undefined ? {} : { expires_at: readEnd('expires', expires, clock.nowMs()) }),
   }
 }
 
-const KEY_BYTES = 32
-
-export const keysGenerate = defineCommand<never>({
-  name: 'keys generate',
-  summary: 'Prints a new random key of 32 bytes, for auth.apiKeys, auth.jwt.secret or COLLET_KEY.',
-  positionals: [],
-  options: {},
-  examples: ['collet keys generate', 'export COLLET_KEY="$(collet keys generate)"'],
-  async run(_, { output, json }) {
-    // OTC-103. Base64 and not its URL form: a key that begins with "-" would read as an option.
-    const key = randomBytes(KEY_BYTES).toString('base64')
-    if (json) output.json({ key })
-    else output.data(key)
-    return EXIT.ok
-  },
-})
+/** Prints the key alone on stdout, so that it can be caught, and what it is on stderr. */
+async function issueKey(
+  path: string,
+  body: JsonObject,
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+): Promise<void> {
+  const issued = await clientOf(args, context).request<RenderedNewKey>({ method: 'POST', path, body }, 'key')
+  const { tenant, principal, key_id: keyId, key, expires_at: expiresAt } = issued
+  const { output, json } = context
+  if (json) {
+    output.json({ tenant, principal, keyId, key, expiresAt })
+    return
+  }
+  const end = expiresAt === null ? 'does not expire' : `expires ${expiresAt}`
+  output.note(`Key ${keyId} of ${principal} (tenant ${tenant}) ${end}.`)
+  output.note('It is shown this once and cannot be shown again.')
+  output.data(key)
+}
 
 const MOST_LISTED = 1_000
 const HEADINGS = [
@@ -192,23 +125,7 @@ const HEADINGS = [
   'LABEL',
 ] as const
 
-/** As `GET /admin/keys` has them. */
-const ROW = z.object({
-  key_id: z.string(),
-  tenant: z.string(),
-  principal: z.string(),
-  label: z.string().nullable(),
-  scopes: z.array(z.string()).readonly(),
-  roles: z.array(z.string()).readonly(),
-  tools: z.array(z.string()).readonly().nullable(),
-  created_at: z.string(),
-  expires_at: z.string().nullable(),
-  revoked_at: z.string().nullable(),
-  last_used_at: z.string().nullable(),
-})
-type KeyRow = z.output<typeof ROW>
-
-export const keysList = defineCommand<KeyOption>({
+const keysList = defineCommand<AdminOption>({
   name: 'keys list',
   summary: 'Lists the API keys of the store, newest first: everything about them but the keys.',
   details: ['When a key was last used is written about once a minute.'],
@@ -216,39 +133,21 @@ export const keysList = defineCommand<KeyOption>({
   options: KEY_OPTIONS,
   examples: ['collet keys list', 'collet keys list --json'],
   async run(args, context) {
-    const rows = !asksServer(args)
-      ? await onStore(
-          args,
-          context,
-          async (apiKeys, actor) => (await apiKeys.list(actor, MOST_LISTED)).map(renderKey),
-          nameAtStore,
-        )
-      : rowsOf(await askServer({ method: 'GET', path: '/admin/keys' }, args, context))
-    print(rows, context)
-    if (rows.length === MOST_LISTED)
-      context.output.note(`These are the newest ${MOST_LISTED}; there may be more.`)
+    const { output, json, clock } = context
+    const { keys } = await clientOf(args, context).request<{ readonly keys: readonly RenderedKey[] }>(
+      { method: 'GET', path: '/admin/keys' },
+      'keys',
+    )
+    const rows = keys.map((key) => cellsOf(key, clock.nowMs()))
+    if (json) output.json(keys)
+    else if (keys.length === 0) output.note('There are no keys in this store.')
+    else for (const line of renderTable(HEADINGS, rows)) output.data(line)
+    if (keys.length === MOST_LISTED) output.note(`These are the newest ${MOST_LISTED}; there may be more.`)
     return EXIT.ok
   },
 })
 
-function rowsOf(answer: unknown): readonly KeyRow[] {
-  const parsed = z.object({ keys: z.array(ROW) }).safeParse(answer)
-  if (parsed.success) return parsed.data.keys
-  throw new CommandFailure(EXIT.server, 'The server gave no list of keys. Is it of this version?')
-}
-
-function print(rows: readonly KeyRow[], { output, json, clock }: CommandContext): void {
-  if (json) output.json(rows)
-  else if (rows.length === 0) output.note('There are no keys in this store.')
-  else
-    for (const line of renderTable(
-      HEADINGS,
-      rows.map((row) => cellsOf(row, clock.nowMs())),
-    ))
-      output.data(line)
-}
-
-function cellsOf(row: KeyRow, nowMs: number): readonly string[] {
+function cellsOf(row: RenderedKey, nowMs: number): readonly string[] {
   const rights = [...row.scopes, ...row.roles.map((role) => `role ${role}`)].join(' ')
   return [
     row.key_id,
@@ -262,14 +161,14 @@ function cellsOf(row: KeyRow, nowMs: number): readonly string[] {
   ]
 }
 
-function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: KeyRow, nowMs: number): string {
+function stateOf({ revoked_at: revokedAt, expires_at: expiresAt }: RenderedKey, nowMs: number): string {
   if (revokedAt !== null) return 'revoked'
   return expiresAt !== null && Date.parse(expiresAt) <= nowMs ? 'expired' : 'good'
 }
 
-type RevokeOption = KeyOption | 'principal' | 'tenant'
+type RevokeOption = AdminOption | 'principal' | 'tenant'
 
-export const keysRevoke = defineCommand<RevokeOption>({
+const keysRevoke = defineCommand<RevokeOption>({
   name: 'keys revoke',
   summary: 'Ends an API key, or a principal with all its keys; servers see it within a second.',
   details: ['A principal that was ended never comes back: its name cannot be used again.'],
@@ -286,65 +185,47 @@ export const keysRevoke = defineCommand<RevokeOption>({
     if ((keyId === undefined) === (name === undefined))
       throw new UsageError('Say one key by its id, or one principal with --principal.')
     const tenant = args.text('tenant') ?? DEFAULT_TENANT
-    const path =
-      name === undefined
-        ? `/admin/keys/${encodeURIComponent(keyId ?? '')}`
-        : `/admin/principals/${encodeURIComponent(name)}?${new URLSearchParams({ tenant })}`
-    if (asksServer(args)) await askServer({ method: 'DELETE', path }, args, context)
-    else
-      await onStore(args, context, (apiKeys, actor) =>
-        name === undefined
-          ? apiKeys.revoke(keyId ?? '', actor)
-          : apiKeys.endPrincipal({ tenant, name }, actor),
-      )
-    if (context.json)
-      context.output.json(
-        name === undefined ? { keyId, revoked: true } : { tenant, principal: name, ended: true },
-      )
-    else
-      context.output.data(
-        name === undefined ? `${keyId} is revoked.` : `${name} is ended, with all its keys.`,
-      )
+    const client = clientOf(args, context)
+    if (name === undefined) {
+      const path = `/admin/keys/${encodeURIComponent(keyId ?? '')}`
+      await client.request<{ readonly revoked: true }>({ method: 'DELETE', path }, 'revoked')
+      if (context.json) context.output.json({ keyId, revoked: true })
+      else context.output.data(`${keyId} is revoked.`)
+    } else {
+      const path = `/admin/principals/${encodeURIComponent(name)}?${new URLSearchParams({ tenant })}`
+      await client.request<{ readonly ended: true }>({ method: 'DELETE', path }, 'ended')
+      if (context.json) context.output.json({ tenant, principal: name, ended: true })
+      else context.output.data(`${name} is ended, with all its keys.`)
+    }
     return EXIT.ok
   },
 })
 
-type RotateOption = KeyOption | 'tenant' | 'old-ends' | 'label' | 'expires'
-
-export const keysRotate = defineCommand<RotateOption>({
-  name: 'keys rotate',
-  summary: 'Gives a principal one more API key with the same rights, and shows it once.',
-  details: ['The keys it has stay good, unless --old-ends says when they end.'],
-  positionals: [{ name: 'PRINCIPAL', help: 'Whose key.' }],
-  options: {
-    'old-ends': { value: 'SPAN', help: 'End the other keys after this time, such as 24h; 0s = now.' },
-    tenant: { value: 'T', help: 'Tenant of the principal. Default: default.' },
-    label: { value: 'TEXT', help: 'What the new key is for.' },
-    expires: { value: 'WHEN', help: 'When the new key ends: 90d, or 2027-01-31T00:00:00Z. Default: never.' },
-    ...KEY_OPTIONS,
-  },
-  examples: ['collet keys rotate ci --old-ends 24h'],
-  async run(args, context) {
-    const name = nameOf(args)
-    const body = bodyOfInKeysRotate(args, context.clock.nowMs())
-    const path = `/admin/principals/${encodeURIComponent(name)}/keys`
-    const shown = !asksServer(args)
-      ? shownOf(await onStore(args, context, (apiKeys, actor) => apiKeys.rotate(name, body, actor)))
-      : shownOfAnswer(await askServer({ method: 'POST', path, body }, args, context))
-    printKey(shown, context)
-    return EXIT.ok
-  },
-})
-
-function bodyOfInKeysRotate(args: Arguments<RotateOption>, nowMs: number): JsonObject {
-  const tenant = args.text('tenant')
-  const label = args.text('label')
-  const expires = args.text('expires')
-  const oldEnds = args.text('old-ends')
-  return {
-    ...(tenant === undefined ? {} : { tenant }),
-    ...(label === undefined ? {} : { label }),
-    ...(expires === undefined ? {} : { expires_at: readEnd('expires', expires, nowMs) }),
-    ...(oldEnds === undefined ? {} : { old_ends_in_seconds: readSpanMs('old-ends', oldEnds) / 1_000 }),
-  }
+/** Works on the store of this machine, also while a server uses it: that one sees the change within a second. */
+function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminClient {
+  // Only a server has its configuration, so roles, tools and configured principals are not known here.
+  const unknown = { roles: undefined, findTool: undefined, isConfigured: undefined }
+  return new AdminClient(args, context, {
+    onStore: ({ store, access }) =>
+      createKeyRoutes(new ApiKeys({ store, clock: context.clock, ...unknown }), access),
+  })
 }
+
+const KEY_BYTES = 32
+
+const keysGenerate = defineCommand<never>({
+  name: 'keys generate',
+  summary: 'Prints a new random key of 32 bytes, for auth.apiKeys, auth.jwt.secret or COLLET_KEY.',
+  positionals: [],
+  options: {},
+  examples: ['collet keys generate', 'export COLLET_KEY="$(collet keys generate)"'],
+  async run(_, { output, json }) {
+    // OTC-103. Base64 and not its URL form: a key that begins with "-" would read as an option.
+    const key = randomBytes(KEY_BYTES).toString('base64')
+    if (json) output.json({ key })
+    else output.data(key)
+    return EXIT.ok
+  },
+})
+
+export const COMMANDS: readonly Command[] = [keysCreate, keysRotate, keysList, keysRevoke, keysGenerate]

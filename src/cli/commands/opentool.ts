@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import {
+  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -23,9 +24,7 @@ const INDENT = 2
 /** What a careful reader of the document should know; the rest only says more than OpenTool can. */
 const WORTH_A_LINE: ReadonlySet<string> = new Set(['approximated', 'unrepresentable'])
 
-export const opentoolExport = defineCommand<
-  'config' | 'title' | 'version' | 'description' | 'url' | 'strict'
->({
+const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'description' | 'url' | 'strict'>({
   name: 'opentool export',
   summary: 'Prints an OpenTool document of the tools of a config, newest version of each.',
   details: ['What OpenTool cannot say exactly is noted on stderr, tool by tool.'],
@@ -251,7 +250,7 @@ function withKeys(settings: Settings, keys: readonly string[]): Settings {
   return { ...settings, auth: { ...settings.auth, apiKeys: [...settings.auth.apiKeys, ...added] } }
 }
 
-export const opentoolStart = defineCommand<never>({
+const opentoolStart = defineCommand<never>({
   name: 'opentool',
   summary: 'Starts an OpenTool server (opentool start), by the OpenTool command-line guidelines.',
   positionals: [],
@@ -261,7 +260,7 @@ export const opentoolStart = defineCommand<never>({
   run: (_, context) => runOpenToolCommand([], context),
 })
 
-export const opentoolValidate = defineCommand<'lenient'>({
+const opentoolValidate = defineCommand<'lenient'>({
   name: 'opentool validate',
   summary: 'Checks OpenTool documents and prints everything there is to say about them.',
   details: [
@@ -302,3 +301,5 @@ async function read(file: string): Promise<Uint8Array> {
     throw new CommandFailure(EXIT.usage, `${file} cannot be read.`, { cause })
   }
 }
+
+export const COMMANDS: readonly Command[] = [opentoolStart, opentoolValidate, opentoolExport]

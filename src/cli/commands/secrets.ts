@@ -1,154 +1,26 @@
-import { actAtStore, askAsOperator, asksServer, STORE_OPTIONS, withStore } from '#cli/admin-access'
+import { AdminClient, type AdminOption, adminOptions, isServerNamed, operatorName } from '#cli/admin-client'
 import {
   type Arguments,
+  type Command,
   type CommandContext,
-  CommandFailure,
   defineCommand,
   EXIT,
-  type OptionSpecs,
   UsageError,
 } from '#cli/command'
 import { readHidden } from '#cli/input'
 import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/project'
+import { isStoreAlone, STORE_OPTIONS, withStore } from '#cli/store-access'
 import { toOAuthSettings } from '#config/to-settings'
-import { isToolError } from '#core/errors'
-import { isJsonObject, type JsonObject } from '#core/json'
+import type { JsonObject } from '#core/json'
 import { NO_BROKER, SILENT_LOGGER, type TokenBroker } from '#core/runtime'
-import { readSecretToSet, renderFacts, type SecretToSet } from '#server/admin/secrets'
+import { createSecretsRoutes, type RenderedCredential } from '#server/admin/secrets'
 
-/** How the commands of the vault find it: the store itself, or a server. */
-const SECRETS_OPTIONS = {
-  ...STORE_OPTIONS,
-  url: { value: 'U', help: 'Ask this server instead; so does --key.' },
-  key: {
-    value: 'K',
-    help: 'API key with the scope admin:secrets. Default: COLLET_API_KEY, else the start token of a server here.',
-  },
-} as const satisfies OptionSpecs
+const SECRETS_OPTIONS = adminOptions('admin:secrets')
 
-type SecretsOption = keyof typeof SECRETS_OPTIONS
+type SetOption = 'principal' | 'user' | 'token' | 'scope' | 'tenant' | AdminOption
 
-const MOST_LISTED = 1_000
-const COLUMNS = [
-  'ref',
-  'kind',
-  'name',
-  'tenant',
-  'principal',
-  'user',
-  'scopes',
-  'state',
-  'expires_at',
-  'updated_at',
-] as const
-
-export const secretsList = defineCommand<SecretsOption>({
-  name: 'secrets list',
-  summary: 'Lists what is in the vault, newest first, without values.',
-  details: ['A user is shown as a digest of its id: the same user, the same text.'],
-  positionals: [],
-  options: SECRETS_OPTIONS,
-  examples: ['collet secrets list', 'collet secrets list --json'],
-  async run(args, context) {
-    const { output, json } = context
-    const rows = !asksServer(args)
-      ? await withStore(args, context, async (store) =>
-          (await store.vault.list({ limit: MOST_LISTED })).map(renderFacts),
-        )
-      : await askServer(args, context)
-    if (json) output.json(rows)
-    else if (rows.length === 0) output.note('The vault is empty.')
-    else
-      for (const line of renderTable(
-        COLUMNS.map((name) => name.toUpperCase()),
-        rows.map(cellsOf),
-      ))
-        output.data(line)
-    return EXIT.ok
-  },
-})
-
-function cellsOf(row: JsonObject): readonly string[] {
-  return COLUMNS.map((name) => {
-    const value = row[name]
-    if (value === null || value === undefined) return '-'
-    return Array.isArray(value) ? value.join(' ') || '-' : String(value)
-  })
-}
-
-async function askServer(
-  args: Arguments<SecretsOption>,
-  context: CommandContext,
-): Promise<readonly JsonObject[]> {
-  const { secrets } = await askAsOperator({ method: 'GET', path: '/admin/secrets' }, args, context)
-  if (Array.isArray(secrets)) return secrets.filter(isJsonObject)
-  throw new CommandFailure(EXIT.server, 'The server gave no list. Is it a Collet server of this version?')
-}
-
-export const secretsRemove = defineCommand<SecretsOption>({
-  name: 'secrets rm',
-  summary: 'Forgets a credential, and revokes a token at its provider if that is possible.',
-  details: ['With --store alone no provider is known, so nothing is revoked there.'],
-  positionals: [{ name: 'REF', help: 'The credential, as collet secrets list shows it.' }],
-  options: SECRETS_OPTIONS,
-  examples: ['collet secrets rm cred_m1Zb0kVtq2sXn4Rf8uYc3aLe'],
-  async run(args, context) {
-    const [ref = ''] = args.positionals
-    const revoked = !asksServer(args)
-      ? await removeInStore(ref, args, context)
-      : await removeThroughServer(ref, args, context)
-    if (context.json) context.output.json({ ref, revoked })
-    else context.output.data(`${ref} is removed${revoked ? ', and revoked at its provider' : ''}.`)
-    return EXIT.ok
-  },
-})
-
-async function removeInStore(
-  ref: string,
-  args: Arguments<SecretsOption>,
-  context: CommandContext,
-): Promise<boolean> {
-  const { removeCredential } = await import('#server/admin/secrets')
-  const broker = await brokerOf(args, context)
-  const removed = await withStore(args, context, (store) =>
-    removeCredential(
-      { store, broker },
-      { ref, tenant: undefined, by: actAtStore(context), atMs: context.clock.nowMs() },
-    ),
-  )
-  if (removed !== undefined) return removed.revoked
-  throw new CommandFailure(
-    EXIT.usage,
-    'There is no credential with this reference. collet secrets list shows them.',
-  )
-}
-
-async function brokerOf(args: Arguments<SecretsOption>, context: CommandContext): Promise<TokenBroker> {
-  if (args.text('store') !== undefined && args.text('config') === undefined) return NO_BROKER
-  const { config, file } = await loadProjectConfig(args.text('config'), context)
-  const { createBroker } = await import('#server/services')
-  const oauth = toOAuthSettings(config.oauth, [], file)
-  const server = { ...config.server, publicUrl: config.server.publicUrl }
-  return createBroker(
-    { oauth, server },
-    { fetch: context.services.fetch, clock: context.clock, log: SILENT_LOGGER },
-  )
-}
-
-async function removeThroughServer(
-  ref: string,
-  args: Arguments<SecretsOption>,
-  context: CommandContext,
-): Promise<boolean> {
-  const path = `/admin/secrets/${encodeURIComponent(ref)}`
-  const { revoked } = await askAsOperator({ method: 'DELETE', path }, args, context)
-  return revoked === true
-}
-
-type SetOption = 'principal' | 'user' | 'token' | 'scope' | 'tenant' | SecretsOption
-
-export const secretsSet = defineCommand<SetOption>({
+const secretsSet = defineCommand<SetOption>({
   name: 'secrets set',
   summary: 'Puts a secret or token into the vault; the value comes from stdin.',
   details: [
@@ -169,17 +41,18 @@ export const secretsSet = defineCommand<SetOption>({
     'collet secrets set github --token --scope repo --principal key:alice --user u1',
   ],
   async run(args, context) {
-    const body = readBody(args, await readHidden(context, 'Value'))
-    const ref = !asksServer(args)
-      ? await setInStore(body, args, context)
-      : await setThroughServer(body, args, context)
+    const body = readSecret(args, await readHidden(context, 'Value'))
+    const { ref } = await clientOf(args, context).request<{ readonly ref: string }>(
+      { method: 'POST', path: '/admin/secrets', body },
+      'ref',
+    )
     if (context.json) context.output.json({ ref })
     else context.output.data(ref)
     return EXIT.ok
   },
 })
 
-function readBody(args: Arguments<SetOption>, value: string): JsonObject {
+function readSecret(args: Arguments<SetOption>, value: string): JsonObject {
   const [name = ''] = args.positionals
   const principal = args.text('principal')
   if (principal === undefined) throw new UsageError('Say whose it is: --principal key:<id>.')
@@ -199,41 +72,82 @@ function readBody(args: Arguments<SetOption>, value: string): JsonObject {
   }
 }
 
-async function setInStore(
-  body: JsonObject,
-  args: Arguments<SetOption>,
-  context: CommandContext,
-): Promise<string> {
-  const wanted = checked(() => readSecretToSet(body, undefined))
-  const { setCredential } = await import('#server/admin/secrets')
-  return await withStore(args, context, (store) =>
-    setCredential(store, wanted, { by: actAtStore(context), atMs: context.clock.nowMs() }),
+const COLUMNS = [
+  'ref',
+  'kind',
+  'name',
+  'tenant',
+  'principal',
+  'user',
+  'scopes',
+  'state',
+  'expires_at',
+  'updated_at',
+] as const satisfies readonly (keyof RenderedCredential)[]
+
+const secretsList = defineCommand<AdminOption>({
+  name: 'secrets list',
+  summary: 'Lists what is in the vault, newest first, without values.',
+  details: ['A user is shown as a digest of its id: the same user, the same text.'],
+  positionals: [],
+  options: SECRETS_OPTIONS,
+  examples: ['collet secrets list', 'collet secrets list --json'],
+  async run(args, context) {
+    const { output, json } = context
+    const { secrets } = await clientOf(args, context).request<{
+      readonly secrets: readonly RenderedCredential[]
+    }>({ method: 'GET', path: '/admin/secrets' }, 'secrets')
+    const headings = COLUMNS.map((name) => name.toUpperCase())
+    if (json) output.json(secrets)
+    else if (secrets.length === 0) output.note('The vault is empty.')
+    else for (const line of renderTable(headings, secrets.map(cellsOf))) output.data(line)
+    return EXIT.ok
+  },
+})
+
+function cellsOf(row: RenderedCredential): readonly string[] {
+  return COLUMNS.map((name) => {
+    const value = row[name]
+    if (value === null) return '-'
+    return Array.isArray(value) ? value.join(' ') || '-' : String(value)
+  })
+}
+
+const secretsRemove = defineCommand<AdminOption>({
+  name: 'secrets rm',
+  summary: 'Forgets a credential, and revokes a token at its provider if that is possible.',
+  details: ['With --store alone no provider is known, so nothing is revoked there.'],
+  positionals: [{ name: 'REF', help: 'The credential, as collet secrets list shows it.' }],
+  options: SECRETS_OPTIONS,
+  examples: ['collet secrets rm cred_m1Zb0kVtq2sXn4Rf8uYc3aLe'],
+  async run(args, context) {
+    const [ref = ''] = args.positionals
+    const client = clientOf(args, context, await brokerOf(args, context))
+    const path = `/admin/secrets/${encodeURIComponent(ref)}`
+    const { revoked } = await client.request<{ readonly revoked: boolean }>(
+      { method: 'DELETE', path },
+      'revoked',
+    )
+    if (context.json) context.output.json({ ref, revoked })
+    else context.output.data(`${ref} is removed${revoked ? ', and revoked at its provider' : ''}.`)
+    return EXIT.ok
+  },
+})
+
+/** The providers of the config, at which tokens can be revoked. */
+async function brokerOf(args: Arguments<AdminOption>, context: CommandContext): Promise<TokenBroker> {
+  if (isServerNamed(args) || isStoreAlone(args)) return NO_BROKER
+  const { config, file } = await loadProjectConfig(args.text('config'), context)
+  const { createBroker } = await import('#server/services')
+  const oauth = toOAuthSettings(config.oauth, [], file)
+  const server = { ...config.server, publicUrl: config.server.publicUrl }
+  return createBroker(
+    { oauth, server },
+    { fetch: context.services.fetch, clock: context.clock, log: SILENT_LOGGER },
   )
 }
 
-function checked(read: () => SecretToSet): SecretToSet {
-  try {
-    return read()
-  } catch (error) {
-    if (isToolError(error)) throw new UsageError(error.message)
-    throw error
-  }
-}
-
-async function setThroughServer(
-  body: JsonObject,
-  args: Arguments<SetOption>,
-  context: CommandContext,
-): Promise<string> {
-  const { ref } = await askAsOperator({ method: 'POST', path: '/admin/secrets', body }, args, context)
-  if (typeof ref === 'string') return ref
-  throw new CommandFailure(
-    EXIT.server,
-    'The server gave no reference. Is it a Collet server of this version?',
-  )
-}
-
-export const vaultRotate = defineCommand<'store' | 'config'>({
+const vaultRotate = defineCommand<'store' | 'config'>({
   name: 'vault rotate',
   summary: 'Gives the vault of every tenant a new data key and seals everything anew.',
   details: [
@@ -244,14 +158,26 @@ export const vaultRotate = defineCommand<'store' | 'config'>({
   options: STORE_OPTIONS,
   examples: ['collet vault rotate'],
   async run(args, context) {
-    const { output, json, clock, userName } = context
+    const { output, json, clock } = context
     const rotated = await withStore(
       args,
       context,
-      async (store) => await store.vault.rotate(`cli:${userName}`, clock.nowMs()),
+      async (store) => await store.vault.rotate(operatorName(context), clock.nowMs()),
     )
     if (json) output.json(rotated)
     else output.data(`Sealed anew: ${rotated.entries} credentials of ${rotated.tenants} tenants.`)
     return EXIT.ok
   },
 })
+
+function clientOf(
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+  broker: TokenBroker = NO_BROKER,
+): AdminClient {
+  return new AdminClient(args, context, {
+    onStore: ({ store, access }) => createSecretsRoutes({ store, broker, clock: context.clock }, access),
+  })
+}
+
+export const COMMANDS: readonly Command[] = [secretsSet, secretsList, secretsRemove, vaultRotate]

@@ -1,6 +1,7 @@
 import { dirname } from 'node:path'
 import {
   type Arguments,
+  type Command,
   type CommandContext,
   CommandFailure,
   defineCommand,
@@ -16,7 +17,7 @@ import type { Tool } from '#core/tool'
 import type { RunningServer } from '#server/start-server'
 import { keepRestarting, watchFolder } from './watch.ts'
 
-export const mcp = defineCommand<'config' | 'store'>({
+const mcp = defineCommand<'config' | 'store'>({
   name: 'mcp',
   summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
   details: [
@@ -67,7 +68,7 @@ const LARGEST_PORT = 65_535
 
 type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous' | 'test-seams'
 
-export const serve = defineCommand<ServeOption>({
+const serve = defineCommand<ServeOption>({
   name: 'serve',
   summary: 'Starts the server with the tools of a config.',
   details: [
@@ -346,3 +347,5 @@ class Example {
     return Object.fromEntries(names.map((name) => [String(name), this.of(known[String(name)])]))
   }
 }
+
+export const COMMANDS: readonly Command[] = [serve, mcp]

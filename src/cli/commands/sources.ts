@@ -1,64 +1,20 @@
-import { z } from 'zod'
-import { askAsOperator, STORE_OPTIONS } from '#cli/admin-access'
-import {
-  type Arguments,
-  type CommandContext,
-  CommandFailure,
-  defineCommand,
-  EXIT,
-  type OptionSpecs,
-} from '#cli/command'
+import { AdminClient, type AdminOption, adminOptions } from '#cli/admin-client'
+import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import { renderTable } from '#cli/output'
-import { cleanText, type JsonObject } from '#core/json'
+import { cleanText } from '#core/json'
+import type { RenderedSource } from '#server/admin/sources'
 
 /** Sources live in a running server: only that knows how they are. */
-const SOURCE_COMMAND_OPTIONS = {
-  ...STORE_OPTIONS,
+const SOURCE_OPTIONS = {
+  ...adminOptions('admin:sources'),
   url: { value: 'U', help: 'Server to talk to. Default: COLLET_URL, or the address of the config.' },
-  key: {
-    value: 'K',
-    help: 'API key with the scope admin:sources. Default: COLLET_API_KEY, else the start token of a server here.',
-  },
-} as const satisfies OptionSpecs
+} as const
 
-type SourceCommandOption = keyof typeof SOURCE_COMMAND_OPTIONS
-
-/** As `GET /admin/sources` has them. */
-const SOURCE_ROW = z.object({
-  key: z.string(),
-  type: z.string(),
-  kind: z.string(),
-  state: z.string(),
-  reason: z.string().nullable(),
-  tools: z.number(),
-  offered: z.number().nullable(),
-  waiting: z.number(),
-  read_at: z.string().nullable(),
-  warnings: z.array(z.string()),
-  left_out: z.array(z.object({ tool: z.string(), problem: z.string(), fix: z.string() })),
-})
-
-type SourceRow = z.output<typeof SOURCE_ROW>
-
-async function askAboutSources(
-  request: { readonly method: 'GET' | 'POST' | 'DELETE'; readonly path: string; readonly body?: JsonObject },
-  args: Arguments<SourceCommandOption>,
-  context: CommandContext,
-): Promise<JsonObject> {
-  return await askAsOperator({ ...request, path: `/admin/sources${request.path}` }, args, context)
-}
-
-/** Reads the part of an answer that is known; else this is another server or version. */
-function readAnswer<T>(shape: z.ZodType<T>, answer: JsonObject): T {
-  const parsed = shape.safeParse(answer)
-  if (parsed.success) return parsed.data
-  throw new CommandFailure(EXIT.server, 'The server gave no sources. Is it a Collet server of this version?')
-}
-
+const KEY = { name: 'KEY', help: 'The source, as "collet sources" lists it.' } as const
 const HEADINGS = ['SOURCE', 'TYPE', 'STATE', 'TOOLS', 'WAITING', 'READ', 'WHY'] as const
 const MOST_WARNINGS = 5
 
-export const sources = defineCommand<SourceCommandOption>({
+const sources = defineCommand<AdminOption>({
   name: 'sources',
   summary: 'Shows where tools come from, and how these sources are.',
   details: [
@@ -66,18 +22,20 @@ export const sources = defineCommand<SourceCommandOption>({
     '("collet pins list"). A source that is down keeps its tools: their calls fail until it answers again.',
   ],
   positionals: [],
-  options: SOURCE_COMMAND_OPTIONS,
+  options: SOURCE_OPTIONS,
   examples: ['collet sources', 'collet sources --json'],
   async run(args, context) {
-    const answer = await askAboutSources({ method: 'GET', path: '' }, args, context)
-    print(readAnswer(z.object({ sources: z.array(SOURCE_ROW) }), answer).sources, context)
+    const { sources: found } = await new AdminClient(args, context).request<{
+      readonly sources: readonly RenderedSource[]
+    }>({ method: 'GET', path: '/admin/sources' }, 'sources')
+    print(found, context)
     return EXIT.ok
   },
 })
 
-function print(rows: readonly SourceRow[], { output, json }: CommandContext): void {
+function print(rows: readonly RenderedSource[], { output, json }: CommandContext): void {
   if (json) {
-    output.json(rows)
+    output.json(rows.map(shown))
     return
   }
   if (rows.length === 0) {
@@ -93,7 +51,7 @@ function print(rows: readonly SourceRow[], { output, json }: CommandContext): vo
   }
 }
 
-function cellsOf(row: SourceRow): readonly string[] {
+function cellsOf(row: RenderedSource): readonly string[] {
   return [
     row.key,
     row.type,
@@ -105,22 +63,24 @@ function cellsOf(row: SourceRow): readonly string[] {
   ]
 }
 
-export const sourcesRefresh = defineCommand<SourceCommandOption>({
+const sourcesRefresh = defineCommand<AdminOption>({
   name: 'sources refresh',
   summary: 'Reads the tools of a source again, now.',
   details: [
     'Connections are made anew for it, and programs started anew; calls under way end as they are.',
     'What changed upstream waits for a decision: "collet pins list".',
   ],
-  positionals: [{ name: 'KEY', help: 'The source, as "collet sources" lists it.' }],
-  options: SOURCE_COMMAND_OPTIONS,
+  positionals: [KEY],
+  options: SOURCE_OPTIONS,
   examples: ['collet sources refresh GitHub'],
   async run(args, context) {
     const [key = ''] = args.positionals
-    const path = `/${encodeURIComponent(key)}/refresh`
-    const answer = await askAboutSources({ method: 'POST', path, body: {} }, args, context)
-    const { source } = readAnswer(z.object({ source: SOURCE_ROW }), answer)
-    if (context.json) context.output.json(source)
+    const path = `/admin/sources/${encodeURIComponent(key)}/refresh`
+    const { source } = await new AdminClient(args, context).request<{ readonly source: RenderedSource }>(
+      { method: 'POST', path, body: {} },
+      'source',
+    )
+    if (context.json) context.output.json(shown(source))
     else {
       const waiting =
         source.waiting === 0 ? '' : `, ${source.waiting} waiting for a decision: collet pins list`
@@ -131,21 +91,32 @@ export const sourcesRefresh = defineCommand<SourceCommandOption>({
   },
 })
 
-export const sourcesRemove = defineCommand<SourceCommandOption>({
+const sourcesRemove = defineCommand<AdminOption>({
   name: 'sources remove',
   summary: 'Takes a source that was imported away, with its tools.',
   details: [
     'What was pinned stays known: importing the same source again does not accept what changed meanwhile.',
     'A source of the config is taken out there.',
   ],
-  positionals: [{ name: 'KEY', help: 'The source, as "collet sources" lists it.' }],
-  options: SOURCE_COMMAND_OPTIONS,
+  positionals: [KEY],
+  options: SOURCE_OPTIONS,
   examples: ['collet sources remove GitHub'],
   async run(args, context) {
     const [key = ''] = args.positionals
-    await askAboutSources({ method: 'DELETE', path: `/${encodeURIComponent(key)}` }, args, context)
+    const path = `/admin/sources/${encodeURIComponent(key)}`
+    await new AdminClient(args, context).request<{ readonly removed: true }>(
+      { method: 'DELETE', path },
+      'removed',
+    )
     if (context.json) context.output.json({ key, removed: true })
     else context.output.note(`${key} is gone; servers on the same store see it within a second.`)
     return EXIT.ok
   },
 })
+
+/** Oddities are what a server tolerates; they are for its logs. */
+function shown({ oddities: _tolerated, ...source }: RenderedSource): object {
+  return source
+}
+
+export const COMMANDS: readonly Command[] = [sources, sourcesRefresh, sourcesRemove]

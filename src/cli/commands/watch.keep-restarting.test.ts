@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ServerProcess } from '#cli/main'
+import type { ServerProcess } from '#cli/io'
 import { keepRestarting } from './watch.ts'
 
 /** A terminal, a file watcher and processes that do what the test says. */

@@ -1,7 +1,7 @@
 import { type FSWatcher, readdirSync, statSync, watch } from 'node:fs'
 import { join, relative } from 'node:path'
 import { EXIT, type ExitCode } from '#cli/command'
-import type { ServerProcess } from '#cli/main'
+import type { ServerProcess } from '#cli/io'
 
 /** A process that does not end on request is ended by force after this time. */
 const PATIENCE_MS = 15_000

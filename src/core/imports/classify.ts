@@ -11,7 +11,7 @@ import type {
 } from '#core/ports/import-store'
 import type { Discovery, OfferedTool, Source } from '#core/ports/source'
 import { Breather } from '#core/runtime'
-import type { PolicyDefinition } from '#core/tools/define'
+import type { PolicyDefinition } from '#core/tool'
 import { definitionDiff, pinHash } from './definition-diff.ts'
 import { servedHash, worstClass } from './pin-view.ts'
 import { giveLocalNames, toolkitOf } from './project.ts'

@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Clock, Logger } from '#core/runtime'
-import type { ShownValue, SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
-import type { PolicyDefinition, SessionDefinition } from '#core/tools/define'
+import type { PolicyDefinition, ShownValue, SourceKind, StatefulContext, ToolRequirements } from '#core/tool'
+import type { SessionDefinition } from '#core/tools/define'
 
 /** What a source gets when it is opened. */
 export interface SourceServices {

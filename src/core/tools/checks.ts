@@ -12,6 +12,7 @@ import {
   copyJson,
   describeValue,
   isJsonObject,
+  isRecord,
   type JsonObject,
   type JsonValue,
 } from '#core/json'
@@ -177,10 +178,6 @@ function readIdle(value: unknown, report: Report): number {
     `Write a whole number of milliseconds from 1 to ${LONGEST_IDLE_MS}.`,
   )
   return USUAL_IDLE_MS
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isOpen(value: unknown): value is SessionHooks['open'] {

@@ -1,11 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonArray, JsonObject, JsonValue } from '#core/json'
 import type {
-  Approval,
-  Egress,
-  Hint,
-  ReplayPolicy,
-  SafetyTier,
+  PolicyDefinition,
   SessionContext,
   StatefulContext,
   ToolContext,
@@ -155,22 +151,6 @@ type ResultOf<S> = S extends null
   : S extends StandardSchemaV1
     ? StandardSchemaV1.InferInput<S>
     : TypeOfSchema<S>
-
-export interface PolicyDefinition {
-  readonly safetyTier?: SafetyTier
-  readonly replay?: ReplayPolicy
-  readonly egress?: Egress
-  readonly approval?: Approval
-  readonly scopes?: readonly string[]
-  /** Whose tool it is: for callers of every other tenant there is no such tool. Default: everybody's. */
-  readonly tenants?: readonly string[]
-  readonly timeoutMs?: number
-  readonly rerunWindowMs?: number
-  readonly costHint?: Hint
-  readonly latencyHint?: Hint
-  /** What one run takes from budgets that count cost; default 1. */
-  readonly cost?: number
-}
 
 /** What a stateful tool says about its state; `close` may be left out when there is nothing to end. */
 export interface SessionDefinition<S = unknown> {

@@ -4,8 +4,10 @@ import {
   type Egress,
   type Hint,
   needsCredential,
+  POLICY_FIELDS,
   type ReplayPolicy,
   type SafetyTier,
+  SOURCE_KINDS,
   type SourceKind,
   type Tool,
   toldApproval,
@@ -106,40 +108,19 @@ export function toldOf(tool: Tool): JsonObject {
   }
 }
 
-const TIERS = { pure: true, read: true, write: true, exec: true } satisfies Record<SafetyTier, true>
-const REPLAYS = { deterministic: true, idempotent: true, 'non-deterministic': true } satisfies Record<
-  ReplayPolicy,
-  true
->
-const APPROVALS = { never: true, conditional: true, always: true } satisfies Record<Approval, true>
-const EGRESSES = {
-  none: true,
-  'safe-fetch': true,
-  'host-mediated': true,
-  'host-owned': true,
-} satisfies Record<Egress, true>
-const SOURCES = {
-  'node-pack': true,
-  workflow: true,
-  mcp: true,
-  connector: true,
-  'host-extension': true,
-} satisfies Record<SourceKind, true>
-const HINTS = { low: true, medium: true, high: true } satisfies Record<Hint, true>
-
 /**
  * Facts as `newsOf` told them, from another server. `undefined` where a word is not known here: half-understood danger
  * would look like none.
  */
 export function readFacts(told: Readonly<Record<string, JsonValue | undefined>>): ToolFacts | undefined {
   const { catalogId, scopes = [], credential = false } = told
-  const safetyTier = choice(TIERS, told.safetyTier)
-  const replay = choice(REPLAYS, told.replay ?? 'non-deterministic')
-  const approval = choice(APPROVALS, told.approval ?? 'never')
-  const source = choice(SOURCES, told.source ?? 'node-pack')
-  const egress = choice(EGRESSES, told.egress)
-  const costHint = choice(HINTS, told.costHint)
-  const latencyHint = choice(HINTS, told.latencyHint)
+  const safetyTier = choice(POLICY_FIELDS.safetyTier.choices, told.safetyTier)
+  const replay = choice(POLICY_FIELDS.replay.choices, told.replay ?? 'non-deterministic')
+  const approval = choice(POLICY_FIELDS.approval.choices, told.approval ?? 'never')
+  const source = choice(SOURCE_KINDS, told.source ?? 'node-pack')
+  const egress = choice(POLICY_FIELDS.egress.choices, told.egress)
+  const costHint = choice(POLICY_FIELDS.costHint.choices, told.costHint)
+  const latencyHint = choice(POLICY_FIELDS.latencyHint.choices, told.latencyHint)
   if (typeof catalogId !== 'string' || safetyTier === undefined || replay === undefined) return undefined
   if (approval === undefined || source === undefined || !isTexts(scopes)) return undefined
   return {
@@ -165,11 +146,10 @@ export function readNeeds(told: JsonValue | undefined): ToolNeeds {
 }
 
 function choice<Choice extends string>(
-  choices: Readonly<Record<Choice, true>>,
+  choices: readonly Choice[],
   value: JsonValue | undefined,
 ): Choice | undefined {
-  const isOne = (text: string): text is Choice => Object.hasOwn(choices, text)
-  return typeof value === 'string' && isOne(value) ? value : undefined
+  return choices.find((one) => one === value)
 }
 
 function isTexts(value: JsonValue | undefined): value is readonly string[] {

@@ -1,59 +1,22 @@
 import type { Report } from '#core/errors'
-import { describeValue } from '#core/json'
+import { describeValue, isRecord } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
 import {
-  type Approval,
-  type Egress,
-  type Hint,
   hasEffects,
-  type ReplayPolicy,
-  type SafetyTier,
+  POLICY_FIELDS,
+  type PolicyDefinition,
   type SourceKind,
   type ToolPolicy,
 } from '#core/tool'
 import { checkKeys, isText } from './checks.ts'
-import type { PolicyDefinition } from './define.ts'
 
 interface PolicyOptions {
   readonly source: SourceKind
   readonly defaultTimeoutMs: number
 }
 
-const HINTS = { low: true, medium: true, high: true } satisfies Record<Hint, true>
-const CHOICES = {
-  safetyTier: { pure: true, read: true, write: true, exec: true } satisfies Record<SafetyTier, true>,
-  replay: { deterministic: true, idempotent: true, 'non-deterministic': true } satisfies Record<
-    ReplayPolicy,
-    true
-  >,
-  egress: { none: true, 'safe-fetch': true, 'host-mediated': true, 'host-owned': true } satisfies Record<
-    Egress,
-    true
-  >,
-  approval: { never: true, conditional: true, always: true } satisfies Record<Approval, true>,
-  costHint: HINTS,
-  latencyHint: HINTS,
-}
-
-const KEYS = Object.keys({
-  safetyTier: true,
-  replay: true,
-  egress: true,
-  approval: true,
-  scopes: true,
-  tenants: true,
-  timeoutMs: true,
-  rerunWindowMs: true,
-  costHint: true,
-  latencyHint: true,
-  cost: true,
-} satisfies Record<keyof PolicyDefinition, true>)
-
-/** The longest delay a timer can hold; a longer one would fire at once. */
-export const LONGEST_TIMEOUT_MS = 2_147_483_647
 const RERUN_WINDOW_MS = 3_600_000
 const WORKFLOW_WINDOW_MS = 7 * 24 * 3_600_000
-const MOST_COST = 1_000_000_000
 
 /** A policy with every default filled in: what is not said counts as the more careful choice. */
 export function readPolicy(written: unknown, options: PolicyOptions, report: Report): ToolPolicy {
@@ -61,27 +24,25 @@ export function readPolicy(written: unknown, options: PolicyOptions, report: Rep
   if (written !== undefined && !isRecord(written)) {
     report('policy', 'Is not an object.', "Write `{ safetyTier: 'read' }` or the like, or leave it out.")
   }
-  checkKeys(given, KEYS, 'policy', report)
+  checkKeys(given, Object.keys(POLICY_FIELDS), 'policy', report)
   if (options.source === 'workflow') checkWorkedOut(given, report)
-  const egress = readChoice('egress', given, report)
-  const costHint = readChoice('costHint', given, report)
-  const latencyHint = readChoice('latencyHint', given, report)
-  const cost = readCost(given.cost, report)
+  const egress = readChoice('egress', POLICY_FIELDS.egress, given.egress, report)
+  const costHint = readChoice('costHint', POLICY_FIELDS.costHint, given.costHint, report)
+  const latencyHint = readChoice('latencyHint', POLICY_FIELDS.latencyHint, given.latencyHint, report)
+  const cost = readNumber('cost', POLICY_FIELDS.cost, given.cost, report)
   const tenants = readTenants(given.tenants, report)
   const policy: ToolPolicy = {
-    safetyTier: readChoice('safetyTier', given, report) ?? 'write',
-    replay: readChoice('replay', given, report) ?? 'non-deterministic',
+    safetyTier: readChoice('safetyTier', POLICY_FIELDS.safetyTier, given.safetyTier, report) ?? 'write',
+    replay: readChoice('replay', POLICY_FIELDS.replay, given.replay, report) ?? 'non-deterministic',
     ...(egress === undefined ? {} : { egress }),
-    approval: readChoice('approval', given, report) ?? 'never',
+    approval: readChoice('approval', POLICY_FIELDS.approval, given.approval, report) ?? 'never',
     scopes: readScopes(given.scopes, report),
     ...(tenants === undefined ? {} : { tenants }),
-    timeoutMs: readMilliseconds('timeoutMs', given, { least: 1, usual: options.defaultTimeoutMs }, report),
-    rerunWindowMs: readMilliseconds(
-      'rerunWindowMs',
-      given,
-      { least: 0, usual: rerunWindow(options) },
-      report,
-    ),
+    timeoutMs:
+      readNumber('timeoutMs', POLICY_FIELDS.timeoutMs, given.timeoutMs, report) ?? options.defaultTimeoutMs,
+    rerunWindowMs:
+      readNumber('rerunWindowMs', POLICY_FIELDS.rerunWindowMs, given.rerunWindowMs, report) ??
+      rerunWindow(options),
     ...(costHint === undefined ? {} : { costHint }),
     ...(latencyHint === undefined ? {} : { latencyHint }),
     ...(cost === undefined ? {} : { cost }),
@@ -121,20 +82,16 @@ export function checkTogether(policy: ToolPolicy, source: SourceKind, report: Re
   }
 }
 
-type ChoiceKey = keyof typeof CHOICES
-type Choice<Key extends ChoiceKey> = keyof (typeof CHOICES)[Key]
-
-function readChoice<Key extends ChoiceKey>(
-  key: Key,
-  given: Readonly<Record<string, unknown>>,
+function readChoice<Choice extends string>(
+  name: keyof PolicyDefinition,
+  { choices }: { readonly choices: readonly Choice[] },
+  value: unknown,
   report: Report,
-): Choice<Key> | undefined {
-  const value = given[key]
-  const choices = CHOICES[key]
-  if (value === undefined || isKeyOf(choices, value)) return value
-  const known = Object.keys(choices)
-  const meant = typeof value === 'string' ? didYouMean(value, known) : ''
-  report(`policy/${key}`, `Is ${describeValue(value)}.${meant}`, `Write one of: ${known.join(', ')}.`)
+): Choice | undefined {
+  const chosen = choices.find((choice) => choice === value)
+  if (value === undefined || chosen !== undefined) return chosen
+  const meant = typeof value === 'string' ? didYouMean(value, choices) : ''
+  report(`policy/${name}`, `Is ${describeValue(value)}.${meant}`, `Write one of: ${choices.join(', ')}.`)
   return undefined
 }
 
@@ -145,7 +102,7 @@ function readScopes(value: unknown, report: Report): readonly string[] {
   if (texts.length < scopes.length) {
     report('policy/scopes', 'Is not a list of non-empty texts.', "Write `scopes: ['mail:send']`.")
   }
-  const spaced = texts.find((scope) => /\s/.test(scope))
+  const spaced = texts.find((scope) => !POLICY_FIELDS.scopes.each.test(scope))
   if (spaced !== undefined) {
     const problem = `${describeValue(spaced)} holds a space, which separates scopes.`
     report('policy/scopes', problem, "Write each scope as a text of its own: `['mail:read', 'mail:send']`.")
@@ -168,36 +125,18 @@ function readTenants(value: unknown, report: Report): readonly string[] | undefi
   return Object.freeze([...new Set(texts)])
 }
 
-function readCost(value: unknown, report: Report): number | undefined {
-  if (value === undefined) return undefined
-  if (typeof value === 'number' && value >= 0 && value <= MOST_COST) return value
-  report('policy/cost', `Is ${describeValue(value)}.`, `Write a number from 0 to ${MOST_COST}, such as 2.5.`)
-  return undefined
-}
-
-function readMilliseconds(
-  key: 'timeoutMs' | 'rerunWindowMs',
-  given: Readonly<Record<string, unknown>>,
-  { least, usual }: { readonly least: number; readonly usual: number },
+function readNumber(
+  name: keyof PolicyDefinition,
+  { isWhole, least, most }: { readonly isWhole: boolean; readonly least: number; readonly most: number },
+  value: unknown,
   report: Report,
-): number {
-  const value = given[key]
-  if (value === undefined) return usual
-  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= LONGEST_TIMEOUT_MS) {
-    return value
-  }
-  report(
-    `policy/${key}`,
-    `Is ${describeValue(value)}.`,
-    `Write a whole number of milliseconds from ${least} to ${LONGEST_TIMEOUT_MS}.`,
-  )
-  return usual
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isKeyOf<Table extends object>(table: Table, value: unknown): value is keyof Table {
-  return typeof value === 'string' && Object.hasOwn(table, value)
+): number | undefined {
+  if (value === undefined) return undefined
+  const isWithin = typeof value === 'number' && value >= least && value <= most
+  if (isWithin && (!isWhole || Number.isInteger(value))) return value
+  const fix = isWhole
+    ? `Write a whole number of milliseconds from ${least} to ${most}.`
+    : `Write a number from ${least} to ${most}, such as 2.5.`
+  report(`policy/${name}`, `Is ${describeValue(value)}.`, fix)
+  return undefined
 }

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Finding, Report } from '#core/errors'
 import { definitionHash } from '#core/hash'
-import { describeValue, type JsonObject } from '#core/json'
+import { describeValue, isRecord, type JsonObject } from '#core/json'
 import { checkSchema } from '#core/schema/check'
 import { type ImportedSchema, readImportedSchema } from '#core/schema/imported'
 import { inlineSchema } from '#core/schema/inline'
@@ -12,7 +12,7 @@ import {
   createOutputCheck,
   type EnforcedSchema,
 } from '#core/schema/validator'
-import type { SourceKind, Tool } from '#core/tool'
+import { LONGEST_TIMER_MS, type SourceKind, type Tool } from '#core/tool'
 import {
   checkDescription,
   checkId,
@@ -28,7 +28,7 @@ import {
   readUses,
 } from './checks.ts'
 import { isWorkflow, type ToolDefinition, type WorkflowDefinition } from './define.ts'
-import { LONGEST_TIMEOUT_MS, readPolicy } from './policy.ts'
+import { readPolicy } from './policy.ts'
 
 export interface PrepareOptions {
   /** Where the definition was loaded from, for findings. */
@@ -130,7 +130,7 @@ function workflowOptions(told: PrepareOptions): PrepareOptions {
   return {
     ...told,
     source: 'workflow',
-    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMEOUT_MS),
+    defaultTimeoutMs: Math.min(defaultTimeoutMs * WORKFLOW_TIMES, LONGEST_TIMER_MS),
   }
 }
 
@@ -287,10 +287,6 @@ function readRun(written: Written, report: Report): Run | undefined {
   if (isRun(run)) return run.bind(written)
   report('run', `Is ${describeValue(run)}.`, 'Write a function: `run: (input, context) => …`.')
   return undefined
-}
-
-function isRecord(value: unknown): value is Written {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isRun(value: unknown): value is Run {

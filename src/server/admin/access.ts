@@ -2,40 +2,21 @@ import { type Authenticator, type RequestHeaders, readBearer } from '#auth/authe
 import type { StartToken } from '#auth/start-token'
 import type { Approver } from '#core/approvals/approvals'
 import { fault } from '#core/errors'
+import type { JsonObject, JsonValue } from '#core/json'
 import { coversScope, DEFAULT_TENANT, type Principal } from '#core/principal'
-import { API_KEY_HEADERS, type HttpRoute } from '#protocols/http-exchange'
-import type { ServerRoute } from '#server/http/request'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
+import { httpFault, refuseWithMessage } from '#server/http/replies'
+import { Router, type ServerRoute } from '#server/http/router'
 import type { NoteDenial } from '#server/telemetry/observe'
 
-/** The operator looks at every tenant, everybody else at its own. */
-export function approverOf(principal: Principal): Approver {
-  const { id, tenant, scopes } = principal
-  return { id, tenant: isOperator(principal) ? undefined : tenant, scopes }
-}
-
-/** Lets the start token open interrupts too; what needs no credential stays as it is. */
-export function openToOperators(
-  routes: readonly HttpRoute[],
-  { authenticate }: Pick<OperatorAccess, 'authenticate'>,
-): readonly ServerRoute[] {
-  return routes.map((route) =>
-    route.access === 'authenticated' && route.path.includes('/interrupts/')
-      ? { ...route, authenticate }
-      : route,
-  )
-}
+/** The header in which answers to operators say as whom they were let in. */
+export const ACTING_AS = 'collet-acting-as'
 
 export interface OperatorAccessOptions {
   readonly startToken: Pick<StartToken, 'matches'>
   readonly authenticator: Authenticator
   readonly noteDenial?: NoteDenial
 }
-
-/** Whoever holds the start token: the person at this machine (rule 29). Sees every tenant, and is let in by these routes alone. */
-const OPERATOR: Principal = { id: 'operator', tenant: DEFAULT_TENANT, scopes: ['*'] }
-
-/** The header in which answers to operators say as whom they were let in. */
-export const ACTING_AS = 'collet-acting-as'
 
 /** Who may use operators' routes: the start token opens these and nothing else; being on loopback is not enough. */
 export interface OperatorAccess {
@@ -76,8 +57,35 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
   }
 }
 
+/** Access for the person who opened the store with its key: may do everything, under the name they have on this machine. */
+export function createLocalAccess(id: string): OperatorAccess {
+  const operator = createOperator(id)
+  return { authenticate: async () => operator, requireScope: () => {}, noteDenied: () => {} }
+}
+
+const OPERATORS = new WeakSet<Principal>()
+
+/** The person at this machine (rule 29), who holds the start token: sees every tenant, and is let in by these routes alone. */
+const OPERATOR = createOperator('operator')
+
+function createOperator(id: string): Principal {
+  const operator: Principal = { id, tenant: DEFAULT_TENANT, scopes: ['*'] }
+  OPERATORS.add(operator)
+  return operator
+}
+
 export function isOperator(principal: Principal): boolean {
-  return principal === OPERATOR
+  return OPERATORS.has(principal)
+}
+
+/** The only tenant a principal may look at; `undefined` for the operator, who may look at all. */
+export function tenantWithin(principal: Principal): string | undefined {
+  return isOperator(principal) ? undefined : principal.tenant
+}
+
+/** The operator decides in every tenant, everybody else in its own. */
+export function approverOf(principal: Principal): Approver {
+  return { id: principal.id, tenant: tenantWithin(principal), scopes: principal.scopes }
 }
 
 /** For what belongs to the whole server: a credential of one tenant among several may not decide about the others' tools. */
@@ -88,7 +96,48 @@ export function requireServerScope(principal: Principal, scope: string, access: 
   throw fault('not_authorized', 'This belongs to the whole server; this credential is for one tenant.')
 }
 
-/** The only tenant a principal may look at; `undefined` for the operator, who may look at all. */
-export function tenantWithin(principal: Principal): string | undefined {
-  return isOperator(principal) ? undefined : principal.tenant
+/** A route of operators: it has its own authentication, and refuses in plain words. */
+export function adminRoute(
+  { authenticate }: Pick<OperatorAccess, 'authenticate'>,
+  method: 'GET' | 'POST' | 'DELETE',
+  path: string,
+  handle: (request: HttpRequest) => Promise<HttpReply>,
+): ServerRoute {
+  const body = method === 'POST' ? 'json' : 'never'
+  return { access: 'authenticated', authenticate, refuse: refuseWithMessage, method, path, body, handle }
+}
+
+/** Lets the start token open interrupts too; what needs no credential stays as it is. */
+export function openToOperators(
+  routes: readonly HttpRoute[],
+  { authenticate }: Pick<OperatorAccess, 'authenticate'>,
+): readonly ServerRoute[] {
+  return routes.map((route) =>
+    route.access === 'authenticated' && route.path.includes('/interrupts/')
+      ? { ...route, authenticate }
+      : route,
+  )
+}
+
+/** One request to a route of operators. */
+export interface AdminRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** With its query. */
+  readonly path: string
+  readonly body?: JsonObject
+}
+
+/** Answers a request in this process as a server would, without a listener; refusals are thrown. */
+export async function callInProcess(
+  routes: readonly ServerRoute[],
+  { method, path: target, body }: AdminRequest,
+): Promise<JsonValue> {
+  const [path = '', search] = target.split('?')
+  const found = new Router(routes).find(method, path)
+  const principal = await found?.route.authenticate?.({})
+  if (found === undefined || principal === undefined) throw httpFault(404, 'There is nothing at this path.')
+  const { route, params } = found
+  const query = new URLSearchParams(search)
+  const request = { method, path, query, params, principal, body, headers: {}, traceId: '' }
+  return JSON.parse(String((await route.handle(request)).body))
 }

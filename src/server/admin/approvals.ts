@@ -7,19 +7,21 @@ import {
   stateOf,
 } from '#core/approvals/approvals'
 import { fault, type ToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
-import { approverOf, type OperatorAccess } from './access.ts'
+import { httpFault, jsonReply } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
+import { adminRoute, approverOf, type OperatorAccess } from './access.ts'
 
-interface AdminApprovalsOptions {
-  readonly access: Pick<OperatorAccess, 'authenticate'>
+interface ApprovalRoutesOptions {
   readonly approvals: Approvals
   readonly clock: Clock
   /** Whether approvers can sign in, for links that decide only then (rule 23). */
   readonly canSignIn: boolean
+  /** Whether lists have whole inputs too, where room is not bounded. */
+  readonly listsInput?: boolean
   publicUrl(): string
 }
 
@@ -27,26 +29,20 @@ const LONGEST_REASON = 1_000
 const APPROVER_NAME = /^[A-Za-z0-9][A-Za-z0-9._@+|:-]{0,127}$/
 
 /** Approvers' routes: list, look, decide, and make links. They need a credential, on loopback too (rule 29). */
-export function createAdminApprovals(options: AdminApprovalsOptions): readonly ServerRoute[] {
+export function createApprovalRoutes(
+  options: ApprovalRoutesOptions,
+  access: Pick<OperatorAccess, 'authenticate'>,
+): readonly ServerRoute[] {
   const { approvals, clock } = options
-  const shared = {
-    access: 'authenticated',
-    authenticate: options.access.authenticate,
-    refuse: refuseWithMessage,
-  } as const
-
   const viewOf = (approval: ApprovalRecord) => ({
     nowMs: clock.nowMs(),
     isStale: approvals.isStale(approval),
   })
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    const approver = allowed(approvals, principal)
+    const approver = checkApprover(approvals, approverOf(principal))
     const found = await approvals.list(approver, readFilter(query))
-    return jsonReply(
-      200,
-      { approvals: found.map((approval) => renderInList(approval, viewOf(approval))) },
-      FRESH,
-    )
+    const render = options.listsInput === true ? renderApproval : renderInList
+    return jsonReply(200, { approvals: found.map((approval) => render(approval, viewOf(approval))) }, FRESH)
   }
   const show = async (request: HttpRequest): Promise<HttpReply> => {
     const found = await findApproval(approvals, request)
@@ -69,25 +65,35 @@ export function createAdminApprovals(options: AdminApprovalsOptions): readonly S
     const made = approvals.mint(approverOf(request.principal), found, { ...asked, power })
     if (made.kind === 'forbidden') throw lacksScope(made.scope)
     if (made.kind !== 'minted') throw refusalOf(made.kind)
-    const { token } = made
-    const url = `${options.publicUrl()}/approve/${token}`
-    const needs = { needs_sign_in: isBound && power === 'decide' }
-    return jsonReply(200, { url, token, approver: asked.approver, power, ...needs }, FRESH)
+    const answer = {
+      url: `${options.publicUrl()}/approve/${made.token}`,
+      token: made.token,
+      approver: asked.approver,
+      power,
+      needs_sign_in: isBound && power === 'decide',
+    } satisfies RenderedLink
+    return jsonReply(200, answer, FRESH)
   }
-  const path = '/admin/approvals/:id'
+  const path = '/admin/approvals'
   return [
-    { ...shared, method: 'GET', path: '/admin/approvals', body: 'never', handle: list },
-    { ...shared, method: 'GET', path, body: 'never', handle: show },
-    { ...shared, method: 'POST', path: `${path}/approve`, body: 'json', handle: decide('approve') },
-    { ...shared, method: 'POST', path: `${path}/reject`, body: 'json', handle: decide('reject') },
-    { ...shared, method: 'POST', path: `${path}/link`, body: 'json', handle: link },
+    adminRoute(access, 'GET', path, list),
+    adminRoute(access, 'GET', `${path}/:id`, show),
+    adminRoute(access, 'POST', `${path}/:id/approve`, decide('approve')),
+    adminRoute(access, 'POST', `${path}/:id/reject`, decide('reject')),
+    adminRoute(access, 'POST', `${path}/:id/link`, link),
   ]
 }
 
 const FRESH = { 'cache-control': 'no-store' } as const
 
-function allowed(approvals: Approvals, principal: HttpRequest['principal']): Approver {
-  return checkApprover(approvals, approverOf(principal))
+/** A link for one approver, as operators get it. */
+export interface RenderedLink {
+  readonly url: string
+  readonly token: string
+  readonly approver: string
+  /** Without a sign-in a link may only show what it is about. */
+  readonly power: 'decide' | 'inspect'
+  readonly needs_sign_in: boolean
 }
 
 /** Throws what an approver lacks to look at questions at all. */
@@ -99,7 +105,10 @@ export function checkApprover(approvals: Approvals, approver: Approver): Approve
 }
 
 async function findApproval(approvals: Approvals, request: HttpRequest): Promise<ApprovalRecord> {
-  const found = await approvals.find(allowed(approvals, request.principal), request.params.id ?? '')
+  const found = await approvals.find(
+    checkApprover(approvals, approverOf(request.principal)),
+    request.params.id ?? '',
+  )
   if (found === undefined) throw refusalOf('not_found')
   return found
 }
@@ -176,7 +185,10 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
     case 'unauthenticated':
       return fault('unauthenticated', 'Deciding about calls needs a credential, on loopback too.')
     case 'not_found':
-      return httpFault(404, 'There is no such approval; GET /admin/approvals lists them.')
+      return httpFault(
+        404,
+        'There is no such approval. "collet approvals list" and GET /admin/approvals list them.',
+      )
     case 'own':
       return fault('not_authorized', 'The caller of a tool cannot approve its own call.')
     case 'link_only_shows':
@@ -202,19 +214,22 @@ function wrong(message: string): ToolError {
 }
 
 /** What is not in the record: when it is looked at, and whether its tool is another one by now. */
-export interface ApprovalView {
+interface ApprovalView {
   readonly nowMs: number
   readonly isStale: boolean
 }
 
+/** An approval as operators see it; lists have no input. */
+export type RenderedApproval = ReturnType<typeof renderInList> & { readonly input?: JsonValue }
+
 /** A question as operators see it: ids, a summary of the input, and all of it. */
-export function renderApproval(approval: ApprovalRecord, view: ApprovalView): JsonObject {
+export function renderApproval(approval: ApprovalRecord, view: ApprovalView) {
   const input: JsonValue = JSON.parse(approval.subject.inputJson)
   return { ...renderInList(approval, view), input }
 }
 
 /** The same in lists and where room is bounded: how large the whole is stands in its place. */
-export function renderInList(approval: ApprovalRecord, { nowMs, isStale }: ApprovalView): JsonObject {
+export function renderInList(approval: ApprovalRecord, { nowMs, isStale }: ApprovalView) {
   const { id, tenant, principal, record, attempt, tool, toolId, tier, subject, decidedAtMs } = approval
   const summary: JsonValue = JSON.parse(subject.summaryJson)
   return {

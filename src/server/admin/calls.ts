@@ -3,29 +3,72 @@ import { fault, type ToolError } from '#core/errors'
 import { ownRunId } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { AuditStore } from '#core/ports/key-store'
-import type { CallFilter, CallRecord, CallState, Settlement, SettleResult, Store } from '#core/ports/store'
+import type { CallFilter, CallRecord, CallState, Settlement, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
-import {
-  createOperatorAccess,
-  type OperatorAccess,
-  type OperatorAccessOptions,
-  tenantWithin,
-} from './access.ts'
+import { httpFault, jsonReply } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
+import { adminRoute, type OperatorAccess, tenantWithin } from './access.ts'
 
-const SCOPE = 'audit:read'
-const DEFAULT_LIMIT_IN_ADMIN_AUDIT = 100
-const MOST = 1_000
+const LIST_SCOPE = 'admin:calls'
+const SETTLE_SCOPE = 'calls:settle'
+const AUDIT_SCOPE = 'audit:read'
+const DEFAULT_LIMIT = 100
+const HIGHEST_LIMIT = 1_000
+
+/** What operators may do to calls; a store has it all. */
+type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle' | 'isWriterAlive'>
+
+interface CallRoutesOptions {
+  readonly calls: AdminCalls
+  readonly clock: Clock
+  /** Asked before an operator's word for the value of a call is taken; throws what speaks against it. */
+  checkValue?(tool: string, value: JsonValue): Promise<void>
+}
+
+/** Calls over HTTP: for the start token everywhere, for the scopes `admin:calls` and `calls:settle` in their own tenant. */
+export function createCallRoutes(
+  { calls, clock, checkValue }: CallRoutesOptions,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(principal, LIST_SCOPE)
+    const filter = readCallFilter(query)
+    const tenant = tenantWithin(principal)
+    const found = await calls.list(tenant === undefined ? filter : { ...filter, tenant })
+    return jsonReply(200, { calls: found.filter((call) => isWithin(tenant, call)).map(renderCall) })
+  }
+  const settle = async ({ principal, params, body }: HttpRequest): Promise<HttpReply> => {
+    access.requireScope(principal, SETTLE_SCOPE)
+    const record = params.record ?? ''
+    const { value, ...settlement } = readSettlement(body, {
+      record,
+      who: principal.id,
+      atMs: clock.nowMs(),
+    })
+    const call = await calls.findByRecord(record)
+    if (call === undefined || !isWithin(tenantWithin(principal), call)) throw notFound()
+    if (call.state !== 'ambiguous') throw await notAmbiguous(calls, call)
+    if (value !== undefined) await checkValue?.(call.tool, value)
+    const result = await calls.settle(settlement)
+    if (result === 'not_found') throw notFound()
+    if (result === 'not_ambiguous') throw await notAmbiguous(calls)
+    return jsonReply(200, { record, settled_as: settlement.as })
+  }
+  return [
+    adminRoute(access, 'GET', '/admin/calls', list),
+    adminRoute(access, 'POST', '/admin/calls/:record/settle', settle),
+  ]
+}
 
 /** `GET /admin/audit?after=&limit=`: who was refused what, oldest first (rule 30a, OWP-62). */
 export function createAuditRoutes(audit: AuditStore, access: OperatorAccess): readonly ServerRoute[] {
   const read = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
-    access.requireScope(principal, SCOPE)
+    access.requireScope(principal, AUDIT_SCOPE)
     const tenant = tenantWithin(principal)
     const filter = {
       after: wholeNumber(query, 'after', 0, Number.MAX_SAFE_INTEGER),
-      limit: wholeNumber(query, 'limit', DEFAULT_LIMIT_IN_ADMIN_AUDIT, MOST),
+      limit: wholeNumber(query, 'limit', DEFAULT_LIMIT, HIGHEST_LIMIT),
       ...(tenant === undefined ? {} : { tenant }),
     }
     const denials = await audit.readDenials(filter)
@@ -42,17 +85,7 @@ export function createAuditRoutes(audit: AuditStore, access: OperatorAccess): re
       { 'cache-control': 'no-store' },
     )
   }
-  return [
-    {
-      method: 'GET',
-      path: '/admin/audit',
-      access: 'authenticated',
-      body: 'never',
-      authenticate: access.authenticate,
-      handle: read,
-      refuse: refuseWithMessage,
-    },
-  ]
+  return [adminRoute(access, 'GET', '/admin/audit', read)]
 }
 
 function wholeNumber(query: URLSearchParams, name: string, fallback: number, most: number): number {
@@ -63,70 +96,34 @@ function wholeNumber(query: URLSearchParams, name: string, fallback: number, mos
   throw httpFault(400, `${name}: expected a whole number up to ${most}.`)
 }
 
-interface AdminRoutesOptions extends OperatorAccessOptions {
-  readonly calls: AdminCalls
-  readonly clock: Clock
-}
-
-/** What operators may do to calls; a store has it all. */
-type AdminCalls = Pick<Store, 'list' | 'findByRecord' | 'settle'>
-
-const LIST_SCOPE = 'admin:calls'
-const SETTLE_SCOPE = 'calls:settle'
-
-/** Operators' routes. The start token opens these and nothing else; being on loopback is not enough. */
-export function createAdminRoutes(options: AdminRoutesOptions): readonly ServerRoute[] {
-  const { calls, clock } = options
-  const { authenticate, requireScope } = createOperatorAccess(options)
-
-  const list = async (request: HttpRequest): Promise<HttpReply> => {
-    requireScope(request.principal, LIST_SCOPE)
-    const filter = readCallFilter(request.query)
-    const tenant = tenantWithin(request.principal)
-    const found = await calls.list(tenant === undefined ? filter : { ...filter, tenant })
-    return jsonReply(200, { calls: found.filter((call) => isWithin(tenant, call)).map(renderCall) })
-  }
-
-  const settle = async (request: HttpRequest): Promise<HttpReply> => {
-    const { principal, params, body } = request
-    requireScope(principal, SETTLE_SCOPE)
-    const record = params.record ?? ''
-    const settlement = readSettlement(body, { record, who: principal.id, atMs: clock.nowMs() })
-    const call = await calls.findByRecord(record)
-    const result: SettleResult =
-      call === undefined || !isWithin(tenantWithin(principal), call)
-        ? 'not_found'
-        : await calls.settle(settlement)
-    return renderResult(result, record, settlement.as)
-  }
-
-  const shared = { access: 'authenticated', authenticate, refuse: refuseWithMessage } as const
-  return [
-    { ...shared, method: 'GET', path: '/admin/calls', body: 'never', handle: list },
-    { ...shared, method: 'POST', path: '/admin/calls/:record/settle', body: 'json', handle: settle },
-  ]
-}
-
 function isWithin(tenant: string | undefined, call: CallRecord): boolean {
   return tenant === undefined || call.tenant === tenant
 }
 
-function renderResult(result: SettleResult, record: string, as: string): HttpReply {
-  switch (result) {
-    case 'settled':
-      return jsonReply(200, { record, settled_as: as })
-    case 'not_found':
-      throw httpFault(
-        404,
-        'There is no call with this record id; GET /admin/calls?state=ambiguous lists them.',
-      )
-    case 'not_ambiguous':
-      throw httpFault(400, 'Only an ambiguous call can be settled, and this one is not ambiguous (any more).')
-  }
+function notFound(): ToolError {
+  return httpFault(
+    404,
+    'There is no call with this record id. "collet calls --state ambiguous" and GET /admin/calls?state=ambiguous list them.',
+  )
 }
 
+/** A call whose server died can be told from a running one only when the next server recovers it (rule 8). */
+async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolError> {
+  if (call?.state !== 'running')
+    return httpFault(400, 'Only an ambiguous call can be settled, and this one is not ambiguous (any more).')
+  return (await calls.isWriterAlive(call.writer))
+    ? httpFault(400, 'The call is still running. "collet calls cancel" asks its server to stop it.')
+    : httpFault(
+        400,
+        'The process that ran the call is gone. Start the server once, which recovers it; then settle it if it is ambiguous.',
+      )
+}
+
+/** A call as operators see it. */
+export type RenderedCall = ReturnType<typeof renderCall>
+
 /** What happened, without input and output. */
-function renderCall(call: CallRecord): object {
+function renderCall(call: CallRecord) {
   const { outcome } = call
   return {
     record: call.record,
@@ -159,10 +156,10 @@ const SETTLED_AS_FAILED: CallError = {
 }
 
 /** `{ as, value?, why }` of an operator who knows how an ambiguous call ended (rule 12). */
-export function readSettlement(
+function readSettlement(
   body: JsonValue | undefined,
   by: Pick<Settlement, 'record' | 'who' | 'atMs'>,
-): Settlement {
+): Settlement & { readonly value: JsonValue | undefined } {
   if (!isJsonObject(body)) throw wrong('Send a JSON object with `as`, `why`, and perhaps `value`.')
   const stranger = Object.keys(body).find((name) => !MEMBERS.has(name))
   if (stranger !== undefined) throw wrong('Only `as`, `value` and `why` may be sent.')
@@ -172,6 +169,7 @@ export function readSettlement(
   return {
     ...by,
     as,
+    value,
     why: readWhy(body.why),
     valueJson: value === undefined ? undefined : JSON.stringify(value),
     error: as === 'failed' ? SETTLED_AS_FAILED : undefined,
@@ -192,8 +190,6 @@ function wrong(message: string): ToolError {
   return fault('request_invalid', message)
 }
 
-const DEFAULT_LIMIT = 100
-const HIGHEST_LIMIT = 1_000
 const STATES = {
   parked: 'parked',
   running: 'running',

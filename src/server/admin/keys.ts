@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type MadeKey, makeKey } from '#auth/api-keys'
-import { NAME, SCOPE as SCOPEFromConfigSchema } from '#config/schema'
+import { NAME, SCOPE as SCOPE_NAME } from '#config/schema'
 import { fault, isToolError } from '#core/errors'
 import { LATEST, parseToolName } from '#core/ids'
 import type { JsonValue } from '#core/json'
@@ -15,11 +15,12 @@ import {
   type RoleTable,
 } from '#core/principal'
 import type { Clock } from '#core/runtime'
-import type { Secret as SecretFromSecret } from '#core/secret'
+import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
-import { isOperator, type OperatorAccess } from './access.ts'
+import { httpFault, jsonReply } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
+import { adminRoute, isOperator, type OperatorAccess } from './access.ts'
 
 const SCOPE = 'admin:keys'
 const MOST_LISTED = 1_000
@@ -28,8 +29,12 @@ const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Keys over HTTP: for the start token everywhere, for the scope `admin:keys` in its own tenant. */
 export function createKeyRoutes(apiKeys: ApiKeys, access: OperatorAccess): readonly ServerRoute[] {
-  const handled = (handle: (request: HttpRequest, actor: KeyActor) => Promise<HttpReply>) => {
-    return async (request: HttpRequest): Promise<HttpReply> => {
+  const route = (
+    method: 'GET' | 'POST' | 'DELETE',
+    path: string,
+    handle: (request: HttpRequest, actor: KeyActor) => Promise<HttpReply>,
+  ): ServerRoute =>
+    adminRoute(access, method, path, async (request) => {
       access.requireScope(request.principal, SCOPE)
       try {
         return await handle(request, actorOf(request.principal))
@@ -37,62 +42,27 @@ export function createKeyRoutes(apiKeys: ApiKeys, access: OperatorAccess): reado
         if (isToolError(error) && error.code === 'not_authorized') access.noteDenied(request.principal, SCOPE)
         throw error
       }
-    }
-  }
-  const shared = {
-    access: 'authenticated',
-    authenticate: access.authenticate,
-    refuse: refuseWithMessage,
-  } as const
+    })
   return [
-    {
-      ...shared,
-      method: 'GET',
-      path: '/admin/keys',
-      body: 'never',
-      handle: handled(async (_request, actor) =>
-        jsonReply(200, { keys: (await apiKeys.list(actor, MOST_LISTED)).map(renderKey) }, NO_STORE),
-      ),
-    },
-    {
-      ...shared,
-      method: 'POST',
-      path: '/admin/keys',
-      body: 'json',
-      handle: handled(async ({ body }, actor) => issuedReply(await apiKeys.create(body, actor))),
-    },
-    {
-      ...shared,
-      method: 'DELETE',
-      path: '/admin/keys/:keyId',
-      body: 'never',
-      handle: handled(async ({ params }, actor) => {
-        const keyId = params.keyId ?? ''
-        await apiKeys.revoke(keyId, actor)
-        return jsonReply(200, { key_id: keyId, revoked: true })
-      }),
-    },
-    {
-      ...shared,
-      method: 'POST',
-      path: '/admin/principals/:principal/keys',
-      body: 'json',
-      handle: handled(async ({ params, body }, actor) =>
-        issuedReply(await apiKeys.rotate(params.principal ?? '', body, actor)),
-      ),
-    },
-    {
-      ...shared,
-      method: 'DELETE',
-      path: '/admin/principals/:principal',
-      body: 'never',
-      handle: handled(async ({ params, query }, actor) => {
-        const tenant = query.get('tenant') ?? actor.bounds?.tenant ?? DEFAULT_TENANT
-        const name = params.principal ?? ''
-        await apiKeys.endPrincipal({ tenant, name }, actor)
-        return jsonReply(200, { tenant, principal: name, ended: true })
-      }),
-    },
+    route('GET', '/admin/keys', async (_request, actor) =>
+      jsonReply(200, { keys: (await apiKeys.list(actor, MOST_LISTED)).map(renderKey) }, NO_STORE),
+    ),
+    route('POST', '/admin/keys', async ({ body }, actor) =>
+      jsonReply(201, renderIssued(await apiKeys.create(body, actor)), NO_STORE),
+    ),
+    route('DELETE', '/admin/keys/:keyId', async ({ params: { keyId = '' } }, actor) => {
+      await apiKeys.revoke(keyId, actor)
+      return jsonReply(200, { key_id: keyId, revoked: true })
+    }),
+    route('POST', '/admin/principals/:principal/keys', async ({ params, body }, actor) =>
+      jsonReply(201, renderIssued(await apiKeys.rotate(params.principal ?? '', body, actor)), NO_STORE),
+    ),
+    route('DELETE', '/admin/principals/:principal', async ({ params, query }, actor) => {
+      const tenant = query.get('tenant') ?? actor.bounds?.tenant ?? DEFAULT_TENANT
+      const name = params.principal ?? ''
+      await apiKeys.endPrincipal({ tenant, name }, actor)
+      return jsonReply(200, { tenant, principal: name, ended: true })
+    }),
   ]
 }
 
@@ -100,19 +70,23 @@ function actorOf(principal: Principal): KeyActor {
   return { id: principal.id, bounds: isOperator(principal) ? undefined : principal }
 }
 
-function issuedReply({ tenant, name, keyId, key, expiresAtMs }: IssuedKey): HttpReply {
-  const body = {
+/** A new key, with the key itself: it is shown this once. */
+export type RenderedNewKey = ReturnType<typeof renderIssued>
+
+function renderIssued({ tenant, name, keyId, key, expiresAtMs }: IssuedKey) {
+  return {
     tenant,
     principal: name,
     key_id: keyId,
     key: key.reveal(),
     expires_at: momentOf(expiresAtMs),
   }
-  return jsonReply(201, body, NO_STORE)
 }
 
 /** Everything about a key but the key. */
-export function renderKey(key: KeyRecord) {
+export type RenderedKey = ReturnType<typeof renderKey>
+
+function renderKey(key: KeyRecord) {
   return {
     key_id: key.keyId,
     tenant: key.tenant,
@@ -133,7 +107,7 @@ function momentOf(atMs: number | undefined): string | null {
 }
 
 /** Who changes keys. */
-export interface KeyActor {
+interface KeyActor {
   /** Named in the journal. */
   readonly id: string
   /** Whose own power bounds what may be given on; `undefined` = an operator, who may do anything in every tenant. */
@@ -141,9 +115,9 @@ export interface KeyActor {
 }
 
 /** A key as it is shown once. */
-export interface IssuedKey extends KeyOwner {
+interface IssuedKey extends KeyOwner {
   readonly keyId: string
-  readonly key: SecretFromSecret
+  readonly key: Secret
   readonly expiresAtMs: number | undefined
 }
 
@@ -328,26 +302,26 @@ const TOOL_NAME = z
   })
 const MOMENT = z.iso.datetime({ offset: true })
 
-const SECRET = {
+const KEY_TERMS = {
   tenant: NAME.optional(),
   label: z.string().min(1).max(LONGEST_LABEL).optional(),
   expires_at: MOMENT.optional(),
 }
 
 const NEW_KEY = z.strictObject({
-  ...SECRET,
+  ...KEY_TERMS,
   principal: NAME,
-  scopes: z.array(SCOPEFromConfigSchema).max(MOST_ENTRIES).default([]),
+  scopes: z.array(SCOPE_NAME).max(MOST_ENTRIES).default([]),
   roles: z.array(NAME).max(MOST_ENTRIES).default([]),
   tools: z.array(TOOL_NAME).max(MOST_ENTRIES).optional(),
 })
 
 const ROTATION = z.strictObject({
-  ...SECRET,
+  ...KEY_TERMS,
   old_ends_in_seconds: z.int().min(0).max(LONGEST_OVERLAP_SECONDS).optional(),
 })
 
-interface Secret {
+interface KeyTerms {
   readonly tenant: string
   readonly label: string | undefined
   readonly expiresAtMs: number | undefined
@@ -363,29 +337,29 @@ interface Reading {
 function readNewKey(
   body: JsonValue | undefined,
   reading: Reading,
-): Secret & { readonly name: string; readonly grant: KeyGrant } {
-  const { principal, scopes, roles, tools, ...secret } = parse(NEW_KEY, body)
-  return { ...readSecret(secret, reading), name: principal, grant: { scopes, roles, tools } }
+): KeyTerms & { readonly name: string; readonly grant: KeyGrant } {
+  const { principal, scopes, roles, tools, ...terms } = parse(NEW_KEY, body)
+  return { ...readTerms(terms, reading), name: principal, grant: { scopes, roles, tools } }
 }
 
 /** What a request for another key of a principal says. */
 function readRotation(
   body: JsonValue | undefined,
   reading: Reading,
-): Secret & { readonly oldEndAtMs: number | undefined } {
-  const { old_ends_in_seconds: seconds, ...secret } = parse(ROTATION, body ?? {})
+): KeyTerms & { readonly oldEndAtMs: number | undefined } {
+  const { old_ends_in_seconds: seconds, ...terms } = parse(ROTATION, body ?? {})
   const oldEndAtMs = seconds === undefined ? undefined : reading.nowMs + seconds * 1_000
-  return { ...readSecret(secret, reading), oldEndAtMs }
+  return { ...readTerms(terms, reading), oldEndAtMs }
 }
 
-function readSecret(
-  secret: { tenant?: string | undefined; label?: string | undefined; expires_at?: string | undefined },
+function readTerms(
+  terms: { tenant?: string | undefined; label?: string | undefined; expires_at?: string | undefined },
   { tenant, nowMs }: Reading,
-): Secret {
-  const expiresAtMs = secret.expires_at === undefined ? undefined : Date.parse(secret.expires_at)
+): KeyTerms {
+  const expiresAtMs = terms.expires_at === undefined ? undefined : Date.parse(terms.expires_at)
   if (expiresAtMs !== undefined && expiresAtMs <= nowMs)
     throw httpFault(400, 'expires_at: has passed already.')
-  return { tenant: secret.tenant ?? tenant ?? DEFAULT_TENANT, label: secret.label, expiresAtMs }
+  return { tenant: terms.tenant ?? tenant ?? DEFAULT_TENANT, label: terms.label, expiresAtMs }
 }
 
 function parse<Schema extends z.ZodType>(schema: Schema, body: JsonValue | undefined): z.output<Schema> {

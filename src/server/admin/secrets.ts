@@ -1,6 +1,6 @@
 import { packToken, unpackToken, userDigest } from '#core/credentials/credentials'
 import { fault, StoreError, type ToolError } from '#core/errors'
-import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { isJsonObject, type JsonValue } from '#core/json'
 import type { Store } from '#core/ports/store'
 import type { CredentialKind, VaultFacts } from '#core/ports/vault-store'
 import { ANONYMOUS, DEFAULT_TENANT } from '#core/principal'
@@ -8,13 +8,13 @@ import type { Clock, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { newCredentialRef } from '#oauth/consent'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { httpFault, jsonReply, refuseWithMessage, type ServerRoute } from '#server/http/request'
-import { type OperatorAccess, tenantWithin } from './access.ts'
+import { httpFault, jsonReply } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
+import { adminRoute, type OperatorAccess, tenantWithin } from './access.ts'
 
 interface SecretsRoutesOptions {
   readonly store: Pick<Store, 'vault' | 'digest'>
   readonly broker: TokenBroker
-  readonly access: OperatorAccess
   readonly clock: Clock
 }
 
@@ -22,48 +22,50 @@ const SCOPE = 'admin:secrets'
 const MOST_LISTED = 1_000
 
 /** Write-only: a value goes in and never comes out again. */
-export function createSecretsRoutes(options: SecretsRoutesOptions): readonly ServerRoute[] {
-  const { store, broker, clock } = options
-  const { authenticate, requireScope } = options.access
-
+export function createSecretsRoutes(
+  { store, broker, clock }: SecretsRoutesOptions,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
   const list = async ({ principal }: HttpRequest): Promise<HttpReply> => {
-    requireScope(principal, SCOPE)
+    access.requireScope(principal, SCOPE)
     const tenant = tenantWithin(principal)
     const filter = { limit: MOST_LISTED, ...(tenant === undefined ? {} : { tenant }) }
     return jsonReply(200, { secrets: (await store.vault.list(filter)).map(renderFacts) }, NO_STORE)
   }
 
   const set = async ({ principal, body }: HttpRequest): Promise<HttpReply> => {
-    requireScope(principal, SCOPE)
+    access.requireScope(principal, SCOPE)
     const wanted = readSecretToSet(body, tenantWithin(principal))
     const ref = await setCredential(store, wanted, { by: principal.id, atMs: clock.nowMs() })
     return jsonReply(200, { ref }, NO_STORE)
   }
 
   const remove = async ({ principal, params }: HttpRequest): Promise<HttpReply> => {
-    requireScope(principal, SCOPE)
+    access.requireScope(principal, SCOPE)
     const tenant = tenantWithin(principal)
     const removed = await removeCredential(
       { store, broker },
       { ref: params.ref ?? '', tenant, by: principal.id, atMs: clock.nowMs() },
     )
     if (removed === undefined)
-      throw httpFault(404, 'There is no credential with this reference; GET /admin/secrets lists them.')
+      throw httpFault(
+        404,
+        'There is no credential with this reference. "collet secrets list" and GET /admin/secrets list them.',
+      )
     return jsonReply(200, { ref: params.ref, revoked: removed.revoked }, NO_STORE)
   }
 
-  const shared = { access: 'authenticated', authenticate, refuse: refuseWithMessage } as const
   return [
-    { ...shared, method: 'GET', path: '/admin/secrets', body: 'never', handle: list },
-    { ...shared, method: 'POST', path: '/admin/secrets', body: 'json', handle: set },
-    { ...shared, method: 'DELETE', path: '/admin/secrets/:ref', body: 'never', handle: remove },
+    adminRoute(access, 'GET', '/admin/secrets', list),
+    adminRoute(access, 'POST', '/admin/secrets', set),
+    adminRoute(access, 'DELETE', '/admin/secrets/:ref', remove),
   ]
 }
 
 const NO_STORE = { 'cache-control': 'no-store' }
 
 /** Puts one credential in the place of the one that is there; gives its reference. */
-export async function setCredential(
+async function setCredential(
   store: Pick<Store, 'vault' | 'digest'>,
   wanted: SecretToSet,
   set: { readonly by: string; readonly atMs: number },
@@ -81,8 +83,11 @@ export async function setCredential(
   return ref
 }
 
-/** What is known without the value. A user is told by its digest: the same user, the same text. */
-export function renderFacts(facts: VaultFacts): JsonObject {
+/** A credential as operators see it: never its value. */
+export type RenderedCredential = ReturnType<typeof renderFacts>
+
+/** A user is shown as a digest: the same user, the same text. */
+function renderFacts(facts: VaultFacts) {
   return {
     ref: facts.ref,
     kind: facts.kind,
@@ -102,7 +107,7 @@ export function renderFacts(facts: VaultFacts): JsonObject {
  * Forgets one credential, then tells its provider; `undefined` when there is none. First here: a provider that does not
  * answer must not keep a credential alive in the vault.
  */
-export async function removeCredential(
+async function removeCredential(
   { store, broker }: { readonly store: Pick<Store, 'vault'>; readonly broker: TokenBroker },
   wanted: {
     readonly ref: string
@@ -133,7 +138,7 @@ async function tokenToRevoke(store: Pick<Store, 'vault'>, facts: VaultFacts): Pr
 }
 
 /** What an operator puts into the vault. */
-export interface SecretToSet {
+interface SecretToSet {
   readonly tenant: string
   readonly principal: string
   readonly userId: string | undefined
@@ -158,7 +163,7 @@ const LONGEST_NAME = 256
 const LONGEST_VALUE = 64 * 1_024
 
 /** Checks what was sent; texts of refusals never repeat it. `ownTenant` is the only one its sender may write to. */
-export function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefined): SecretToSet {
+function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefined): SecretToSet {
   if (!isJsonObject(body))
     throw wrong(
       'Send a JSON object with `name`, `principal`, `value`, and perhaps `user_id`, `kind`, `scopes` and `tenant`.',
@@ -170,8 +175,7 @@ export function readSecretToSet(body: JsonValue | undefined, ownTenant: string |
   if (ownTenant !== undefined && tenant !== ownTenant)
     throw fault('not_authorized', 'This credential may only write to its own tenant.')
   const principal = readName(body.principal, 'principal')
-  if (principal === ANONYMOUS.id)
-    throw wrong('`anonymous` is shared by everybody, so it has no vault (rule 3).')
+  if (principal === ANONYMOUS.id) throw wrong('`anonymous` is shared by everybody, so it has no vault.')
   if (!PRINCIPAL.test(principal))
     throw wrong('`principal` begins with its kind: "key:<id>", or "jwt:<issuer>#<sub>".')
   if (kind !== 'secret' && kind !== 'token') throw wrong('`kind` is "secret" or "token".')

@@ -1,23 +1,18 @@
-import { ServerResponse, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
-import { type FastifyInstance, fastify } from 'fastify'
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { createServer, type Server, ServerResponse, STATUS_CODES } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Authenticator } from '#auth/authenticator'
 import type { Settings } from '#config/settings'
-import type { Clock } from '#core/runtime'
+import type { ClientInfo, Clock } from '#core/runtime'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import type { SpanExporter } from '#server/telemetry/tracing'
+import type { HttpServices } from './exchange.ts'
 import { HostGuard } from './host-guard.ts'
 import { BodyBudget } from './read-body.ts'
-import { RoutePath, type ServerRoute } from './request.ts'
-import {
-  type ClientInfo,
-  type HttpServices,
-  openExchange,
-  serveMalformedPath,
-  serveRequest,
-  serveUnknown,
-} from './serve.ts'
+import { Router, type ServerRoute } from './router.ts'
+import { serveRequest } from './serve.ts'
 
 export interface HttpAppOptions {
   readonly routes: readonly ServerRoute[]
@@ -29,8 +24,8 @@ export interface HttpAppOptions {
   readonly spans?: SpanExporter
   /** Level of the one line per request; default `debug`. */
   readonly requestLogLevel?: 'debug' | 'info'
-  /** Turns visitors away by throwing a fault: the place for allow-lists and rate limits (OTC-114). */
-  readonly admit?: (visitor: ClientInfo) => void
+  /** Turns clients away by throwing a fault: allow-lists and rate limits go here (OTC-114). */
+  readonly admit?: (client: ClientInfo) => void
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor?: (path: string, hasToken: boolean) => string
   readonly timeouts?: Partial<HttpTimeouts>
@@ -65,21 +60,18 @@ const TIMEOUTS: HttpTimeouts = {
   keepAliveMs: 72_000,
   closeMs: 10_000,
 }
-/** As long as a whole request head may be: a long id is an unknown one, not a malformed path. */
-const LONGEST_PARAMETER = 16_384
-const METHODS_WITH_BODY = ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'QUERY']
-const UNKNOWN = 'unknown'
-const NO_QUERY = Object.freeze({})
 
-/** Every protocol's routes on one port. Fastify routes and keeps connections; bodies, refusals and replies are ours. */
+/** Every protocol's routes on one port. Node speaks HTTP/1.1 and keeps connections; routing, bodies, refusals and replies are ours. */
 export function createHttpApp(options: HttpAppOptions): HttpApp {
   const { settings } = options
+  const { host, port } = settings
   const timeouts = { ...TIMEOUTS, ...options.timeouts }
-  let frontDoor = new HostGuard(settings)
+  let hostGuard = new HostGuard(settings)
   let isClosing = false
   const services: HttpServices = {
-    get frontDoor() {
-      return frontDoor
+    router: new Router(options.routes),
+    get hostGuard() {
+      return hostGuard
     },
     authenticator: options.authenticator,
     bodyLimitBytes: settings.bodyLimitBytes,
@@ -98,87 +90,69 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
     challengeFor: options.challengeFor,
     isClosing: () => isClosing,
   }
-  const app = createRouter(services, options.routes, timeouts)
-  app.server.maxConnections = settings.maxConnections
+  const servers: Server[] = []
   const sockets = new Set<Socket>()
-  app.server.on('connection', (socket) => {
-    sockets.add(socket)
-    socket.once('close', () => sockets.delete(socket))
-  })
+
+  const listenOn = async (name: string, wantedPort: number): Promise<AddressInfo> => {
+    const server = createListener(services, timeouts)
+    servers.push(server)
+    server.maxConnections = settings.maxConnections
+    server.on('connection', (socket) => {
+      sockets.add(socket)
+      socket.once('close', () => sockets.delete(socket))
+    })
+    server.listen({ host: name, port: wantedPort })
+    await once(server, 'listening')
+    const bound = server.address()
+    if (bound === null || typeof bound === 'string')
+      throw new Error('A TCP listener has an address and a port.')
+    return bound
+  }
+
+  /** Clients take either address of the name, so both are served where the machine has both. */
+  const listenOnOthers = async ({ address, port: bound }: AddressInfo): Promise<void> => {
+    const all = await lookup(host, { all: true }).catch(() => [])
+    const others = all.filter((other) => other.address !== address)
+    await Promise.allSettled(others.map((other) => listenOn(other.address, bound)))
+  }
+
   return {
     async listen() {
-      const { host, port } = settings
-      try {
-        await app.listen({ host, port })
-      } catch (cause) {
-        await app.close()
+      const bound = await listenOn(host, port).catch((cause: unknown) => {
         throw listenError(settings, cause)
-      }
-      const address = app.server.address()
-      const bound = address === null || typeof address === 'string' ? port : address.port
-      frontDoor = new HostGuard({ ...settings, port: bound })
-      return `http://${reachableName(host)}:${bound}`
+      })
+      if (host === 'localhost') await listenOnOthers(bound)
+      hostGuard = new HostGuard({ ...settings, port: bound.port })
+      return `http://${reachableName(host)}:${bound.port}`
     },
     async close() {
       isClosing = true
       // Node counts a connection that has sent nothing yet as busy.
       for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy()
-      const cut = setTimeout(() => app.server.closeAllConnections(), timeouts.closeMs)
-      await app.close()
+      const cut = setTimeout(() => {
+        for (const server of servers) server.closeAllConnections()
+      }, timeouts.closeMs)
+      await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
       clearTimeout(cut)
     },
   }
 }
 
-function createRouter(
-  services: HttpServices,
-  routes: readonly ServerRoute[],
-  timeouts: HttpTimeouts,
-): FastifyInstance {
-  const entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
-  const app = fastify({
-    logger: false,
-    exposeHeadRoutes: false,
-    // Requests that arrive while we close are answered like any other, by routes that know whether we are ready.
-    return503OnClosing: false,
-    requestTimeout: timeouts.requestMs,
-    keepAliveTimeout: timeouts.keepAliveMs,
-    http: {
+function createListener(services: HttpServices, timeouts: HttpTimeouts): Server {
+  const server = createServer(
+    {
+      requestTimeout: timeouts.requestMs,
       headersTimeout: timeouts.headersMs,
+      keepAliveTimeout: timeouts.keepAliveMs,
       connectionsCheckingInterval: Math.min(1_000, timeouts.headersMs),
       // A second Host or Authorization must not hide behind the first.
       joinDuplicateHeaders: true,
       // The host guard says what is missing.
       requireHostHeader: false,
     },
-    routerOptions: { maxParamLength: LONGEST_PARAMETER, querystringParser: () => NO_QUERY },
-    clientErrorHandler: refuseBrokenRequest,
-    frameworkErrors: (_error, request, reply) => {
-      reply.hijack()
-      serveMalformedPath(services, entries, openExchange(services, UNKNOWN, request.raw, reply.raw))
-    },
-  })
-  // No method has a body as far as Fastify knows: it must not parse, limit or refuse what we read ourselves.
-  for (const method of METHODS_WITH_BODY)
-    app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
-  for (const { route, path } of entries) {
-    app.route({
-      method: route.method === 'GET' ? ['GET', 'HEAD'] : route.method,
-      url: route.path,
-      handler(request, reply) {
-        reply.hijack()
-        const exchange = openExchange(services, route.path, request.raw, reply.raw)
-        const params = path.match(exchange.path)
-        if (params === undefined) serveUnknown(services, entries, exchange)
-        else void serveRequest(services, route, params, exchange)
-      },
-    })
-  }
-  app.setNotFoundHandler((request, reply) => {
-    reply.hijack()
-    serveUnknown(services, entries, openExchange(services, UNKNOWN, request.raw, reply.raw))
-  })
-  return app
+    (request, response) => void serveRequest(services, request, response),
+  )
+  return server.on('clientError', refuseBrokenRequest)
 }
 
 /** A name under which a listener on a wildcard address can be reached from here. */

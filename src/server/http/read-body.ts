@@ -6,7 +6,7 @@ import { subjectKey } from '#core/limits/counters'
 import { type LimitName, limitRefusal } from '#core/limits/settings'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import { httpFault } from './request.ts'
+import { httpFault } from './replies.ts'
 
 /**
  * The JSON body of a request, GET included; `undefined` when it has none, whatever its content type says.
@@ -224,7 +224,7 @@ function change(held: Map<string, number>, key: string, bytes: number): void {
 }
 
 /** One body's share. */
-class HeldBody {
+export class HeldBody {
   readonly #all: BodyBudget
   #principal: Principal | undefined
   #bytes = 0

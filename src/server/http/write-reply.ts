@@ -8,30 +8,28 @@ const LINGER_IDLE_MS = 500
 /** Up to here Node skips an unread body and keeps the connection. */
 const SKIPPED_BYTES = 64 * 1_024
 
-/** Header names and values, one after the other, as Node takes them unsorted and unchanged. */
-type HeaderList = readonly string[]
-
-/** Sends a reply with the server's own headers added. Gives the end of a stream; everything else has left. */
+/**
+ * Sends a reply. Gives the end of a stream; everything else has left.
+ * @param headers names and values, one after the other, as Node takes them unsorted and unchanged
+ * @param isLast whether the connection closes after it
+ */
 export function writeReply(
   response: ServerResponse,
-  reply: HttpReply,
-  added: HeaderList,
+  { status, body }: HttpReply,
+  headers: string[],
+  isLast: boolean,
 ): Promise<void> | undefined {
   const { req } = response
-  const { body } = reply
-  const headers: string[] = []
-  for (const name of Object.keys(reply.headers)) headers.push(name, reply.headers[name] ?? '')
-  for (const item of added) headers.push(item)
+  if (isLast) headers.push('connection', 'close')
   if (typeof body === 'function') {
-    writeHead(response, reply.status, headers)
+    writeHead(response, status, headers)
     return writeStream(response, body)
   }
-  if (reply.status !== 204 && reply.status !== 304) {
+  if (status !== 204 && status !== 304)
     headers.push('content-length', String(body === undefined ? 0 : Buffer.byteLength(body)))
-  }
   const lingers = hasUnwantedBody(req)
-  if (lingers) headers.push('connection', 'close')
-  writeHead(response, reply.status, headers)
+  if (lingers && !isLast) headers.push('connection', 'close')
+  writeHead(response, status, headers)
   if (lingers) endAfterBody(response, body)
   else response.end(req.method === 'HEAD' ? undefined : body)
   return undefined

@@ -6,8 +6,8 @@ import type { Store } from '#core/ports/store'
 import { DEFAULT_TENANT, opaquePrincipal, type Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { isForTenant, type Tool } from '#core/tool'
-import type { ServerRoute } from '#server/http/request'
-import { requestScope } from '#server/http/serve'
+import { requestScope } from '#server/http/exchange'
+import type { ServerRoute } from '#server/http/router'
 import type { Metrics } from './metrics.ts'
 
 /** Sees every tool; nobody's credential gives it. */

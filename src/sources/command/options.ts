@@ -2,10 +2,9 @@ import { z } from 'zod'
 import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
 import { ARGV_PART, type ArgvPart, parametersOf, problemsOfArgv } from '#sources/common/argv-template'
-import { COMMON_OPTIONS } from '#sources/common/options'
+import { COMMON_OPTIONS, POLICY_SHAPE } from '#sources/common/options'
 
 const MIB = 1024 * 1024
-const LONGEST_TIMEOUT_MS = 24 * 3_600_000
 const TEXT = z.string().min(1)
 
 /** Names travel into catalog ids `x-host-<vendor>-<key>` (openwop §7.1). */
@@ -64,7 +63,7 @@ const COMMAND = z
     tokenEnv: z.record(VARIABLE, z.strictObject({ id: TEXT, scopes: z.array(TEXT).default([]) })).default({}),
     /** Default: the folder of the configuration. */
     cwd: TEXT.optional(),
-    timeoutMs: z.int().min(1).max(LONGEST_TIMEOUT_MS).default(60_000),
+    timeoutMs: POLICY_SHAPE.timeoutMs.default(60_000),
     maxOutputBytes: z
       .int()
       .min(1)

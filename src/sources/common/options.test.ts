@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { shownAddress } from './options.ts'
+import { z } from 'zod'
+import { findingsOf } from '#testing/samples'
+import { COMMON_OPTIONS, shownAddress } from './options.ts'
 
 describe('an address that is shown', () => {
   it('has no values of its query, and still is another one for another value', () => {
@@ -12,5 +14,32 @@ describe('an address that is shown', () => {
 
   it.each(['https://a.example/mcp', 'https://a.example/', 'openapi.json'])('%s stays as it is', (address) => {
     expect(shownAddress(address)).toBe(address)
+  })
+})
+
+describe('the policy that an operator writes', () => {
+  const options = z.strictObject(COMMON_OPTIONS)
+
+  it.each([
+    { timeoutMs: 2 ** 31 - 1 },
+    { timeoutMs: 2 ** 31 },
+    { timeoutMs: 0 },
+    { rerunWindowMs: 0 },
+    { rerunWindowMs: 2 ** 31 },
+    { cost: 0 },
+    { cost: 1e9 },
+    { cost: 1e9 + 1 },
+    { scopes: ['mail:read'] },
+    { scopes: ['mail:read mail:send'] },
+    { tenants: [] },
+    { tenants: ['acme'] },
+    { costHint: 'none' },
+  ])('has the bounds of a definition: %j', (policy) => {
+    expect(options.safeParse({ policy }).success).toBe(findingsOf({ policy }).length === 0)
+  })
+
+  it('does not make a command of a tool, nor say where its traffic goes', () => {
+    expect(options.safeParse({ policy: { safetyTier: 'exec' } }).success).toBe(false)
+    expect(options.safeParse({ policy: { egress: 'none' } }).success).toBe(false)
   })
 })

@@ -3,8 +3,7 @@ import { shortHash } from '#core/hash'
 import { matchesGlob } from '#core/imports/overrides'
 import type { Source, SourceServices } from '#core/ports/source'
 import { Secret } from '#core/secret'
-import type { SourceKind } from '#core/tool'
-import type { PolicyDefinition } from '#core/tools/define'
+import { POLICY_FIELDS, type PolicyDefinition, SOURCE_KINDS } from '#core/tool'
 
 /**
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,
@@ -21,20 +20,12 @@ export function shownAddress(address: string): string {
   return url.href
 }
 
-const KINDS = [
-  'node-pack',
-  'workflow',
-  'mcp',
-  'connector',
-  'host-extension',
-] as const satisfies readonly SourceKind[]
-
 /** A source written as code: for upstreams that no other type speaks to. */
 export const CUSTOM_OPTIONS = z.strictObject({
   type: z.literal('custom'),
   description: z.string().min(1).optional(),
   /** What its tools are catalogued as. */
-  kind: z.enum(KINDS).default('connector'),
+  kind: z.enum(SOURCE_KINDS).default('connector'),
   open: z.custom<(key: string, services: SourceServices) => Source>((value) => typeof value === 'function', {
     error: 'expected a function that gives a source: (key, services) => ({ discover, invoke, … }).',
   }),
@@ -83,45 +74,58 @@ export function refuseOpenCredentials(
   }
 }
 
-const LONGEST_RUN_MS = 24 * 3_600_000
+const TEXTS = z.array(TEXT)
 
-/** What an operator may say about imported tools; where their traffic goes is the source's own statement (OWP-37). */
-const POLICY = {
-  safetyTier: z.enum(['pure', 'read', 'write']).optional(),
-  replay: z.enum(['deterministic', 'idempotent', 'non-deterministic']).optional(),
-  approval: z.enum(['never', 'conditional', 'always']).optional(),
-  scopes: z.array(z.string().min(1)).optional(),
-  tenants: z.array(z.string().min(1)).min(1).optional(),
-  timeoutMs: z.int().min(1).max(LONGEST_RUN_MS).optional(),
-  rerunWindowMs: z.int().min(0).optional(),
-  costHint: z.enum(['low', 'medium', 'high']).optional(),
-  latencyHint: z.enum(['low', 'medium', 'high']).optional(),
-  cost: z.number().min(0).optional(),
-}
+/** A tool's policy, with every field of the one table. */
+export const POLICY_SHAPE = {
+  safetyTier: z.enum(POLICY_FIELDS.safetyTier.choices),
+  replay: z.enum(POLICY_FIELDS.replay.choices),
+  egress: z.enum(POLICY_FIELDS.egress.choices),
+  approval: z.enum(POLICY_FIELDS.approval.choices),
+  scopes: z
+    .array(TEXT.regex(POLICY_FIELDS.scopes.each, { error: 'expected scopes without spaces.' }))
+    .min(POLICY_FIELDS.scopes.fewest),
+  tenants: TEXTS.min(POLICY_FIELDS.tenants.fewest),
+  timeoutMs: z.int().min(POLICY_FIELDS.timeoutMs.least).max(POLICY_FIELDS.timeoutMs.most),
+  rerunWindowMs: z.int().min(POLICY_FIELDS.rerunWindowMs.least).max(POLICY_FIELDS.rerunWindowMs.most),
+  costHint: z.enum(POLICY_FIELDS.costHint.choices),
+  latencyHint: z.enum(POLICY_FIELDS.latencyHint.choices),
+  cost: z.number().min(POLICY_FIELDS.cost.least).max(POLICY_FIELDS.cost.most),
+} satisfies { readonly [Name in keyof PolicyDefinition]-?: z.ZodType<NonNullable<PolicyDefinition[Name]>> }
+
+/**
+ * What an operator may say about the tools of a program that we cannot see into. Commands have a type of their own, and
+ * never `safe-fetch`, for their traffic does not go through our guard (OWP-37).
+ */
+const PROGRAM_POLICY = z
+  .strictObject({
+    ...POLICY_SHAPE,
+    safetyTier: POLICY_SHAPE.safetyTier.exclude(['exec']),
+    egress: POLICY_SHAPE.egress.exclude(['safe-fetch']),
+  })
+  .partial()
+
+/** The same for tools whose traffic goes where their source says (OWP-37). */
+const OPERATOR_POLICY = PROGRAM_POLICY.omit({ egress: true })
 
 /** Members of every imported source's options; names are native ones, `*` stands for any characters. */
 export const COMMON_OPTIONS = {
   /** Shown to agents as the toolkit's description. */
-  description: z.string().min(1).optional(),
+  description: TEXT.optional(),
   /** Whose tools they are: for callers of every other tenant there are none. What is said of single tools only narrows it. */
-  tenants: z.array(z.string().min(1)).min(1).optional(),
+  tenants: POLICY_SHAPE.tenants.optional(),
   /** For all its tools, unless `tools` says otherwise. */
-  policy: z.strictObject(POLICY).optional(),
+  policy: OPERATOR_POLICY.optional(),
   /** For single tools. */
-  tools: z.record(z.string().min(1), z.strictObject(POLICY)).default({}),
-  include: z.array(z.string().min(1)).optional(),
-  exclude: z.array(z.string().min(1)).default([]),
+  tools: z.record(TEXT, OPERATOR_POLICY).default({}),
+  include: TEXTS.optional(),
+  exclude: TEXTS.default([]),
 }
 
-/**
- * The same for programs that the operator chose and we cannot see into: what they reach is the operator's to say. Never
- * `safe-fetch`, for their traffic does not go through our guard (OWP-37).
- */
-const TOLD_POLICY = { ...POLICY, egress: z.enum(['none', 'host-mediated', 'host-owned']).optional() }
 export const COMMON_OPTIONS_WITH_EGRESS = {
   ...COMMON_OPTIONS,
-  policy: z.strictObject(TOLD_POLICY).optional(),
-  tools: z.record(z.string().min(1), z.strictObject(TOLD_POLICY)).default({}),
+  policy: PROGRAM_POLICY.optional(),
+  tools: z.record(TEXT, PROGRAM_POLICY).default({}),
 }
 
 export type CommonOptions = z.output<z.ZodObject<typeof COMMON_OPTIONS>>
@@ -163,6 +167,6 @@ export function remotePolicyOf(
 }
 
 /** Without the members nobody wrote, so that they overrule nothing. */
-function given(policy: z.output<z.ZodObject<typeof POLICY>> | undefined): PolicyDefinition {
+function given(policy: z.output<typeof OPERATOR_POLICY> | undefined): PolicyDefinition {
   return Object.fromEntries(Object.entries(policy ?? {}).filter(([, value]) => value !== undefined))
 }

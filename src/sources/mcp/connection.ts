@@ -2,10 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, Progress, Transport } from '@modelcontextprotocol/client'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonObject, JsonValue } from '#core/json'
-import type { ToolContext } from '#core/tool'
-
-/** The client's own limit is 60 s; ours is the tool's, by its signal. */
-const NO_LIMIT_MS = 2_147_483_647
+import { LONGEST_TIMER_MS, type ToolContext } from '#core/tool'
 
 interface ConnectionOptions {
   readonly client: Client
@@ -75,7 +72,8 @@ export class Connection {
       return await CALL_SCOPE.run(scope, () =>
         this.client.request({ method: 'tools/call', params }, ANY_RESULT, {
           signal,
-          timeout: NO_LIMIT_MS,
+          // The client's own limit is 60 s; ours is the tool's, by its signal.
+          timeout: LONGEST_TIMER_MS,
           allowInputRequired: true,
           onprogress: (progress) => report(scope, progress),
           ...(headers === undefined ? {} : { headers }),
@@ -89,7 +87,7 @@ export class Connection {
 
   /** Any other request, within a time. */
   request(method: string, params: JsonObject, signal: AbortSignal): Promise<JsonObject> {
-    return this.client.request({ method, params }, ANY_RESULT, { signal, timeout: NO_LIMIT_MS })
+    return this.client.request({ method, params }, ANY_RESULT, { signal, timeout: LONGEST_TIMER_MS })
   }
 
   /** The other side is gone. */

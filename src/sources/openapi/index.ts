@@ -1,6 +1,6 @@
 import { fault } from '#core/errors'
 import type { OfferedTool, Source, SourceHealth, SourceServices } from '#core/ports/source'
-import type { PolicyDefinition } from '#core/tools/define'
+import type { PolicyDefinition } from '#core/tool'
 import { isWanted } from '#sources/common/options'
 import { readBinding } from './binding.ts'
 import { type Discovered, discover, isWantedMethod } from './discover.ts'

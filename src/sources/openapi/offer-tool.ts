@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
-import type { PolicyDefinition } from '#core/tools/define'
+import type { PolicyDefinition } from '#core/tool'
 import { type CommonOptions, policyOf } from '#sources/common/options'
 import type { Binding } from './binding.ts'
 import { composeInput } from './compose-input.ts'

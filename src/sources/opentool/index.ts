@@ -14,6 +14,7 @@ import type { JsonObject, JsonValue } from '#core/json'
 import { tooMuchJson } from '#core/json-bounds'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
 import { Breather } from '#core/runtime'
+import { LONGEST_TIMER_MS } from '#core/tool'
 import { toJsonSchema, valueSchemaOf } from '#protocols/opentool/codec-convert-to-json'
 import {
   type OpenToolDocument,
@@ -27,9 +28,6 @@ import { readAnswer, readWithin } from '#sources/common/answered-json'
 import { isWanted, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
 import type { OpenToolSourceOptions } from './options.ts'
-
-/** Limits of time are the call's own. */
-const NO_LIMIT_MS = 2 ** 31 - 1
 
 /** Another OpenTool server, its functions as tools. */
 export function createOpenToolSource(
@@ -45,7 +43,8 @@ export function createOpenToolSource(
       protocol: 'opentool',
       fetch: (address, init) => services.fetch(address, init),
       now: () => services.clock.nowMs(),
-      timeoutMs: NO_LIMIT_MS,
+      // Limits of time are the call's own.
+      timeoutMs: LONGEST_TIMER_MS,
       signal: closing.signal,
     }),
     readJson: readAnswer,

@@ -10,7 +10,7 @@ import { compareVersions, isToolVersion } from '#core/ids'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { Discovery, Invocation, OfferedTool, Source, SourceServices } from '#core/ports/source'
 import { Breather } from '#core/runtime'
-import type { ToolRequirements } from '#core/tool'
+import { LONGEST_TIMER_MS, type ToolRequirements } from '#core/tool'
 import {
   pinnedWire,
   type RemoteTool,
@@ -23,8 +23,6 @@ import { isWanted, remotePolicyOf } from '#sources/common/options'
 import { remoteSource } from '#sources/common/remote-source'
 import { OTC_DIALECTS, type OtcSourceOptions } from './options.ts'
 
-/** Limits of time are the call's own. */
-const NO_LIMIT_MS = 2 ** 31 - 1
 const LARGEST_LIST_BYTES = 32 * 1_048_576
 
 /** Another OTC server, its tools as ours. */
@@ -39,7 +37,8 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
       protocol: 'otc',
       fetch: (address, init) => services.fetch(address, init),
       now: () => services.clock.nowMs(),
-      timeoutMs: NO_LIMIT_MS,
+      // Limits of time are the call's own.
+      timeoutMs: LONGEST_TIMER_MS,
       signal: closing.signal,
     }),
     readJson: readAnswer,

@@ -9,8 +9,7 @@ import type {
   SourceServices,
 } from '#core/ports/source'
 import { untilAborted } from '#core/runtime'
-import type { Egress } from '#core/tool'
-import type { PolicyDefinition } from '#core/tools/define'
+import type { Egress, PolicyDefinition } from '#core/tool'
 import { isWanted, policyOf } from '#sources/common/options'
 import { DEFAULT_PATH, endsWell, findConfinement } from '#sources/common/process'
 import {

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { type ErrorCode, FAILURE_CODES, fault, isToolError, type ToolError } from '#core/errors'
-import type { JsonObject, JsonValue } from '#core/json'
+import { isRecord, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { Elicitation } from '#core/runtime'
+import { POLICY_SHAPE } from '#sources/common/options'
 import type { DescribedTool } from './load.ts'
 
 /** A pack that needs more than this says it in another way. */
@@ -12,9 +13,9 @@ const LONG = 100_000
 
 const TEXT = z.string().max(LONG)
 const NUMBER = z.number().min(1).max(Number.MAX_SAFE_INTEGER)
-const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isPlainObject)
+/** JSON made it, so only the outermost shape is open. */
+const JSON_OBJECT: z.ZodType<JsonObject> = z.custom<JsonObject>(isRecord)
 const NEED = z.looseObject({ id: z.string().min(1).max(1_000) })
-const HINT = z.enum(['low', 'medium', 'high']).exactOptional()
 
 const REQUIREMENTS = z.looseObject({
   authorization: z
@@ -31,16 +32,13 @@ const REQUIREMENTS = z.looseObject({
 })
 
 const POLICY = z.strictObject({
-  safetyTier: z.enum(['pure', 'read', 'write', 'exec']),
-  replay: z.enum(['deterministic', 'idempotent', 'non-deterministic']),
-  egress: z.enum(['none', 'safe-fetch', 'host-mediated', 'host-owned']).exactOptional(),
-  approval: z.enum(['never', 'conditional', 'always']),
-  scopes: z.array(TEXT).max(100),
-  timeoutMs: z.number().min(1),
-  rerunWindowMs: z.number().min(0),
-  costHint: HINT,
-  latencyHint: HINT,
-  cost: z.number().min(0).exactOptional(),
+  ...POLICY_SHAPE,
+  egress: POLICY_SHAPE.egress.exactOptional(),
+  scopes: POLICY_SHAPE.scopes.max(100),
+  tenants: POLICY_SHAPE.tenants.exactOptional(),
+  costHint: POLICY_SHAPE.costHint.exactOptional(),
+  latencyHint: POLICY_SHAPE.latencyHint.exactOptional(),
+  cost: POLICY_SHAPE.cost.exactOptional(),
 })
 
 const TOOL = z.strictObject({
@@ -122,11 +120,6 @@ const MESSAGE = z.discriminatedUnion('type', [
 /** What a pack's process said, or `undefined`: its code may write to the pipe as well as ours. */
 export function parseMessage(value: unknown): ToServer | undefined {
   return MESSAGE.safeParse(value).data
-}
-
-/** JSON made it, so only the outermost shape is open. */
-function isPlainObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** One message of a pack's process, which is one line of JSON; longer ones are not taken. */

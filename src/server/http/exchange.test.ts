@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { CALL_ID_HEADER, ERROR_CODE_HEADER } from '#protocols/otc/wire'
-import { corsHeaders } from './serve.ts'
+import { corsHeaders } from './exchange.ts'
 
 describe('corsHeaders', () => {
   it('lets a client in a browser read every header it acts on', () => {

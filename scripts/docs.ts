@@ -1,0 +1,86 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+/** `npm run docs`: whether the pages are true where a program can tell. Links lead somewhere, files that are named are there. */
+
+const ROOT = join(import.meta.dirname, '..')
+const MOST_WORDS = 15
+/** Roots of paths as pages write them: `core/errors.ts` is `src/core/errors.ts`. */
+const ROOMS = 'core|protocols|sources|store|oauth|egress|auth|config|server|client|cli|testing'
+const NAMED_FILE = new RegExp(
+  `\`((?:(?:src|test|bench|scripts|vectors|examples)/|(?:${ROOMS})/)[\\w./-]+\\.(?:ts|mjs|jsonl|json))\``,
+  'g',
+)
+const LINK = /(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)/g
+
+export interface Page {
+  readonly path: string
+  readonly text: string
+}
+
+export function readPages(): readonly Page[] {
+  const paths = globSync('{*.md,docs/**/*.md,bench/*.md,examples/**/*.md}', {
+    cwd: ROOT,
+    exclude: ['**/node_modules/**'],
+  })
+  return paths.sort().map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') }))
+}
+
+/** What is not true, a sentence each; empty when nothing is wrong. */
+export function findUntruths(pages: readonly Page[]): readonly string[] {
+  return [...pages.flatMap((page) => [...brokenLinks(page), ...missingFiles(page)]), ...longGlossary(pages)]
+}
+
+function brokenLinks({ path, text }: Page): readonly string[] {
+  const prose = text.replaceAll(/^```[\s\S]*?^```/gm, '')
+  return [...prose.matchAll(LINK)].flatMap(([, link = '']) => {
+    if (/^[a-z]+:/.test(link)) return []
+    const [file = '', anchor] = link.split('#')
+    const target = file === '' ? path : normalize(join(dirname(path), file))
+    if (!existsSync(join(ROOT, target))) return [`${path} links to ${link}, which is not there`]
+    if (anchor === undefined || !target.endsWith('.md')) return []
+    return anchorsOf(target).has(anchor) ? [] : [`${path} links to ${link}, a heading that is not there`]
+  })
+}
+
+function anchorsOf(path: string): ReadonlySet<string> {
+  const text = readFileSync(join(ROOT, path), 'utf8')
+  return new Set([...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => anchorOf(heading)))
+}
+
+/** As hosts of repositories write them. */
+function anchorOf(heading: string): string {
+  const words = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
+  return words
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .trim()
+    .replaceAll(/\s/g, '-')
+}
+
+/** Decisions and changes tell of files as they were then. */
+function missingFiles({ path, text }: Page): readonly string[] {
+  if (path.startsWith('docs/decisions/') || path === 'CHANGELOG.md') return []
+  return [...text.matchAll(NAMED_FILE)].flatMap(([, file = '']) => {
+    const candidates = [file, `src/${file}`, join(dirname(path), file)]
+    return candidates.some((candidate) => existsSync(join(ROOT, candidate)))
+      ? []
+      : [`${path} names ${file}, which is not there`]
+  })
+}
+
+function longGlossary(pages: readonly Page[]): readonly string[] {
+  const text = pages.find(({ path }) => path === 'ARCHITECTURE.md')?.text ?? ''
+  const glossary = /^## [^\n]*words\n([\s\S]*?)^## /m.exec(text)?.[1]
+  if (glossary === undefined) return ['ARCHITECTURE.md has no glossary']
+  const words = glossary.split('\n').filter((line) => /^\| [a-z]/.test(line)).length - 1
+  return words > MOST_WORDS ? [`The glossary has ${words} words; the most is ${MOST_WORDS}`] : []
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  const pages = readPages()
+  const untruths = findUntruths(pages)
+  for (const untruth of untruths) process.stderr.write(`${untruth}\n`)
+  process.stdout.write(`${pages.length} pages, ${untruths.length} untrue\n`)
+  if (untruths.length > 0) process.exitCode = 1
+}

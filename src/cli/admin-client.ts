@@ -1,0 +1,290 @@
+import { readFile } from 'node:fs/promises'
+import { ConfigError } from '#config/load'
+import { startTokenFileIn } from '#config/to-settings'
+import { isToolError } from '#core/errors'
+import { cleanText, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import type { Denial, DenialFacts } from '#core/ports/key-store'
+import type { Store } from '#core/ports/store'
+import { opaquePrincipal } from '#core/principal'
+import {
+  ACTING_AS,
+  type AdminRequest,
+  callInProcess,
+  createLocalAccess,
+  type OperatorAccess,
+} from '#server/admin/access'
+import type { ServerRoute } from '#server/http/router'
+import { isLoopback } from '#server/safety'
+import {
+  type Arguments,
+  type CommandContext,
+  CommandFailure,
+  EXIT,
+  type ExitCode,
+  type OptionSpecs,
+  UsageError,
+} from './command.ts'
+import { loadProjectConfig } from './project.ts'
+import { chosenStore, isStoreAlone, STORE_OPTIONS, withStore } from './store-access.ts'
+
+/** What every command that uses the routes for operators is told: which store, or which server and as whom. */
+export type AdminOption = keyof ReturnType<typeof adminOptions>
+
+export function adminOptions(scope: string) {
+  return {
+    ...STORE_OPTIONS,
+    url: { value: 'U', help: 'Ask this server instead of the store; so does --key.' },
+    key: {
+      value: 'K',
+      help: `API key with the scope ${scope}. Default: COLLET_API_KEY, else the start token of a server here.`,
+    },
+  } as const satisfies OptionSpecs
+}
+
+/** An opened store, as the routes for operators need it. */
+interface OpenedStore {
+  readonly store: Store
+  readonly access: OperatorAccess
+  /** Has a refusal written to the audit log of the store. */
+  noteDenial(who: { readonly id: string; readonly tenant: string }, facts: DenialFacts): void
+}
+
+interface AdminClientOptions {
+  /** The routes on an opened store; absent for what only a running server can do. */
+  onStore?(opened: OpenedStore): readonly ServerRoute[] | Promise<readonly ServerRoute[]>
+  /** Whether a server is asked. Default: one was named, or who to be there. */
+  readonly asksServer?: boolean
+}
+
+/** The routes for operators: those of a server, or the same ones in this process on the store itself. */
+export class AdminClient {
+  readonly #args: Arguments<AdminOption>
+  readonly #context: CommandContext
+  readonly #options: AdminClientOptions
+
+  constructor(args: Arguments<AdminOption>, context: CommandContext, options: AdminClientOptions = {}) {
+    this.#args = args
+    this.#context = context
+    this.#options = options
+  }
+
+  /** The answer to one request, known by the member that every answer of its kind has. */
+  async request<Answer extends object>(
+    request: AdminRequest,
+    member: keyof Answer & string,
+  ): Promise<Answer> {
+    const { onStore, asksServer = isServerNamed(this.#args) } = this.#options
+    const answer =
+      asksServer || onStore === undefined
+        ? await this.#askServer(request)
+        : await this.#askStore(request, onStore)
+    if (hasMember<Answer>(answer, member)) return answer
+    throw new CommandFailure(
+      EXIT.server,
+      `The answer of the server has no "${member}". Is it a Collet server of this version?`,
+    )
+  }
+
+  /** Whoever can open the store with its key may do everything in it, under the name they have on this machine. */
+  async #askStore(
+    request: AdminRequest,
+    onStore: NonNullable<AdminClientOptions['onStore']>,
+  ): Promise<JsonValue> {
+    const { clock } = this.#context
+    const operator = operatorName(this.#context)
+    if (request.method !== 'GET') this.#noteActing(`${operator} (the store itself)`)
+    try {
+      return await withStore(this.#args, this.#context, async (store) => {
+        const denials: Denial[] = []
+        const noteDenial: OpenedStore['noteDenial'] = (who, facts) => {
+          const principal = opaquePrincipal(store, who)
+          denials.push({ ...facts, atMs: clock.nowMs(), tenant: who.tenant, principal, count: 1 })
+        }
+        const access = createLocalAccess(operator)
+        try {
+          return await callInProcess(await onStore({ store, access, noteDenial }), request)
+        } finally {
+          if (denials.length > 0) await store.audit.recordDenials(denials)
+        }
+      })
+    } catch (error) {
+      if (isToolError(error)) throw new CommandFailure(EXIT.usage, error.message)
+      throw error
+    }
+  }
+
+  /** What changes something says on stderr as whom it was done. */
+  async #askServer({ path, ...request }: AdminRequest): Promise<JsonObject> {
+    const url = await serverOf(this.#args, this.#context)
+    const { credential, from } = await operatorCredential(url, this.#args, this.#context)
+    const onActing = (principal: string): void => {
+      if (request.method !== 'GET') this.#noteActing(`${cleanText(principal)} (${from})`)
+    }
+    return await requestJson(
+      { ...request, url: `${url}${path}`, credential, onActing },
+      this.#context.services.fetch,
+    )
+  }
+
+  #noteActing(who: string): void {
+    this.#context.output.note(`as ${who}`)
+  }
+}
+
+/** The name under which changes made on the store itself are journaled. */
+export function operatorName({ userName }: CommandContext): string {
+  return `cli:${userName}`
+}
+
+export function isServerNamed(args: Arguments<'url' | 'key'>): boolean {
+  return args.text('url') !== undefined || args.text('key') !== undefined
+}
+
+/** Our own answers are not checked member by member: a server of another version is told by a missing member. */
+function hasMember<Answer extends object>(answer: unknown, member: string): answer is Answer {
+  return typeof answer === 'object' && answer !== null && Object.hasOwn(answer, member)
+}
+
+/** A server that listens everywhere listens here too. */
+const ANY_HOST: ReadonlySet<string> = new Set(['0.0.0.0', '::', 'localhost', '::1'])
+
+/** `--url` or `COLLET_URL`; else the server that the config is of. */
+async function serverOf(args: Arguments<AdminOption>, context: CommandContext): Promise<string> {
+  const { url } = readServerAddress(args, context)
+  const isNamed = args.text('url') !== undefined || context.environment.url !== undefined
+  if (isNamed || isStoreAlone(args)) return url
+  const config = args.text('config')
+  try {
+    const { host, port } = (await loadProjectConfig(config, context)).config.server
+    if (port === 0) return url
+    return `http://${ANY_HOST.has(host) ? '127.0.0.1' : host}:${port}`
+  } catch (error) {
+    if (error instanceof ConfigError && config === undefined) return url
+    throw error
+  }
+}
+
+interface OperatorCredential {
+  readonly credential: string
+  /** Where it was found, in words. */
+  readonly from: string
+}
+
+/**
+ * What lets an operator in (rule 29). A credential that was given wins: `--key`, then `COLLET_API_KEY`; only without
+ * either it is the start token of the server on this machine, which is sent nowhere else.
+ */
+async function operatorCredential(
+  url: string,
+  args: Arguments<AdminOption>,
+  context: CommandContext,
+): Promise<OperatorCredential> {
+  const key = args.text('key')
+  if (key !== undefined) return { credential: key, from: '--key' }
+  const variable = context.environment.apiKey?.reveal()
+  if (variable !== undefined) return { credential: variable, from: 'COLLET_API_KEY' }
+  const token = isLoopback(new URL(url).hostname) ? await readStartToken(url, args, context) : undefined
+  if (token !== undefined) return { credential: token, from: 'start token' }
+  throw new CommandFailure(
+    EXIT.usage,
+    `${url} needs a credential: --key, COLLET_API_KEY, or the start token of a server that runs here (name its --config or --store, and --url if it listens elsewhere).`,
+  )
+}
+
+async function readStartToken(
+  url: string,
+  args: Arguments<'store' | 'config'>,
+  context: CommandContext,
+): Promise<string | undefined> {
+  try {
+    const { dataFolder } = await chosenStore(args, context)
+    return (await readFile(startTokenFileIn(dataFolder, url), 'utf8')).trim() || undefined
+  } catch (error) {
+    const isAbsent = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    const isUnnamed = args.text('store') === undefined && args.text('config') === undefined
+    if (isAbsent || (error instanceof ConfigError && isUnnamed)) return undefined
+    throw error
+  }
+}
+
+const DEFAULT_URL = 'http://127.0.0.1:4100'
+
+/** How client commands are told which server, and as whom. */
+export const SERVER_OPTIONS = {
+  url: { value: 'U', help: `Server to talk to. Default: COLLET_URL, or ${DEFAULT_URL}.` },
+  key: {
+    value: 'K',
+    help: 'API key. Default: COLLET_API_KEY, which other users of this machine cannot see.',
+  },
+} as const satisfies OptionSpecs
+
+export interface ServerAddress {
+  /** Without a trailing slash. */
+  readonly url: string
+  readonly apiKey: string | undefined
+}
+
+export function readServerAddress(
+  args: Arguments<'url' | 'key'>,
+  { environment }: CommandContext,
+): ServerAddress {
+  const text = args.text('url') ?? environment.url ?? DEFAULT_URL
+  const url = URL.parse(text)
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
+    throw new UsageError(`--url expects an http or https address, for example ${DEFAULT_URL}; got "${text}".`)
+  }
+  return { url: url.href.replace(/\/+$/, ''), apiKey: args.text('key') ?? environment.apiKey?.reveal() }
+}
+
+/** How long the CLI waits for an answer to one of its own requests. */
+const PATIENCE_MS = 30_000
+
+interface JsonRequest {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly url: string
+  readonly credential: string | undefined
+  readonly body?: JsonObject
+  /** Hears as whom the server let us in, whatever it then answers. */
+  readonly onActing?: (principal: string) => void
+}
+
+/** Sends one request of our own and gives its JSON object; refusals become failures with the server's words. */
+export async function requestJson(request: JsonRequest, send: typeof fetch): Promise<JsonObject> {
+  const { method, url, credential, body, onActing } = request
+  const { origin } = new URL(url)
+  const response = await send(url, {
+    method,
+    headers: {
+      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    // A redirect would carry the credential somewhere else.
+    redirect: 'manual',
+    signal: AbortSignal.timeout(PATIENCE_MS),
+  }).catch((cause: unknown) => {
+    throw new CommandFailure(EXIT.server, `No answer from ${origin}. Is the server running?`, { cause })
+  })
+  const acting = response.headers.get(ACTING_AS)
+  if (acting !== null) onActing?.(decodeURIComponent(acting))
+  const answer = parse(await response.text())
+  if (response.ok && isJsonObject(answer)) return answer
+  const said = isJsonObject(answer) && typeof answer.message === 'string' ? answer.message : undefined
+  throw new CommandFailure(
+    exitOf(response.status),
+    said ?? `${origin} answered ${response.status}. Is it a Collet server?`,
+  )
+}
+
+/** What was asked for is wrong (2), or the server does not let us or cannot (3). */
+function exitOf(status: number): ExitCode {
+  return status === 400 || status === 404 || status === 422 ? EXIT.usage : EXIT.server
+}
+
+function parse(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

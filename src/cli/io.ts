@@ -1,0 +1,140 @@
+import type { ColletClient, RequirementResolvers } from '#client/index'
+import type { Environment } from '#config/environment'
+import type { Settings } from '#config/settings'
+import type { JournalHead } from '#core/journal/events'
+import type { Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
+import type { RunningServer, StartOptions } from '#server/start-server'
+import type { StdioServing, StdioStart } from '#server/start-stdio'
+import type { TextStream } from './output.ts'
+
+/** How an operator's command reaches a store. */
+export interface StoreAccess {
+  /** `sqlite:PATH`, absolute. */
+  readonly url: string
+  readonly dataFolder: string
+  readonly masterKey: Uint8Array | undefined
+}
+
+export interface JournalVerification {
+  readonly ok: boolean
+  readonly groups: number
+  readonly events: number
+  readonly chains: number
+  readonly firstBad?: { readonly writer: string; readonly group: number; readonly reason: string } | undefined
+  readonly heads: readonly JournalHead[]
+  /** Rows that decide: how many were checked, and which do not hold. */
+  readonly rows: number
+  readonly badRows: readonly { readonly row: string; readonly reason: string }[]
+  /** What the check cannot see, in words (rule 15). */
+  readonly cannotSee: readonly string[]
+}
+
+/** The rooms behind the commands. They are loaded when first used, so that `collet --help` is quick. */
+export interface Services {
+  startServer(
+    settings: Settings,
+    options: {
+      readonly allowAnonymous: boolean
+      readonly testSeams?: boolean
+      readonly opentool?: NonNullable<StartOptions['opentool']>
+    },
+  ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>
+  /** Serves MCP on a pair of streams, without a listener. */
+  startStdio(settings: Settings, options: StdioStart): Promise<StdioServing>
+  /** Opens for reading and settling; never recovers, never makes a key (rule 17). */
+  openStore(access: StoreAccess): Promise<Store>
+  /** Rejects when a server could not read or write this store; writes nothing, not even to the journal. */
+  checkWritable(access: StoreAccess): Promise<void>
+  /** Copies the database to a new file; the store may be in use. */
+  backUp(access: StoreAccess, file: string): Promise<void>
+  verifyJournal(access: StoreAccess, kept: readonly JournalHead[]): Promise<JournalVerification>
+  connect(
+    url: string,
+    options: { readonly apiKey: string | undefined; readonly requirements?: RequirementResolvers },
+  ): Promise<Pick<ColletClient, 'list' | 'get' | 'tryCall'>>
+  readonly fetch: typeof fetch
+}
+
+/** A server running in a process of its own, for `serve --watch`. */
+export interface ServerProcess {
+  /** Exit code; rejects never. */
+  readonly ended: Promise<number>
+  /** Asks for a graceful end. */
+  stop(): void
+  /** Ends it at once. */
+  kill(): void
+}
+
+/** Everything a command may touch outside itself, handed in so that tests can replace it. */
+export interface CliIo {
+  readonly stdin: AsyncIterable<string | Uint8Array> & {
+    readonly isTTY?: boolean | undefined
+    /** Of a terminal: what is typed comes key by key and is not shown. */
+    setRawMode?(on: boolean): unknown
+  }
+  readonly stdout: TextStream
+  readonly stderr: TextStream
+  /** From now on nothing else reaches stdout: what tools print goes to stderr. */
+  takeStdout(): TextStream
+  readonly environment: Environment
+  readonly workingFolder: string
+  /** Who is at the terminal, for the journal. */
+  readonly userName: string
+  readonly clock: Clock
+  readonly services: Services
+  /** Calls back at each request to stop (Ctrl-C, SIGTERM, a closed terminal); gives the way to stop listening. */
+  onStop(listener: () => void): () => void
+  /** Calls back for each rejected promise nobody handles, which then does not end the process; gives the way out. */
+  onStrayRejection(listener: (reason: unknown) => void): () => void
+  /** Calls back for each exception nobody catches, which then does not end the process; gives the way out. */
+  onUncaughtException(listener: (error: unknown) => void): () => void
+  /** Ends the process now. */
+  exit(code: number): void
+  /** Starts `collet` again in a child process with these arguments. */
+  startProcess(args: readonly string[]): ServerProcess
+}
+
+/** The rooms of this package. */
+export const REAL_SERVICES: Services = {
+  async startServer(settings, options) {
+    const { startServer } = await import('#server/start-server')
+    return await startServer(settings, options)
+  },
+  async startStdio(settings, options) {
+    const { startStdio } = await import('#server/start-stdio')
+    return await startStdio(settings, options)
+  },
+  async openStore({ url, dataFolder, masterKey }) {
+    const { openStore } = await import('#server/services')
+    return await openStore(url, { dataFolder, masterKey, mode: 'operator' })
+  },
+  async checkWritable({ url, dataFolder, masterKey }) {
+    const { openSqlite } = await import('#server/services')
+    const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
+    try {
+      store.checkWritable()
+    } finally {
+      await store.close()
+    }
+  },
+  async backUp({ url }, file) {
+    const { backUpStore } = await import('#server/services')
+    backUpStore(url, file)
+  },
+  async verifyJournal({ url, dataFolder, masterKey }, kept) {
+    const { openSqlite } = await import('#server/services')
+    const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
+    try {
+      const plain = store.verify()
+      return plain.ok ? (kept.map((head) => store.verify(head)).find(({ ok }) => !ok) ?? plain) : plain
+    } finally {
+      await store.close()
+    }
+  },
+  async connect(url, options) {
+    const { connect } = await import('#client/index')
+    return connect(url, options)
+  },
+  fetch: (...request) => fetch(...request),
+}

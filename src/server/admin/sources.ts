@@ -1,0 +1,106 @@
+import { SOURCE_OPTIONS } from '#config/schema'
+import { fault, type ToolError } from '#core/errors'
+import type { Sources, SourceView } from '#core/imports/sources'
+import { isJsonObject, type JsonValue } from '#core/json'
+import type { SourceStore } from '#core/ports/import-store'
+import type { Clock } from '#core/runtime'
+import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { jsonReply } from '#server/http/replies'
+import type { ServerRoute } from '#server/http/router'
+import { adminRoute, type OperatorAccess, requireServerScope } from './access.ts'
+
+const SCOPE = 'admin:sources'
+const KEY = /^[A-Za-z0-9_]{1,64}$/
+
+interface SourceRoutesOptions {
+  /** The sources of a running server; absent where only the store is open, which running servers watch. */
+  readonly sources?: Sources
+  readonly store: SourceStore
+  readonly clock: Clock
+  /** Whether the configuration has this key: it wins, so the store's would never be used. */
+  isConfigured(key: string): boolean
+}
+
+/** Sources over HTTP, for the start token and the scope `admin:sources` (rule 29). Options are never shown: they may hold secrets. */
+export function createSourceRoutes(
+  { sources, store, clock, isConfigured }: SourceRoutesOptions,
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  const route = (
+    method: 'GET' | 'POST' | 'DELETE',
+    path: string,
+    handle: (request: HttpRequest) => Promise<HttpReply>,
+  ): ServerRoute =>
+    adminRoute(access, method, path, (request) => {
+      requireServerScope(request.principal, SCOPE, access)
+      return handle(request)
+    })
+  const status = () => (sources?.status() ?? []).map(renderSource)
+  const one = (key: string) => ({ source: status().find((source) => source.key === key) ?? null })
+  return [
+    route('GET', '/admin/sources', async () => jsonReply(200, { sources: status() })),
+    route('POST', '/admin/sources', async ({ body, principal }) => {
+      const { key, options, replace } = readAddition(body)
+      if (isConfigured(key)) throw wrong(`"${key}" is a source of the configuration, which wins.`)
+      const done = await store.put({ key, options, replace, addedBy: principal.id, addedMs: clock.nowMs() })
+      if (done === 'exists')
+        throw wrong(
+          `There is a source "${key}" already. Choose another key, or replace it: "replace": true, or collet import --replace.`,
+        )
+      await sources?.sync()
+      await sources?.firstReading(key)
+      return jsonReply(201, one(key))
+    }),
+    route('DELETE', '/admin/sources/:key', async ({ params, principal }) => {
+      const key = params.key ?? ''
+      if (isConfigured(key)) throw wrong(`"${key}" is a source of the configuration: remove it there.`)
+      const removed = await store.remove({ key, by: principal.id, atMs: clock.nowMs() })
+      if (!removed) throw wrong(`There is no source "${key}".`)
+      await sources?.sync()
+      return jsonReply(200, { key, removed: true })
+    }),
+    route('POST', '/admin/sources/:key/refresh', async ({ params }) => {
+      const key = params.key ?? ''
+      if ((await sources?.refresh(key)) !== true) throw wrong(`There is no source "${key}".`)
+      return jsonReply(200, one(key))
+    }),
+  ]
+}
+
+function readAddition(body: JsonValue | undefined) {
+  if (!isJsonObject(body)) throw wrong('Send { "key": "Name", "options": { "type": … } }.')
+  const { key, options, replace = false } = body
+  if (typeof key !== 'string' || !KEY.test(key)) throw wrong('"key" must be 1 to 64 letters, digits and "_".')
+  const parsed = SOURCE_OPTIONS.safeParse(options)
+  if (!parsed.success || !isJsonObject(options)) {
+    const said = parsed.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? [
+      'is no object',
+    ]
+    throw wrong(`"options" cannot be used: ${said.join('; ')}`)
+  }
+  return { key, options, replace: replace === true }
+}
+
+function wrong(message: string): ToolError {
+  return fault('request_invalid', message)
+}
+
+/** A source as operators see it. */
+export type RenderedSource = ReturnType<typeof renderSource>
+
+function renderSource(source: SourceView) {
+  return {
+    key: source.key,
+    type: source.type,
+    kind: source.kind,
+    state: source.state,
+    reason: source.reason ?? null,
+    tools: source.tools,
+    offered: source.offered ?? null,
+    waiting: source.waiting,
+    read_at: source.readAtMs === undefined ? null : new Date(source.readAtMs).toISOString(),
+    warnings: source.warnings,
+    oddities: source.oddities.map(({ toolId, problem }) => ({ tool: toolId, problem })),
+    left_out: source.findings.map(({ toolId, problem, fix }) => ({ tool: toolId, problem, fix })),
+  }
+}

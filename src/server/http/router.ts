@@ -1,0 +1,159 @@
+import type { RequestHeaders } from '#auth/authenticator'
+import type { MaybePromise } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import type { HttpRoute } from '#protocols/http-exchange'
+
+/** A protocol's route, or one of the server's own, which may know callers that protocols do not. */
+export interface ServerRoute extends HttpRoute {
+  /** Instead of the server's authentication. */
+  readonly authenticate?: (headers: RequestHeaders) => MaybePromise<Principal>
+}
+
+export type PathParameters = Readonly<Record<string, string>>
+
+export const NO_PARAMETERS: PathParameters = Object.freeze({})
+
+export interface FoundRoute {
+  readonly route: ServerRoute
+  readonly params: PathParameters
+}
+
+interface RouteEntry {
+  readonly route: ServerRoute
+  readonly path: RoutePath
+}
+
+interface MethodRoutes {
+  /** Paths without parameters: one look decides. */
+  readonly exact: Map<string, FoundRoute>
+  /** The others, the most specific first. */
+  readonly patterns: RouteEntry[]
+}
+
+/** The routes of one port. A path is taken as it was sent: two spellings of one resource are one too many to guard. */
+export class Router {
+  readonly #entries: readonly RouteEntry[]
+  readonly #byMethod = new Map<string, MethodRoutes>()
+
+  constructor(routes: readonly ServerRoute[]) {
+    this.#entries = routes.map((route) => ({ route, path: new RoutePath(route.path) }))
+    for (const entry of this.#entries) {
+      for (const method of methodsOf(entry.route)) this.#add(method, entry)
+    }
+    for (const { patterns } of this.#byMethod.values())
+      patterns.sort((one, other) => RoutePath.compare(one.path, other.path))
+  }
+
+  find(method: string, path: string): FoundRoute | undefined {
+    const routes = this.#byMethod.get(method)
+    if (routes === undefined) return undefined
+    const exact = routes.exact.get(path)
+    if (exact !== undefined) return exact
+    for (const { route, path: pattern } of routes.patterns) {
+      const params = pattern.match(path)
+      if (params !== undefined) return { route, params }
+    }
+    return undefined
+  }
+
+  /** Every route of this path, whatever its method. */
+  at(path: string): readonly ServerRoute[] {
+    return this.#entries.filter((entry) => entry.path.match(path) !== undefined).map(({ route }) => route)
+  }
+
+  /** The route whose protocol answers for everything below a path that this one is below of. */
+  ownerOf(path: string): ServerRoute | undefined {
+    return this.#entries.find(({ route: { owns } }) => owns !== undefined && isBelow(owns, path))?.route
+  }
+
+  #add(method: string, entry: RouteEntry): void {
+    const routes: MethodRoutes = this.#byMethod.get(method) ?? { exact: new Map(), patterns: [] }
+    this.#byMethod.set(method, routes)
+    const { route, path } = entry
+    const isTaken = path.hasParameters
+      ? routes.patterns.some((other) => RoutePath.compare(other.path, path) === 0)
+      : routes.exact.has(path.pattern)
+    if (isTaken) throw new Error(`Two routes take ${method} ${path.pattern}.`)
+    if (path.hasParameters) routes.patterns.push(entry)
+    else routes.exact.set(path.pattern, { route, params: NO_PARAMETERS })
+  }
+}
+
+/** For `Allow`: the methods of these routes. */
+export function allowedMethods(routes: readonly ServerRoute[]): string {
+  return [...new Set(routes.flatMap(methodsOf))].sort().join(', ')
+}
+
+function methodsOf({ method }: ServerRoute): readonly string[] {
+  return method === 'GET' ? ['GET', 'HEAD'] : [method]
+}
+
+function isBelow(owned: string, path: string): boolean {
+  return path === owned || path.startsWith(`${owned}/`)
+}
+
+/** A route's path such as `/calls/:id`, matched exactly: case, slashes and percent-encoding of the fixed segments count. */
+export class RoutePath {
+  readonly pattern: string
+  readonly hasParameters: boolean
+  readonly #segments: readonly string[]
+  /** Up to the first parameter. */
+  readonly #start: string
+
+  constructor(pattern: string) {
+    this.pattern = pattern
+    this.hasParameters = pattern.includes(':')
+    this.#segments = pattern.split('/')
+    this.#start = pattern.replace(/:.*$/, '')
+  }
+
+  /** Orders a fixed segment before a parameter in the same place; 0 for two patterns that take the same paths. */
+  static compare(one: RoutePath, other: RoutePath): number {
+    return one.#rank < other.#rank ? -1 : one.#rank > other.#rank ? 1 : 0
+  }
+
+  /** The decoded parameters, or `undefined` when the path is another one. */
+  match(path: string): PathParameters | undefined {
+    if (!this.hasParameters) return path === this.pattern ? NO_PARAMETERS : undefined
+    if (!path.startsWith(this.#start)) return undefined
+    const given = path.split('/')
+    if (given.length !== this.#segments.length) return undefined
+    const parameters: Record<string, string> = {}
+    for (const [place, wanted] of this.#segments.entries()) {
+      const segment = given[place] ?? ''
+      if (!wanted.startsWith(':')) {
+        if (segment !== wanted) return undefined
+      } else {
+        const decoded = decode(segment)
+        if (decoded === undefined || decoded === '') return undefined
+        parameters[wanted.slice(1)] = decoded
+      }
+    }
+    return parameters
+  }
+
+  /** A parameter sorts after any text of a path. */
+  get #rank(): string {
+    return this.#segments.map((segment) => (segment.startsWith(':') ? '\uffff' : segment)).join('/')
+  }
+}
+
+/** Whether its percent-encoding is that of UTF-8 text. */
+export function isWellEncoded(path: string): boolean {
+  return decode(path) !== undefined
+}
+
+/** The part of a request target before its query. */
+export function pathOf(target: string): string {
+  const end = target.indexOf('?')
+  return end === -1 ? target : target.slice(0, end)
+}
+
+function decode(text: string): string | undefined {
+  if (!text.includes('%')) return text
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,60 @@
+import { DatabaseSync } from 'node:sqlite'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { QUERIES, type QueryName } from '#store/queries'
+import { MIGRATIONS } from '#store/schema'
+import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './dialect.ts'
+
+/** What only SQLite is asked. */
+const SQLITE_ONLY = new Set<string>(['foreignVersion'])
+const NAMES = Object.keys(QUERIES).filter((name): name is QueryName => !SQLITE_ONLY.has(name))
+
+let server: PostgresServer
+let client: Client
+
+beforeAll(async () => {
+  server = await startPostgres()
+  client = new Client({ connectionString: await server.createDatabase('dialect') })
+  await client.connect()
+  await client.query(SCALAR_FUNCTIONS)
+  for (const step of MIGRATIONS) await client.query(postgresSchema(step))
+})
+afterAll(async () => {
+  await client.end()
+  await server.stop()
+})
+
+it('open values are numbered, and a question mark in quotes is left alone', () => {
+  expect(numbered("SELECT ? WHERE a = '?''?' AND b = ?")).toBe("SELECT $1 WHERE a = '?''?' AND b = $2")
+})
+
+describe('every statement', () => {
+  it('is understood by both databases, with as many open values', async () => {
+    const sqlite = new DatabaseSync(':memory:')
+    for (const step of MIGRATIONS) sqlite.exec(step)
+    const refused: string[] = []
+    for (const name of NAMES) {
+      sqlite.prepare(QUERIES[name])
+      try {
+        await client.query(`PREPARE "${name}" AS ${postgresText(name)}`)
+      } catch (error) {
+        refused.push(`${name}: ${String(error)}`)
+      }
+    }
+    expect(refused).toEqual([])
+    sqlite.close()
+  })
+
+  it('takes numbers of 64 bits: a time in milliseconds needs them', async () => {
+    const { rows } = await client.query(
+      `SELECT name FROM pg_prepared_statements WHERE 'integer'::regtype = ANY (parameter_types)`,
+    )
+    expect(rows.map(({ name }) => name)).toEqual([])
+  })
+
+  it('names no column that PostgreSQL takes for something else', () => {
+    const reserved = /(?<![."\w])(user|current_date|current_time|session_user)\b(?!["(])/i
+    expect(NAMES.filter((name) => reserved.test(QUERIES[name]))).toEqual([])
+  })
+})

@@ -1,0 +1,20 @@
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { POLICY_FIELDS } from '#core/tool'
+
+const page = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8')
+const [, section = ''] = page.split('**The policy of a tool**')
+const [table = ''] = section.split('**Tools of a tenant.**')
+
+type Field = (typeof POLICY_FIELDS)[keyof typeof POLICY_FIELDS]
+
+function valuesOf(field: Field): string {
+  if ('choices' in field) return field.choices.map((choice) => `\`${choice}\``).join(', ')
+  if ('most' in field) return `${field.least} to ${field.most}`
+  return field.fewest === 0 ? 'list of texts' : `list of texts, at least ${field.fewest}`
+}
+
+it('docs/configuration.md lists every field of a policy with the values it takes', () => {
+  const rows = [...table.matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)].map(([, name, values]) => [name, values])
+  expect(rows).toEqual(Object.entries(POLICY_FIELDS).map(([name, field]) => [name, valuesOf(field)]))
+})
