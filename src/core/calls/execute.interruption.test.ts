@@ -4,6 +4,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
+  allCommitted,
   callRequest,
   errorOf,
   faultyStore,
@@ -45,12 +46,13 @@ describe('ending a run from outside', () => {
     expect(gateway.running.slots).toBe(1)
     answer.resolve('late')
     await answer.promise
-    await new Promise(setImmediate)
+    await allCommitted(store)
     expect(gateway.running.slots).toBe(0)
     expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('tool_timeout')
     expect(state.runs).toBe(1)
-    const types = store.readJournal([], 10).flatMap(({ events }) => events.map(({ type }) => type))
-    expect(types).toEqual(['call.claimed', 'call.failed', 'call.late'])
+    const groups = await store.readJournal([], 10)
+    const types = groups.flatMap(({ events }) => events.map(({ type }) => type))
+    expect(types).toEqual(['writer.started', 'call.claimed', 'call.failed', 'call.late'])
   })
 
   it('rule 10: a timed-out read has no unknown effect', async () => {

@@ -208,7 +208,7 @@ describe('the life of a workflow', () => {
       input: TEXT,
       output: {},
       uses: [slow],
-      policy: { timeoutMs: 30 },
+      policy: { timeoutMs: 300 },
       run: (input, { call }) => call(slow, input),
     })
     const { call } = open([slow, flow], openMemoryStore())
