@@ -3,6 +3,7 @@ import type { ApprovalPredicate } from '#core/approvals/approvals'
 import type { JsonObject } from '#core/json'
 import type { Hooks } from '#core/runtime'
 import type { DefinedTool, InputOf } from '#core/tools/define'
+import type { ProtocolConfigs } from '#protocols/list'
 import type { SOURCE_OPTIONS } from './schema.ts'
 import type { IssuerAlgorithm } from './settings.ts'
 
@@ -159,7 +160,7 @@ interface ApprovalsConfig<
 export interface ColletConfig<
   Tools extends readonly ToolEntry[] = readonly ToolEntry[],
   Names extends string = string,
-> {
+> extends ProtocolConfigs {
   /**
    * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
    * listed in this order; the files of one glob, and the exports of one file, by name.
@@ -235,48 +236,6 @@ export interface ColletConfig<
   readonly limits?: LimitsConfig
   /** What principals and tenants may spend, across restarts. Default no budget. */
   readonly budgets?: readonly BudgetConfig[]
-  readonly openwop?: {
-    /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
-    readonly catalog?: boolean
-    /** Serve and advertise `?view=compact` of it. Default true. */
-    readonly compactView?: boolean
-    /** Serve and advertise sessions of stateful tools, `/v1/sessions`; needs the catalog. Default true. */
-    readonly sessions?: boolean
-  }
-  readonly otc?: {
-    /** Refuse request members that no published shape has. Default false. */
-    readonly strictRequests?: boolean
-    /** Keep `developer_message` off the wire. Default false. */
-    readonly hideDeveloperMessages?: boolean
-    /** Leave `tools` or `items` out of lists that would carry both. Default neither. */
-    readonly omitListKey?: 'tools' | 'items'
-    /** What requests that name no version are answered in. Default `urn:oxp:1.0`, the newest; of the others lists carry each definition once. */
-    readonly defaultSchema?:
-      | 'urn:oxp:1.0'
-      | 'otc://1.0'
-      | 'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json'
-  }
-  readonly opentool?: {
-    /** Title of the document that `/opentool/load` serves. Default `Collet`. */
-    readonly title?: string
-    /** Version of that document, and what `/opentool/version` answers. Default the version of this package. */
-    readonly version?: string
-    readonly description?: string
-    /** Take a string `id` for the idempotency key of a call that has no `Idempotency-Key` header. Default false. */
-    readonly stringIdsAreKeys?: boolean
-    /** Serve `/opentool/streamCall` too. Default false. */
-    readonly streaming?: boolean
-  }
-  readonly mcp?: {
-    /** Serve `/mcp`. Default true. */
-    readonly enabled?: boolean
-    /** What the server calls itself. Default `collet`. */
-    readonly name?: string
-    /** Text for models about the server as a whole. Default none. */
-    readonly instructions?: string
-    /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
-    readonly pageSize?: number
-  }
   readonly approvals?: ApprovalsConfig<Tools, Names>
   /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   readonly acknowledgeLaxerVersions?: readonly string[]

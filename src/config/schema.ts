@@ -5,6 +5,7 @@ import type { Hooks } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { LONGEST_TIMER_MS } from '#core/tool'
 import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
+import { PROTOCOLS } from '#protocols/list'
 import { COMMAND_OPTIONS } from '#sources/command/options'
 import { CUSTOM_OPTIONS } from '#sources/common/options'
 import { MCP_OPTIONS } from '#sources/mcp/options'
@@ -236,6 +237,19 @@ function hook<Name extends keyof Hooks>() {
     .optional()
 }
 
+/** The section that each protocol says it has. */
+function sectionsOf<Table extends Readonly<Record<string, { readonly settings: z.ZodRawShape }>>>(
+  table: Table,
+): { [Name in keyof Table]: z.ZodPrefault<ReturnType<typeof closed<Table[Name]['settings']>>> }
+function sectionsOf(table: Readonly<Record<string, { readonly settings: z.ZodRawShape }>>) {
+  return Object.fromEntries(
+    Object.entries(table).map(([name, { settings }]) => [name, closed(settings).prefault({})]),
+  )
+}
+
+/** The sections of the protocols; parsing a config leaves nothing else of it. */
+export const PROTOCOL_SECTIONS = z.object(sectionsOf(PROTOCOLS))
+
 const TOOLKIT_NAME = z.string().regex(/^[A-Za-z0-9_]+$/)
 
 /** The shape of a config, with every default. */
@@ -270,36 +284,7 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
   limits: LIMITS,
   budgets: BUDGETS,
-  openwop: closed({
-    catalog: z.boolean().default(true),
-    compactView: z.boolean().default(true),
-    sessions: z.boolean().default(true),
-  }).prefault({}),
-  otc: closed({
-    strictRequests: z.boolean().default(false),
-    hideDeveloperMessages: z.boolean().default(false),
-    omitListKey: z.enum(['tools', 'items']).optional(),
-    defaultSchema: z
-      .enum([
-        'urn:oxp:1.0',
-        'otc://1.0',
-        'https://github.com/ArcadeAI/OpenToolCalling/tree/main/specification/http/1.0/openapi.json',
-      ])
-      .optional(),
-  }).prefault({}),
-  opentool: closed({
-    title: TEXT.default('Collet'),
-    version: TEXT.optional(),
-    description: TEXT.optional(),
-    stringIdsAreKeys: z.boolean().default(false),
-    streaming: z.boolean().default(false),
-  }).prefault({}),
-  mcp: closed({
-    enabled: z.boolean().default(true),
-    name: TEXT.default('collet'),
-    instructions: TEXT.optional(),
-    pageSize: z.int().min(1).max(10_000).default(1_000),
-  }).prefault({}),
+  ...PROTOCOL_SECTIONS.shape,
   approvals: approvalsSchema({ closed, url: WEBHOOK_URL, scope: SCOPE, name: NAME }),
   acknowledgeLaxerVersions: z.array(TEXT).default([]),
   authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),

@@ -5,6 +5,7 @@ import type { RoleTable } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
+import type { ProtocolSettings } from '#protocols/list'
 import type { SourceOptions } from './schema.ts'
 
 /** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
@@ -104,7 +105,7 @@ export interface OAuthSettings {
 }
 
 /** Everything the server needs, checked and with every default filled in. Nothing below this reads a file or the environment. */
-export interface Settings {
+export interface Settings extends ProtocolSettings {
   readonly tools: readonly Tool[]
   /** Descriptions by toolkit name. */
   readonly toolkits: ReadonlyMap<string, string>
@@ -160,44 +161,6 @@ export interface Settings {
   }
   readonly limits: LimitSettings
   readonly budgets: readonly BudgetRule[]
-  readonly openwop: {
-    /** `/v1/tools`; off = 404 there (OWP-06). */
-    readonly catalog: boolean
-    /** `?view=compact`; off = any unknown view (OWP-26). */
-    readonly compactView: boolean
-    /** `/v1/sessions`; off = 404 there. */
-    readonly sessions: boolean
-  }
-  readonly otc: {
-    /** Refuse request members that no published shape has (T-23). */
-    readonly strictRequests: boolean
-    /** Keep `developer_message` off the wire (T-20). */
-    readonly hideDeveloperMessages: boolean
-    /** Leave one key out of lists that would carry both (T-31). */
-    readonly omitListKey: 'tools' | 'items' | undefined
-    /** `$schema` of answers to requests that name no version (C-16); default the newest. */
-    readonly defaultSchema?: string | undefined
-  }
-  readonly opentool: {
-    /** Title of the document of our tools (OTS-03). */
-    readonly title: string
-    /** Its version, which `/opentool/version` answers too (OTS-32); `undefined` = the version of this package. */
-    readonly version: string | undefined
-    readonly description: string | undefined
-    /** A string `id` is the key of a call without `Idempotency-Key` (rule 4). */
-    readonly stringIdsAreKeys: boolean
-    /** Serve `/opentool/streamCall` (OTS-50). */
-    readonly streaming: boolean
-  }
-  readonly mcp: {
-    /** `/mcp`; off = 404 there. */
-    readonly enabled: boolean
-    /** `serverInfo.name` (MCP-08). */
-    readonly name: string
-    readonly instructions: string | undefined
-    /** Tools on one page of a list (MCP-44). */
-    readonly pageSize: number
-  }
   readonly approvals: ApprovalRules
   readonly hooks: Hooks
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error' | 'silent'

@@ -9,7 +9,7 @@ import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
 import { decodeMasterKey, type Environment } from './environment.ts'
 import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
-import { LOG_LEVELS, type ParsedConfig, parseStoreUrl } from './schema.ts'
+import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS, parseStoreUrl } from './schema.ts'
 import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
 import type { OAuthClientSettings, OAuthSettings, Settings } from './settings.ts'
 
@@ -79,14 +79,7 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
     egress: config.egress,
     limits: toLimitSettings(config.limits),
     budgets: config.budgets,
-    openwop: config.openwop,
-    otc: { ...config.otc, omitListKey: config.otc.omitListKey },
-    opentool: {
-      ...config.opentool,
-      version: config.opentool.version,
-      description: config.opentool.description,
-    },
-    mcp: { ...config.mcp, instructions: config.mcp.instructions },
+    ...PROTOCOL_SECTIONS.parse(config),
     approvals: toApprovalRules(config.approvals),
     hooks: givenHooks(config.hooks),
     logLevel: environment.logLevel === undefined ? config.log.level : logLevel(environment.logLevel),

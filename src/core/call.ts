@@ -1,10 +1,15 @@
-import type { CallState } from '#core/ports/store'
 import type { ErrorCode, ErrorDetails } from './errors.ts'
 import type { ToolRef } from './ids.ts'
 import type { JsonValue } from './json.ts'
 import type { Elicit } from './runtime.ts'
 import type { Secret } from './secret.ts'
 import type { Tool } from './tool.ts'
+
+/**
+ * `parked`: waits for a yes. `running`: claimed by a writer. `released`: failed with the author's word that
+ * nothing took effect, so the same request may run again. `ambiguous`: cut by a crash; only an operator ends it.
+ */
+export type CallState = 'parked' | 'running' | 'succeeded' | 'failed' | 'released' | 'ambiguous'
 
 /** What a principal may see of its own call (rule 10). */
 export interface CallView {

@@ -1,7 +1,5 @@
-import type { RunScope } from '#core/ports/store'
 import { fault } from './errors.ts'
 import { hasControlCharacter } from './json.ts'
-import type { Principal } from './principal.ts'
 
 const LONGEST_RUN_ID = 128
 const OWN_RUN = /^run_([A-Za-z0-9_-]{24})$/
@@ -11,9 +9,12 @@ export function ownRunId(record: string): string {
   return `run_${record}`
 }
 
-/** Where the events of such a run go. */
-export function implicitRun({ tenant, id }: Principal, record: string): RunScope {
-  return { tenant, principal: id, runId: ownRunId(record), run: record }
+/** What a caller may call the run of a call: the one it named, or its own. */
+export function runIdOf(
+  { record }: { readonly record: string },
+  { run }: { readonly run: { readonly runId: string } | undefined },
+): string {
+  return run?.runId ?? ownRunId(record)
 }
 
 /** The record whose own run an id may name. */

@@ -1,8 +1,6 @@
-import type { Store } from '#core/ports/store'
-
 /** A subject may be a mail address; readers of runs and audits get a name that only tells principals apart. */
 export function opaquePrincipal(
-  store: Pick<Store, 'digest'>,
+  store: { digest(text: string): string },
   { tenant, id }: Pick<Principal, 'tenant' | 'id'>,
 ): string {
   return `prn_${store.digest(JSON.stringify(['principal', tenant, id]))}`

@@ -54,7 +54,7 @@ export function untilAborted<Value>(answer: Promise<Value>, signal: AbortSignal)
 }
 
 /** Waits for foreign code, but not for ever. */
-export async function within<T>(mostMs: number, act: () => T | Promise<T>): Promise<T> {
+export async function withDeadline<T>(mostMs: number, act: () => T | Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(fault('tool_timeout', `It took longer than ${mostMs} ms.`)), mostMs)
   try {

@@ -24,3 +24,11 @@ export class Secret {
     return REDACTED
   }
 }
+
+/** Member names whose values are taken for credentials where nothing else says so: in options of sources. */
+const SECRET_NAME =
+  /pass(word|wd|phrase)?$|secret|token|api[-_]?key|private[-_]?key|credential|authorization|cookie|bearer|\bpin\b|\bcvv\b|otp$/i
+
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name)
+}

@@ -1,4 +1,3 @@
-import type { Transport } from '#core/runs/events'
 import type { Shown } from './call.ts'
 import type { InputIssue } from './errors.ts'
 import type { ToolId } from './ids.ts'
@@ -275,6 +274,9 @@ const TRANSPORTS = {
   connector: 'http',
   'host-extension': 'native',
 } as const satisfies Record<SourceKind, Transport>
+
+/** How the host reaches the tool behind a call (OWP-51). */
+export type Transport = 'mcp' | 'http' | 'native'
 
 export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]

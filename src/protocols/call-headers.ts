@@ -125,6 +125,12 @@ export const SESSION_HEADER = 'collet-session'
 const TRUST_HEADER = 'collet-content-trust'
 const PREFER_HEADER = 'prefer'
 
+/** All of these that a caller sends, and all that it reads. */
+export const CALL_HEADERS = {
+  sent: [TOKEN_HEADER, SECRET_HEADER, USER_HEADER, IDEMPOTENCY_KEY_HEADER, RUN_HEADER, SESSION_HEADER],
+  read: [CALL_ID_HEADER, ERROR_CODE_HEADER, RUN_HEADER, TRUST_HEADER],
+} as const
+
 const HEADER_SAFE = /^[\x21-\x24\x26-\x7e]*$/
 const HEADER_UNSAFE = /[^\x21-\x24\x26-\x7e]/gu
 

@@ -54,6 +54,8 @@ export interface HttpRoute {
   readonly path: string
   /** `open` routes are reachable without a credential; they run as `anonymous`. */
   readonly access: 'authenticated' | 'open'
+  /** The operator's start token opens it too, on its own. */
+  readonly forOperators?: true
   /** Whether a request body is read; `never` ignores it unread. */
   readonly body: 'json' | 'never'
   /**

@@ -14,7 +14,8 @@ import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
 import { backUpDatabase } from '#store/sqlite/database'
-import { openMemoryStore, SqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isLoopback } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
@@ -182,9 +183,9 @@ export function openStore(url: string, options: OpenStoreOptions): Store {
   return url === 'memory:' ? openMemoryStore(observersIn(options)) : openSqlite(url, options)
 }
 
-export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore {
+export function openSqlite(url: string, options: OpenStoreOptions): SqlStore {
   const path = pathOf(url)
-  return new SqliteStore({ path, masterKey: masterKeyOf(options, path), ...observersIn(options) })
+  return openSqliteStore({ path, masterKey: masterKeyOf(options, path), ...observersIn(options) })
 }
 
 function observersIn({ onCommit, onForeign }: OpenStoreOptions) {

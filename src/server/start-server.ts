@@ -11,11 +11,9 @@ import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
 import { ApproverSignIn, ConsentFlow, consentRoutes } from '#oauth/consent'
 import { RoundTrips } from '#oauth/round-trips'
-import { MCP_PATH } from '#protocols/mcp/wire'
+import { PROTOCOLS } from '#protocols/list'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
-import { openwopRoutes } from '#protocols/openwop/routes'
-import { TOOL_PATH } from '#protocols/openwop/wire'
-import { otcRoutes } from '#protocols/otc/routes'
+import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
 import { createOperatorAccess, openToOperators } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
 import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
@@ -31,15 +29,10 @@ import { createMetricsListener, createMetricsRoute } from '#server/telemetry/met
 import { auditHidden, auditRead, observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter } from '#server/telemetry/tracing'
 import { createApprovalLinks } from './approval-links.ts'
-import {
-  createMcpRoutes,
-  createOpenToolRoutes,
-  createResourceMetadata,
-  openwopCapabilities,
-  VERSION,
-} from './protocol-routes.ts'
+import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback } from './safety.ts'
 import { findConsentWarnings, openServices } from './services.ts'
+import { VERSION } from './version.ts'
 
 /** How long running calls may go on after a stop was asked for. */
 const GRACE_MS = 10_000
@@ -137,7 +130,6 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     })
     const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
-    const isClosed = authenticator.isConfigured
     const trips = new RoundTrips({ store, clock, publicUrl })
     const consents = new ConsentFlow({
       ...{ store, broker, trips, clock, log, publicUrl },
@@ -149,40 +141,31 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...{ approvals: gateway.approvals, signIn, clock, log, publicUrl },
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
-    const mcp = createMcpRoutes(observed, settings.mcp, {
-      store,
-      clock,
-      log,
-      ...(metadata === undefined ? {} : { metadataUrl: () => metadata.urlFor(MCP_PATH) }),
-    })
+    const protocolServices: ProtocolServices = {
+      ...{ gateway: observed, store, clock, log, publicUrl, testSeams },
+      serverVersion: VERSION,
+      isClosed: authenticator.isConfigured,
+      metadataUrl: metadata?.urlFor,
+      askForConsent: (challenge, request) => consents.open(challenge, request),
+      stop: options.opentool?.stop,
+      onUnknownTool: auditRead(gateway, noteDenial),
+    }
+    const protocols: readonly ServedProtocol[] = await Promise.all(
+      Object.values(PROTOCOLS).map((protocol) => protocol.serve(settings, protocolServices)),
+    )
     const app = createHttpApp({
       routes: [
-        ...otcRoutes(observed, {
-          serverVersion: VERSION,
-          ...otcOptions(settings),
-          askForConsent: (challenge, request) => consents.open(challenge, request),
-        }),
-        ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
         ...openToOperators(
-          openwopRoutes(observed, {
-            serverVersion: VERSION,
-            capabilities: openwopCapabilities(settings),
-            testSeams,
-            store,
-          }).map((route) => (route.path === TOOL_PATH ? auditRead(route, gateway, noteDenial) : route)),
+          protocols.flatMap(({ routes }) => routes),
           access,
         ),
+        ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
         ...(testSeams
           ? serverSeams({
               ...{ gateway: observed, settings, store, clock, log, noteDenial, publicUrl },
               fetch: services.fetch,
             })
           : []),
-        ...createOpenToolRoutes(observed, options.opentool ?? {}, {
-          settings: settings.opentool,
-          ...{ log, isClosed, publicUrl },
-        }),
-        ...mcp.routes,
         ...createCallRoutes({ calls: store, clock }, access),
         ...createApprovalRoutes(
           { approvals: gateway.approvals, clock, publicUrl, canSignIn: signIn.isThere },
@@ -219,7 +202,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       ...(admit === undefined ? {} : { admit: (client) => refuseUnlessAdmitted(admit(client)) }),
     })
     closing.push(app.close)
-    closing.push(async () => mcp.close())
+    closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
     url = await app.listen()
     const { host, metricsPort } = settings.server
     listeners.push({ host, port: portOf(url) })
@@ -262,15 +245,6 @@ function idleOf(sources: readonly SourceView[]): readonly string[] {
 /** An `http:` URL leaves its default port out. */
 function portOf(url: string): number {
   return Number(new URL(url).port) || 80
-}
-
-function otcOptions({ otc }: Settings) {
-  const { omitListKey, defaultSchema, ...switches } = otc
-  return {
-    ...switches,
-    ...(omitListKey === undefined ? {} : { omitListKey }),
-    ...(defaultSchema === undefined ? {} : { defaultSchema }),
-  }
 }
 
 function mostBodyBytes({ limits: { total } }: Settings) {

@@ -5,13 +5,14 @@ import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import type { Secret } from '#core/secret'
+import { mcpServices } from '#protocols/mcp/exchange'
 import { StdioServer } from '#protocols/mcp/stdio'
 import { parseJsonBody } from '#server/http/read-body'
 import { createLog, type ServerLog } from '#server/telemetry/log'
 import { auditHidden, createDenialLog } from '#server/telemetry/observe'
-import { mcpServices } from './protocol-routes.ts'
 import { StartRefused } from './safety.ts'
 import { openServices } from './services.ts'
+import { VERSION } from './version.ts'
 
 /** Clients that close our stdin wait about two seconds before they kill us (MCP-98). */
 const GRACE_MS = 1_500
@@ -69,7 +70,11 @@ export async function startStdio(settings: Settings, options: StdioStart): Promi
       : error
   }
   const server = new StdioServer(
-    mcpServices(auditHidden(gateway, denials.note), settings.mcp, { store, clock, log }),
+    mcpServices(settings.mcp, {
+      ...{ store, clock, log },
+      gateway: auditHidden(gateway, denials.note),
+      serverVersion: VERSION,
+    }),
     {
       principal,
       parse: parseJsonBody,

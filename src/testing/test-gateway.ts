@@ -15,7 +15,7 @@ import type { Tool } from '#core/tool'
 import { Registry } from '#core/tools/catalog'
 import { type DefinedTool, isDefinedTool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { openMemoryStore, SqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 
 /** A SQLite store in a folder of its own, whose file a test may look into and change behind its back. */
 export function openStoreFolder() {
@@ -23,7 +23,7 @@ export function openStoreFolder() {
   const path = join(folder, 'collet.db')
   return {
     path,
-    open: () => new SqliteStore({ path, masterKey: new Uint8Array(32).fill(7) }),
+    open: () => openSqliteStore({ path, masterKey: new Uint8Array(32).fill(7) }),
     change(sql: string): void {
       const database = new DatabaseSync(path)
       database.exec(sql)

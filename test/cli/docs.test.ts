@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { loadCommands, renderCommandHelp, renderOverview } from '#cli/run'
 import { parseConfig } from '#config/load'
 import { CONFIG_SCHEMA } from '#config/schema'
-import { VERSION } from '#server/protocol-routes'
+import { VERSION } from '#server/version'
 
 const read = (name: string) => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8')
 

@@ -8,7 +8,7 @@ import { readEnvironment } from '#config/environment'
 import type { Settings } from '#config/settings'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import { validate } from '#protocols/opentool/index'
-import { VERSION } from '#server/protocol-routes'
+import { VERSION } from '#server/version'
 import { readOpentoolLines } from '../conformance/opentool-vectors.ts'
 import { FakeIo } from './fake-io.ts'
 

@@ -1,7 +1,7 @@
 import { recordOf } from '#core/calls/identity'
 import type { JournalEvent } from '#core/journal/events'
 import type { RunEvent } from '#core/runs/events'
-import { placeOf } from '#core/runs/runs'
+import { namedScope } from '#core/runs/runs'
 import type { Batch, CallPlan } from './differential-calls.ts'
 import type { Played } from './differential-played.ts'
 import { principalOf, type Stage } from './differential-stage.ts'
@@ -47,10 +47,10 @@ function nameIds({ way, labels, answers, sessions }: Played, { gateway }: Stage,
     labels.suggest(recordOf(gateway.store, principal, answer.callId), `call ${first}`)
     if (call.key === undefined) labels.suggest(answer.callId, `id of call ${place}`)
     if (call.runId === undefined) continue
-    labels.suggest(placeOf(gateway.store, principal, call.runId).run, `run ${call.caller} ${call.runId}`)
+    labels.suggest(namedScope(gateway.store, principal, call.runId).run, `run ${call.caller} ${call.runId}`)
   }
   for (const [name, { caller, runId }] of sessions) {
-    const { run } = placeOf(gateway.store, principalOf(batch, way.name, caller), runId)
+    const { run } = namedScope(gateway.store, principalOf(batch, way.name, caller), runId)
     labels.suggest(run, `run of session ${name}`)
   }
 }

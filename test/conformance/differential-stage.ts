@@ -5,10 +5,9 @@ import type { RunningGateway } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
 import { SYSTEM_CLOCK } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { openwopRoutes } from '#protocols/openwop/routes'
-import { otcRoutes } from '#protocols/otc/routes'
+import { PROTOCOLS } from '#protocols/list'
+import type { ServedProtocol } from '#protocols/protocol'
 import { createGateway, type Gateway } from '#server/create-gateway'
-import { createMcpRoutes, createOpenToolRoutes } from '#server/protocol-routes'
 import { openServices } from '#server/services'
 import { createLog } from '#server/telemetry/log'
 import { startApp, stopApps } from '../server/start-app.ts'
@@ -52,16 +51,16 @@ export async function openStage(batch: Batch, ways: readonly string[]): Promise<
     publicUrl: () => PUBLIC_URL,
     onCommit: () => {},
   })
-  const routes = [
-    ...otcRoutes(gateway, { serverVersion: '0.0.0-test' }),
-    ...openwopRoutes(gateway, { serverVersion: '0.0.0-test' }),
-    ...createMcpRoutes(gateway, settings.mcp, { store: gateway.store, clock: SYSTEM_CLOCK, log }).routes,
-    ...createOpenToolRoutes(
-      gateway,
-      {},
-      { settings: settings.opentool, log, isClosed: true, publicUrl: () => PUBLIC_URL },
+  const protocols: readonly ServedProtocol[] = await Promise.all(
+    Object.values(PROTOCOLS).map((protocol) =>
+      protocol.serve(settings, {
+        ...{ gateway, store: gateway.store, clock: SYSTEM_CLOCK, log, isClosed: true },
+        serverVersion: '0.0.0-test',
+        publicUrl: () => PUBLIC_URL,
+      }),
     ),
-  ]
+  )
+  const routes = protocols.flatMap((served) => served.routes)
   const apiKeys = ways.flatMap((way) =>
     batch.callers.map(({ tenant, scopes }, caller) => {
       const id = principalOf(batch, way, caller).id.slice('key:'.length)

@@ -89,7 +89,9 @@ describe('host guard', () => {
     expect(preflight.status).toBe(204)
     expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
     expect(preflight.headers.get('access-control-allow-methods')).toBe('POST')
-    expect(preflight.headers.get('access-control-allow-headers')).toContain('oxp-api-key')
+    expect(preflight.headers.get('access-control-allow-headers')).toBe(
+      'authorization, collet-authorization, collet-run, collet-secret, collet-session, collet-user, content-type, idempotency-key, if-none-match, last-event-id, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key',
+    )
     const call = await fetch(`${url}/tools/call`, {
       method: 'POST',
       headers: { ...json, origin, 'x-api-key': KEY },

@@ -1,6 +1,5 @@
 import fc from 'fast-check'
-import type { Outcome } from '#core/call'
-import type { CallState } from '#core/ports/store'
+import type { CallState, Outcome } from '#core/call'
 import type { SessionOutcome } from '#core/runs/events'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
 import { DAY_MS, failure, placeAt, success } from '#testing/samples'

@@ -18,8 +18,9 @@ import { renderTable } from '#cli/output'
 import { loadProjectConfig } from '#cli/project'
 import { ConfigError } from '#config/load'
 import { loadTools } from '#config/load-tools'
+import type { CallState } from '#core/call'
 import { cleanText, type JsonObject, type JsonValue } from '#core/json'
-import type { CallState, Settlement } from '#core/ports/store'
+import type { Settlement } from '#core/ports/store'
 import { createCallRoutes, type RenderedCall } from '#server/admin/calls'
 
 const MOST_CALLS = 1_000

@@ -17,7 +17,7 @@ import { cleanJson, cleanText } from '#core/json'
 import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
 import { DEFAULT_PORT } from '#protocols/opentool/wire'
-import { VERSION } from '#server/protocol-routes'
+import { VERSION } from '#server/version'
 import { exampleOpenToolCurl, serveUntilStopped } from './serve.ts'
 
 const INDENT = 2

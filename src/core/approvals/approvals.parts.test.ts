@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import { canonicalValue } from './binding.ts'
 import { mintLink, readLink } from './decisions.ts'
+import { canonicalValue } from './question.ts'
 
 describe('canonicalValue', () => {
   it('rule 21: is equal for equal values, whatever the order of members', () => {

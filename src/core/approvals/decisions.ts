@@ -1,6 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { Failure } from '#core/call'
-import { sessionLostError } from '#core/calls/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type {
   ApprovalRecord,
@@ -16,6 +15,7 @@ import type {
   InterruptResolved,
   NodeSuspended,
 } from '#core/runs/events'
+import { sessionLostError } from '#core/runs/sessions'
 
 /** What a link lets its holder do: `inspect` shows only. */
 type LinkPower = 'decide' | 'inspect'

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
 import { Secret } from '#core/secret'
 import { Registry } from '#core/tools/catalog'
-import { openMemoryStore, type SqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
@@ -24,9 +25,8 @@ beforeEach(() => {
 afterEach(() => folder.remove())
 
 const DO = 'Kit.Do@1.0.0'
-const journalOf = async (
-  store: { readJournal: SqliteStore['readJournal'] } | ReturnType<typeof folder.open>,
-) => (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
+const journalOf = async (store: { readJournal: SqlStore['readJournal'] } | ReturnType<typeof folder.open>) =>
+  (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
 
 describe('a call cut in another process', () => {
   it.each([
@@ -107,7 +107,7 @@ describe('claims', () => {
     const services = { store: openMemoryStore(), registry: new Registry([tool]) }
     const request = callRequest(DO, { key: 'k' })
     const call = identifyCall(services, { principal: ALICE, request, freshId: () => '' })
-    const entry = running.start(call, tool, { place: undefined, session: undefined, live: undefined })
+    const entry = running.start(call, tool, { run: undefined, session: undefined, live: undefined })
     running.noteAbandoned(entry)
     expect([running.takeAbandoned(call.record), running.takeAbandoned(call.record)]).toEqual([true, false])
   })

@@ -1,22 +1,43 @@
 import { approvalRequired } from '#core/approvals/approvals'
-import { checkApproval } from '#core/approvals/check'
 import type { CallReply, CallRequest } from '#core/call'
 import { fault, isToolError } from '#core/errors'
-import { canonicalJson } from '#core/json'
-import { type Reservation, UNBUDGETED } from '#core/limits/budgets'
+import { runIdOf } from '#core/ids'
+import { type Budgets, type Reservation, UNBUDGETED } from '#core/limits/budgets'
 import type { ApprovalRecord } from '#core/ports/approval-store'
-import type { CallRecord, MaybePromise, Store } from '#core/ports/store'
+import type { CallRecord, MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import type { RefusalEvents } from '#core/runs/notices'
 import { hasUntrustedOutput, type Tool } from '#core/tool'
-import { type Blocked, isStillBlocked } from '#core/workflow/suspend'
+import type { StepOrigin } from '#core/workflow/step'
+import { type Blocked, type BlockedNeeds, isStillBlocked } from '#core/workflow/suspend'
+import { type ApprovalNeeds, checkApproval } from './approval.ts'
 import { refusalOutcome } from './errors.ts'
-import type { CallServices } from './gateway.ts'
-import { fingerprintOf, type IdentifiedCall, identifyCall, keyConflict, type StepOrigin } from './identity.ts'
-import { type Found, lookUp } from './look-up.ts'
-import { checkRequirements } from './requirements.ts'
-import { resolveTool, validateInput } from './resolve.ts'
-import { type CheckedCall, type GrantedCall, type RunResult, runCall } from './run.ts'
-import { resolveScope, runIdOf } from './scope.ts'
+import { adaptInput, type IdentifiedCall, identifyCall, keyConflict } from './identity.ts'
+import { type Found, type LookUpNeeds, lookUp, type StartingCalls } from './look-up.ts'
+import { checkRequirements, type RequirementNeeds } from './requirements.ts'
+import {
+  type CheckedCall,
+  resolveScope,
+  resolveTool,
+  type ScopeNeeds,
+  unstarted,
+  validateInput,
+} from './resolve.ts'
+import { type GrantedCall, type RunNeeds, type RunResult, runCall } from './run.ts'
+
+/** What the story takes: what its stages need, each of which says so itself, and what it uses between them. */
+export type CallNeeds = LookUpNeeds &
+  ScopeNeeds &
+  RequirementNeeds &
+  ApprovalNeeds &
+  BlockedNeeds &
+  RunNeeds & {
+    readonly starting: StartingCalls
+    readonly budgets: Budgets
+    readonly refusals: RefusalEvents
+    /** UUID v4 (OTC/T-24). */
+    newCallId(): string
+  }
 
 /** How often a call that lost its claim to another process looks again before it gives up. */
 const MOST_ROUNDS = 5
@@ -26,30 +47,30 @@ const MOST_ROUNDS = 5
  * them. A call is a record first: what is found under its key is answered, and nothing is checked again.
  */
 export async function callTool(
-  services: CallServices,
+  needs: CallNeeds,
   principal: Principal,
   request: CallRequest,
   step?: StepOrigin,
 ): Promise<CallReply> {
-  const freshId = () => request.freshId ?? services.newCallId()
-  let call = identifyCall(services, { principal, request, freshId, step })
+  const freshId = () => request.freshId ?? needs.newCallId()
+  let call = identifyCall(needs, { principal, request, freshId, step })
   try {
     for (let round = 0; round < MOST_ROUNDS; round += 1) {
-      if (!call.keyed && services.registry.hasWaiting) call = await resumeUnkeyed(services, call)
-      const found = call.keyed ? await lookUp(services, call) : undefined
+      if (!call.keyed && needs.registry.hasWaiting) call = await resumeUnkeyed(needs, call)
+      const found = call.keyed ? await lookUp(needs, call) : undefined
       if (found?.kind === 'answer') return replyOf(call, found, true)
-      if (found?.kind === 'other') return await refuseOther(services, call)
-      const seen = found?.seen
+      if (found?.kind === 'other') return await refuseOther(needs, call)
+      const previous = found?.previous
       const run = await (call.keyed
-        ? startOrWait(services, { call, seen, mayWait: round === 0 })
-        : startCall(services, { call, seen, isFirst: true }))
+        ? startOrWait(needs, { call, previous, mayWait: round === 0 })
+        : startCall(needs, { call, previous, isFirst: true }))
       if (run.kind === 'answer') return replyOf(call, run, run.joined)
-      if (run.kind === 'parked' && !(await isDecided(services, call, run.approval))) {
-        const outcome = refusalOutcome(services, approvalRequired(run.approval, services.publicUrl()))
+      if (run.kind === 'parked' && !(await isDecided(needs, call, run.approval))) {
+        const outcome = refusalOutcome(needs, approvalRequired(run.approval, needs.publicUrl()))
         return { callId: call.callId, outcome, runId: run.runId, replayed: false }
       }
-      if (run.kind === 'waiting' && !(await isFree(services, call, run.waits))) {
-        const outcome = refusalOutcome(services, run.waits.error)
+      if (run.kind === 'waiting' && !(await isFree(needs, call, run.waits))) {
+        const outcome = refusalOutcome(needs, run.waits.error)
         return { callId: call.callId, outcome, runId: run.runId, replayed: false }
       }
     }
@@ -58,7 +79,7 @@ export async function callTool(
     })
   } catch (error) {
     const runId = isToolError(error) ? error.details.runId : undefined
-    const outcome = refusalOutcome(services, error)
+    const outcome = refusalOutcome(needs, error)
     return { callId: call.callId, outcome, ...(runId === undefined ? {} : { runId }), replayed: false }
   }
 }
@@ -74,32 +95,31 @@ function replyOf(
 }
 
 /**
- * Rule 1: the key is another request's. That is told last: whatever else is wrong with this one is told as ever, and nothing
- * of it runs or is recorded.
+ * Rule 1: the key is another request's. The caller hears that last: anything else that is wrong with this request is
+ * answered as ever, and nothing of it runs or is recorded.
  */
-async function refuseOther(services: CallServices, call: IdentifiedCall): Promise<never> {
-  services.health.checkReady()
-  services.limits.checkCaller(call.principal)
-  const tool = resolveTool(services, call, undefined)
-  await validateInput(tool, adaptInput(services.store, call, tool).input)
+async function refuseOther(needs: CallNeeds, call: IdentifiedCall): Promise<never> {
+  needs.health.checkReady()
+  needs.limits.checkCaller(call.principal)
+  const tool = resolveTool(needs.registry, call, undefined)
+  await validateInput(tool, adaptInput(needs.store, call, tool).input)
   throw keyConflict()
 }
 
 interface Start {
   readonly call: IdentifiedCall
-  readonly seen: CallRecord | undefined
+  readonly previous: CallRecord | undefined
   /** Whether it may wait for another request with its key. */
   readonly mayWait: boolean
 }
 
-/** Rule 1 for requests that arrive together: what a limit refuses while the first of them is on its way waits for that one. */
-async function startOrWait(services: CallServices, { call, seen, mayWait }: Start): Promise<Started> {
-  const own = services.starting.begin(call.record)
+/** Rule 1 for requests that arrive together: one that a limit refuses while the first is on its way waits for the first. */
+async function startOrWait(needs: CallNeeds, { call, previous, mayWait }: Start): Promise<Started> {
+  const own = needs.starting.begin(call.record)
   try {
-    return await startCall(services, { call, seen, isFirst: own !== undefined })
+    return await startCall(needs, { call, previous, isFirst: own !== undefined })
   } catch (error) {
-    const first =
-      own === undefined && mayWait && isLimit(error) ? services.starting.get(call.record) : undefined
+    const first = own === undefined && mayWait && isLimit(error) ? needs.starting.get(call.record) : undefined
     if (first === undefined) throw error
     await first.ended
     return { kind: 'lost' }
@@ -123,63 +143,63 @@ interface Parked {
 
 /** Nothing final is recorded under this key: walk the ladder, then run. */
 async function startCall(
-  services: CallServices,
-  { call, seen, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
+  needs: CallNeeds,
+  { call, previous, isFirst }: Omit<Start, 'mayWait'> & { readonly isFirst: boolean },
 ): Promise<Started> {
-  services.health.checkReady()
+  needs.health.checkReady()
   // A step is part of a call that was let in.
-  if (call.step === undefined) services.limits.checkCaller(call.principal)
-  const tool = resolveTool(services, call, seen)
-  const place = await resolveScope(services, { call, tool, seen })
+  if (call.step === undefined) needs.limits.checkCaller(call.principal)
+  const tool = resolveTool(needs.registry, call, previous)
+  const scope = await resolveScope(needs, { call, tool, previous })
   try {
-    services.limits.checkTool(call.principal, tool)
-    const adapted = adaptInput(services.store, call, tool)
+    needs.limits.checkTool(call.principal, tool)
+    const adapted = adaptInput(needs.store, call, tool)
     const input = await validateInput(tool, adapted.input)
-    const equipped = await checkRequirements(services, { tool, call: adapted, place })
-    return await runIfApproved(services, { call: equipped, tool, place, input, seen })
+    const equipped = await checkRequirements(needs, { tool, call: adapted, scope })
+    return await runIfApproved(needs, { call: equipped, tool, scope, input, previous })
   } catch (error) {
-    if (seen === undefined && isFirst && call.step === undefined)
-      await services.refusals.tell({ call, tool, place }, error)
+    if (previous === undefined && isFirst && call.step === undefined)
+      await needs.refusals.add({ ...unstarted(call, tool, scope), sessionId: scope.live?.sessionId }, error)
     throw error
   }
 }
 
-/** Most tools ask nobody: their calls do not wait here, not even for a turn. */
-async function runIfApproved(services: CallServices, checked: CheckedCall): Promise<Started> {
-  const { call, tool, place, seen } = checked
-  if (seen?.waitsFor !== undefined) {
-    const waits = await isStillBlocked(services, seen, tool.name)
-    if (waits !== undefined) return { kind: 'waiting', waits, runId: seen.runId ?? runIdOf(call, place) }
-    return await runWithinBudget(services, { ...checked, grant: undefined })
+/** Most tools ask nobody: their calls do not wait here, not even for a turn of the event loop. */
+async function runIfApproved(needs: CallNeeds, checked: CheckedCall): Promise<Started> {
+  const { call, tool, scope, previous } = checked
+  if (previous?.waitsFor !== undefined) {
+    const waits = await isStillBlocked(needs, previous, tool.name)
+    if (waits !== undefined) return { kind: 'waiting', waits, runId: previous.runId ?? runIdOf(call, scope) }
+    return await runWithinBudget(needs, { ...checked, grant: undefined })
   }
-  const asksNobody = tool.policy.approval === 'never' && seen?.state !== 'parked'
-  if (asksNobody) return await runWithinBudget(services, { ...checked, grant: undefined })
-  const check = await checkApproval(services, checked)
+  const asksNobody = tool.policy.approval === 'never' && previous?.state !== 'parked'
+  if (asksNobody) return await runWithinBudget(needs, { ...checked, grant: undefined })
+  const check = await checkApproval(needs, checked)
   if (check.kind === 'changed') return { kind: 'lost' }
-  if (check.kind === 'parked') return { ...check, runId: seen?.runId ?? runIdOf(call, place) }
+  if (check.kind === 'parked') return { ...check, runId: previous?.runId ?? runIdOf(call, scope) }
   const grant = check.kind === 'granted' ? check.grant : undefined
-  return await runWithinBudget(services, { ...checked, grant })
+  return await runWithinBudget(needs, { ...checked, grant })
 }
 
 /**
- * Its worst case is set aside before it runs; whoever joins another run, or does not run after all, spends nothing. Of a
- * workflow every step spends for itself.
+ * Its worst case is set aside before it runs; a request that joins another run, or does not run after all, spends nothing.
+ * Of a workflow every step spends for itself.
  */
-function runWithinBudget(services: CallServices, granted: GrantedCall): Promise<RunResult> {
+function runWithinBudget(needs: CallNeeds, granted: GrantedCall): Promise<RunResult> {
   const isWorkflow = granted.tool.workflow !== undefined
-  const reserved = isWorkflow ? UNBUDGETED : services.budgets.reserve(granted.call.principal, granted.tool)
-  if (reserved === UNBUDGETED) return runCall(services, { ...granted, reservation: UNBUDGETED })
-  return runReserved(services, granted, reserved)
+  const reserved = isWorkflow ? UNBUDGETED : needs.budgets.reserve(granted.call.principal, granted.tool)
+  if (reserved === UNBUDGETED) return runCall(needs, { ...granted, reservation: UNBUDGETED })
+  return runReserved(needs, granted, reserved)
 }
 
 async function runReserved(
-  services: CallServices,
+  needs: CallNeeds,
   granted: GrantedCall,
   reserved: MaybePromise<Reservation>,
 ): Promise<RunResult> {
   const reservation = reserved instanceof Promise ? await reserved : reserved
   try {
-    return await runCall(services, { ...granted, reservation })
+    return await runCall(needs, { ...granted, reservation })
   } finally {
     reservation.cancel()
   }
@@ -187,7 +207,7 @@ async function runReserved(
 
 /** Waits for a decision as long as the caller wants to (`Prefer: wait`) and is there, if one more may wait. */
 async function isDecided(
-  { store, waits, limits }: CallServices,
+  { store, waits, limits }: CallNeeds,
   { principal, request }: IdentifiedCall,
   { tenant, id, record }: Pick<ApprovalRecord, 'tenant' | 'id' | 'record'>,
 ): Promise<boolean> {
@@ -205,23 +225,23 @@ async function isDecided(
 }
 
 /** The same for a workflow that waits for a yes to one of its steps. */
-async function isFree(services: CallServices, call: IdentifiedCall, { decides }: Blocked): Promise<boolean> {
+async function isFree(needs: CallNeeds, call: IdentifiedCall, { decides }: Blocked): Promise<boolean> {
   if (decides === undefined) return false
   const { tenant, record, approvalId } = decides
-  return await isDecided(services, call, { tenant, record, id: approvalId })
+  return await isDecided(needs, call, { tenant, record, id: approvalId })
 }
 
 /**
  * Rule 6: a request without a key that equals one of its principal's calls which waits for a yes, or has one that is
  * unused, is that call: clients that cannot send keys can still resume.
  */
-async function resumeUnkeyed(services: CallServices, call: IdentifiedCall): Promise<IdentifiedCall> {
-  const tool = services.registry.catalogFor(call.principal).resolve(call.request.tool)
+async function resumeUnkeyed(needs: CallNeeds, call: IdentifiedCall): Promise<IdentifiedCall> {
+  const tool = needs.registry.catalogFor(call.principal).resolve(call.request.tool)
   if (tool === undefined || !mayWait(tool)) return call
-  const { tenant, principal, fingerprint } = adaptInput(services.store, call, tool)
+  const { tenant, principal, fingerprint } = adaptInput(needs.store, call, tool)
   const { definitionHash } = tool
   const like = { tenant, principal: principal.id, fingerprint, definitionHash }
-  const found = await services.store.approvals.findParked(like)
+  const found = await needs.store.approvals.findParked(like)
   if (found === undefined) return call
   return { ...call, record: found.record, callId: found.callId, keyed: true }
 }
@@ -229,16 +249,4 @@ async function resumeUnkeyed(services: CallServices, call: IdentifiedCall): Prom
 /** A workflow may also wait for a step of its own, whatever that one needs. */
 function mayWait({ policy, workflow }: Tool): boolean {
   return policy.approval !== 'never' || workflow !== undefined
-}
-
-/** The call with its input as this tool takes it: what it is found under is what other protocols would send (rule 5). */
-function adaptInput(store: Store, call: IdentifiedCall, tool: Tool): IdentifiedCall {
-  const { adapt } = call.request
-  if (adapt === undefined) return call
-  const input = adapt(tool, call.input)
-  if (input === call.input) return call
-  const inputJson = canonicalJson(input)
-  const { userId, sessionId } = call.request
-  const fingerprint = fingerprintOf(store, { base: call.base, userId, sessionId }, inputJson)
-  return { ...call, input, inputJson, fingerprint }
 }

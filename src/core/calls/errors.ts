@@ -1,28 +1,20 @@
 import type { CallError, Failure } from '#core/call'
 import { type ErrorDetails, isToolError, StoreError, type ToolError } from '#core/errors'
-import type { CallServices } from './gateway.ts'
+import type { Logger } from '#core/runtime'
+import type { StoreHealth } from './store-health.ts'
 
-/** Rule 30: a call cut inside a session is never run again, because what it stood on is gone. */
-export function sessionLostError(tool: string, hasEffects: boolean): CallError {
-  const error = {
-    code: 'session_lost',
-    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and begin again.`,
-    canRetry: false,
-  } as const
-  if (!hasEffects) return error
-  return {
-    ...error,
-    message: `${error.message} The call may have taken effect: check before repeating it.`,
-    effect: 'unknown',
-  }
+/** What refusing a call takes. */
+export interface RefusalNeeds {
+  readonly log: Logger
+  readonly health: StoreHealth
 }
 
 /** What a caller sees of an error before the tool started. Only `ToolError`s carry text meant for it. */
-export function refusalOutcome(services: CallServices, error: unknown): Failure {
+export function refusalOutcome(needs: RefusalNeeds, error: unknown): Failure {
   if (isToolError(error)) return { ok: false, error: callErrorOf(error), durationMs: 0 }
-  services.log.error({ err: error }, 'a call failed before its tool was run')
+  needs.log.error({ err: error }, 'a call failed before its tool was run')
   if (error instanceof StoreError) {
-    services.health.noteFailure(error)
+    needs.health.noteFailure(error)
     return refusal(error.code === 'unreadable' ? UNREADABLE : NOT_RECORDED)
   }
   return refusal(INTERNAL)

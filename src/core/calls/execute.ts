@@ -3,16 +3,17 @@ import { FAILURE_CODES, type FailureCode, fault, isToolError, type ToolError } f
 import type { JsonValue } from '#core/json'
 import { closeState } from '#core/runs/sessions'
 import { hasEffects, hasUntrustedOutput, ShownValue, type Tool, writeShown } from '#core/tool'
-import { WorkflowRun } from '#core/workflow/run'
+import { type WorkflowNeeds, WorkflowRun } from '#core/workflow/run'
 import { blockedBy, Suspension } from '#core/workflow/suspend'
-import { RunContext } from './context.ts'
 import { callErrorOf } from './errors.ts'
-import type { CallServices } from './gateway.ts'
 import { redactOutput, redactSecrets, redactShown, redactThrown } from './redact.ts'
-import type { Interruption, RunningCall } from './running.ts'
+import { type ContextNeeds, type Interruption, RunContext, type RunningCall } from './running.ts'
 
 const INTERRUPTED = Symbol('interrupted')
 const FAILURES: ReadonlySet<string> = new Set(FAILURE_CODES)
+
+/** What running a tool takes. */
+export type ExecuteNeeds = ContextNeeds & WorkflowNeeds & { readonly maxResultBytes: number }
 
 /** How a run ended and, when it was cut short, what the tool will still say. */
 type Ran = Ended | Suspended
@@ -30,23 +31,23 @@ interface Ended {
 }
 
 /** Runs the tool until it answers or somebody ends it. Never throws: from here on every end is a 200 (rule 11). */
-export async function execute(services: CallServices, running: RunningCall, input: unknown): Promise<Ran> {
+export async function execute(needs: ExecuteNeeds, running: RunningCall, input: unknown): Promise<Ran> {
   const { tool, interruption } = running
   if (interruption !== undefined) {
     const error = notStartedError(tool, interruption)
     return { kind: 'ended', outcome: { ok: false, error, durationMs: 0, neverStarted: true } }
   }
-  const context = new RunContext(services, running)
-  const startedMs = services.clock.monotonicMs()
-  const took = () => Math.max(0, Math.round((services.clock.monotonicMs() - startedMs) * 1_000) / 1_000)
-  const succeed = (value: unknown): Outcome => outcomeOf(services, running, { value, durationMs: took() })
+  const context = new RunContext(needs, running)
+  const startedMs = needs.clock.monotonicMs()
+  const took = () => Math.max(0, Math.round((needs.clock.monotonicMs() - startedMs) * 1_000) / 1_000)
+  const succeed = (value: unknown): Outcome => outcomeOf(needs, running, { value, durationMs: took() })
   const fail = (error: unknown): Outcome => ({
     ok: false,
-    error: errorOfRun(services, running, error),
+    error: errorOfRun(needs, running, error),
     durationMs: took(),
   })
   try {
-    const started = runTool(services, running, { input, context })
+    const started = runTool(needs, running, { input, context })
     if (!isThenable(started)) return { kind: 'ended', outcome: succeed(started) }
     const answer = Promise.resolve(started)
     const first = await firstOf(answer, running, context)
@@ -127,13 +128,13 @@ function startTimer(running: RunningCall): () => void {
 }
 
 function outcomeOf(
-  services: CallServices,
+  needs: ExecuteNeeds,
   running: RunningCall,
   ran: { readonly value: unknown; readonly durationMs: number },
 ): Outcome {
   const { tool, call } = running
   const value = hasUntrustedOutput(tool.catalogId) ? redactOutput(ran.value, call.request) : ran.value
-  const output = serializeOutput(tool, value, services.maxResultBytes)
+  const output = serializeOutput(tool, value, needs.maxResultBytes)
   if (output.ok) {
     const { valueJson, shown } = output
     if (shown === undefined) return { ok: true, valueJson, durationMs: ran.durationMs }
@@ -144,18 +145,18 @@ function outcomeOf(
 }
 
 /** T-20: text a tool set on purpose goes out, with credentials cut out; anything else stays in the log. */
-function errorOfRun(services: CallServices, running: RunningCall, error: unknown): CallError {
+function errorOfRun(needs: ExecuteNeeds, running: RunningCall, error: unknown): CallError {
   const { call, tool } = running
   if (isToolError(error)) {
     const { details: _ours, ...said } = redactSecrets(callErrorOf(error), call.request)
-    const shown = shownFailure(services, error, call.request)
+    const shown = shownFailure(needs, error, call.request)
     return {
       ...said,
       code: isFailure(said.code) ? said.code : 'tool_failed',
       ...(shown === undefined ? {} : { shown }),
     }
   }
-  services.log.error(
+  needs.log.error(
     { err: redactThrown(error, call.request), tool: tool.id, record: call.record },
     'a tool threw',
   )
@@ -163,10 +164,10 @@ function errorOfRun(services: CallServices, running: RunningCall, error: unknown
 }
 
 /** Within the limit of results; beyond it the message has to do. */
-function shownFailure(services: CallServices, error: ToolError, request: CallRequest): Shown | undefined {
+function shownFailure(needs: ExecuteNeeds, error: ToolError, request: CallRequest): Shown | undefined {
   if (error.shown === undefined) return undefined
   const shown = writeShown(redactShown(error.shown, request))
-  return shownBytes(shown) > services.maxResultBytes ? undefined : shown
+  return shownBytes(shown) > needs.maxResultBytes ? undefined : shown
 }
 
 function isFailure(code: string): code is FailureCode {
@@ -251,15 +252,15 @@ function tooLarge(tool: Tool, bytes: number, maxBytes: number): SerializedOutput
 
 /** Runs the tool on the state of its session, if it has any; a workflow with a way to call its steps. */
 function runTool(
-  services: CallServices,
+  needs: ExecuteNeeds,
   running: RunningCall,
   { input, context }: { readonly input: unknown; readonly context: RunContext },
 ): unknown {
-  const { tool, place } = running
-  if (tool.workflow !== undefined) return new WorkflowRun(services, running, context).run(input)
-  const isStateOwn = place.session?.isOwn === true && tool.session?.isOptional !== true
+  const { tool, scope } = running
+  if (tool.workflow !== undefined) return new WorkflowRun(needs, running, context).run(input)
+  const isStateOwn = scope.session?.isOwn === true && tool.session?.isOptional !== true
   if (isStateOwn) return runInOwnSession(tool, input, context)
-  context.session = place.live?.state
+  context.session = scope.live?.state
   return tool.run(input, context)
 }
 

@@ -1,6 +1,5 @@
 import { type ApprovalRules, Approvals, type ApprovalsOptions } from '#core/approvals/approvals'
 import type { CallReply, CallRequest, CallsPage, CallsQuery, CallView } from '#core/call'
-import { ConsentEvents } from '#core/credentials/consents'
 import { TokenRefresher } from '#core/credentials/credentials'
 import { type BudgetRule, Budgets } from '#core/limits/budgets'
 import type { Release } from '#core/limits/counters'
@@ -9,15 +8,15 @@ import { type LimitName, type LimitSettings, NO_LIMITS } from '#core/limits/sett
 import type { ChallengeRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { ApprovalWaits, noteEnded, RunFeed, StoreChanges } from '#core/runs/feed'
-import { RefusalEvents } from '#core/runs/refusals'
+import { ConsentEvents, RefusalEvents } from '#core/runs/notices'
 import { endOwnRun, type RunPage, type RunQuery, readOwnRun } from '#core/runs/runs'
 import { type OpenedSession, type SessionRequest, Sessions } from '#core/runs/sessions'
 import { type Clock, type Hooks, type Logger, NO_BROKER, type TokenBroker } from '#core/runtime'
 import { type Catalog, CatalogChanges, type ToolSet } from '#core/tools/catalog'
-import { callTool } from './call-tool.ts'
-import type { StepOrigin } from './identity.ts'
+import { type CallNeeds, callTool } from './call-tool.ts'
+import { StartingCalls } from './look-up.ts'
 import { cancelOwnCall, listOwnCalls, readOwnCall } from './own-calls.ts'
-import { RunningCalls, StartingCalls } from './running.ts'
+import { RunningCalls } from './running.ts'
 import { StoreHealth } from './store-health.ts'
 
 const CANCEL_POLL_MS = 1_000
@@ -27,22 +26,24 @@ const CANCEL_WAIT_MS = 5_000
 
 const BUDGET_TIDY_MS = 5_000
 
-type Made =
-  | 'running'
-  | 'starting'
-  | 'health'
-  | 'sessions'
-  | 'feed'
-  | 'limits'
-  | 'budgets'
-  | 'refusals'
-  | 'consents'
-  | 'broker'
-  | 'refresher'
-  | 'waits'
-  | 'callStep'
-
-export interface RunningGatewayOptions extends Omit<CallServices, Made> {
+export interface RunningGatewayOptions {
+  readonly registry: ToolSet
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Logger
+  readonly fetch: typeof fetch
+  readonly hooks: Hooks
+  readonly approvalRules: ApprovalRules
+  readonly maxResultBytes: number
+  /** UUID v4 (OTC/T-24). */
+  newCallId(): string
+  /** Unguessable, URL-safe. */
+  newChallengeId(): string
+  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
+  newSessionId(): string
+  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
+  publicUrl(): string
+  /** Renews the tokens of the vault, and can ask people for more. */
   readonly broker?: TokenBroker
   /** Where changes of tools are told; default one that nobody tells anything. */
   readonly catalogChanges?: CatalogChanges
@@ -95,31 +96,24 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   const { broker = NO_BROKER } = options
   const refresher = new TokenRefresher({ store, clock, log, broker })
   const waits = new ApprovalWaits(changes)
-  const services: CallServices = {
-    ...options,
-    ...{
-      running,
-      starting: new StartingCalls(),
-      health,
-      sessions,
-      feed,
-      limits,
-      budgets,
-      refusals,
-      consents,
-      broker,
-      refresher,
-      waits,
-      callStep: (principal: Principal, request: CallRequest, step: StepOrigin) =>
-        callTool(services, principal, request, step),
-    },
+  const needs: CallNeeds = {
+    ...{ registry, store, clock, log, hooks, broker },
+    fetch: options.fetch,
+    approvalRules: options.approvalRules,
+    maxResultBytes: options.maxResultBytes,
+    newCallId: () => options.newCallId(),
+    newChallengeId: () => options.newChallengeId(),
+    publicUrl: () => options.publicUrl(),
+    ...{ running, health, sessions, feed, waits, limits, budgets, refusals, consents, refresher },
+    starting: new StartingCalls(),
+    callStep: (principal, request, step) => callTool(needs, principal, request, step),
   }
   const approvals = new Approvals({
     store,
     clock,
     canSignIn: options.canSignIn ?? false,
     definitionOf: (tool) => registry.tools.find(({ id }) => id === tool)?.definitionHash,
-    onChange: ({ record, run }) => noteEnded(services, [{ record, run }]),
+    onChange: ({ record, run }) => noteEnded(needs, [{ record, run }]),
     onDenied: (approver, facts) => options.onApproverDenied?.(approver, facts),
   })
   const timers = new Set<NodeJS.Timeout>()
@@ -145,8 +139,8 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
   every(EXPIRY_POLL_MS, 'ending consents nobody gave', () => consents.expire())
   every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
-    noteEnded(services, await store.approvals.expire(clock.nowMs()))
-    noteEnded(services, await store.workflows.expire(clock.nowMs()))
+    noteEnded(needs, await store.approvals.expire(clock.nowMs()))
+    noteEnded(needs, await store.workflows.expire(clock.nowMs()))
   })
 
   return {
@@ -157,15 +151,15 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     catalogChanges: options.catalogChanges ?? new CatalogChanges(),
     toolkits: () => registry.toolkits,
     catalogFor: (principal) => registry.catalogFor(principal),
-    call: (principal, request) => callTool(services, principal, request),
-    listCalls: (principal, query) => listOwnCalls(services, principal, query),
-    readCall: (principal, callId) => readOwnCall(services, principal, callId),
-    cancelCall: (principal, callId) => cancelOwnCall(services, principal, callId),
+    call: (principal, request) => callTool(needs, principal, request),
+    listCalls: (principal, query) => listOwnCalls(needs, principal, query),
+    readCall: (principal, callId) => readOwnCall(needs, principal, callId),
+    cancelCall: (principal, callId) => cancelOwnCall(needs, principal, callId),
     readRun: (principal, query) =>
-      readOwnRun(services, principal, { ...query, waitMs: limits.shortenWait(query.waitMs) }),
+      readOwnRun(needs, principal, { ...query, waitMs: limits.shortenWait(query.waitMs) }),
     admit: (principal) => limits.checkCaller(principal),
     enterWaiting: (principal) => limits.enterWaiting(principal),
-    endRun: (principal, runId) => endOwnRun(services, principal, runId),
+    endRun: (principal, runId) => endOwnRun({ ...needs, sessions }, principal, runId),
     openSession: (principal, request) => {
       health.checkReady()
       limits.checkCaller(principal)
@@ -196,41 +190,6 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
       .catch((error: unknown) => log.warn({ err: error }, 'unused budget was not given back'))
     for (const timer of timers) clearInterval(timer)
   }
-}
-
-/** Everything the call pipeline needs from outside, handed in once. */
-export interface CallServices {
-  readonly registry: ToolSet
-  readonly store: Store
-  readonly clock: Clock
-  readonly log: Logger
-  readonly fetch: typeof fetch
-  readonly hooks: Hooks
-  /** Who renews the tokens of the vault, and can ask people for more. */
-  readonly broker: TokenBroker
-  readonly refresher: TokenRefresher
-  readonly approvalRules: ApprovalRules
-  /** UUID v4 (T-24). */
-  newCallId(): string
-  /** Unguessable, URL-safe. */
-  newChallengeId(): string
-  /** Unguessable, URL-safe; also for the runs of sessions that name none. */
-  newSessionId(): string
-  /** Base of the URLs we hand out, never taken from a request (T-16). */
-  publicUrl(): string
-  readonly running: RunningCalls
-  readonly starting: StartingCalls
-  readonly sessions: Sessions
-  readonly feed: RunFeed
-  readonly waits: ApprovalWaits
-  readonly health: StoreHealth
-  readonly limits: CallLimits
-  readonly budgets: Budgets
-  readonly refusals: RefusalEvents
-  readonly consents: ConsentEvents
-  readonly maxResultBytes: number
-  /** Makes one step of a workflow: a call like any other, under a key that no caller can have. */
-  callStep(principal: Principal, request: CallRequest, step: StepOrigin): Promise<CallReply>
 }
 
 /** What every protocol, and in-process code, may ask of the one server behind it. */

@@ -3,11 +3,18 @@ import type { CallRequest } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
 import { LATEST, parseToolId, plainVersion, type ToolId, type ToolRef } from '#core/ids'
 import { canonicalJson, isJsonObject, type JsonValue } from '#core/json'
-import type { CallAddress, CallRecord, RunScope, Store } from '#core/ports/store'
+import type { CallAddress, CallRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
+import type { Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
-import type { CallServices } from './gateway.ts'
+import { type StepOrigin, stepRecord } from '#core/workflow/step'
 import { redactText } from './redact.ts'
+
+/** What tells calls apart: keyed digests, and the tools that names stand for. */
+export interface Identities {
+  readonly store: Pick<Store, 'digest'>
+  readonly registry: ToolSet
+}
 
 /** What a record, or a run of this process, says of the request that made it. */
 export interface RecordedRequest {
@@ -19,18 +26,18 @@ export interface RecordedRequest {
 }
 
 /** Whether a recorded tool is served, but not to this principal: then its calls are none either (rules 1 and 2). */
-export function isHidden({ registry }: CallServices, principal: Principal, tool: string): boolean {
+export function isHidden(registry: ToolSet, principal: Principal, tool: string): boolean {
   return registry.has(tool) && registry.catalogFor(principal).get(tool) === undefined
 }
 
 /** Rule 5: the same tool by whichever name, the same input, user and session, and no other version than the recorded one. */
 export function isSameRequest(
-  services: CallServices,
+  identities: Identities,
   call: IdentifiedCall,
   recorded: RecordedRequest,
 ): boolean {
   if (!meansVersion(call, recorded)) return false
-  return recorded.fingerprint === call.fingerprint || isSameInOtherWords(services, call, recorded)
+  return recorded.fingerprint === call.fingerprint || isSameInOtherWords(identities, call, recorded)
 }
 
 /**
@@ -39,8 +46,8 @@ export function isSameRequest(
  */
 export function mayCorrect(call: IdentifiedCall, record: CallRecord): boolean {
   const { userId, sessionId } = call.request
-  const isSamePlace = sessionId === undefined || sessionId === record.sessionId
-  return record.state === 'released' && !record.expired && isSamePlace && userId === record.userId
+  const isSameSession = sessionId === undefined || sessionId === record.sessionId
+  return record.state === 'released' && !record.expired && isSameSession && userId === record.userId
     ? meansVersion(call, record) && meantTool(call, record) !== undefined
     : false
 }
@@ -66,14 +73,14 @@ function meantTool({ base, request }: IdentifiedCall, { tool, toolId }: Recorded
  * asked for in their fingerprints.
  */
 function isSameInOtherWords(
-  services: CallServices,
+  identities: Identities,
   call: IdentifiedCall,
   recorded: RecordedRequest,
 ): boolean {
-  const { store } = services
+  const { store, registry } = identities
   const meant = meantTool(call, recorded)
   if (meant === undefined) return false
-  const inputs = readings(services, call)
+  const inputs = readings(registry, call)
   return [LATEST, plainVersion(meant.version)].some((version) =>
     inputs.some(
       (inputJson) =>
@@ -84,7 +91,7 @@ function isSameInOtherWords(
 }
 
 /** The input as it is, as the tool takes it now, and as one that is gone may have taken it. */
-function readings({ registry }: CallServices, call: IdentifiedCall): readonly string[] {
+function readings(registry: ToolSet, call: IdentifiedCall): readonly string[] {
   const { principal, request, input, inputJson } = call
   if (request.adapt === undefined) return [inputJson]
   const now = registry.catalogFor(principal).resolve(request.tool)
@@ -97,21 +104,6 @@ function withoutNulls(input: JsonValue): JsonValue {
   return Object.fromEntries(Object.entries(input).filter(([, value]) => value !== null))
 }
 
-/** Rule 31: what is recorded under this step is not what the workflow asks for now. */
-export function workflowDiverged(
-  { workflow, name, nth }: StepOrigin,
-  recorded: { readonly tool: string },
-): ToolError {
-  const use = nth === 1 ? '' : ` (use ${nth})`
-  return fault(
-    'workflow_diverged',
-    `${workflow} asked for something else in its step '${name}'${use} than when it first ran, so it was stopped. Finished steps keep their effects: check them before you call it again with a new call id.`,
-    {
-      developerMessage: `The step is recorded as a call of ${recorded.tool} with another input. A workflow must make the same steps with the same inputs each time: take times, random values and outside facts from steps or from its input.`,
-    },
-  )
-}
-
 export function keyConflict(): ToolError {
   return fault(
     'key_conflict',
@@ -122,10 +114,10 @@ export function keyConflict(): ToolError {
 /** Tells equal inputs without telling them: hex SHA-256 of the canonical input, its call's credentials cut out (OWP-52). */
 export function argsHash({ input, inputJson, request }: IdentifiedCall): string {
   const hasCredentials = request.tokens.size > 0 || request.secrets.size > 0
-  const told = hasCredentials
+  const shown = hasCredentials
     ? canonicalJson(redacted(input, (text) => redactText(text, request)))
     : inputJson
-  return hash('sha256', told, 'hex')
+  return hash('sha256', shown, 'hex')
 }
 
 /** In the texts and not in the JSON around them, where a credential may be written with escapes. */
@@ -140,7 +132,7 @@ function redacted(value: JsonValue, clean: (text: string) => string): JsonValue 
 
 const NO_INPUT: JsonValue = {}
 
-/** A request with its place in the store: which call it is, and whether it is the same request again. */
+/** A request as the store knows it: which call it is, and whether it is the same request again. */
 export interface IdentifiedCall extends CallAddress {
   readonly principal: Principal
   readonly callId: string
@@ -162,7 +154,7 @@ export interface IdentifiedCall extends CallAddress {
 
 /** Rules 3 to 5: key and fingerprint are keyed digests, so the store tells nothing about what a caller wrote. */
 export function identifyCall(
-  { store, registry }: Pick<CallServices, 'store' | 'registry'>,
+  { store, registry }: Identities,
   caller: {
     readonly principal: Principal
     readonly request: CallRequest
@@ -201,11 +193,11 @@ function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: 
 }
 
 /**
- * Rule 5: the version is compared with the recorded one, so it is no part of this. Its place, and none for a session, are
+ * Rule 5: the version is compared with the recorded one, so it is no part of this. The text it had there, and none for a session, are
  * what the form had before, so that what was recorded then is still found.
  */
 export function fingerprintOf(
-  store: Store,
+  store: Pick<Store, 'digest'>,
   about: {
     readonly base: string
     readonly userId: string | undefined
@@ -221,36 +213,18 @@ export function fingerprintOf(
   )
 }
 
-export function recordOf(store: Store, principal: Principal, callId: string): string {
+export function recordOf(store: Pick<Store, 'digest'>, principal: Principal, callId: string): string {
   return store.digest(JSON.stringify(['call', principal.tenant, principal.id, callId]))
 }
 
-/** Whose step a call is. Made by the server alone: no protocol can say it. */
-export interface StepOrigin {
-  /** The workflow that makes it, for texts. */
-  readonly workflow: string
-  /** The workflow's call. */
-  readonly parent: string
-  /** The call that began it all. */
-  readonly root: string
-  readonly name: string
-  /** Which use of that name, from 1. */
-  readonly nth: number
-  /** How many workflows it is inside of. */
-  readonly depth: number
-  /** The run of the workflow, which tells of it too. */
-  readonly place: RunScope
-  /** What the workflow's claim pins this tool to. */
-  readonly definitionHash: string
-  readonly callId: string
-  /** Whether the workflow has ended meanwhile: then nothing more begins. */
-  isOver(): boolean
-}
-
-/** Rule 31: a keyspace no protocol reaches, because their keys begin otherwise (OWP-94). */
-export function stepRecord(
-  store: Store,
-  { parent, name, nth }: Pick<StepOrigin, 'parent' | 'name' | 'nth'>,
-): string {
-  return store.digest(JSON.stringify(['step', parent, name, nth]))
+/** The call with its input as this tool takes it: what it is found under is what other protocols would send (rule 5). */
+export function adaptInput(store: Pick<Store, 'digest'>, call: IdentifiedCall, tool: Tool): IdentifiedCall {
+  const { adapt } = call.request
+  if (adapt === undefined) return call
+  const input = adapt(tool, call.input)
+  if (input === call.input) return call
+  const inputJson = canonicalJson(input)
+  const { userId, sessionId } = call.request
+  const fingerprint = fingerprintOf(store, { base: call.base, userId, sessionId }, inputJson)
+  return { ...call, input, inputJson, fingerprint }
 }

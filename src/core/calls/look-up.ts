@@ -1,19 +1,19 @@
 import type { Failure, Outcome } from '#core/call'
 import { fault, type ToolError } from '#core/errors'
-import { ownRunId } from '#core/ids'
-import type { CallRecord } from '#core/ports/store'
-import type { CallServices } from './gateway.ts'
+import { ownRunId, runIdOf } from '#core/ids'
+import type { CallRecord, Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
+import { workflowDiverged } from '#core/workflow/step'
 import {
   type IdentifiedCall,
+  type Identities,
   isHidden,
   isSameRequest,
   keyConflict,
   mayCorrect,
   type RecordedRequest,
-  workflowDiverged,
 } from './identity.ts'
-import { LOST, type RunningCall } from './running.ts'
-import { runIdOf } from './scope.ts'
+import { LOST, type RunningCall, type RunningCalls } from './running.ts'
 
 /** A running call of another process is looked at this often. */
 const JOIN_POLL_MS = 50
@@ -22,46 +22,53 @@ const MOST_ROUNDS_ALONE = 100
 export type Found =
   | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly toolId: string }
   /** A recorded call whose next attempt this request may make. */
-  | { readonly kind: 'again'; readonly seen: CallRecord }
+  | { readonly kind: 'again'; readonly previous: CallRecord }
   /** The key is another request's. */
   | { readonly kind: 'other' }
 
 const OTHER: Found = { kind: 'other' }
 
+/** What looking under a key takes: the runs of this process, and what is recorded. */
+export interface LookUpNeeds extends Identities {
+  readonly store: Store
+  readonly clock: Clock
+  readonly running: RunningCalls
+}
+
 /** Rule 1: answers or joins what is already under the key. Nothing is validated again, and nothing runs here. */
-export async function lookUp(services: CallServices, call: IdentifiedCall): Promise<Found | undefined> {
+export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<Found | undefined> {
   for (let round = 0; ; round += 1) {
-    const running = services.running.get(call.record)
+    const running = needs.running.get(call.record)
     if (running !== undefined) {
-      if (isOther(services, call, requestOf(running))) return OTHER
+      if (isOther(needs, call, requestOf(running))) return OTHER
       const outcome = await running.done
       if (outcome === LOST) continue
       return {
         kind: 'answer',
         outcome,
-        runId: runIdOf(call, running.place),
+        runId: runIdOf(call, running.scope),
         toolId: running.tool.catalogId,
       }
     }
-    const read = services.store.find(call)
+    const read = needs.store.find(call)
     const record = read instanceof Promise ? await read : read
     if (record === undefined) return undefined
-    if (isOther(services, call, record)) {
+    if (isOther(needs, call, record)) {
       // Rule 9: a released call takes other input as its next attempt.
-      const isFree = mayCorrect(call, record) && !isHidden(services, call.principal, record.tool)
-      return isFree ? { kind: 'again', seen: record } : OTHER
+      const isFree = mayCorrect(call, record) && !isHidden(needs.registry, call.principal, record.tool)
+      return isFree ? { kind: 'again', previous: record } : OTHER
     }
-    const found = await judge(services, call, record)
+    const found = await judge(needs, call, record)
     if (found !== 'look again') return found
-    if (round > MOST_ROUNDS_ALONE && isStray(services, record)) throw strayCall()
+    if (round > MOST_ROUNDS_ALONE && isStray(needs, record)) throw strayCall()
   }
 }
 
 /** The same call running in this process, if it does. */
-export function join(services: CallServices, call: IdentifiedCall): RunningCall | undefined {
-  const running = services.running.get(call.record)
+export function join(needs: LookUpNeeds, call: IdentifiedCall): RunningCall | undefined {
+  const running = needs.running.get(call.record)
   if (running === undefined) return undefined
-  if (isOther(services, call, requestOf(running))) throw keyConflict()
+  if (isOther(needs, call, requestOf(running))) throw keyConflict()
   return running
 }
 
@@ -70,16 +77,16 @@ function requestOf({ tool, call }: RunningCall): RecordedRequest {
 }
 
 /** Whether the key is another request's, or one of a tool that its caller may not see (rule 2). A step has its own word for it. */
-function isOther(services: CallServices, call: IdentifiedCall, recorded: RecordedRequest): boolean {
-  if (isHidden(services, call.principal, recorded.tool)) return true
-  if (isSameRequest(services, call, recorded)) return false
+function isOther(needs: LookUpNeeds, call: IdentifiedCall, recorded: RecordedRequest): boolean {
+  if (isHidden(needs.registry, call.principal, recorded.tool)) return true
+  if (isSameRequest(needs, call, recorded)) return false
   if (call.step !== undefined) throw workflowDiverged(call.step, recorded)
   return true
 }
 
 /** Ours and running, yet nobody here runs it: only a fault of ours can leave a call so, and no wait helps. */
-function isStray(services: CallServices, record: CallRecord): boolean {
-  return record.writer === services.store.writer && services.running.get(record.record) === undefined
+function isStray(needs: LookUpNeeds, record: CallRecord): boolean {
+  return record.writer === needs.store.writer && needs.running.get(record.record) === undefined
 }
 
 function strayCall(): ToolError {
@@ -93,28 +100,65 @@ function strayCall(): ToolError {
 }
 
 async function judge(
-  services: CallServices,
+  needs: LookUpNeeds,
   call: IdentifiedCall,
   record: CallRecord,
 ): Promise<Found | 'look again'> {
   // Rule 13: a tombstone never runs again, whatever its call ended with.
-  if (record.state === 'released' && !record.expired) return { kind: 'again', seen: record }
+  if (record.state === 'released' && !record.expired) return { kind: 'again', previous: record }
   // Rule 1: what waits for a yes walks the whole ladder again.
-  if (record.state === 'parked') return { kind: 'again', seen: record }
+  if (record.state === 'parked') return { kind: 'again', previous: record }
   if (record.state !== 'running') {
     const { runId = ownRunId(record.record), toolId } = record
     return { kind: 'answer', outcome: answerRecorded(record), runId, toolId }
   }
-  if (record.writer === services.store.writer && services.running.takeAbandoned(call.record)) {
-    return { kind: 'again', seen: record }
+  if (record.writer === needs.store.writer && needs.running.takeAbandoned(call.record)) {
+    return { kind: 'again', previous: record }
   }
-  if (!(await services.store.isWriterAlive(record.writer))) {
-    const nowMs = services.clock.nowMs()
-    if (mayRunAgain(record, nowMs)) return { kind: 'again', seen: record }
-    await services.store.recover(nowMs)
+  if (!(await needs.store.isWriterAlive(record.writer))) {
+    const nowMs = needs.clock.nowMs()
+    if (mayRunAgain(record, nowMs)) return { kind: 'again', previous: record }
+    await needs.store.recover(nowMs)
   }
   await new Promise((resolve) => setTimeout(resolve, JOIN_POLL_MS))
   return 'look again'
+}
+
+/** A request that is on its way from the look-up to its answer. */
+class StartingCall {
+  readonly #leave: () => void
+  #ended: PromiseWithResolvers<void> | undefined
+
+  constructor(leave: () => void) {
+    this.#leave = leave
+  }
+
+  get ended(): Promise<void> {
+    this.#ended ??= Promise.withResolvers<void>()
+    return this.#ended.promise
+  }
+
+  end(): void {
+    this.#leave()
+    this.#ended?.resolve()
+  }
+}
+
+/** The first of several requests with one key, from before it runs: the others may wait for it instead of being refused. */
+export class StartingCalls {
+  readonly #byRecord = new Map<string, StartingCall>()
+
+  /** `undefined` when there is a first one already. */
+  begin(record: string): StartingCall | undefined {
+    if (this.#byRecord.has(record)) return undefined
+    const starting = new StartingCall(() => this.#byRecord.delete(record))
+    this.#byRecord.set(record, starting)
+    return starting
+  }
+
+  get(record: string): StartingCall | undefined {
+    return this.#byRecord.get(record)
+  }
 }
 
 /** What a recorded call answers to whoever asks again. */

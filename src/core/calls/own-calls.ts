@@ -1,42 +1,48 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { CallsPage, CallsQuery, CallView } from '#core/call'
 import { fault } from '#core/errors'
-import { ownRunId } from '#core/ids'
-import type { CallRecord } from '#core/ports/store'
+import { ownRunId, runIdOf } from '#core/ids'
+import type { CallRecord, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { noteEnded } from '#core/runs/feed'
 import { hasUntrustedOutput } from '#core/tool'
-import { endSteps } from '#core/workflow/run'
-import type { CallServices } from './gateway.ts'
+import type { ToolSet } from '#core/tools/catalog'
+import { type EndStepsNeeds, endSteps } from '#core/workflow/step'
 import { isHidden, recordOf } from './identity.ts'
 import { answerRecorded } from './look-up.ts'
-import { runIdOf } from './scope.ts'
+import type { RunningCalls } from './running.ts'
 
 /** A cancelled run is recorded at once; only a store that is down makes this matter. */
 const LONGEST_WAIT_MS = 2_000
 
+/** What showing and cancelling calls takes. */
+interface OwnCallsNeeds extends EndStepsNeeds {
+  readonly registry: ToolSet
+  readonly running: RunningCalls
+}
+
 /** Rule 10: a principal sees the state and outcome of its own call, and nobody else's. */
 export async function readOwnCall(
-  services: CallServices,
+  needs: OwnCallsNeeds,
   principal: Principal,
   callId: string,
 ): Promise<CallView | undefined> {
-  const record = recordOf(services.store, principal, callId)
-  const found = await services.store.find({ tenant: principal.tenant, record })
-  if (found !== undefined) return isHidden(services, principal, found.tool) ? undefined : viewOf(found)
-  const running = services.running.get(record)
-  if (running === undefined || isHidden(services, principal, running.tool.id)) return undefined
+  const record = recordOf(needs.store, principal, callId)
+  const found = await needs.store.find({ tenant: principal.tenant, record })
+  if (found !== undefined) return isHidden(needs.registry, principal, found.tool) ? undefined : viewOf(found)
+  const running = needs.running.get(record)
+  if (running === undefined || isHidden(needs.registry, principal, running.tool.id)) return undefined
   return {
     callId,
     record,
-    runId: runIdOf(running.call, running.place),
+    runId: runIdOf(running.call, running.scope),
     traceId: running.call.request.traceId ?? '',
     protocol: running.call.request.protocol,
     userId: running.call.request.userId,
     tool: running.tool.id,
     state: 'running',
     attempt: 1,
-    createdAtMs: services.clock.nowMs(),
+    createdAtMs: needs.clock.nowMs(),
     finishedAtMs: undefined,
     outcome: undefined,
     expired: false,
@@ -45,69 +51,71 @@ export async function readOwnCall(
 
 /** A principal's own calls, newest first; those of tools it may not see any more are none (rule 2). */
 export async function listOwnCalls(
-  services: CallServices,
+  needs: OwnCallsNeeds,
   principal: Principal,
   { cursor, limit }: CallsQuery,
 ): Promise<CallsPage> {
   const { tenant, id } = principal
-  const before = cursor === undefined ? undefined : openCursor(services, principal, cursor)
-  const page = await services.store.listOwn({
+  const before = cursor === undefined ? undefined : openCursor(needs.store, principal, cursor)
+  const page = await needs.store.listOwn({
     ...{ tenant, principal: id, limit },
     ...(before === undefined ? {} : { before }),
   })
-  const calls = page.calls.filter(({ tool }) => !isHidden(services, principal, tool)).map(viewOf)
-  return page.next === undefined ? { calls } : { calls, cursor: makeCursor(services, principal, page.next) }
+  const calls = page.calls.filter(({ tool }) => !isHidden(needs.registry, principal, tool)).map(viewOf)
+  return page.next === undefined
+    ? { calls }
+    : { calls, cursor: makeCursor(needs.store, principal, page.next) }
 }
 
 const CURSOR = /^([0-9a-f]{16})([0-9a-f]{12})$/
-const MOST_PLACES = 2 ** 48
+const MOST_POSITIONS = 2 ** 48
 
-/** A place counts the calls of everybody, which is nobody's business: it leaves under a pad that only we can make. */
-function makeCursor(services: CallServices, principal: Principal, place: number): string {
+/** A position counts the calls of everybody, which is nobody's business: it leaves under a pad that only we can make. */
+function makeCursor(store: Store, principal: Principal, position: number): string {
   const salt = randomBytes(8).toString('hex')
-  return salt + ((place + padOf(services, principal, salt)) % MOST_PLACES).toString(16).padStart(12, '0')
+  return salt + ((position + padOf(store, principal, salt)) % MOST_POSITIONS).toString(16).padStart(12, '0')
 }
 
-/** One that was made up leads to some place among the own calls, and to nothing else. */
-function openCursor(services: CallServices, principal: Principal, cursor: string): number {
+/** One that was made up leads to some position among the own calls, and to nothing else. */
+function openCursor(store: Store, principal: Principal, cursor: string): number {
   const [, salt = '', hidden = ''] = CURSOR.exec(cursor) ?? []
   if (salt === '') throw fault('request_invalid', 'The cursor is none that this server gave. Leave it out.')
-  return (Number.parseInt(hidden, 16) - padOf(services, principal, salt) + MOST_PLACES) % MOST_PLACES
+  return (Number.parseInt(hidden, 16) - padOf(store, principal, salt) + MOST_POSITIONS) % MOST_POSITIONS
 }
 
-function padOf({ store }: CallServices, { tenant, id }: Principal, salt: string): number {
+function padOf(store: Store, { tenant, id }: Principal, salt: string): number {
   const pad = store.approvals.sign('calls-cursor', JSON.stringify([tenant, id, salt]))
   return Number.parseInt(hash('sha256', pad, 'hex').slice(0, 12), 16)
 }
 
 /** Asks for a stop. The first committed final state wins, so an ended call is simply shown (rule 10). */
 export async function cancelOwnCall(
-  services: CallServices,
+  needs: OwnCallsNeeds,
   principal: Principal,
   callId: string,
 ): Promise<CallView | undefined> {
-  const record = recordOf(services.store, principal, callId)
+  const record = recordOf(needs.store, principal, callId)
   // A credential that may not see the tool may not stop it either.
-  if ((await readOwnCall(services, principal, callId)) === undefined) return undefined
-  const running = services.running.get(record)
+  if ((await readOwnCall(needs, principal, callId)) === undefined) return undefined
+  const running = needs.running.get(record)
   if (running !== undefined) {
     running.interrupt('cancel')
     await Promise.race([running.done, new Promise((resolve) => setTimeout(resolve, LONGEST_WAIT_MS).unref())])
   }
   const address = { tenant: principal.tenant, record }
-  // A workflow may have been put away just then.
-  const isPutAway = running !== undefined && (await services.store.find(address))?.waitsFor !== undefined
-  if (running === undefined || isPutAway) {
-    const nowMs = services.clock.nowMs()
-    // What waits for a yes has nobody who runs it: it simply ends.
-    const ended = await services.store.approvals.cancel(address, principal.id, nowMs)
-    const suspend =
-      ended.length > 0 ? ended : await services.store.workflows.cancel(address, principal.id, nowMs)
-    noteEnded(services, suspend)
-    if (suspend.length === 0) await services.store.requestCancel(address, principal.id, nowMs)
-    else await endSteps(services, address, { by: principal.id, why: 'cancel' })
+  // A workflow may have been suspended just then.
+  const isSuspended = running !== undefined && (await needs.store.find(address))?.waitsFor !== undefined
+  if (running === undefined || isSuspended) {
+    const nowMs = needs.clock.nowMs()
+    // Nobody runs a call that waits for a yes: it simply ends.
+    const parked = await needs.store.approvals.cancel(address, principal.id, nowMs)
+    const ended =
+      parked.length > 0 ? parked : await needs.store.workflows.cancel(address, principal.id, nowMs)
+    noteEnded(needs, ended)
+    if (ended.length === 0) await needs.store.requestCancel(address, principal.id, nowMs)
+    else await endSteps(needs, address, { by: principal.id, why: 'cancel' })
   }
-  return await readOwnCall(services, principal, callId)
+  return await readOwnCall(needs, principal, callId)
 }
 
 function viewOf(record: CallRecord): CallView {

@@ -1,30 +1,44 @@
 import type { CallRequest } from '#core/call'
 import {
+  type CredentialNeeds,
   type CredentialProblem,
   findSecret,
   findToken,
+  proveUser,
+  unprovenUser,
   userDigest,
   type VaultOwner,
   vaultOwner,
 } from '#core/credentials/credentials'
 import { type AuthorizationChallenge, fault, type MissingRequirements, type ToolError } from '#core/errors'
-import type { ChallengeNeed } from '#core/ports/store'
+import type { ChallengeNeed, Store } from '#core/ports/store'
+import type { ConsentEvents } from '#core/runs/notices'
+import type { Hooks } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { AuthorizationRequirement, Tool } from '#core/tool'
-import type { CallServices } from './gateway.ts'
 import type { IdentifiedCall } from './identity.ts'
-import { proveUser, unprovenUser } from './resolve.ts'
-import type { CallScope } from './scope.ts'
+import { type CallScope, unstarted } from './resolve.ts'
 
 const CHALLENGE_LIFETIME_MS = 10 * 60_000
 /** Each is looked for in every text of the call, so nobody may send thousands. */
 const MOST_SENT = 100
 
+/** What equipping a call with credentials takes. */
+export interface RequirementNeeds extends CredentialNeeds {
+  readonly store: Store
+  readonly hooks: Hooks
+  readonly consents: ConsentEvents
+  /** Unguessable, URL-safe. */
+  newChallengeId(): string
+  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
+  publicUrl(): string
+}
+
 /** A call, the tool it is for, and where it belongs. */
 interface Requiring {
   readonly tool: Tool
   readonly call: IdentifiedCall
-  readonly place: CallScope
+  readonly scope: CallScope
 }
 
 interface Wanted extends Requiring {
@@ -42,7 +56,7 @@ interface Unmet {
  * stored, and not a call (rule 20). Gives the call with every credential its tool has declared.
  */
 export async function checkRequirements(
-  services: CallServices,
+  needs: RequirementNeeds,
   requiring: Requiring,
 ): Promise<IdentifiedCall> {
   const { tool } = requiring
@@ -50,30 +64,29 @@ export async function checkRequirements(
   const { request, principal } = requiring.call
   if (request.tokens.size + request.secrets.size > MOST_SENT)
     throw fault('request_invalid', `A call takes at most ${MOST_SENT} tokens and secrets.`)
-  const isUserProven = isGiven(request.userId) && (await proveUser(services.hooks, principal, request.userId))
+  const isUserProven = isGiven(request.userId) && (await proveUser(needs.hooks, principal, request.userId))
   const call = isUserProven ? { ...requiring.call, isUserProven } : requiring.call
   if (requirements === undefined) return call
   if (requirements.userId === true && isGiven(request.userId) && !isUserProven) throw unprovenUser(tool)
-  const owner = vaultOwner(services.store, principal, request.userId)
+  const owner = vaultOwner(needs.store, principal, request.userId)
   const wanted: Wanted = { ...requiring, call, owner }
   const held = new LentCredentials(request)
   const unauthorized: Unmet[] = []
   for (const need of requirements.authorization ?? []) {
-    const problem = await holdToken(services, need, wanted, held)
-    if (problem === undefined)
-      await completeChallenges(services, need, requiring, held.tokens.get(need.id)?.ref)
+    const problem = await holdToken(needs, need, wanted, held)
+    if (problem === undefined) await completeChallenges(needs, need, requiring, held.tokens.get(need.id)?.ref)
     else unauthorized.push({ need, problem })
   }
   const secrets: string[] = []
   for (const { id } of requirements.secrets ?? []) {
-    if (!(await holdSecret(services, id, wanted, held))) secrets.push(id)
+    if (!(await holdSecret(needs, id, wanted, held))) secrets.push(id)
   }
   const userId = needsUser(tool) && !isGiven(request.userId)
   if (unauthorized.length === 0 && secrets.length === 0 && !userId) return held.withCredentials(call)
   const authorization: AuthorizationChallenge[] = []
   const runs: string[] = []
   for (const unmet of unauthorized) {
-    const { runId, ...challenge } = await openChallenge(services, unmet, wanted)
+    const { runId, ...challenge } = await openChallenge(needs, unmet, wanted)
     authorization.push(challenge)
     if (runId !== undefined) runs.push(runId)
   }
@@ -90,37 +103,37 @@ export async function checkRequirements(
 
 /** Why there is no token, or nothing: then it is held. A token that was sent and is no good is not replaced by another. */
 async function holdToken(
-  services: CallServices,
+  needs: RequirementNeeds,
   need: AuthorizationRequirement,
   wanted: Wanted,
   held: LentCredentials,
 ): Promise<CredentialProblem | undefined> {
   const sent = wanted.call.request.tokens.get(need.id)
   if (sent !== undefined && isGiven(sent.reveal())) {
-    return (await isUsable(services, need, wanted, sent)) ? undefined : 'credential_required'
+    return (await isUsable(needs, need, wanted, sent)) ? undefined : 'credential_required'
   }
-  const found = await findToken(services, wanted.owner, { provider: need.id, scopes: scopesOf(need) })
+  const found = await findToken(needs, wanted.owner, { provider: need.id, scopes: scopesOf(need) })
   if (!found.ok) return found.problem
-  if (!(await isUsable(services, need, wanted, found.value))) return 'credential_required'
+  if (!(await isUsable(needs, need, wanted, found.value))) return 'credential_required'
   held.tokens.set(need.id, found)
   return undefined
 }
 
 async function holdSecret(
-  services: CallServices,
+  needs: RequirementNeeds,
   id: string,
   { call, owner }: Wanted,
   held: LentCredentials,
 ): Promise<boolean> {
   if (isGiven(call.request.secrets.get(id)?.reveal())) return true
-  const found = await findSecret(services, owner, id)
+  const found = await findSecret(needs, owner, id)
   if (found.ok) held.secrets.set(id, found)
   return found.ok
 }
 
 /** T-17: not known to be bad. */
 async function isUsable(
-  { hooks }: CallServices,
+  { hooks }: RequirementNeeds,
   need: AuthorizationRequirement,
   { tool, call }: Wanted,
   token: Secret,
@@ -144,11 +157,15 @@ function scopesOf(need: AuthorizationRequirement): readonly string[] {
 }
 
 /** One authorization of one caller; a user id is kept as a digest only. */
-function needOf(services: CallServices, need: AuthorizationRequirement, call: IdentifiedCall): ChallengeNeed {
+function needOf(
+  needs: RequirementNeeds,
+  need: AuthorizationRequirement,
+  call: IdentifiedCall,
+): ChallengeNeed {
   return {
     tenant: call.tenant,
     principal: call.principal.id,
-    user: userDigest(services.store, call.request.userId),
+    user: userDigest(needs.store, call.request.userId),
     provider: need.id,
     scopes: [...scopesOf(need)].sort(),
   }
@@ -159,43 +176,49 @@ function needOf(services: CallServices, need: AuthorizationRequirement, call: Id
  * asked before the user was known; of any other that is the principal's own question, and stays open (rule 24).
  */
 async function completeChallenges(
-  services: CallServices,
+  needs: RequirementNeeds,
   need: AuthorizationRequirement,
   { tool, call }: Requiring,
   ref: string | undefined,
 ): Promise<void> {
-  const met = needOf(services, need, call)
-  const atMs = services.clock.nowMs()
+  const met = needOf(needs, need, call)
+  const atMs = needs.clock.nowMs()
   const credential = ref === undefined ? {} : { credential: { ref, scopes: met.scopes } }
   const isUserLate = met.user !== '' && needsUser(tool)
   for (const each of isUserLate ? [met, { ...met, user: '' }] : [met]) {
-    await services.consents.resolve(each, { as: 'completed', ...credential, atMs })
-    await services.store.endChallenge(each, 'completed', atMs)
+    await needs.consents.resolve(each, { as: 'completed', ...credential, atMs })
+    await needs.store.endChallenge(each, 'completed', atMs)
   }
 }
 
 async function openChallenge(
-  services: CallServices,
+  needs: RequirementNeeds,
   { need, problem }: Unmet,
   wanted: Wanted,
 ): Promise<AuthorizationChallenge & { readonly runId: string | undefined }> {
-  const atMs = services.clock.nowMs()
+  const atMs = needs.clock.nowMs()
   // What the principal itself consents to would be of no use to a tool that needs a user (rule 24).
   const lacksUser = needsUser(wanted.tool) && !isGiven(wanted.call.request.userId)
-  const canAsk = wanted.owner !== undefined && !lacksUser && services.broker.canAsk(need.id, scopesOf(need))
-  const challenge = await services.store.openChallenge({
-    id: services.newChallengeId(),
-    ...needOf(services, need, wanted.call),
+  const canAsk = wanted.owner !== undefined && !lacksUser && needs.broker.canAsk(need.id, scopesOf(need))
+  const challenge = await needs.store.openChallenge({
+    id: needs.newChallengeId(),
+    ...needOf(needs, need, wanted.call),
     tool: wanted.tool.id,
     atMs,
     expiresAtMs: atMs + CHALLENGE_LIFETIME_MS,
     ...(canAsk ? { consent: true } : {}),
   })
   const { id } = challenge
-  const url = `${services.publicUrl()}/challenges/${id}`
+  const url = `${needs.publicUrl()}/challenges/${id}`
   const hasExpired = problem === 'connector_auth_expired'
   const isAsked = challenge.consent === true
-  const runId = isAsked ? await services.consents.ask({ ...wanted, challenge, url, hasExpired }) : undefined
+  const runId = isAsked
+    ? await needs.consents.ask(unstarted(wanted.call, wanted.tool, wanted.scope), {
+        challenge,
+        url,
+        hasExpired,
+      })
+    : undefined
   return { id, url, checkUrl: `${url}/status`, provider: need.id, scopes: scopesOf(need), runId }
 }
 

@@ -1,84 +1,51 @@
-import { mayNameUser } from '#core/credentials/credentials'
 import { fault, type InputIssue, issuePhrase, type ToolError } from '#core/errors'
-import { type ToolRef, writeToolRef } from '#core/ids'
+import { ownRunId, type ToolRef, writeToolRef } from '#core/ids'
 import { isJsonObject, type JsonValue } from '#core/json'
 import { nearestName } from '#core/nearest-name'
-import type { CallRecord } from '#core/ports/store'
-import type { Principal } from '#core/principal'
-import type { Hooks } from '#core/runtime'
-import type { Tool } from '#core/tool'
-import type { Catalog } from '#core/tools/catalog'
-import type { CallServices } from './gateway.ts'
-import type { IdentifiedCall } from './identity.ts'
+import type { CallRecord, CallSession, NewCall, RunScope, Store } from '#core/ports/store'
+import type { NamedCall, UnstartedCall } from '#core/runs/notices'
+import { implicitRun, namedRun, namedScope } from '#core/runs/runs'
+import {
+  heldElsewhere,
+  isHeldElsewhere,
+  type LiveSession,
+  type Sessions,
+  sessionEnded,
+} from '#core/runs/sessions'
+import type { Clock } from '#core/runtime'
+import { hasEffects, type Tool, transportOf } from '#core/tool'
+import type { Catalog, ToolSet } from '#core/tools/catalog'
+import { argsHash, type IdentifiedCall, type Identities, isSameRequest } from './identity.ts'
 
-/**
- * T-27: whether the user a caller names is proven: the subject of its own token, or named by a credential that may assert
- * users, or vouched for by the operator's hook. The hook's `false` refuses; without a hook the rest is the caller's word.
- */
-export async function proveUser(
-  { bindUser }: Hooks,
-  principal: Principal,
-  userId: string | undefined,
-): Promise<boolean> {
-  if (userId === undefined || userId === '') return false
-  if (bindUser === undefined) return mayNameUser(principal, userId)
-  if (await bindUser(principal, userId)) return true
-  throw fault('not_authorized', 'This credential may not act for that user id.')
-}
-
-/** What a call that names a user without proof is told by a tool that needs one: nothing it could add would help. */
-export function unprovenUser({ name }: Pick<Tool, 'name'>): ToolError {
-  return fault(
-    'not_authorized',
-    `${name} needs a user id that is proven, and this credential cannot prove the one it names. Nothing was run.`,
-    {
-      developerMessage:
-        "Call with the user's own token (its `sub` is the user id), or with a credential that has the scope users:assert.",
-    },
-  )
-}
-
-/** OTC-80: wire check first, then the schema library's own parse, whose result `run` gets. */
-export async function validateInput(tool: Tool, input: JsonValue): Promise<unknown> {
-  if (!isJsonObject(input)) {
-    throw fault('input_invalid', `The input of ${tool.id} must be a JSON object of parameters.`)
-  }
-  const issues = tool.checkInput(input)
-  if (issues.length > 0) throw invalidInput(tool, issues)
-  const parsed = tool.parseInput(input)
-  const result = parsed instanceof Promise ? await parsed : parsed
-  if (!result.ok) throw invalidInput(tool, result.issues)
-  return result.input
-}
-
-function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
-  const said = issues.slice(0, 5).map(issuePhrase)
-  const more = issues.length > said.length ? ` (and ${issues.length - said.length} more)` : ''
-  return fault('input_invalid', `The input of ${tool.id} is invalid: ${said.join('; ')}${more}.`, { issues })
+/** What was found out about a call: everything that running it takes. */
+export interface CheckedCall {
+  readonly call: IdentifiedCall
+  readonly tool: Tool
+  readonly scope: CallScope
+  /** What `run` gets. */
+  readonly input: unknown
+  /** The record whose next attempt this is. */
+  readonly previous: CallRecord | undefined
 }
 
 /**
  * Finds the tool in the principal's own catalog, so that hidden and unknown take the same path (rule 2). A call
  * that runs again uses exactly the version and definition it was claimed with (rule 5).
  */
-export function resolveTool(
-  services: CallServices,
-  call: IdentifiedCall,
-  seen: CallRecord | undefined,
-): Tool {
-  const catalog = services.registry.catalogFor(call.principal)
-  const tool = seen === undefined ? catalog.resolve(call.request.tool) : catalog.get(seen.tool)
-  if (seen === undefined) {
+export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: CallRecord | undefined): Tool {
+  const catalog = registry.catalogFor(call.principal)
+  const tool = previous === undefined ? catalog.resolve(call.request.tool) : catalog.get(previous.tool)
+  if (previous === undefined) {
     if (tool === undefined) throw toolNotFound(call, suggestTool(catalog, call.request.tool))
     // What the workflow's claim pins, and nothing else (rule 31).
     if (call.step !== undefined && call.step.definitionHash !== tool.definitionHash) throw gone(tool.id)
     return tool
   }
-  if (tool?.definitionHash === seen.definitionHash) return tool
-  if (tool === undefined) throw gone(seen.tool)
+  if (tool?.definitionHash === previous.definitionHash) return tool
+  if (tool === undefined) throw gone(previous.tool)
   // A workflow that is put away is parked too, but its steps are not asked about in its name.
-  const isAsked = seen.state === 'parked' && seen.waitsFor === undefined
-  throw isAsked ? changedSinceAsked(seen.tool) : changedSinceBegun(seen)
+  const isAsked = previous.state === 'parked' && previous.waitsFor === undefined
+  throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
 }
 
 /** A yes is for the definition that was asked about, and that one will not be served again (rule 21). */
@@ -132,4 +99,176 @@ function nearestTool(catalog: Catalog, { base, isOtherName }: ToolRef): string |
   if (isOtherName === undefined) return nearestName(base, catalog.bases().slice(0, MOST_COMPARED))
   const spell = base.includes(':') ? ({ catalogId }: Tool) => catalogId : ({ name }: Tool) => name
   return nearestName(base, catalog.latest().slice(0, MOST_COMPARED).map(spell))
+}
+
+/** OTC-80: wire check first, then the schema library's own parse, whose result `run` gets. */
+export async function validateInput(tool: Tool, input: JsonValue): Promise<unknown> {
+  if (!isJsonObject(input)) {
+    throw fault('input_invalid', `The input of ${tool.id} must be a JSON object of parameters.`)
+  }
+  const issues = tool.checkInput(input)
+  if (issues.length > 0) throw invalidInput(tool, issues)
+  const parsed = tool.parseInput(input)
+  const result = parsed instanceof Promise ? await parsed : parsed
+  if (!result.ok) throw invalidInput(tool, result.issues)
+  return result.input
+}
+
+function invalidInput(tool: Tool, issues: readonly InputIssue[]): ToolError {
+  const said = issues.slice(0, 5).map(issuePhrase)
+  const more = issues.length > said.length ? ` (and ${issues.length - said.length} more)` : ''
+  return fault('input_invalid', `The input of ${tool.id} is invalid: ${said.join('; ')}${more}.`, { issues })
+}
+
+/** Where an attempt belongs: its run, if it was told one, and the session it runs in. */
+export interface CallScope {
+  readonly run: RunScope | undefined
+  readonly session: CallSession | undefined
+  /** The named session, whose state it uses. */
+  readonly live: LiveSession | undefined
+}
+
+/** What finding the run and the session of a call takes. */
+export interface ScopeNeeds {
+  readonly store: Store
+  readonly sessions: Pick<Sessions, 'find' | 'newId'>
+}
+
+const ALONE: CallScope = { run: undefined, session: undefined, live: undefined }
+
+/**
+ * A stateful tool runs in a session: the one its caller named, or one of its own (rule 30). Where state is optional a
+ * call outside of sessions is like any other, but in a run that its caller watches its use is bracketed (openwop §7.3).
+ */
+export async function resolveScope(
+  needs: ScopeNeeds,
+  { call, tool, previous }: Pick<CheckedCall, 'call' | 'tool' | 'previous'>,
+): Promise<CallScope> {
+  const { runId, sessionId } = call.request
+  const hasOwn = tool.session !== undefined && (!tool.session.isOptional || runId !== undefined)
+  const isPlain = !hasOwn && tool.workflow === undefined && call.step === undefined
+  if (runId === undefined && sessionId === undefined && isPlain) return ALONE
+  if (sessionId !== undefined) return await scopeInSession(needs, { call, tool, sessionId })
+  const run = await runOf(needs, call, tool)
+  if (!hasOwn) return { ...ALONE, run }
+  // The bracket of an attempt that waits for a yes is open already (OWP-45).
+  if (previous?.state === 'parked' && previous.sessionId !== undefined) {
+    return { run, session: { sessionId: previous.sessionId, isOwn: true }, live: undefined }
+  }
+  const session = { sessionId: `ses_${needs.sessions.newId()}`, isOwn: true }
+  return { run, session, live: undefined }
+}
+
+/** Steps are told in the run of their workflow, which has one with events from the beginning (rule 31). */
+async function runOf(
+  { store }: ScopeNeeds,
+  call: IdentifiedCall,
+  { workflow }: Tool,
+): Promise<RunScope | undefined> {
+  if (call.step !== undefined) return call.step.run
+  const { runId } = call.request
+  if (runId !== undefined) return await namedRun(store, call.principal, runId)
+  return workflow === undefined ? undefined : implicitRun(call.principal, call.record)
+}
+
+async function scopeInSession(
+  needs: ScopeNeeds,
+  asked: { readonly call: IdentifiedCall; readonly tool: Tool; readonly sessionId: string },
+): Promise<CallScope> {
+  const { call, tool, sessionId } = asked
+  const { runId, userId } = call.request
+  const live = needs.sessions.find(call.principal, userId, sessionId)
+  if (live === undefined) throw await sessionNotFound(needs, call, sessionId)
+  if (live.tool.id !== tool.id) {
+    throw fault('request_invalid', `This session is one of ${live.tool.id}; ${tool.id} cannot use it.`)
+  }
+  if (runId !== undefined && runId !== live.run.runId) {
+    throw fault('request_invalid', `This session belongs to run '${live.run.runId}', not '${runId}'.`)
+  }
+  return { run: live.run, session: { sessionId, isOwn: false }, live }
+}
+
+/** Others' sessions, closed ones and such as never were look the same; one that another process holds may come back. */
+async function sessionNotFound(
+  { store }: ScopeNeeds,
+  { principal }: IdentifiedCall,
+  sessionId: string,
+): Promise<ToolError> {
+  return (await isHeldElsewhere(store, principal, sessionId)) ? heldElsewhere() : sessionEnded()
+}
+
+/** A call stays in the run it was first recorded in, whatever its next attempt names. */
+export function recordedScope(
+  store: Store,
+  { call, scope, previous }: Pick<CheckedCall, 'call' | 'scope' | 'previous'>,
+): CallScope {
+  if (previous === undefined) return scope
+  const { runId, run, record } = previous
+  // A step has the run that its workflow gives it, and a workflow outside of a run its own.
+  if (call.step !== undefined) return scope
+  if (runId !== undefined && runId !== ownRunId(record)) {
+    return { ...scope, run: namedScope(store, call.principal, runId) }
+  }
+  // One that was parked has a run with events of its own, from its first attempt on.
+  const isOwn = run === record && (previous.state === 'parked' || previous.resumable)
+  return { ...scope, run: isOwn ? implicitRun(call.principal, record) : undefined }
+}
+
+/** A call as it is first written. */
+export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): NewCall {
+  const atMs = clock.nowMs()
+  return {
+    ...nameCall(call, tool),
+    place: scope.run,
+    session: scope.session,
+    protocol: call.request.protocol,
+    fingerprint: call.fingerprint,
+    tool: tool.id,
+    definitionHash: tool.definitionHash,
+    tier: tool.policy.safetyTier,
+    replay: tool.policy.replay,
+    // Rule 30: what ran in a session is never run again.
+    rerunUntilMs: scope.session === undefined ? rerunUntil(tool, atMs) : 0,
+    inputJson: call.inputJson,
+    atMs,
+    ...(call.step === undefined ? {} : { step: { parent: call.step.parent, root: call.step.root } }),
+    ...(tool.workflow === undefined ? {} : { resumable: true }),
+  }
+}
+
+/** What a released call is from its next attempt on, when that brings other input (rule 9). */
+export function correctionOf(
+  identities: Identities,
+  { call, previous }: { readonly call: IdentifiedCall; readonly previous: CallRecord },
+  newCall: NewCall,
+): NewCall | undefined {
+  const isOther = previous.state === 'released' && !isSameRequest(identities, call, previous)
+  return isOther ? newCall : undefined
+}
+
+/** A call that will not begin, for its run to tell of. */
+export function unstarted(call: IdentifiedCall, tool: Tool, { run }: Pick<CallScope, 'run'>): UnstartedCall {
+  const { principal, record } = call
+  return { principal, record, tool, run, name: () => nameCall(call, tool) }
+}
+
+function nameCall(call: IdentifiedCall, tool: Tool): NamedCall {
+  return {
+    tenant: call.tenant,
+    record: call.record,
+    principal: call.principal.id,
+    callId: call.callId,
+    toolId: tool.catalogId,
+    transport: transportOf(tool),
+    argsHash: argsHash(call),
+    traceId: call.request.traceId ?? '',
+    userId: call.request.userId,
+  }
+}
+
+/** Rule 8, and rule 31 for workflows. */
+function rerunUntil(tool: Tool, atMs: number): number {
+  if (tool.workflow !== undefined) return atMs + tool.policy.rerunWindowMs
+  if (!hasEffects(tool.policy)) return Number.MAX_SAFE_INTEGER
+  return tool.policy.replay === 'idempotent' ? atMs + tool.policy.rerunWindowMs : 0
 }

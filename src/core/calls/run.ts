@@ -1,32 +1,25 @@
-import type { Grant } from '#core/approvals/check'
 import type { Outcome } from '#core/call'
 import { fault } from '#core/errors'
+import { runIdOf } from '#core/ids'
 import type { Reservation } from '#core/limits/budgets'
-import type { Slot } from '#core/limits/limits'
+import type { CallLimits, Slot } from '#core/limits/limits'
 import type { Attempt, CallRecord, ClaimResult, FinishedRun, NewCall } from '#core/ports/store'
 import { runEnded } from '#core/runs/runs'
 import { sessionEnded } from '#core/runs/sessions'
-import { hasEffects, type Tool } from '#core/tool'
+import { hasEffects } from '#core/tool'
 import { type Blocked, blockedBy, type Suspension } from '#core/workflow/suspend'
-import { refusalOutcome } from './errors.ts'
-import { execute } from './execute.ts'
-import type { CallServices } from './gateway.ts'
+import type { Grant } from './approval.ts'
+import { type RefusalNeeds, refusalOutcome } from './errors.ts'
+import { type ExecuteNeeds, execute } from './execute.ts'
 import { type IdentifiedCall, isSameRequest, keyConflict } from './identity.ts'
-import { answerRecorded, join, lastFailure, MOST_ATTEMPTS } from './look-up.ts'
+import { answerRecorded, join, type LookUpNeeds, lastFailure, MOST_ATTEMPTS } from './look-up.ts'
+import { type CheckedCall, correctionOf, recordedScope, toNewCall } from './resolve.ts'
 import { attemptOf, LOST, type RunningCall } from './running.ts'
-import { type CallScope, recordedScope, runIdOf, toNewCall } from './scope.ts'
 
-export interface CheckedCall {
-  readonly call: IdentifiedCall
-  readonly tool: Tool
-  readonly place: CallScope
-  /** What `run` gets. */
-  readonly input: unknown
-  /** The record whose next attempt this is. */
-  readonly seen: CallRecord | undefined
-}
+/** What claiming, running and recording takes. */
+export type RunNeeds = LookUpNeeds & ExecuteNeeds & RefusalNeeds & { readonly limits: CallLimits }
 
-/** The same when nobody has to be asked, or somebody said yes. */
+/** A call when nobody has to be asked, or somebody said yes. */
 export interface GrantedCall extends CheckedCall {
   readonly grant: Grant | undefined
 }
@@ -50,76 +43,73 @@ export type RunResult =
   | { readonly kind: 'waiting'; readonly waits: Blocked; readonly runId: string }
 
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
-export async function runCall(services: CallServices, checked: FundedCall): Promise<RunResult> {
-  const joined = join(services, checked.call)
+export async function runCall(needs: RunNeeds, checked: FundedCall): Promise<RunResult> {
+  const joined = join(needs, checked.call)
   if (joined !== undefined) {
     const outcome = await joined.done
     if (outcome === LOST) return { kind: 'lost' }
-    const { place, tool } = joined
+    const { scope, tool } = joined
     return {
       ...{ kind: 'answer', outcome, joined: true },
-      ...{ runId: runIdOf(checked.call, place), toolId: tool.catalogId },
+      ...{ runId: runIdOf(checked.call, scope), toolId: tool.catalogId },
     }
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
-  services.health.checkReady()
-  if (checked.call.step?.isOver() === true) throw fault('cancelled', 'The workflow of this step has ended.')
-  if (checked.seen !== undefined) checkPresent(checked.call)
-  const place = recordedScope(services.store, checked)
-  if (place.live?.closing !== undefined) throw sessionEnded()
-  const slot = services.limits.enter(checked.call, checked.tool)
-  const running = services.running.start(checked.call, checked.tool, place)
-  place.live?.enter(running)
+  needs.health.checkReady()
+  if (checked.call.step?.hasWorkflowEnded() === true)
+    throw fault('cancelled', 'The workflow of this step has ended.')
+  if (checked.previous !== undefined) checkPresent(checked.call)
+  const scope = recordedScope(needs.store, checked)
+  if (scope.live?.closing !== undefined) throw sessionEnded()
+  const slot = needs.limits.enter(checked.call.principal, checked.tool, checked.call.step !== undefined)
+  const running = needs.running.start(checked.call, checked.tool, scope)
+  scope.live?.enter(running)
   try {
-    return await claimAndRun(services, running, { ...checked, place, slot })
+    return await claimAndRun(needs, running, { ...checked, scope, slot })
   } finally {
     slot.leave()
-    place.live?.leave(running)
-    services.feed.notify(place.place?.run ?? checked.call.record)
+    scope.live?.leave(running)
+    needs.feed.notify(scope.run?.run ?? checked.call.record)
   }
 }
 
 async function claimAndRun(
-  services: CallServices,
+  needs: RunNeeds,
   running: RunningCall,
   checked: FundedCall & { readonly slot: Slot },
 ): Promise<RunResult> {
-  const newCall = toNewCall(services.clock, checked)
-  const attempt = await claim(services, { running, newCall, checked })
+  const newCall = toNewCall(needs.clock, checked)
+  const attempt = await claim(needs, { running, newCall, checked })
   if (attempt === undefined) return { kind: 'lost' }
-  services.feed.notify(checked.place.place?.run ?? checked.call.record)
+  needs.feed.notify(checked.scope.run?.run ?? checked.call.record)
   if (isClaimed(checked) && checked.call.request.leaving?.left?.aborted === true) running.interrupt('cancel')
-  const end = await execute(services, running, checked.input)
+  const end = await execute(needs, running, checked.input)
   if (end.kind === 'suspended') {
-    const waits = await suspend(services, { running, attempt, suspension: end.suspension })
-    return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.place) }
+    const waits = await suspend(needs, { running, attempt, suspension: end.suspension })
+    return { kind: 'waiting', waits, runId: runIdOf(checked.call, checked.scope) }
   }
   const { outcome: ran, late } = end
   if (ran.ok || ran.neverStarted !== true) checked.reservation.settle(ran.durationMs ?? 0)
   const claimed = isClaimed(checked)
-  const outcome = await recordOutcome(services, { running, newCall, attempt, outcome: ran, claimed })
-  if (late !== undefined) keepLate(services, checked.slot, { run: attemptOf(running, attempt), late })
+  const outcome = await recordOutcome(needs, { running, newCall, attempt, outcome: ran, claimed })
+  if (late !== undefined) keepLate(needs, checked.slot, { run: attemptOf(running, attempt), late })
   if (outcome === LOST) return { kind: 'lost' }
-  const runId = runIdOf(checked.call, checked.place)
+  const runId = runIdOf(checked.call, checked.scope)
   return { kind: 'answer', outcome, runId, toolId: checked.tool.catalogId, joined: false }
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
 function keepLate(
-  services: CallServices,
+  needs: RunNeeds,
   slot: Slot,
   { run, late }: { readonly run: Attempt; readonly late: Promise<Outcome> },
 ): void {
-  const settled = late.then((outcome) => recordLate(services, run, outcome))
-  services.running.holdSlotUntil(settled)
+  const settled = late.then((outcome) => recordLate(needs, run, outcome))
+  needs.running.holdSlotUntil(settled)
   slot.extend(settled)
 }
 
-async function recordLate(
-  { store, clock, log }: CallServices,
-  run: Attempt,
-  outcome: Outcome,
-): Promise<void> {
+async function recordLate({ store, clock, log }: RunNeeds, run: Attempt, outcome: Outcome): Promise<void> {
   try {
     await store.recordLate(run, outcome, clock.nowMs())
   } catch (error) {
@@ -134,63 +124,50 @@ interface Claiming {
 }
 
 /** The attempt we own, or `undefined` when somebody else has the key. A claim that fails ends the entry: nothing runs. */
-async function claim(
-  services: CallServices,
-  { running, newCall, checked }: Claiming,
-): Promise<number | undefined> {
+async function claim(needs: RunNeeds, { running, newCall, checked }: Claiming): Promise<number | undefined> {
   if (!isClaimed(checked)) return 1
   try {
-    const result = await takeAttempt(services, newCall, checked)
+    const result = await takeAttempt(needs, newCall, checked)
     if (result.kind === 'claimed') return result.attempt
-    if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.place))
+    if (result.kind === 'run_ended') throw runEnded(runIdOf(checked.call, checked.scope))
   } catch (error) {
-    services.running.noteAbandoned(running)
-    abandon(services, running, refusalOutcome(services, error))
+    needs.running.noteAbandoned(running)
+    abandon(needs, running, refusalOutcome(needs, error))
     throw error
   }
-  abandon(services, running, LOST)
+  abandon(needs, running, LOST)
   return undefined
 }
 
 /** A new call, the next attempt of one, or the attempt that somebody said yes to (rule 20). */
 async function takeAttempt(
-  services: CallServices,
+  needs: RunNeeds,
   newCall: NewCall,
-  { call, seen, grant }: GrantedCall,
+  { call, previous, grant }: GrantedCall,
 ): Promise<ClaimResult> {
-  const { store } = services
-  if (seen === undefined) return await store.claim(newCall)
+  const { store } = needs
+  if (previous === undefined) return await store.claim(newCall)
   const { session, atMs, rerunUntilMs } = newCall
-  if (seen.waitsFor !== undefined) return await store.workflows.resume(seen, { atMs, rerunUntilMs })
+  if (previous.waitsFor !== undefined) return await store.workflows.resume(previous, { atMs, rerunUntilMs })
   if (grant === undefined) {
-    return await store.reclaim(seen, {
+    return await store.reclaim(previous, {
       session,
       atMs,
-      corrected: correctionOf(services, { call, seen }, newCall),
+      corrected: correctionOf(needs, { call, previous }, newCall),
     })
   }
-  return await store.approvals.resume(seen, { ...grant, session, atMs, rerunUntilMs })
-}
-
-/** What a released call is from its next attempt on, when that brings other input (rule 9). */
-export function correctionOf(
-  services: CallServices,
-  { call, seen }: { readonly call: IdentifiedCall; readonly seen: CallRecord },
-  newCall: NewCall,
-): NewCall | undefined {
-  const isOther = seen.state === 'released' && !isSameRequest(services, call, seen)
-  return isOther ? newCall : undefined
+  return await store.approvals.resume(previous, { ...grant, session, atMs, rerunUntilMs })
 }
 
 /** `pure` and `read` skip the claim of a first attempt (rule 7), unless somebody may be watching the run they are in. */
-function isClaimed({ tool, seen, place }: CheckedCall): boolean {
-  const isAlone = place.place === undefined && place.session === undefined
-  return hasEffects(tool.policy) || seen !== undefined || !isAlone
+function isClaimed({ tool, previous, scope }: CheckedCall): boolean {
+  const isAlone = scope.run === undefined && scope.session === undefined
+  return hasEffects(tool.policy) || previous !== undefined || !isAlone
 }
 
 /** Nothing ran: whoever joined gets the refusal, or looks at the record that won. */
-function abandon(services: CallServices, running: RunningCall, end: Outcome | typeof LOST): void {
-  services.running.end(running)
+function abandon(needs: RunNeeds, running: RunningCall, end: Outcome | typeof LOST): void {
+  needs.running.end(running)
   running.settle(end)
 }
 
@@ -207,32 +184,28 @@ interface RanCall {
  * Makes the outcome and its journal events durable before anybody hears of it. `lost` when somebody else's
  * attempt under the same key still runs: its outcome is the call's.
  */
-async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outcome | typeof LOST> {
+async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | typeof LOST> {
   const { running, newCall, attempt, claimed } = ran
-  const outcome = toldAfter(attempt, ran.outcome)
+  const outcome = finalAfter(attempt, ran.outcome)
   const finished: FinishedRun = {
     run: attemptOf(running, attempt),
     state: stateOf(outcome),
     outcome,
-    atMs: services.clock.nowMs(),
+    atMs: needs.clock.nowMs(),
   }
-  const write = () =>
-    claimed ? services.store.finish(finished) : services.store.insertFinished(newCall, finished)
+  const write = () => (claimed ? needs.store.finish(finished) : needs.store.insertFinished(newCall, finished))
   try {
     const result = await write()
-    if (result.kind === 'recorded') return end(services, running, outcome)
+    if (result.kind === 'recorded') return end(needs, running, outcome)
     // Ours was declared dead while it ran: what it did is not forgotten (rule 10).
-    if (claimed) await recordLate(services, finished.run, outcome)
-    return end(services, running, loserAnswer(services, running, result.record))
+    if (claimed) await recordLate(needs, finished.run, outcome)
+    return end(needs, running, loserAnswer(needs, running, result.record))
   } catch (error) {
-    services.health.noteFailure(error)
-    services.log.error(
-      { err: error, record: newCall.record },
-      'an outcome could not be committed; keeping it',
-    )
-    services.health.unsaved.keep(async () => {
+    needs.health.noteFailure(error)
+    needs.log.error({ err: error, record: newCall.record }, 'an outcome could not be committed; keeping it')
+    needs.health.unsaved.keep(async () => {
       await write()
-      services.running.end(running)
+      needs.running.end(running)
     })
     const unknown = outcomeUnknown(running, outcome)
     running.settle(unknown)
@@ -240,8 +213,8 @@ async function recordOutcome(services: CallServices, ran: RanCall): Promise<Outc
   }
 }
 
-/** `can_retry` is told only while a repeat can run (rule 9). */
-function toldAfter(attempt: number, outcome: Outcome): Outcome {
+/** `can_retry` is said only while a repeat can run (rule 9). */
+function finalAfter(attempt: number, outcome: Outcome): Outcome {
   const isLast = !outcome.ok && outcome.error.canRetry && attempt >= MOST_ATTEMPTS
   return isLast ? lastFailure(outcome) : outcome
 }
@@ -252,19 +225,15 @@ function stateOf(outcome: Outcome): FinishedRun['state'] {
   return outcome.error.canRetry ? 'released' : 'failed'
 }
 
-function end<E extends Outcome | typeof LOST>(services: CallServices, running: RunningCall, ending: E): E {
-  services.running.end(running)
+function end<E extends Outcome | typeof LOST>(needs: RunNeeds, running: RunningCall, ending: E): E {
+  needs.running.end(running)
   running.settle(ending)
   return ending
 }
 
 /** Rule 7: a loser answers with the winner's outcome, or `key_conflict` when the winner was another request. */
-function loserAnswer(
-  services: CallServices,
-  running: RunningCall,
-  winner: CallRecord,
-): Outcome | typeof LOST {
-  if (!isSameRequest(services, running.call, winner)) return refusalOutcome(services, keyConflict())
+function loserAnswer(needs: RunNeeds, running: RunningCall, winner: CallRecord): Outcome | typeof LOST {
+  if (!isSameRequest(needs, running.call, winner)) return refusalOutcome(needs, keyConflict())
   return winner.state === 'running' || winner.state === 'parked' ? LOST : answerRecorded(winner)
 }
 
@@ -280,33 +249,33 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
 
 /** Puts a workflow away until one of its steps may go on (rule 31); whoever joined it looks at the record. */
 async function suspend(
-  services: CallServices,
+  needs: RunNeeds,
   {
     running,
     attempt,
     suspension,
   }: { readonly running: RunningCall; readonly attempt: number; readonly suspension: Suspension },
 ): Promise<Blocked> {
-  const { store, clock } = services
+  const { store, clock } = needs
   const { error, waitsFor } = suspension
   const write = () => store.workflows.suspend(attemptOf(running, attempt), { waitsFor, atMs: clock.nowMs() })
   try {
     await write()
-    services.running.end(running)
+    needs.running.end(running)
     running.settle(LOST)
     return { error, ...decidesOf(running, suspension) }
   } catch (failure) {
-    services.health.noteFailure(failure)
-    services.log.error(
+    needs.health.noteFailure(failure)
+    needs.log.error(
       { err: failure, record: running.call.record },
       'a workflow could not be put away; keeping it',
     )
-    services.health.unsaved.keep(async () => {
+    needs.health.unsaved.keep(async () => {
       await write()
-      services.running.end(running)
+      needs.running.end(running)
     })
     const unknown = blockedBy(running.tool.name, 'the server could not record that it waits.')
-    running.settle(refusalOutcome(services, unknown))
+    running.settle(refusalOutcome(needs, unknown))
     return { error: unknown }
   }
 }

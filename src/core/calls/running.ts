@@ -1,60 +1,112 @@
-import type { Outcome } from '#core/call'
-import type { Attempt } from '#core/ports/store'
-import type { Tool } from '#core/tool'
+import type { CallRequest, Outcome } from '#core/call'
+import { fault, isToolError, type ToolError } from '#core/errors'
+import type { JsonValue } from '#core/json'
+import type { Attempt, Store } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import {
+  boundLogger,
+  type Elicitation,
+  type ElicitationAnswer,
+  type Logger,
+  type WriteLine,
+} from '#core/runtime'
+import type { Secret } from '#core/secret'
+import { hasEffects, type SessionContext, type StatefulContext, type Tool } from '#core/tool'
 import type { IdentifiedCall } from './identity.ts'
-import type { CallScope } from './scope.ts'
-
-/** A request that is on its way from the look-up to its answer. */
-class StartingCall {
-  readonly #leave: () => void
-  #ended: PromiseWithResolvers<void> | undefined
-
-  constructor(leave: () => void) {
-    this.#leave = leave
-  }
-
-  get ended(): Promise<void> {
-    this.#ended ??= Promise.withResolvers<void>()
-    return this.#ended.promise
-  }
-
-  end(): void {
-    this.#leave()
-    this.#ended?.resolve()
-  }
-}
-
-/** The first of several requests with one key, from before it runs: the others may wait for it instead of being refused. */
-export class StartingCalls {
-  readonly #byRecord = new Map<string, StartingCall>()
-
-  /** `undefined` when there is a first one already. */
-  begin(record: string): StartingCall | undefined {
-    if (this.#byRecord.has(record)) return undefined
-    const starting = new StartingCall(() => this.#byRecord.delete(record))
-    this.#byRecord.set(record, starting)
-    return starting
-  }
-
-  get(record: string): StartingCall | undefined {
-    return this.#byRecord.get(record)
-  }
-}
+import { redactLogged, redactText } from './redact.ts'
+import type { CallScope } from './resolve.ts'
 
 /** Why a run is ended from outside. */
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 
+/** The claim went to somebody else's record: whoever joined looks there. */
+export const LOST = 'lost'
+
 /** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
 const MOST_ABANDONED = 10_000
 
-/** The claim went to somebody else's record: whoever joined looks there. */
-export const LOST = 'lost'
+/** The runs of this process by record. A late run leaves this map but keeps its slot until it settles (rule 10). */
+export class RunningCalls {
+  readonly #byRecord = new Map<string, RunningCall>()
+  readonly #idle = new Set<() => void>()
+  readonly #abandoned = new Set<string>()
+  #late = 0
+
+  get size(): number {
+    return this.#byRecord.size
+  }
+
+  /** Slots in use: running, and ended but not yet settled. */
+  get slots(): number {
+    return this.#byRecord.size + this.#late
+  }
+
+  get(record: string): RunningCall | undefined {
+    return this.#byRecord.get(record)
+  }
+
+  start(call: IdentifiedCall, tool: Tool, scope: CallScope): RunningCall {
+    const running = new RunningCall(call, tool, scope)
+    this.#byRecord.set(call.record, running)
+    return running
+  }
+
+  /** Only its own entry: another attempt of the same call may have replaced it. */
+  end(running: RunningCall): void {
+    if (this.#byRecord.get(running.call.record) === running) this.#byRecord.delete(running.call.record)
+    if (this.#byRecord.size === 0 && this.#idle.size > 0) {
+      for (const wake of this.#idle) wake()
+      this.#idle.clear()
+    }
+  }
+
+  /** Its claim's commit was reported as failed: if a row shows up after all, its run never started (rule 11). */
+  noteAbandoned({ call }: RunningCall): void {
+    if (!call.keyed) return
+    this.#abandoned.add(call.record)
+    if (this.#abandoned.size > MOST_ABANDONED)
+      this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
+  }
+
+  /** Whether a claim of ours under this record never started; true once. */
+  takeAbandoned(record: string): boolean {
+    return this.#abandoned.delete(record)
+  }
+
+  holdSlotUntil(settled: Promise<unknown>): void {
+    this.#late += 1
+    const free = () => {
+      this.#late -= 1
+    }
+    settled.then(free, free)
+  }
+
+  interruptAll(why: Interruption): void {
+    for (const running of this.#byRecord.values()) running.interrupt(why)
+  }
+
+  /** Resolves when nothing runs, or after `timeoutMs`; tells which. */
+  async waitUntilIdle(timeoutMs: number): Promise<boolean> {
+    if (this.#byRecord.size === 0) return true
+    return await new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer)
+        resolve(true)
+      }
+      const timer = setTimeout(() => {
+        this.#idle.delete(wake)
+        resolve(false)
+      }, timeoutMs)
+      this.#idle.add(wake)
+    })
+  }
+}
 
 /** One run of this process, from before its claim until its outcome is durable. */
 export class RunningCall {
   readonly call: IdentifiedCall
   readonly tool: Tool
-  readonly place: CallScope
+  readonly scope: CallScope
   interruption: Interruption | undefined
   #interrupt: ((why: Interruption) => void) | undefined
   #done: PromiseWithResolvers<Outcome | typeof LOST> | undefined
@@ -62,10 +114,10 @@ export class RunningCall {
   #questions = 0
   #onAsking: ((isAsking: boolean) => void) | undefined
 
-  constructor(call: IdentifiedCall, tool: Tool, place: CallScope) {
+  constructor(call: IdentifiedCall, tool: Tool, scope: CallScope) {
     this.call = call
     this.tool = tool
-    this.place = place
+    this.scope = scope
   }
 
   /** What a joining request waits for. A waiter that leaves detaches and aborts nobody (rule 10). */
@@ -122,85 +174,184 @@ export class RunningCall {
 /** How a store names one attempt of a run. Only a first attempt outside every run and session is told by its record alone. */
 export function attemptOf(running: RunningCall, attempt: number): Attempt {
   const { tenant, record, principal } = running.call
-  const { place, session } = running.place
+  const { run: named, session } = running.scope
   const ownRun = attempt === 1 && session === undefined ? undefined : record
-  const run = place?.run ?? ownRun
+  const run = named?.run ?? ownRun
   return { tenant, record, principal: principal.id, tool: running.tool.id, attempt, run, session }
 }
 
-/** The runs of this process by record. A late run leaves this map but keeps its slot until it settles (rule 10). */
-export class RunningCalls {
-  readonly #byRecord = new Map<string, RunningCall>()
-  readonly #idle = new Set<() => void>()
-  readonly #abandoned = new Set<string>()
-  #late = 0
+/** What a run lends its tool. */
+export interface ContextNeeds {
+  readonly store: Pick<Store, 'approvals'>
+  readonly log: Logger
+  readonly fetch: typeof fetch
+}
 
-  get size(): number {
-    return this.#byRecord.size
+/** What one run of a tool gets. The abort controller is made only for tools that look at the signal. */
+export class RunContext implements StatefulContext<unknown>, SessionContext {
+  /** What `open` gave, for tools that keep state. */
+  session: unknown
+  readonly #needs: ContextNeeds
+  readonly #running: RunningCall
+  #abort: AbortController | undefined
+  #aborted: Interruption | undefined
+
+  constructor(needs: ContextNeeds, running: RunningCall) {
+    this.#needs = needs
+    this.#running = running
   }
 
-  /** Slots in use: running, and ended but not yet settled. */
-  get slots(): number {
-    return this.#byRecord.size + this.#late
+  get callId(): string {
+    return this.#running.call.callId
   }
 
-  get(record: string): RunningCall | undefined {
-    return this.#byRecord.get(record)
+  get sessionId(): string {
+    return this.#running.scope.session?.sessionId ?? ''
   }
 
-  start(call: IdentifiedCall, tool: Tool, place: CallScope): RunningCall {
-    const running = new RunningCall(call, tool, place)
-    this.#byRecord.set(call.record, running)
-    return running
+  get traceId(): string {
+    return this.#running.call.request.traceId ?? ''
   }
 
-  /** Only its own entry: another attempt of the same call may have taken its place. */
-  end(running: RunningCall): void {
-    if (this.#byRecord.get(running.call.record) === running) this.#byRecord.delete(running.call.record)
-    if (this.#byRecord.size === 0 && this.#idle.size > 0) {
-      for (const wake of this.#idle) wake()
-      this.#idle.clear()
+  get traceparent(): string | undefined {
+    return this.#running.call.request.traceparent
+  }
+
+  get principal(): Principal {
+    return this.#running.call.principal
+  }
+
+  get userId(): string | undefined {
+    const { call } = this.#running
+    return call.isUserProven ? call.request.userId : undefined
+  }
+
+  get claimedUserId(): string | undefined {
+    return this.#running.call.request.userId
+  }
+
+  get userInfo(): JsonValue | undefined {
+    return this.#running.call.request.userInfo
+  }
+
+  get log(): Logger {
+    const { tool, call } = this.#running
+    return cleanLogger(boundLogger(this.#needs.log, { tool: tool.id, record: call.record }), call.request)
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      if (this.#aborted !== undefined) this.#abort.abort(reasonOf(this.#aborted))
     }
+    return this.#abort.signal
   }
 
-  /** Its claim's commit was reported as failed: if a row shows up after all, its run never started (rule 11). */
-  noteAbandoned({ call }: RunningCall): void {
-    if (!call.keyed) return
-    this.#abandoned.add(call.record)
-    if (this.#abandoned.size > MOST_ABANDONED)
-      this.#abandoned.delete(this.#abandoned.values().next().value ?? '')
+  get isAborted(): boolean {
+    return this.#aborted !== undefined
   }
 
-  /** Whether a claim of ours under this record never started; true once. */
-  takeAbandoned(record: string): boolean {
-    return this.#abandoned.delete(record)
-  }
-
-  holdSlotUntil(settled: Promise<unknown>): void {
-    this.#late += 1
-    const free = () => {
-      this.#late -= 1
-    }
-    settled.then(free, free)
-  }
-
-  interruptAll(why: Interruption): void {
-    for (const running of this.#byRecord.values()) running.interrupt(why)
-  }
-
-  /** Resolves when nothing runs, or after `timeoutMs`; tells which. */
-  async waitUntilIdle(timeoutMs: number): Promise<boolean> {
-    if (this.#byRecord.size === 0) return true
-    return await new Promise((resolve) => {
-      const wake = () => {
-        clearTimeout(timer)
-        resolve(true)
-      }
-      const timer = setTimeout(() => {
-        this.#idle.delete(wake)
-        resolve(false)
-      }, timeoutMs)
-      this.#idle.add(wake)
+  token(id: string): Secret {
+    return declared(this.#running.tool, {
+      id,
+      kind: 'authorization',
+      value: this.#running.call.request.tokens.get(id),
     })
   }
+
+  secret(id: string): Secret {
+    return declared(this.#running.tool, {
+      id,
+      kind: 'secrets',
+      value: this.#running.call.request.secrets.get(id),
+    })
+  }
+
+  readonly fetch: typeof fetch = (resource, init) => {
+    const own = init?.signal ?? (resource instanceof Request ? resource.signal : undefined)
+    const signal = own === undefined ? this.signal : AbortSignal.any([this.signal, own])
+    const { traceparent } = this
+    if (traceparent === undefined) return this.#send(resource, { ...init, signal })
+    const headers = new Headers(init?.headers ?? (resource instanceof Request ? resource.headers : undefined))
+    if (!headers.has('traceparent')) headers.set('traceparent', traceparent)
+    return this.#send(resource, { ...init, signal, headers })
+  }
+
+  /** One request that was not sent says nothing about what the run did before it (rule 9). */
+  async #send(...request: Parameters<typeof fetch>): Promise<Response> {
+    try {
+      return await this.#needs.fetch(...request)
+    } catch (error) {
+      const saysRetry = isToolError(error) && error.canRetry
+      throw saysRetry && hasEffects(this.#running.tool.policy) ? withoutRetry(error) : error
+    }
+  }
+
+  progress(done: number, total?: number, message?: string): void {
+    if (this.#aborted !== undefined) return
+    this.#running.call.request.onProgress?.({ done, total, message })
+  }
+
+  async elicit(question: Elicitation): Promise<ElicitationAnswer> {
+    const ask = this.#running.call.request.onElicit
+    if (ask === undefined) return { action: 'decline' }
+    return await this.#running.whileAsking(() => ask(question, this.signal))
+  }
+
+  effectKey(ordinal = 0): string {
+    const { call } = this.#running
+    const parts = [call.principal.tenant, call.principal.id, call.record, ordinal]
+    return this.#needs.store.approvals.sign('effect', JSON.stringify(parts))
+  }
+
+  abort(why: Interruption): void {
+    this.#aborted = why
+    this.#abort?.abort(reasonOf(why))
+  }
+}
+
+function withoutRetry({ code, message, developerMessage, cause }: ToolError): ToolError {
+  return fault(code, message, { cause, ...(developerMessage === undefined ? {} : { developerMessage }) })
+}
+
+function reasonOf(why: Interruption): DOMException {
+  return why === 'timeout'
+    ? new DOMException('The tool ran out of time.', 'TimeoutError')
+    : new DOMException(`The call was ended by ${why}.`, 'AbortError')
+}
+
+/** A tool gets only what it declared (T-21). */
+function declared(
+  tool: Tool,
+  asked: {
+    readonly id: string
+    readonly kind: 'authorization' | 'secrets'
+    readonly value: Secret | undefined
+  },
+): Secret {
+  const isDeclared = tool.requirements?.[asked.kind]?.some(({ id }) => id === asked.id) ?? false
+  if (isDeclared && asked.value !== undefined) return asked.value
+  throw undeclared(tool, asked)
+}
+
+function undeclared(tool: Tool, asked: { readonly id: string; readonly kind: string }): ToolError {
+  return fault('tool_failed', 'The tool asked for a credential it did not declare.', {
+    developerMessage: `${tool.id} must list '${asked.id}' in requirements.${asked.kind}.`,
+  })
+}
+
+/** The log a tool gets: the credentials of its call never appear in it, whatever the tool writes (OWP-75). */
+function cleanLogger(log: Logger, request: CallRequest): Logger {
+  if (request.tokens.size === 0 && request.secrets.size === 0) return log
+  const write =
+    (level: keyof Logger): WriteLine =>
+    (said: object | string, message?: string) => {
+      if (typeof said === 'string') log[level](redactText(said, request))
+      else
+        log[level](
+          redactLogged(said, request),
+          message === undefined ? undefined : redactText(message, request),
+        )
+    }
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }

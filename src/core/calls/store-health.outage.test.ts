@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { openMemoryStore, SqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { UnsavedOutcomes } from './store-health.ts'
@@ -90,7 +90,7 @@ describe('two processes on one store', () => {
       await new Promise((resolve) => setTimeout(resolve, 20))
       return state.runs
     })
-    const stores = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
+    const stores = [1, 2].map(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }))
     const gateways = stores.map((store) => openTestGateway([tool], { store }))
     for (let round = 0; round < 5; round += 1) {
       state.runs = 0

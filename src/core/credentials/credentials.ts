@@ -2,8 +2,9 @@ import { fault, StoreError, type ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { VaultAddress, VaultEntry } from '#core/ports/vault-store'
 import { ANONYMOUS, coversScope, type Principal } from '#core/principal'
-import type { Clock, Logger, TokenBroker } from '#core/runtime'
+import type { Clock, Hooks, Logger, TokenBroker } from '#core/runtime'
 import { Secret } from '#core/secret'
+import type { Tool } from '#core/tool'
 
 /** A token that ends sooner than this is renewed first: clocks differ, and the tool needs time to use it. */
 const EXPIRY_SKEW_MS = 60_000
@@ -22,7 +23,7 @@ type FoundCredential =
   | { readonly ok: true; readonly ref: string; readonly value: Secret }
   | { readonly ok: false; readonly problem: CredentialProblem }
 
-interface CredentialServices {
+export interface CredentialNeeds {
   readonly store: Pick<Store, 'vault'>
   readonly clock: Clock
   readonly broker: TokenBroker
@@ -31,7 +32,7 @@ interface CredentialServices {
 
 /** A secret an operator has set for exactly this owner. */
 export async function findSecret(
-  { store }: CredentialServices,
+  { store }: CredentialNeeds,
   owner: VaultOwner | undefined,
   name: string,
 ): Promise<FoundCredential> {
@@ -44,7 +45,7 @@ export async function findSecret(
 
 /** A token of exactly this owner that covers the scopes and is good for a while, renewed if need be. */
 export async function findToken(
-  services: CredentialServices,
+  services: CredentialNeeds,
   owner: VaultOwner | undefined,
   need: { readonly provider: string; readonly scopes: readonly string[] },
 ): Promise<FoundCredential> {
@@ -60,7 +61,7 @@ export async function findToken(
 }
 
 async function renew(
-  { refresher, clock }: CredentialServices,
+  { refresher, clock }: CredentialNeeds,
   entry: VaultEntry,
   scopes: readonly string[],
 ): Promise<FoundCredential> {
@@ -121,8 +122,35 @@ export function vaultOwner(
 }
 
 /** Whether the credential itself proves the user: its own subject, or it may assert users (T-27). */
-export function mayNameUser(principal: Principal, userId: string): boolean {
+function mayNameUser(principal: Principal, userId: string): boolean {
   return subjectOf(principal.id) === userId || coversScope(principal.scopes, ASSERT_USERS_SCOPE)
+}
+
+/**
+ * T-27: whether the user a caller names is proven: the subject of its own token, or named by a credential that may assert
+ * users, or vouched for by the operator's hook. The hook's `false` refuses; without a hook the rest is the caller's word.
+ */
+export async function proveUser(
+  { bindUser }: Hooks,
+  principal: Principal,
+  userId: string | undefined,
+): Promise<boolean> {
+  if (userId === undefined || userId === '') return false
+  if (bindUser === undefined) return mayNameUser(principal, userId)
+  if (await bindUser(principal, userId)) return true
+  throw fault('not_authorized', 'This credential may not act for that user id.')
+}
+
+/** What a call that names a user without proof is told by a tool that needs one: nothing it could add would help. */
+export function unprovenUser({ name }: Pick<Tool, 'name'>): ToolError {
+  return fault(
+    'not_authorized',
+    `${name} needs a user id that is proven, and this credential cannot prove the one it names. Nothing was run.`,
+    {
+      developerMessage:
+        "Call with the user's own token (its `sub` is the user id), or with a credential that has the scope users:assert.",
+    },
+  )
 }
 
 /** A user id is kept as a digest only. */

@@ -73,11 +73,11 @@ export function claimedEvent(
 }
 
 export function correctedEvent(
-  seen: Pick<CallRecord, 'attempt' | 'fingerprint'>,
+  previous: Pick<CallRecord, 'attempt' | 'fingerprint'>,
   corrected: Omit<Subject, 'attempt'> & Pick<NewCall, 'fingerprint'>,
   atMs: number,
 ): CallCorrected {
-  const { attempt, fingerprint: before } = seen
+  const { attempt, fingerprint: before } = previous
   return {
     type: 'call.corrected',
     ...subject(corrected, attempt + 1, atMs),

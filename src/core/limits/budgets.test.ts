@@ -190,12 +190,12 @@ describe('budgets', () => {
       lengthMs: HOUR_MS,
       startMs: options.clock.nowMs(),
     }
-    expect(store.budgets.read(window).calls).toBe(2)
+    expect((await store.budgets.read(window)).calls).toBe(2)
     for (let time = 0; time < 3; time += 1) await first.tidy()
-    expect(store.budgets.read(window).calls).toBe(2)
+    expect((await store.budgets.read(window)).calls).toBe(2)
     reservation.settle(1)
     await first.tidy()
-    expect([store.budgets.read(window).calls, first.size]).toEqual([1, 0])
+    expect([(await store.budgets.read(window)).calls, first.size]).toEqual([1, 0])
   })
 
   it('asks the store once per part, and not at all for calls it has to refuse', async () => {

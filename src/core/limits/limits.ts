@@ -1,4 +1,3 @@
-import type { IdentifiedCall } from '#core/calls/identity'
 import type { Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { Tool } from '#core/tool'
@@ -87,9 +86,9 @@ export class CallLimits {
   }
 
   /** Counts a run that begins now, until its slot is left. A step is counted with its workflow. */
-  enter({ principal, step }: Pick<IdentifiedCall, 'principal' | 'step'>, tool: Tool): Slot {
-    if (step === undefined) this.#checkTotal()
-    const ofPrincipal = step === undefined ? this.#ofPrincipal(principal).concurrent : undefined
+  enter(principal: Principal, tool: Tool, isStep: boolean): Slot {
+    if (!isStep) this.#checkTotal()
+    const ofPrincipal = isStep ? undefined : this.#ofPrincipal(principal).concurrent
     const { concurrent: ofTool, perPrincipal } = this.#ofTool(tool)
     const { base } = tool.parts
     const ofPair = perPrincipal.concurrent

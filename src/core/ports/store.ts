@@ -1,4 +1,4 @@
-import type { CallError, CallProtocol, Outcome } from '#core/call'
+import type { CallError, CallProtocol, CallState, Outcome } from '#core/call'
 import type { ErrorCode } from '#core/errors'
 import type { JournalGroup, JournalHead } from '#core/journal/events'
 import type { CallLabel, RunEvent, SessionOutcome } from '#core/runs/events'
@@ -11,12 +11,6 @@ import type { BudgetStore, IdempotentRequestStore, ProtocolSessionStore } from '
 import type { ConsentStore, VaultStore } from './vault-store.ts'
 
 export type { MaybePromise } from '#core/runtime'
-
-/**
- * `parked`: waits for a yes. `running`: claimed by a writer. `released`: failed with the author's word that
- * nothing took effect, so the same request may run again. `ambiguous`: cut by a crash; only an operator ends it.
- */
-export type CallState = 'parked' | 'running' | 'succeeded' | 'failed' | 'released' | 'ambiguous'
 
 /** Where a call lives. `record` is the keyed digest of tenant, principal and key, so it is unguessable and unique. */
 export interface CallAddress {
@@ -348,7 +342,7 @@ export interface SessionRecord extends SessionAddress {
 }
 
 /** Sessions of stateful tools: their brackets in the run they belong to (rule 30). The state itself is never stored. */
-interface SessionStore {
+export interface SessionStore {
   findSession(address: SessionAddress): MaybePromise<SessionRecord | undefined>
   openSession(session: NewSession): MaybePromise<'opened' | 'run_ended'>
   /** `open → closing`; `false` when somebody else closes or closed it. */
@@ -394,7 +388,7 @@ export interface RefusedCall extends CallLabel {
 }
 
 /** Runs that have events of their own. The run of a single undisturbed call needs none: its record says it all. */
-interface RunStore {
+export interface RunStore {
   findRun(address: RunAddress): MaybePromise<RunRecord | undefined>
   /** Events after a sequence, in order. */
   readRun(address: RunAddress, after: number, limit: number): MaybePromise<readonly RunEvent[]>

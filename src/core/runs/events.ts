@@ -2,7 +2,7 @@ import type { Outcome } from '#core/call'
 import type { ErrorCode } from '#core/errors'
 import type { CallRecord, RefusedCall } from '#core/ports/store'
 import type { AskedConsent, ConsentEnd } from '#core/ports/vault-store'
-import type { SafetyTier } from '#core/tool'
+import type { SafetyTier, Transport } from '#core/tool'
 
 /** A call that lacks a consent, as its run tells it: what was refused before, the question, and that it waits (OWP-64, OWP-78). */
 export function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonly RunFact[] {
@@ -134,9 +134,6 @@ function named({ record, attempt, call, sessionId }: Attempted) {
   const base = { record, attempt, call }
   return sessionId === undefined ? base : { ...base, sessionId }
 }
-
-/** How the host reaches the tool behind a call (OWP-51). */
-export type Transport = 'mcp' | 'http' | 'native'
 
 export type SessionOutcome = 'completed' | 'failed' | 'cancelled'
 

@@ -1,14 +1,16 @@
-import type { CallServices } from '#core/calls/gateway'
 import { fault } from '#core/errors'
 import type { EndedParked } from '#core/ports/approval-store'
 import type { MaybePromise } from '#core/runtime'
 import type { RunPage, RunQuery } from './runs.ts'
 
-/** Tells whoever waits for parked calls, or reads their runs, that they are over. */
-export function noteEnded(
-  { feed, waits }: Pick<CallServices, 'feed' | 'waits'>,
-  ended: readonly EndedParked[],
-): void {
+/** Requests that wait for something to happen to a call. */
+export interface Followers {
+  readonly feed: RunFeed
+  readonly waits: ApprovalWaits
+}
+
+/** Tells those who wait for parked calls, or read their runs, that they are over. */
+export function noteEnded({ feed, waits }: Followers, ended: readonly EndedParked[]): void {
   for (const { record, run } of ended) {
     feed.notify(run)
     waits.notify(record)
@@ -30,15 +32,15 @@ export class ApprovalWaits {
     for (const wake of this.#waiting.get(record) ?? []) wake()
   }
 
-  /** Looks until `isOver` or time is up; tells which. */
+  /** Looks until `isDecided` or time is up; tells which. */
   async until(
     record: string,
     { waitMs, gone }: { readonly waitMs: number; readonly gone: AbortSignal | undefined },
-    isOver: () => Promise<boolean>,
+    isDecided: () => Promise<boolean>,
   ): Promise<boolean> {
     const endsAtMs = performance.now() + waitMs
     for (;;) {
-      if (await isOver()) return true
+      if (await isDecided()) return true
       const leftMs = endsAtMs - performance.now()
       if (leftMs <= 0 || this.#isClosed || gone?.aborted === true) return false
       await this.#next(record, leftMs, gone)

@@ -1,17 +1,17 @@
-import type { CallServices } from '#core/calls/gateway'
 import { fault, type ToolError } from '#core/errors'
-import { recordOfRunId } from '#core/ids'
+import { ownRunId, recordOfRunId } from '#core/ids'
 import type { CallRecord, RunAddress, RunRecord, RunScope, Store } from '#core/ports/store'
 import { opaquePrincipal, type Principal } from '#core/principal'
+import type { Clock } from '#core/runtime'
 import { ownRunEvents, type RunEvent } from './events.ts'
-import { noteEnded } from './feed.ts'
+import { type Followers, noteEnded, type RunFeed } from './feed.ts'
 
 /** Where something goes that a caller wants in a run. The run of a single call cannot be joined: it is over when its call is. */
 export async function namedRun(store: Store, principal: Principal, runId: string): Promise<RunScope> {
   const record = recordOfRunId(runId)
   const { tenant, id } = principal
   if (record !== undefined && (await store.find({ tenant, record }))?.principal === id) throw runEnded(runId)
-  return placeOf(store, principal, runId)
+  return namedScope(store, principal, runId)
 }
 
 export function runEnded(runId: string): ToolError {
@@ -21,51 +21,59 @@ export function runEnded(runId: string): ToolError {
 const PAGE = 500
 
 /** Where the events of a run that a principal named go. */
-export function placeOf(store: Store, principal: Principal, runId: string): RunScope {
+export function namedScope(store: Store, principal: Principal, runId: string): RunScope {
   const { tenant, id } = principal
   return { tenant, principal: id, runId, run: store.digest(JSON.stringify(['run', tenant, id, runId])) }
 }
 
+/** Where the events of a call go that arrived outside any run. */
+export function implicitRun({ tenant, id }: Principal, record: string): RunScope {
+  return { tenant, principal: id, runId: ownRunId(record), run: record }
+}
+
+/** What reading a run takes. */
+export interface ReadRunNeeds {
+  readonly store: Store
+  readonly clock: Clock
+  readonly feed: RunFeed
+}
+
+/** What ending a run takes. */
+export interface EndRunNeeds extends Followers {
+  readonly store: Store
+  readonly clock: Clock
+  readonly sessions: { closeRun(run: string): Promise<void> }
+}
+
 /** Rule 2 for runs: a principal reads its own, and every other is as unknown as one that never was (OWP-49). */
 export async function readOwnRun(
-  services: CallServices,
+  needs: ReadRunNeeds,
   principal: Principal,
   query: RunQuery,
 ): Promise<RunPage | undefined> {
-  const run = await locate(services, principal, query.runId)
+  const run = await locate(needs.store, principal, query.runId)
   if (run === undefined) return undefined
-  return await services.feed.read(run, query, (after) => readPage(services, principal, { run, after }))
+  return await needs.feed.read(run, query, (after) => readPage(needs, principal, { run, after }))
 }
 
 /** Nothing new begins in it; what runs, ends by itself, but state that is held for it is let go. */
-export async function endOwnRun(
-  services: CallServices,
-  principal: Principal,
-  runId: string,
-): Promise<boolean> {
-  const run = await locate(services, principal, runId)
+export async function endOwnRun(needs: EndRunNeeds, principal: Principal, runId: string): Promise<boolean> {
+  const run = await locate(needs.store, principal, runId)
   if (run === undefined) return false
   const { tenant, id } = principal
-  await services.store.endRun({ tenant, run }, services.clock.nowMs())
-  noteEnded(services, await services.store.approvals.cancel({ tenant, run }, id, services.clock.nowMs()))
+  await needs.store.endRun({ tenant, run }, needs.clock.nowMs())
+  noteEnded(needs, await needs.store.approvals.cancel({ tenant, run }, id, needs.clock.nowMs()))
   // The run of a workflow's call ends with it, also while it is put away.
-  noteEnded(
-    services,
-    await services.store.workflows.cancel({ tenant, record: run }, id, services.clock.nowMs()),
-  )
-  await services.sessions.closeRun(run)
-  services.feed.notify(run)
+  noteEnded(needs, await needs.store.workflows.cancel({ tenant, record: run }, id, needs.clock.nowMs()))
+  await needs.sessions.closeRun(run)
+  needs.feed.notify(run)
   return true
 }
 
 /** The key of the principal's own run of this name: one it named, or the run of one of its calls. */
-async function locate(
-  { store }: CallServices,
-  principal: Principal,
-  runId: string,
-): Promise<string | undefined> {
+async function locate(store: Store, principal: Principal, runId: string): Promise<string | undefined> {
   const { tenant, id } = principal
-  const { run } = placeOf(store, principal, runId)
+  const { run } = namedScope(store, principal, runId)
   if ((await store.findRun({ tenant, run })) !== undefined) return run
   const record = recordOfRunId(runId)
   if (record === undefined) return undefined
@@ -75,7 +83,7 @@ async function locate(
 
 /** The run's row is read before its events: once it is over, nothing is added. */
 async function readPage(
-  { store, clock }: CallServices,
+  { store, clock }: ReadRunNeeds,
   principal: Principal,
   { run, after }: { readonly run: string; readonly after: number },
 ): Promise<RunPage | undefined> {
@@ -96,9 +104,9 @@ async function readPage(
     const events = await eventsBefore(store, { tenant, run }, call)
     return { ...names, events: events.filter(({ sequence }) => sequence > after), isComplete: isEnded(call) }
   }
-  const isOver = call === undefined ? isRunOver(found, clock.nowMs()) : found.open === 0 && isEnded(call)
+  const hasEnded = call === undefined ? isRunOver(found, clock.nowMs()) : found.open === 0 && isEnded(call)
   const events = await store.readRun({ tenant, run }, after, PAGE)
-  return { ...names, events, isComplete: isOver && events.length < PAGE }
+  return { ...names, events, isComplete: hasEnded && events.length < PAGE }
 }
 
 function isEnded({ state }: CallRecord): boolean {
@@ -111,9 +119,9 @@ async function eventsBefore(
   address: RunAddress,
   call: CallRecord,
 ): Promise<readonly RunEvent[]> {
-  const told = await store.readRun(address, -1, PAGE)
+  const earlier = await store.readRun(address, -1, PAGE)
   const own = call.expired ? [] : ownRunEvents(call)
-  return [...told, ...own.map((event) => ({ ...event, sequence: event.sequence + told.length }))]
+  return [...earlier, ...own.map((event) => ({ ...event, sequence: event.sequence + earlier.length }))]
 }
 
 /** What a reader of a run asks for. */

@@ -1,15 +1,15 @@
-import { proveUser } from '#core/calls/resolve'
-import type { RunningCall } from '#core/calls/running'
+import type { CallError } from '#core/call'
+import { proveUser } from '#core/credentials/credentials'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import type { CallLimits } from '#core/limits/limits'
 import type { RunScope, Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
-import { boundLogger, type Clock, type Hooks, type Logger, within } from '#core/runtime'
+import { boundLogger, type Clock, type Hooks, type Logger, withDeadline } from '#core/runtime'
 import type { SessionContext, Tool } from '#core/tool'
 import type { ToolSet } from '#core/tools/catalog'
 import type { SessionOutcome } from './events.ts'
 import type { RunFeed } from './feed.ts'
-import { isRunEnded, namedRun, placeOf, runEnded } from './runs.ts'
+import { isRunEnded, namedRun, namedScope, runEnded } from './runs.ts'
 
 /** Rule 30: no session is older than this, whatever happens in it. */
 const LONGEST_MS = 24 * 3_600_000
@@ -33,7 +33,7 @@ interface SessionsOptions {
   readonly feed: RunFeed
   /** Where the end of a session waits that the store refused. */
   readonly unsaved: UnsavedEnds
-  readonly limits: CallLimits
+  readonly limits: Pick<CallLimits, 'checkTool'>
   newSessionId(): string
 }
 
@@ -58,8 +58,10 @@ export class Sessions {
     const isUserProven = await proveUser(hooks, principal, request.userId)
     const sessionId = `ses_${this.newId()}`
     const runId = request.runId ?? `run_${this.newId()}`
-    const place =
-      request.runId === undefined ? placeOf(store, principal, runId) : await namedRun(store, principal, runId)
+    const run =
+      request.runId === undefined
+        ? namedScope(store, principal, runId)
+        : await namedRun(store, principal, runId)
     // From here to the entry nothing waits, so that nobody gets in between.
     this.#checkRoom(principal)
     const session = new LiveSession({
@@ -68,7 +70,7 @@ export class Sessions {
       claimedUserId: request.userId,
       userId: isUserProven ? request.userId : undefined,
       tool,
-      place,
+      run,
       log: boundLogger(log, { tool: tool.id, session: sessionId }),
       onOver: (why) => (why === 'idle' ? this.#idle(session) : this.#closeInBackground(session, why)),
     })
@@ -77,13 +79,13 @@ export class Sessions {
       const { tenant, id } = principal
       const endsRun = request.runId === undefined
       const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
-      if ((await store.openSession({ ...ids, place, atMs: clock.nowMs() })) === 'run_ended')
+      if ((await store.openSession({ ...ids, place: run, atMs: clock.nowMs() })) === 'run_ended')
         throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
       throw error
     }
-    feed.notify(place.run)
+    feed.notify(run.run)
     await this.#openState(session)
     return { sessionId, runId }
   }
@@ -111,15 +113,15 @@ export class Sessions {
   /** Another process may have ended the run of a session that this one holds. */
   async closeEnded(): Promise<void> {
     const { store, clock } = this.#options
-    const places = new Map([...this.#live.values()].map(({ place }) => [place.run, place]))
-    for (const place of places.values()) {
-      const run = await store.findRun(place)
-      if (run !== undefined && isRunEnded(run, clock.nowMs())) await this.closeRun(place.run)
+    const runs = new Map([...this.#live.values()].map(({ run }) => [run.run, run]))
+    for (const run of runs.values()) {
+      const found = await store.findRun(run)
+      if (found !== undefined && isRunEnded(found, clock.nowMs())) await this.closeRun(run.run)
     }
   }
 
   async closeRun(run: string): Promise<void> {
-    const sessions = [...this.#live.values()].filter(({ place }) => place.run === run)
+    const sessions = [...this.#live.values()].filter((session) => session.run.run === run)
     await Promise.all(sessions.map((session) => this.#close(session, 'asked')))
   }
 
@@ -170,7 +172,7 @@ export class Sessions {
     const letGo = (state: unknown) => closeState(tool, state, session)
     let state: unknown
     try {
-      state = await within(tool.policy.timeoutMs, () => opening)
+      state = await withDeadline(tool.policy.timeoutMs, () => opening)
     } catch (error) {
       log.error({ err: error }, 'the state of a session could not be opened')
       // What comes too late is not kept, and not forgotten either.
@@ -211,7 +213,7 @@ export class Sessions {
   /** Rule 30: `closing` first, so that nothing begins; then what runs ends; then the state; then the event. */
   async #closeOnce(session: LiveSession, reason: Reason): Promise<void> {
     const { store, clock, feed, unsaved } = this.#options
-    const { sessionId, principal, tool, place, log, calls } = session
+    const { sessionId, principal, tool, run, log, calls } = session
     const address = { tenant: principal.tenant, sessionId }
     session.stopCounting()
     const outcome = outcomeOf(reason, calls.size > 0)
@@ -226,7 +228,7 @@ export class Sessions {
     if (session.isOpen) await closeState(tool, session.state, session)
     const write = async (): Promise<void> => {
       await store.closeSession(address, outcome, clock.nowMs())
-      feed.notify(place.run)
+      feed.notify(run.run)
     }
     try {
       // OWP-41: the ends of its calls that could not be stored yet come before its own.
@@ -278,6 +280,12 @@ export function sessionEnded(): ToolError {
   )
 }
 
+/** A call that runs in a session, as far as the session can end it. */
+interface SessionCall {
+  readonly done: Promise<unknown>
+  interrupt(why: 'cancel' | 'shutdown'): void
+}
+
 /** A session whose state this process holds. */
 export class LiveSession implements SessionContext {
   readonly sessionId: string
@@ -285,9 +293,9 @@ export class LiveSession implements SessionContext {
   readonly userId: string | undefined
   readonly claimedUserId: string | undefined
   readonly tool: Tool
-  readonly place: RunScope
+  readonly run: RunScope
   readonly log: Logger
-  readonly calls = new Set<RunningCall>()
+  readonly calls = new Set<SessionCall>()
   /** What `open` gave. */
   state: unknown
   /** Whether `open` has given it. */
@@ -304,7 +312,7 @@ export class LiveSession implements SessionContext {
     readonly userId: string | undefined
     readonly claimedUserId: string | undefined
     readonly tool: Tool
-    readonly place: RunScope
+    readonly run: RunScope
     readonly log: Logger
     readonly onOver: (why: 'idle' | 'too old') => void
   }) {
@@ -313,7 +321,7 @@ export class LiveSession implements SessionContext {
     this.userId = parts.userId
     this.claimedUserId = parts.claimedUserId
     this.tool = parts.tool
-    this.place = parts.place
+    this.run = parts.run
     this.log = parts.log
     this.#onOver = parts.onOver
   }
@@ -326,12 +334,12 @@ export class LiveSession implements SessionContext {
     this.rest()
   }
 
-  enter(call: RunningCall): void {
+  enter(call: SessionCall): void {
     this.calls.add(call)
     clearTimeout(this.#idle)
   }
 
-  leave(call: RunningCall): void {
+  leave(call: SessionCall): void {
     this.calls.delete(call)
     if (this.calls.size === 0) this.rest()
   }
@@ -371,8 +379,23 @@ const CLOSE_LIMIT_MS = 10_000
 /** Lets state go. What goes wrong is the author's to know: nothing that was done on the state is undone by it. */
 export async function closeState(tool: Tool, state: unknown, context: SessionContext): Promise<void> {
   try {
-    await within(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
+    await withDeadline(CLOSE_LIMIT_MS, () => tool.session?.close(state, context))
   } catch (error) {
     context.log.error({ err: error }, 'the state of a session could not be closed')
+  }
+}
+
+/** Rule 30: a call cut inside a session is never run again, because what it stood on is gone. */
+export function sessionLostError(tool: string, hasEffects: boolean): CallError {
+  const error = {
+    code: 'session_lost',
+    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and begin again.`,
+    canRetry: false,
+  } as const
+  if (!hasEffects) return error
+  return {
+    ...error,
+    message: `${error.message} The call may have taken effect: check before repeating it.`,
+    effect: 'unknown',
   }
 }

@@ -3,7 +3,7 @@ import { compareVersions, LATEST, parseToolName, plainVersion, type ToolRef } fr
 import { coversScope, type Principal } from '#core/principal'
 import { atOnce, inPieces } from '#core/runtime'
 import { isForTenant, type Tool } from '#core/tool'
-import { type ResolvedWorkflows, resolveWorkflows } from '#core/workflow/resolve'
+import { type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /** What calls ask about tools. */
 export type ToolSet = Pick<Registry, 'tools' | 'toolkits' | 'hasWaiting' | 'has' | 'find' | 'catalogFor'>

@@ -1,9 +1,9 @@
 import { DefinitionError, type Finding } from '#core/errors'
 import { compareVersions, parseToolName } from '#core/ids'
 import type { Tool } from '#core/tool'
-import { missingUse, type ResolvedWorkflows, resolveWorkflows } from '#core/workflow/resolve'
 import { checkLaxerVersions } from './checks.ts'
 import { inspectTool, type PrepareOptions, type ToolIdentity } from './prepare-tool.ts'
+import { missingUse, type ResolvedWorkflows, resolveWorkflows } from './workflows.ts'
 
 /** Tools written in code, ready to serve; throws one error with every finding otherwise. */
 export function requireTools(

@@ -8,17 +8,14 @@ import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/sett
 import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { openMemoryStore, type SqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { noting, TEXT } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
-function open(
-  tools: readonly DefinedTool[],
-  store: SqliteStore,
-  changes: Partial<RunningGatewayOptions> = {},
-) {
+function open(tools: readonly DefinedTool[], store: SqlStore, changes: Partial<RunningGatewayOptions> = {}) {
   const gateway = openTestGateway(tools, { store, ...changes })
   const call = (id: string, key = 'k', input = { text: 'a' }) =>
     gateway.call(ALICE, callRequest(id, { key, input }))

@@ -1,8 +1,8 @@
 import { approvalRequired } from '#core/approvals/approvals'
 import type { Failure } from '#core/call'
-import type { CallServices } from '#core/calls/gateway'
 import { fault, type ToolError } from '#core/errors'
-import type { CallRecord } from '#core/ports/store'
+import type { CallRecord, Store } from '#core/ports/store'
+import type { Clock } from '#core/runtime'
 
 /** How a workflow ends that was put away and will not go on: its finished steps stay what they are. */
 export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failure {
@@ -21,24 +21,32 @@ export interface Blocked {
   readonly decides?: { readonly tenant: string; readonly record: string; readonly approvalId: string }
 }
 
+/** What looking at the step that a workflow waits for takes. */
+export interface BlockedNeeds {
+  readonly store: Store
+  readonly clock: Clock
+  /** Base of the URLs we hand out, never taken from a request (OTC/T-16). */
+  publicUrl(): string
+}
+
 /** Looks at the step it waits for, so that asking again costs no attempt; nothing when it may go on. */
 export async function isStillBlocked(
-  services: CallServices,
-  seen: CallRecord,
+  needs: BlockedNeeds,
+  previous: CallRecord,
   workflow: string,
 ): Promise<Blocked | undefined> {
-  if (seen.waitsFor === undefined || seen.waitsFor === '') return undefined
-  const { store, clock } = services
-  const step = await store.find({ tenant: seen.tenant, record: seen.waitsFor })
+  if (previous.waitsFor === undefined || previous.waitsFor === '') return undefined
+  const { store, clock } = needs
+  const step = await store.find({ tenant: previous.tenant, record: previous.waitsFor })
   if (step === undefined) return undefined
   if (step.state === 'ambiguous') return { error: ambiguousStep(workflow, step) }
   if (step.state !== 'parked') return undefined
-  if (step.waitsFor !== undefined) return await isStillBlocked(services, step, step.tool)
+  if (step.waitsFor !== undefined) return await isStillBlocked(needs, step, step.tool)
   const approval = await store.approvals.findFor(step)
   if (approval?.state !== 'pending' || approval.expiresAtMs <= clock.nowMs()) return undefined
   const { tenant, record } = step
   return {
-    error: approvalRequired(approval, services.publicUrl()),
+    error: approvalRequired(approval, needs.publicUrl()),
     decides: { tenant, record, approvalId: approval.id },
   }
 }

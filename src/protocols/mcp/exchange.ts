@@ -5,11 +5,13 @@ import type { ProtocolSessionStore } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import type { ProtocolServices } from '#protocols/protocol'
 import { encodeError, encodeResult, type RequestHeaders, readCapabilities } from './codec-message.ts'
 import {
   type ClientCapabilities,
   isOldRevision,
   MCP_CODES,
+  MCP_PATH,
   NEW_REVISION,
   NEWEST_OLD_REVISION,
   OLD_REVISIONS,
@@ -64,6 +66,23 @@ export interface McpServices {
   /** Keyed signature of this server's store: what we hand out comes back unchanged, or not at all (MCP-72). */
   sign(text: string): string
   readonly options: McpOptions
+}
+
+/** What the protocol needs of the server, over HTTP and on stdio. */
+export function mcpServices(
+  { name, instructions, pageSize }: Omit<McpOptions, 'serverVersion' | 'metadataUrl'>,
+  server: Pick<ProtocolServices, 'gateway' | 'store' | 'clock' | 'log' | 'serverVersion' | 'metadataUrl'>,
+): McpServices {
+  const { gateway, store, clock, log, serverVersion, metadataUrl } = server
+  return {
+    ...{ gateway, clock, log },
+    callers: store.callers,
+    sign: (text) => store.approvals.sign('mcp', text),
+    options: {
+      ...{ name, serverVersion, instructions, pageSize },
+      metadataUrl: metadataUrl === undefined ? undefined : () => metadataUrl(MCP_PATH),
+    },
+  }
 }
 
 /** What a method gives back, before a transport carries it. */

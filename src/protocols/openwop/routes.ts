@@ -7,6 +7,7 @@ import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
 import { PreparedBytes, PreparedViews, replyPrepared } from '#protocols/prepared'
+import type { ProtocolServices } from '#protocols/protocol'
 import {
   type DecodeOptions,
   decodeListForm,
@@ -48,7 +49,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     ...(options.testSeams === true ? seamRoutes(gateway, toolCatalog && sessionLifecycle) : []),
     // Without them the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
-    ...(toolCatalog ? catalogRoutes(gateway, { compactView }) : []),
+    ...(toolCatalog ? catalogRoutes(gateway, { compactView }, options.onUnknownTool) : []),
   ]
   const { store } = options
   if (store === undefined) return routes
@@ -234,10 +235,11 @@ interface OpenwopOptions {
   readonly serverVersion: string
   readonly capabilities?: OpenwopCapabilities
   /** Serve what the public conformance suite drives (OWP-100 to OWP-102, OWP-105). Never in production. */
-  readonly testSeams?: boolean
+  readonly testSeams?: boolean | undefined
   readonly clock?: Clock
   /** Where requests with an `Idempotency-Key` are noted; without it keys are ignored. */
   readonly store?: KeyedRequestParts['store']
+  readonly onUnknownTool?: ProtocolServices['onUnknownTool']
 }
 
 /** The same with every default filled in. */
@@ -276,7 +278,11 @@ const HEADERS = {
 }
 
 /** The read-only catalog (OWP-10…28): what this principal may call, described and never invoked. */
-function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonly HttpRoute[] {
+function catalogRoutes(
+  gateway: Gateway,
+  options: DecodeOptions,
+  onUnknownTool: OpenwopOptions['onUnknownTool'],
+): readonly HttpRoute[] {
   const lists = new PreparedViews(MOST_FORMS)
   const list = (request: HttpRequest): Promise<HttpReply> => {
     const form = decodeListForm(request.query, options)
@@ -290,8 +296,12 @@ function catalogRoutes(gateway: Gateway, options: DecodeOptions): readonly HttpR
   const standard = new PreparedTools(encodeStandard)
   const compact = new PreparedTools(encodeCompact)
   const byId = ({ principal, params, query, headers }: HttpRequest): Promise<HttpReply> => {
-    const tool = gateway.catalogFor(principal).find(params.toolId ?? '')
-    if (tool === undefined) throw noSuchTool()
+    const { toolId = '' } = params
+    const tool = gateway.catalogFor(principal).find(toolId)
+    if (tool === undefined) {
+      onUnknownTool?.(principal, toolId)
+      throw noSuchTool()
+    }
     return replyPrepared({ headers }, (isCompact(query, options) ? compact : standard).get(tool), HEADERS)
   }
   return [guarded(TOOLS_PATH, list), guarded(TOOL_PATH, byId)]

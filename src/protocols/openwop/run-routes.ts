@@ -31,7 +31,7 @@ interface Parts {
 /** Looks at and answers interrupts of others' runs, for approvers of the same tenant (OWP-66 to OWP-72). */
 export function interruptRoutes(gateway: Gateway, clock: Clock): readonly HttpRoute[] {
   const parts = { gateway, clock }
-  const run = { path: INTERRUPT_PATH, access: 'authenticated', refuse } as const
+  const run = { path: INTERRUPT_PATH, access: 'authenticated', forOperators: true, refuse } as const
   // A token is the credential: whoever holds it is the approver it was made for (OWP-67).
   const token = { path: INTERRUPT_TOKEN_PATH, access: 'open', refuse } as const
   return [

@@ -1,6 +1,6 @@
-import type { ChallengeRecord } from '#core/ports/store'
 import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
-import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
+import type { AskForConsent } from '#protocols/protocol'
 import {
   type AnswerForm,
   type Answering,
@@ -90,16 +90,13 @@ export interface OtcOptions {
   /** Refuses request members that no published shape has (T-23). */
   readonly strictRequests?: boolean
   /** Leaves one of the two list keys out of answers that would carry both (T-31). */
-  readonly omitListKey?: 'tools' | 'items'
+  readonly omitListKey?: 'tools' | 'items' | undefined
   /** `$schema` of answers to requests that name no version (C-16); default the newest. */
-  readonly defaultSchema?: string
+  readonly defaultSchema?: string | undefined
   readonly clock?: Clock
   /** Sends the person behind a challenge's `url` to where it can be met. */
-  readonly askForConsent?: AskForConsent
+  readonly askForConsent?: AskForConsent | undefined
 }
-
-/** The answer to whoever opens a pending challenge that people can be asked about. */
-type AskForConsent = (challenge: ChallengeRecord, request: HttpRequest) => Promise<HttpReply>
 
 /** The same with every default filled in. */
 export interface OtcSettings {

@@ -107,16 +107,12 @@ export function adminRoute(
   return { access: 'authenticated', authenticate, refuse: refuseWithMessage, method, path, body, handle }
 }
 
-/** Lets the start token open interrupts too; what needs no credential stays as it is. */
+/** Lets the start token open those routes of protocols that are for operators too. */
 export function openToOperators(
   routes: readonly HttpRoute[],
   { authenticate }: Pick<OperatorAccess, 'authenticate'>,
 ): readonly ServerRoute[] {
-  return routes.map((route) =>
-    route.access === 'authenticated' && route.path.includes('/interrupts/')
-      ? { ...route, authenticate }
-      : route,
-  )
+  return routes.map((route) => (route.forOperators === true ? { ...route, authenticate } : route))
 }
 
 /** One request to a route of operators. */

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { Settings } from '#config/settings'
-import { isSecretName } from '#core/approvals/binding'
 import { type CallError, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
 import {
   type Gateway,
@@ -25,9 +24,9 @@ import {
   type Principal,
   type RoleTable,
 } from '#core/principal'
-import { placeOf } from '#core/runs/runs'
+import { namedScope } from '#core/runs/runs'
 import type { Clock, Logger } from '#core/runtime'
-import { Secret } from '#core/secret'
+import { isSecretName, Secret } from '#core/secret'
 import { type Tool, transportOf } from '#core/tool'
 import { Registry } from '#core/tools/catalog'
 import { tool } from '#core/tools/define'
@@ -388,7 +387,7 @@ async function tellForbidden(
     toolId: tool.catalogId,
     transport: transportOf(tool),
     argsHash: argsHash(identified),
-    place: placeOf(store, principal, runId),
+    place: namedScope(store, principal, runId),
     sessionId: undefined,
     traceId: '',
     userId: undefined,

@@ -4,7 +4,9 @@ import type { Authenticator } from '#auth/authenticator'
 import type { JsonValue } from '#core/json'
 import { ANONYMOUS, type Principal } from '#core/principal'
 import type { ClientInfo, Clock } from '#core/runtime'
-import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
+import { CALL_HEADERS } from '#protocols/call-headers'
+import { API_KEY_HEADERS, type HttpReply, type HttpRequest } from '#protocols/http-exchange'
+import { PROTOCOLS } from '#protocols/list'
 import type { ServerLog } from '#server/telemetry/log'
 import type { Metrics } from '#server/telemetry/metrics'
 import {
@@ -173,10 +175,21 @@ function setHeader(headers: string[], name: string, value: string): void {
   else headers[place + 1] = value
 }
 
-const READABLE =
-  'collet-call-id, collet-content-trust, collet-error-code, collet-run, etag, openwop-idempotent-replay, oxp-version, retry-after, traceparent, www-authenticate, x-should-retry'
-const SENDABLE =
-  'authorization, collet-authorization, collet-run, collet-secret, collet-session, collet-user, content-type, idempotency-key, if-none-match, last-event-id, otc-api-key, oxp-api-key, oxp-version, traceparent, tracestate, x-api-key'
+/** Headers of every protocol, and those that each adds. */
+const READABLE = headerList(
+  CALL_HEADERS.read,
+  ['etag', 'retry-after', 'traceparent', 'www-authenticate'],
+  ...Object.values(PROTOCOLS).map(({ headers }) => headers.read),
+)
+const SENDABLE = headerList(
+  CALL_HEADERS.sent,
+  ['authorization', ...API_KEY_HEADERS, 'content-type', 'if-none-match', 'traceparent', 'tracestate'],
+  ...Object.values(PROTOCOLS).map(({ headers }) => headers.sent),
+)
+
+function headerList(...names: readonly (readonly string[])[]): string {
+  return names.flat().toSorted().join(', ')
+}
 
 /** Headers for a server with configured origins; `origin` is the one of this request, if it is one of them. */
 export function corsHeaders(origin: string | undefined): readonly string[] {

@@ -5,7 +5,7 @@ import { readOptions } from '#client/options'
 import { ToolDirectory } from '#client/tool-directory'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { serverBaseUrl } from '#protocols/opentool/codec-document'
-import { VERSION } from '#server/protocol-routes'
+import { VERSION } from '#server/version'
 
 /** An OTC server has `GET /tools`. */
 export async function probeOtc(url: string, probe: Probe): Promise<Look> {

@@ -7,7 +7,6 @@ import { DEFAULT_TENANT, opaquePrincipal, type Principal } from '#core/principal
 import type { Clock, Logger } from '#core/runtime'
 import { isForTenant, type Tool } from '#core/tool'
 import { requestScope } from '#server/http/exchange'
-import type { ServerRoute } from '#server/http/router'
 import type { Metrics } from './metrics.ts'
 
 /** Sees every tool; nobody's credential gives it. */
@@ -42,23 +41,15 @@ export function auditHidden(gateway: Gateway, note: NoteDenial): Gateway {
   }
 }
 
-/** The same route, whose look-ups of one tool by its catalog id are audited alike. */
-export function auditRead(route: ServerRoute, gateway: Gateway, note: NoteDenial): ServerRoute {
-  return {
-    ...route,
-    async handle(request) {
-      try {
-        return await route.handle(request)
-      } catch (error) {
-        if (isToolError(error) && error.code === 'tool_not_found') {
-          const { principal, params } = request
-          const name = shortName(params.toolId ?? '')
-          const find = () => gateway.catalogFor(EVERYTHING).find(name)
-          noteHidden(gateway, note, { principal, action: 'tool.read', find })
-        }
-        throw error
-      }
-    },
+/** Audits look-ups of one tool by its catalog id alike. */
+export function auditRead(
+  gateway: Gateway,
+  note: NoteDenial,
+): (principal: Principal, catalogId: string) => void {
+  return (principal, catalogId) => {
+    const name = shortName(catalogId)
+    const find = () => gateway.catalogFor(EVERYTHING).find(name)
+    noteHidden(gateway, note, { principal, action: 'tool.read', find })
   }
 }
 

@@ -1,24 +1,117 @@
-import type { IdentifiedCall } from '#core/calls/identity'
+import type { CallRequest } from '#core/call'
 import { fault } from '#core/errors'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ApprovalStore, ApprovalSubject } from '#core/ports/approval-store'
-import type { Tool } from '#core/tool'
+import type { CallAddress } from '#core/ports/store'
+import type { Principal } from '#core/principal'
+import { type Logger, withDeadline } from '#core/runtime'
+import type { SafetyTier, Tool } from '#core/tool'
+import {
+  type ApprovalFacts,
+  type ApprovalPredicate,
+  type ApprovalRules,
+  type NamedTool,
+  writtenFor,
+} from './approvals.ts'
+
+const LONGEST_MS = 5_000
+
+/** What a predicate is told, before it is made safe to be told. */
+interface AskedCall {
+  readonly principal: Principal
+  readonly userId: string | undefined
+  readonly claimedUserId: string | undefined
+  /** What `run` gets: whole, because a caller chooses what a summary would leave out. */
+  readonly input: unknown
+}
+
+/** Rule 21: whatever is not certainly a "no need" means that a yes is needed. */
+export async function needsApproval(
+  tool: NamedTool & Pick<Tool, 'id' | 'policy'>,
+  rules: Pick<ApprovalRules, 'when' | 'whenPerTool'>,
+  { call, log }: { readonly call: AskedCall; readonly log: Logger },
+): Promise<boolean> {
+  const { id, policy } = tool
+  if (policy.approval !== 'conditional') return policy.approval === 'always'
+  const when = writtenFor(rules.whenPerTool, tool)[0] ?? rules.when
+  if (when === undefined) return true
+  try {
+    const facts = factsOf({ tool: id, tier: policy.safetyTier, ...call })
+    return (await withDeadline(LONGEST_MS, () => when(facts))) !== false
+  } catch (error) {
+    log.error({ err: error, tool: id }, 'approvals.when failed, so the call needs an approval')
+    return true
+  }
+}
+
+function factsOf(
+  asked: AskedCall & { readonly tool: string; readonly tier: SafetyTier },
+): Parameters<ApprovalPredicate>[0] {
+  const { input, ...rest } = asked
+  const shown: ApprovalFacts = { ...rest, input: isObject(input) ? input : {} }
+  return guarded(shown, '')
+}
+
+function isObject(value: unknown): value is ApprovalFacts['input'] {
+  return typeof value === 'object' && value !== null
+}
+
+/** A predicate read what a call does not have: its author was wrong about the tool, or the caller left it out. */
+export class MissingMember extends Error {
+  override readonly name = 'MissingMember'
+}
+
+/**
+ * A copy that can only be read, and only what is there: `undefined > 100` is `false`, and `false` would let the call
+ * run. So a member that is not there throws, as does comparing a whole object. `in` and `Object.hasOwn` ask first.
+ */
+export function guarded<Value>(value: Value, path: string): Value
+export function guarded(value: unknown, path: string): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) {
+    const members = value.map((member: unknown, index) => guarded(member, `${path}[${index}]`))
+    return new Proxy(Object.freeze(members), guardOf(path, Array.prototype))
+  }
+  // Dates, maps, sets and bytes: nothing of them is a member, and the tool's own must stay as they are.
+  if (!isPlain(value)) return structuredClone(value)
+  const members = Object.entries(value).map(([name, member]) => [
+    name,
+    guarded(member, path === '' ? name : `${path}.${name}`),
+  ])
+  return new Proxy(Object.freeze(Object.fromEntries(members)), guardOf(path, Object.prototype))
+}
+
+/** What the language itself looks for on objects that do not have it. */
+const LOOKED_FOR: ReadonlySet<string> = new Set(['toJSON', 'then'])
+
+function guardOf(path: string, methods: object): ProxyHandler<object> {
+  return {
+    get(target, name) {
+      if (name === Symbol.toPrimitive) {
+        throw new MissingMember(`${path || 'facts'} is no single value and was taken for one`)
+      }
+      const exists = typeof name === 'symbol' || Object.hasOwn(target, name) || name in methods
+      if (exists || LOOKED_FOR.has(name)) return Reflect.get(target, name)
+      const read = path === '' ? name : `${path}.${name}`
+      throw new MissingMember(
+        `it read ${read}, which this call does not have. Where that may be, ask first: '${name}' in ${path || 'facts'}`,
+      )
+    },
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
 
 const LONGEST_TEXT = 200
 const MOST_MEMBERS = 30
-const DEEPEST_IN_SUMMARIZE_INPUT = 4
+const DEEPEST_SHOWN = 4
 
 type Member = [string, JsonValue]
 
 export type ShownInput = Pick<ApprovalSubject, 'summaryJson' | 'inputJson' | 'hidden'>
-
-/** Member names whose values are taken for credentials where nothing else says so: in options of sources. */
-const SECRET_NAME =
-  /pass(word|wd|phrase)?$|secret|token|api[-_]?key|private[-_]?key|credential|authorization|cookie|bearer|\bpin\b|\bcvv\b|otp$/i
-
-export function isSecretName(name: string): boolean {
-  return SECRET_NAME.test(name)
-}
 
 /**
  * An input as approvers see it: whole. Only credentials that the tool declares are hidden, and how many is told: what a
@@ -64,14 +157,12 @@ function summarize(value: JsonValue, depth: number): JsonValue {
   if (typeof value === 'string') return shorten(value)
   if (typeof value !== 'object' || value === null) return value
   if (!isJsonObject(value)) {
-    if (depth >= DEEPEST_IN_SUMMARIZE_INPUT) return `[${value.length} items]`
+    if (depth >= DEEPEST_SHOWN) return `[${value.length} items]`
     const shown = value.slice(0, MOST_MEMBERS).map((member) => summarize(member, depth + 1))
     return value.length > shown.length ? [...shown, `… ${value.length - shown.length} more`] : shown
   }
   const members = Object.entries(value)
-  return depth >= DEEPEST_IN_SUMMARIZE_INPUT
-    ? `{${members.length} members}`
-    : summarizeMembers(members, depth)
+  return depth >= DEEPEST_SHOWN ? `{${members.length} members}` : summarizeMembers(members, depth)
 }
 
 function summarizeMembers(members: readonly Member[], depth: number): JsonObject {
@@ -89,14 +180,43 @@ function shorten(text: string): string {
   return `${kept}… (${text.length} characters)`
 }
 
+/** A call as a yes is bound to it. */
+interface BoundCall extends CallAddress {
+  readonly principal: Principal
+  readonly inputJson: string
+  readonly request: Pick<CallRequest, 'userId' | 'sessionId' | 'userInfo' | 'tokens' | 'secrets'>
+  readonly vaultRefs?: ReadonlyMap<string, string>
+  readonly isUserProven?: true
+}
+
+/** Everything a yes is for, as one keyed digest (rule 21). */
+export function approvalBinding(
+  approvals: ApprovalStore,
+  { call, tool, input }: { readonly call: BoundCall; readonly tool: Tool; readonly input: unknown },
+): string {
+  const { tenant, principal, record, request, inputJson } = call
+  const parts = [
+    ...[tenant, principal.id, record],
+    ...[request.userId ?? null, request.sessionId ?? null],
+    ...[tool.id, tool.definitionHash],
+    ...[inputJson, canonicalValue(input)],
+    [...credentialTags(approvals, tool, call)].sort(),
+    // Calls without it keep the form they had before it reached tools.
+    ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
+    // An approver was told whether the user is proven; an array, so that it is no text of anybody.
+    ...(call.isUserProven === true ? [['proven user']] : []),
+  ]
+  return approvals.sign('grant', JSON.stringify(parts))
+}
+
 /**
  * Tells equal credentials without telling them, one tag per declared one (rule 21): of what the caller sent, and of the
- * place in the vault whatever else comes from, because its value may be renewed while the call waits.
+ * entry of the vault that anything else comes from, because its value may be renewed while the call waits.
  */
-export function credentialTags(
+function credentialTags(
   approvals: ApprovalStore,
   tool: Tool,
-  { request, vaultRefs }: Pick<IdentifiedCall, 'request' | 'vaultRefs'>,
+  { request, vaultRefs }: Pick<BoundCall, 'request' | 'vaultRefs'>,
 ): readonly string[] {
   const { authorization = [], secrets = [] } = tool.requirements ?? {}
   const tagOf = (kind: 'authorization' | 'secrets', id: string, value: string | undefined) => {
@@ -111,43 +231,14 @@ export function credentialTags(
   ]
 }
 
-interface BoundCall {
-  readonly call: IdentifiedCall
-  readonly tool: Tool
-  /** What `run` gets. */
-  readonly input: unknown
-  /** One opaque tag per credential: an HMAC of what the caller sent, or a reference to what is kept for it. */
-  readonly credentials: readonly string[]
-}
-
-/** Everything a yes is for, as one keyed digest (rule 21). */
-export function approvalBinding(
-  approvals: ApprovalStore,
-  { call, tool, input, credentials }: BoundCall,
-): string {
-  const { tenant, principal, record, request, inputJson } = call
-  const parts = [
-    ...[tenant, principal.id, record],
-    ...[request.userId ?? null, request.sessionId ?? null],
-    ...[tool.id, tool.definitionHash],
-    ...[inputJson, canonicalValue(input)],
-    [...credentials].sort(),
-    // Calls without it keep the form they had before it reached tools.
-    ...(request.userInfo === undefined ? [] : [canonicalJson(request.userInfo)]),
-    // An approver was told whether the user is proven; an array, so that it is no text of anybody.
-    ...(call.isUserProven === true ? [['proven user']] : []),
-  ]
-  return approvals.sign('grant', JSON.stringify(parts))
-}
-
-const DEEPEST = 200
+const DEEPEST_BOUND = 200
 
 /**
  * One text per value that a schema library can hand to `run`: JSON, and what libraries make of it (dates, big
  * numbers, maps, sets, bytes, objects of classes). A yes is for exactly this (rule 21).
  */
 export function canonicalValue(value: unknown, depth = 0): string {
-  if (depth > DEEPEST) throw unbindable()
+  if (depth > DEEPEST_BOUND) throw unbindable()
   const inner = (member: unknown): string => canonicalValue(member, depth + 1)
   switch (typeof value) {
     case 'string':

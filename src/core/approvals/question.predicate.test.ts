@@ -6,7 +6,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { type SampleTool, sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
-import { guarded, MissingMember } from './check.ts'
+import { guarded, MissingMember } from './question.ts'
 
 const RING = 'Bell.Ring@1.0.0'
 const policy = { approval: 'conditional' } as const

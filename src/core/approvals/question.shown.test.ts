@@ -7,7 +7,7 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { type SampleTool, sampleTool } from '#testing/samples'
 import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
-import { shownInput } from './binding.ts'
+import { shownInput } from './question.ts'
 
 const RING = 'Bell.Ring@1.0.0'
 

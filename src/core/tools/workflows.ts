@@ -11,7 +11,7 @@ import {
   toldApproval,
   type WorkflowStep,
 } from '#core/tool'
-import { checkTogether } from '#core/tools/policy'
+import { checkTogether } from './policy.ts'
 
 /** Workflows inside workflows; deeper ones are refused. */
 export const MOST_DEPTH = 8

@@ -1,0 +1,29 @@
+import { z } from 'zod'
+import type { Protocol, SectionSettings } from '#protocols/protocol'
+import { mcpServices } from './exchange.ts'
+import { MCP_PATH } from './wire.ts'
+
+const TEXT = z.string().min(1)
+
+const SETTINGS = {
+  /** Serve `/mcp`. Default true. */
+  enabled: z.boolean().default(true),
+  /** What the server calls itself. Default `collet`. */
+  name: TEXT.default('collet'),
+  /** Text for models about the server as a whole. Default none. */
+  instructions: TEXT.optional(),
+  /** Tools on one page of `tools/list`; many clients read one page only. Default 1 000. */
+  pageSize: z.int().min(1).max(10_000).default(1_000),
+}
+
+/** The Model Context Protocol, over HTTP; `stdio.ts` serves it on a pair of streams. */
+export const mcp = {
+  settings: SETTINGS,
+  root: MCP_PATH,
+  headers: { sent: [], read: [] },
+  async serve({ mcp: settings }, services) {
+    if (!settings.enabled) return { routes: [] }
+    const { serveMcp } = await import('./routes.ts')
+    return serveMcp(mcpServices(settings, services))
+  },
+} satisfies Protocol<{ readonly mcp: SectionSettings<typeof SETTINGS> }>

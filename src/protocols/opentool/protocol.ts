@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import type { Catalog } from '#core/tools/catalog'
+import type { Protocol, SectionSettings } from '#protocols/protocol'
+import { BASE_PATH } from './wire.ts'
+
+const TEXT = z.string().min(1)
+
+const SETTINGS = {
+  /** Title of the document that `/opentool/load` serves. Default `Collet`. */
+  title: TEXT.default('Collet'),
+  /** Version of that document, and what `/opentool/version` answers. Default the version of this package. */
+  version: TEXT.optional(),
+  description: TEXT.optional(),
+  /** Take a string `id` for the idempotency key of a call that has no `Idempotency-Key` header. Default false. */
+  stringIdsAreKeys: z.boolean().default(false),
+  /** Serve `/opentool/streamCall` too. Default false. */
+  streaming: z.boolean().default(false),
+}
+
+/** The client-server protocol of OpenTool 1.1.0. */
+export const opentool = {
+  settings: SETTINGS,
+  root: BASE_PATH,
+  headers: { sent: [], read: [] },
+  async serve({ opentool: settings }, { gateway, log, serverVersion, isClosed, publicUrl, stop }) {
+    const [{ opentoolRoutes }, { documentOf }, { serialize }] = await Promise.all([
+      import('./routes.ts'),
+      import('./codec-convert-tools.ts'),
+      import('./codec-document-read.ts'),
+    ])
+    const { title, version = serverVersion, description, stringIdsAreKeys, streaming } = settings
+    const info = { title, ...(description === undefined ? {} : { description }), version }
+    const document = (catalog: Catalog): string => {
+      const made = documentOf(catalog.latest(), info, { server: { url: `${publicUrl()}${BASE_PATH}` } })
+      const skipped = made.skipped.map(({ id }) => id)
+      if (skipped.length > 0)
+        log.warn({ tools: skipped }, 'OpenTool cannot describe these tools; /opentool/load leaves them out')
+      return serialize(made.document)
+    }
+    return {
+      routes: opentoolRoutes(gateway, {
+        ...{ version, document, stringIdsAreKeys, streaming },
+        // Only where callers need a credential (OTS-53).
+        stop: isClosed ? stop : undefined,
+      }),
+    }
+  },
+} satisfies Protocol<{ readonly opentool: SectionSettings<typeof SETTINGS> }>

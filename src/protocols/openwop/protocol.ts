@@ -1,0 +1,80 @@
+import { z } from 'zod'
+import type { JsonObject } from '#core/json'
+import { hasToolRates, type LimitSettings } from '#core/limits/settings'
+import { NO_ROLES, type RoleTable } from '#core/principal'
+import type { Protocol, SectionSettings } from '#protocols/protocol'
+import type { OpenwopCapabilities } from './routes.ts'
+import { API_ROOT, IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
+
+const SETTINGS = {
+  /** Serve and advertise the tool catalog, `/v1/tools`. Default true. */
+  catalog: z.boolean().default(true),
+  /** Serve and advertise `?view=compact` of it. Default true. */
+  compactView: z.boolean().default(true),
+  /** Serve and advertise sessions of stateful tools, `/v1/sessions`; needs the catalog. Default true. */
+  sessions: z.boolean().default(true),
+}
+
+/** The sections that the discovery document tells of. */
+export interface AdvertisedSettings {
+  readonly openwop: SectionSettings<typeof SETTINGS>
+  readonly egress: { readonly maxResponseBytes: number; readonly timeoutMs: number }
+  readonly auth: { readonly roles?: RoleTable }
+  readonly limits: LimitSettings
+}
+
+/** The openwop tool catalog, with runs, sessions and interrupts. */
+export const openwop = {
+  settings: SETTINGS,
+  root: API_ROOT,
+  headers: { sent: ['last-event-id'], read: [IDEMPOTENT_REPLAY_HEADER.toLowerCase()] },
+  async serve(settings, { gateway, store, serverVersion, onUnknownTool, testSeams }) {
+    const { openwopRoutes } = await import('./routes.ts')
+    const capabilities = openwopCapabilities(settings)
+    return {
+      routes: openwopRoutes(gateway, { serverVersion, capabilities, testSeams, store, onUnknownTool }),
+    }
+  },
+} satisfies Protocol<AdvertisedSettings>
+
+/** What the discovery document says of this server: nothing that is not on (OWP-05). */
+function openwopCapabilities({
+  openwop: { catalog, compactView, sessions },
+  egress,
+  auth,
+  limits,
+}: AdvertisedSettings): OpenwopCapabilities {
+  return {
+    toolCatalog: catalog,
+    compactView,
+    sessionLifecycle: sessions,
+    families: {
+      httpClient: httpClientFamily(egress),
+      ...authorizationFamily(auth),
+      ...toolHooksFamily(limits),
+    },
+  }
+}
+
+/** OWP-80, OWP-82: what `ctx.fetch` holds to. */
+function httpClientFamily({ maxResponseBytes, timeoutMs }: AdvertisedSettings['egress']): JsonObject {
+  return {
+    supported: true,
+    ssrfGuard: true,
+    maxResponseBodyBytes: maxResponseBytes,
+    requestTimeoutMs: timeoutMs,
+    safeFetch: { supported: true },
+  }
+}
+
+/** Only where roles do something (OWP/C4). */
+function authorizationFamily({ roles = NO_ROLES }: AdvertisedSettings['auth']) {
+  if (roles.size === 0) return {}
+  const shown = [...roles].map(([role, scopes]) => ({ role, scopes: [...scopes] }))
+  return { authorization: { supported: true, failClosed: true, roles: shown } }
+}
+
+/** OWP-56 holds, and is said, only where tools have rates of their own (OWP-05). */
+function toolHooksFamily(limits: LimitSettings) {
+  return hasToolRates(limits) ? { toolHooks: { supported: true, perToolRateLimit: true } } : {}
+}
