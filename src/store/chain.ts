@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { StoreError } from '#core/errors'
-import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/events'
 import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from './encryption.ts'
 import { CommitGroup } from './engine.ts'
-import { sealContext } from './journal.ts'
+import { CHAIN_START, linkOf, sealContext } from './journal.ts'
 import { integer, text } from './rows.ts'
 import { all, get, type Steps, write } from './steps.ts'
 

@@ -1,6 +1,5 @@
-import type { KeyObject } from 'node:crypto'
+import { createHmac, type KeyObject } from 'node:crypto'
 import { StoreError } from '#core/errors'
-import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { openReasonIn, unseal, unwrapDataKey } from './encryption.ts'
 import type { StoreContext } from './engine.ts'
@@ -405,3 +404,38 @@ function groupFromRow(row: Row, writer: string, reasonKey: Buffer): JournalGroup
     events: events.map((event) => openReasonIn(reasonKey, event)),
   }
 }
+
+/** What one link of the chain covers: everything of a group that stays as long as the journal. */
+interface LinkedGroup {
+  /** Number of the group in the whole store: what call rows point to. */
+  readonly id: number
+  readonly writer: string
+  readonly group: number
+  readonly atMs: number
+  /** The events as the exact text that is stored. */
+  readonly eventsJson: string
+  /** Sealed caller text, or nothing. */
+  readonly callers: Uint8Array | null
+}
+
+/** Rule 15: one HMAC per commit group, over the group and the link before it. */
+export function linkOf(chainKey: KeyObject, previous: string, group: LinkedGroup): string {
+  const hmac = createHmac('sha256', chainKey)
+  hmac.update(JSON.stringify([previous, group.id, group.writer, group.group, group.atMs, group.eventsJson]))
+  if (group.callers !== null) hmac.update(group.callers)
+  return hmac.digest('base64url')
+}
+
+/** What retention leaves behind in place of the groups it removed. */
+export function checkpointSignature(
+  chainKey: KeyObject,
+  checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
+): string {
+  const { writer, group, link } = checkpoint
+  return createHmac('sha256', chainKey)
+    .update(JSON.stringify(['checkpoint', writer, group, link]))
+    .digest('base64url')
+}
+
+/** The link before a chain's first group. */
+export const CHAIN_START = ''
