@@ -41,7 +41,9 @@ describe('the store in memory', () => {
     expect(error).toMatchObject({ code: 'full', message: expect.stringContaining('takes no more') })
     expect(await store.list({ state: 'running', limit: MORE_THAN_FIT })).toHaveLength(taken)
     const place = placeAt('run-b')
-    await expect(async () => store.claim(sampleCall({ record: 'one-more', place }))).rejects.toThrow(/takes no more/)
+    await expect(async () => store.claim(sampleCall({ record: 'one-more', place }))).rejects.toThrow(
+      /takes no more/,
+    )
     expect(await store.findRun(place)).toBeUndefined()
     await store.close()
   })
