@@ -56,12 +56,48 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'testing', files: /^src\/testing\//, may: ['core', 'store'] },
 ]
 
+/**
+ * The rooms of core, from the ground up; types count too. A call stands on everything, and nothing of core knows of calls: a
+ * workflow makes its steps through a port, sessions end what runs in them through another.
+ */
+const CORE: typeof ZONES = [
+  { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
+  { zone: 'base', files: /^src\/core\/[^/]+\.ts$/, may: [] },
+  { zone: 'schema', files: /^src\/core\/schema\//, may: ['base'] },
+  { zone: 'tools', files: /^src\/core\/tools\//, may: ['base', 'schema'] },
+  // What is recorded, and who keeps it: pure data.
+  { zone: 'records', files: /^src\/core\/(ports\/|journal\/|runs\/events\.ts$)/, may: ['base', 'tools'] },
+  { zone: 'limits', files: /^src\/core\/limits\//, may: ['base', 'records'] },
+  { zone: 'credentials', files: /^src\/core\/credentials\//, may: ['base', 'records'] },
+  {
+    zone: 'runs',
+    files: /^src\/core\/runs\//,
+    may: ['base', 'records', 'tools', 'limits', 'credentials'],
+  },
+  { zone: 'approvals', files: /^src\/core\/approvals\//, may: ['base', 'records', 'runs'] },
+  {
+    zone: 'workflow',
+    files: /^src\/core\/workflow\//,
+    may: ['base', 'records', 'tools', 'runs', 'approvals'],
+  },
+  {
+    zone: 'imports',
+    files: /^src\/core\/imports\//,
+    may: ['base', 'schema', 'records', 'tools', 'approvals'],
+  },
+  {
+    zone: 'calls',
+    files: /^src\/core\/calls\//,
+    may: ['base', 'records', 'tools', 'limits', 'credentials', 'runs', 'approvals', 'workflow'],
+  },
+]
+
 const SIBLINGS = /^src\/(protocols|sources|store)\/([^/]+)\//
 const SHARED_ROOMS = new Set(['common'])
 const LONGEST_TEST = 400
 
-function zoneOf(path: string) {
-  const found = ZONES.find(({ files }) => files.test(path))
+function zoneOf(path: string, zones = ZONES) {
+  const found = zones.find(({ files }) => files.test(path))
   if (found === undefined)
     throw new Error(`${path} is in no zone: add its room to ARCHITECTURE.md and to this test`)
   return found
@@ -87,6 +123,19 @@ function findViolations(file: SourceFile): readonly string[] {
   })
 }
 
+/** The same inside of core. */
+function findCoreViolations(file: SourceFile): readonly string[] {
+  const from = zoneOf(file.path, CORE)
+  if (from.zone === 'tests') return []
+  return file.imports.flatMap((specifier) => {
+    const target = resolveImport(file.path, specifier)
+    if (target?.startsWith('src/core/') !== true) return []
+    const to = zoneOf(target, CORE)
+    if (to.zone === from.zone || from.may.includes(to.zone)) return []
+    return [`${file.path} (${from.zone}) may not import ${target} (${to.zone})`]
+  })
+}
+
 function areSiblings(from: string, to: string): boolean {
   const [, leftRoom, left] = SIBLINGS.exec(from) ?? []
   const [, rightRoom, right] = SIBLINGS.exec(to) ?? []
@@ -103,6 +152,17 @@ describe('the house', () => {
 
   it('keeps its doors: every import is allowed by the table', () => {
     expect(files.flatMap(findViolations)).toEqual([])
+  })
+
+  it('keeps the rooms of core in order: what stands below knows nothing of what stands on it', () => {
+    const core = files.filter(({ path }) => path.startsWith('src/core/'))
+    expect(core.flatMap(findCoreViolations)).toEqual([])
+  })
+
+  it('notices a look upwards in core, also at a type', () => {
+    const text = "import type { Gateway } from '#core/calls/gateway'\nimport { fault } from '#core/errors'\n"
+    const found = findCoreViolations({ path: 'src/core/runs/feed.ts', text, imports: importsOf(text) })
+    expect(found).toEqual(['src/core/runs/feed.ts (runs) may not import src/core/calls/gateway.ts (calls)'])
   })
 
   it('notices a forbidden door', () => {

@@ -113,7 +113,7 @@ export const REAL_SERVICES: Services = {
     const { openSqlite } = await import('#server/services')
     const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
     try {
-      store.checkWritable()
+      await store.checkWritable()
     } finally {
       await store.close()
     }
@@ -126,8 +126,13 @@ export const REAL_SERVICES: Services = {
     const { openSqlite } = await import('#server/services')
     const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
     try {
-      const plain = store.verify()
-      return plain.ok ? (kept.map((head) => store.verify(head)).find(({ ok }) => !ok) ?? plain) : plain
+      const plain = await store.verify()
+      if (!plain.ok) return plain
+      for (const head of kept) {
+        const verified = await store.verify(head)
+        if (!verified.ok) return verified
+      }
+      return plain
     } finally {
       await store.close()
     }

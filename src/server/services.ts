@@ -15,7 +15,8 @@ import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
 import { MemoryStore } from '#store/memory/memory'
 import { backUpDatabase } from '#store/sqlite/database'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isLoopback } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
@@ -183,10 +184,10 @@ export function openStore(url: string, options: OpenStoreOptions): Store {
   return url === 'memory:' ? new MemoryStore() : openSqlite(url, options)
 }
 
-export function openSqlite(url: string, options: OpenStoreOptions): SqliteStore {
+export function openSqlite(url: string, options: OpenStoreOptions): SqlStore {
   const { onCommit, onForeign } = options
   const path = pathOf(url)
-  return new SqliteStore({
+  return openSqliteStore({
     path,
     masterKey: masterKeyOf(options, path),
     ...(onCommit === undefined ? {} : { onCommit }),

@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Database } from '#store/sqlite/database'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleCall } from '#testing/samples'
 
 let folder: string
 let path: string
-let store: SqliteStore
+let store: SqlStore
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'collet-commit-'))
@@ -69,7 +70,7 @@ function forks(): number {
 
 describe('a commit whose end is not told', () => {
   beforeEach(async () => {
-    store = new SqliteStore({ path, masterKey: randomBytes(32) })
+    store = openSqliteStore({ path, masterKey: randomBytes(32) })
     await store.claim(sampleCall({ record: 'first' }))
   })
 
@@ -77,7 +78,7 @@ describe('a commit whose end is not told', () => {
     failNextCommit('after')
     expect(await store.claim(sampleCall())).toEqual({ kind: 'claimed', attempt: 1 })
     expect(await store.claim(sampleCall({ record: 'next' }))).toEqual({ kind: 'claimed', attempt: 1 })
-    expect([forks(), store.verify().ok]).toEqual([0, true])
+    expect([forks(), (await store.verify()).ok]).toEqual([0, true])
   })
 
   it('rule 11: failed if the chain does not have it, and nothing of it is left', async () => {
@@ -85,7 +86,7 @@ describe('a commit whose end is not told', () => {
     await expect(store.claim(sampleCall())).rejects.toThrow('cannot write')
     expect(store.find(sampleCall())).toBeUndefined()
     expect(await store.claim(sampleCall())).toEqual({ kind: 'claimed', attempt: 1 })
-    expect([forks(), store.verify().ok]).toEqual([0, true])
+    expect([forks(), (await store.verify()).ok]).toEqual([0, true])
   })
 
   it.each(['before', 'after'] as const)(
@@ -96,7 +97,7 @@ describe('a commit whose end is not told', () => {
       await expect(store.claim(sampleCall())).rejects.toThrow('cannot write')
       expect((await store.claim(sampleCall())).kind).toBe(when === 'after' ? 'found' : 'claimed')
       await store.claim(sampleCall({ record: 'next' }))
-      expect([forks(), store.verify().ok]).toEqual([0, true])
+      expect([forks(), (await store.verify()).ok]).toEqual([0, true])
     },
   )
 
@@ -123,7 +124,7 @@ describe('the connection that calls are written on', () => {
       connections.add(this)
       return prepare.call(this, sql)
     })
-    store = new SqliteStore({ path, masterKey: randomBytes(32) })
+    store = openSqliteStore({ path, masterKey: randomBytes(32) })
     await store.claim(sampleCall())
     vi.restoreAllMocks()
     expect(connections.size).toBe(1)

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
-import { CommitQueue, type PendingChange } from './commit-queue.ts'
+import { CommitQueue } from './commit-queue.ts'
 import { deriveStoreKeys } from './encryption.ts'
-import { CommitGroup } from './engine.ts'
+import { CommitGroup, type PendingChange } from './engine.ts'
+import { answered, drive } from './steps.ts'
 
 const KEYS = deriveStoreKeys(new Uint8Array(32))
 
@@ -17,7 +18,7 @@ class Committer {
     if (this.isBusy || next === 'busy') return 'busy'
     if (next instanceof Error) throw next
     const group = new CommitGroup({ id: this.committed.length, writer: 1, keys: KEYS })
-    for (const change of changes) change.apply(group)
+    for (const change of changes) change.keep(drive(change.begin(group), () => undefined))
     this.committed.push(changes.map(({ key }) => key))
     return 'committed'
   }
@@ -39,7 +40,7 @@ describe('changes that wait for their commit', () => {
   it('rule 19: go together, in the order of their keys', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
-    const all = Promise.all(['b', 'a', 'c'].map((key) => queue.submit(key, () => key)))
+    const all = Promise.all(['b', 'a', 'c'].map((key) => queue.submit(key, () => answered(key))))
     await pass(10)
     expect(await all).toEqual(['b', 'a', 'c'])
     expect(committer.committed.flat()).toEqual(['a', 'b', 'c'])
@@ -49,9 +50,9 @@ describe('changes that wait for their commit', () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     committer.plan = ['busy', 'busy']
-    const first = queue.submit('z', () => 1)
+    const first = queue.submit('z', () => answered(1))
     await pass(0)
-    const second = queue.submit('a', () => 2)
+    const second = queue.submit('a', () => answered(2))
     await pass(50)
     expect([await first, await second]).toEqual([1, 2])
     expect([committer.committed.flat().sort(), queue.size]).toEqual([['a', 'z'], 0])
@@ -61,12 +62,12 @@ describe('changes that wait for their commit', () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     committer.isBusy = true
-    const given = queue.submit('a', () => 1).catch((error: unknown) => error)
+    const given = queue.submit('a', () => answered(1)).catch((error: unknown) => error)
     await pass(9_000)
     expect(queue.size).toBe(1)
     await pass(2_000)
     expect(await given).toMatchObject({ code: 'not_written', message: expect.stringContaining('locked') })
-    const next = queue.submit('b', () => 2)
+    const next = queue.submit('b', () => answered(2))
     await pass(9_000)
     committer.isBusy = false
     await pass(50)
@@ -79,7 +80,7 @@ describe('changes that wait for their commit', () => {
     committer.plan = [new Error('bad row'), undefined, new Error('bad row'), undefined]
     const ends = ['a', 'b', 'c'].map((key) =>
       queue
-        .submit(key, () => key)
+        .submit(key, () => answered(key))
         .catch((error: unknown) => (error instanceof Error ? error.message : error)),
     )
     await pass(10)
@@ -90,7 +91,7 @@ describe('changes that wait for their commit', () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
     committer.plan = [new StoreError('full', 'the disk is full')]
-    const ends = ['a', 'b'].map((key) => queue.submit(key, () => key).catch(() => 'failed'))
+    const ends = ['a', 'b'].map((key) => queue.submit(key, () => answered(key)).catch(() => 'failed'))
     await pass(10)
     expect(await Promise.all(ends)).toEqual(['failed', 'failed'])
     expect(committer.committed).toEqual([])
@@ -99,9 +100,9 @@ describe('changes that wait for their commit', () => {
   it('are refused once it is closed, while what waits is still written', async () => {
     const committer = new Committer()
     const queue = new CommitQueue(committer)
-    const waiting = queue.submit('a', () => 1)
+    const waiting = queue.submit('a', () => answered(1))
     queue.close()
-    await expect(queue.submit('b', () => 2)).rejects.toThrow('closed')
+    await expect(queue.submit('b', () => answered(2))).rejects.toThrow('closed')
     await pass(10)
     expect(await waiting).toBe(1)
   })

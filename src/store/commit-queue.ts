@@ -1,40 +1,33 @@
 import { StoreError } from '#core/errors'
-import type { CommitGroup } from './engine.ts'
-
-/** One change waiting for its commit. `apply` may run twice: once in a group that failed, once alone. */
-export interface PendingChange {
-  readonly key: string
-  apply(group: CommitGroup): void
-  resolve(): void
-  reject(error: unknown): void
-}
-
-export interface Committer {
-  /**
-   * Applies all changes in one transaction and makes them durable, or throws and leaves nothing. `busy` when
-   * another process holds the write lock: waiting for it here would block the event loop.
-   */
-  commit(changes: readonly PendingChange[]): 'committed' | 'busy'
-}
+import type { MaybePromise } from '#core/runtime'
+import type { CommitGroup, Engine, PendingChange } from './engine.ts'
+import type { Steps } from './steps.ts'
 
 const BUSY_RETRY_MS = 2
 const LONGEST_BUSY_MS = 10_000
 const LARGEST_GROUP = 512
 
+/** A change and who waits for it. */
+interface Submitted extends PendingChange {
+  /** Hands out what its steps gave. */
+  resolve(): void
+  reject(error: unknown): void
+}
+
 /**
- * Rule 19: everything that arrives in one turn of the event loop is committed together, so that one fsync pays
- * for all of it. Nobody hears of a change before its commit.
+ * Rule 19: everything that arrives in one turn of the event loop, or while a commit is under way, is committed together,
+ * so that one fsync pays for all of it. Nobody hears of a change before its commit.
  */
 export class CommitQueue {
-  readonly #committer: Committer
-  readonly #patience = new GroupPatience()
-  #waiting: PendingChange[] = []
+  readonly #engine: Pick<Engine, 'commit'>
+  readonly #patience = new Patience()
+  #waiting: Submitted[] = []
   #scheduled = false
   #busySinceMs: number | undefined
   #isClosed = false
 
-  constructor(committer: Committer) {
-    this.#committer = committer
+  constructor(engine: Pick<Engine, 'commit'>) {
+    this.#engine = engine
   }
 
   /** How many changes wait. */
@@ -42,21 +35,17 @@ export class CommitQueue {
     return this.#waiting.length
   }
 
-  submit<T>(key: string, apply: (group: CommitGroup) => T): Promise<T> {
+  submit<T>(key: string, begin: (group: CommitGroup) => Steps<T>, lane?: string): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       if (this.#isClosed) {
         reject(new StoreError('not_written', 'the store is closed'))
         return
       }
       let result: T
-      this.#waiting.push({
-        key,
-        apply: (group) => {
-          result = apply(group)
-        },
-        resolve: () => resolve(result),
-        reject,
-      })
+      const keep = (given: T) => {
+        result = given
+      }
+      this.#waiting.push({ key, lane, begin, keep, resolve: () => resolve(result), reject })
       this.#schedule()
     })
   }
@@ -73,37 +62,70 @@ export class CommitQueue {
   }
 
   #flush(): void {
-    this.#scheduled = false
     if (
       this.#waiting.length < LARGEST_GROUP &&
       this.#patience.shouldWait(this.#waiting.length, performance.now())
     ) {
-      this.#schedule()
+      setImmediate(() => this.#flush())
       return
     }
     const changes = this.#waiting.splice(0, LARGEST_GROUP)
     this.#patience.leave(changes.length)
     if (changes.length > 1) changes.sort(byKey)
-    this.#commit(changes)
+    const committing = this.#commit(changes)
+    if (committing instanceof Promise) void committing.then(() => this.#goOn())
+    else this.#goOn()
+  }
+
+  #goOn(): void {
+    if (this.#busySinceMs !== undefined) {
+      setTimeout(() => this.#flush(), BUSY_RETRY_MS * (1 + Math.random()))
+      return
+    }
+    this.#scheduled = false
     if (this.#waiting.length > 0) this.#schedule()
   }
 
-  #commit(changes: readonly PendingChange[]): void {
+  #commit(changes: readonly Submitted[]): MaybePromise<void> {
     try {
-      if (this.#committer.commit(changes) === 'busy') {
-        this.#retryLater(changes)
-        return
+      const committed = this.#engine.commit(changes)
+      if (committed instanceof Promise) {
+        return committed.then(
+          (end) => this.#settle(changes, end),
+          (error: unknown) => this.#fail(changes, error),
+        )
       }
-      this.#busySinceMs = undefined
-      for (const change of changes) change.resolve()
+      return this.#settle(changes, committed)
     } catch (error) {
-      const alone = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
-      if (alone) for (const change of changes) change.reject(error)
-      else for (const change of changes) this.#commit([change])
+      return this.#fail(changes, error)
     }
   }
 
-  #retryLater(changes: readonly PendingChange[]): void {
+  #settle(changes: readonly Submitted[], end: 'committed' | 'busy'): void {
+    if (end === 'busy') {
+      this.#putBack(changes)
+      return
+    }
+    this.#busySinceMs = undefined
+    for (const change of changes) change.resolve()
+  }
+
+  /** A group that failed is tried again one by one, so that only the bad change fails. */
+  #fail(changes: readonly Submitted[], error: unknown): MaybePromise<void> {
+    const isFinal = changes.length === 1 || (error instanceof StoreError && error.code !== 'not_written')
+    if (!isFinal) return this.#commitEach(changes, 0)
+    for (const change of changes) change.reject(error)
+  }
+
+  #commitEach(changes: readonly Submitted[], from: number): MaybePromise<void> {
+    for (const [index, change] of changes.entries()) {
+      if (index < from) continue
+      const committing = this.#commit([change])
+      if (committing instanceof Promise) return committing.then(() => this.#commitEach(changes, index + 1))
+    }
+  }
+
+  #putBack(changes: readonly Submitted[]): void {
     const nowMs = performance.now()
     this.#busySinceMs ??= nowMs
     if (nowMs - this.#busySinceMs > LONGEST_BUSY_MS) {
@@ -113,8 +135,6 @@ export class CommitQueue {
       return
     }
     this.#waiting.unshift(...changes)
-    this.#scheduled = true
-    setTimeout(() => this.#flush(), BUSY_RETRY_MS * (1 + Math.random()))
   }
 }
 
@@ -134,7 +154,7 @@ const PROBE_EVERY = 64
  * within a moment; a commit that leaves without them is followed by another one for them alone, and commits are what
  * costs. So groups grow to as many changes as were seen to come together, and a lone caller waits for nobody.
  */
-export class GroupPatience {
+export class Patience {
   #goal = 1
   #groups = 0
   #isProbe = false

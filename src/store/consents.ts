@@ -1,4 +1,4 @@
-import type { ChallengeNeed, ChallengeRecord, NewChallenge } from '#core/ports/store'
+import type { ChallengeNeed, ChallengeRecord, NewChallenge, Store } from '#core/ports/store'
 import {
   type AskedConsent,
   CONSENT_STAGES,
@@ -7,61 +7,73 @@ import {
   type ConsentRunStore,
   type ConsentStore,
 } from '#core/ports/vault-store'
-import { askedConsentFacts, type CallLabel, endedConsentFacts } from '#core/runs/events'
+import { askedConsentFacts, endedConsentFacts } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
 import { Secret } from '#core/secret'
-import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { CommitQueue } from './commit-queue.ts'
-import type { CommitGroup } from './engine.ts'
-import { boundText, callerToText, integer, type Row, text, word } from './rows.ts'
-import type { RunChanges } from './runs.ts'
-import type { VaultParts, VaultSealer } from './vault.ts'
+import { appendFact, findRun, IN_CALLER_TEXT, openRun } from './calls/runs.ts'
+import type { CommitGroup, StoreContext } from './engine.ts'
+import { boundText, callerToText, integer, text, word } from './rows.ts'
+import { all, get, type Row, type Steps, write } from './steps.ts'
+import { checkVaultKey, openSealed, sealUnder, vaultKeyOf } from './vault.ts'
 
 const STATUSES = ['pending', 'completed', 'failed'] as const
 
+/** Challenges: what a call lacks to run, at most one open for each need. */
+export function sqlChallenges({
+  careful,
+  read,
+}: StoreContext): Pick<Store, 'openChallenge' | 'findChallenge' | 'endChallenge'> {
+  const isOpen = read((key: string) => get('openChallenge', key))
+  const end = careful((key: string) => key, endChallenge)
+  return {
+    openChallenge: careful(({ id }) => id, openChallenge),
+    findChallenge: read(findChallenge),
+    /** Looks before it writes: most calls that bring a token were never challenged. */
+    async endChallenge(need, as, atMs) {
+      const key = challengeKey(need)
+      if ((await isOpen(key)) !== undefined) await end(key, as, atMs)
+    },
+  }
+}
+
 /** Rule 22: the unique index on open needs makes sure that there is one. */
-export function openChallenge(
-  database: Database,
-  group: CommitGroup,
-  challenge: NewChallenge,
-): ChallengeRecord {
+function* openChallenge(group: CommitGroup, challenge: NewChallenge): Steps<ChallengeRecord> {
   const need = challengeKey(challenge)
-  database.run('expireChallenge', need, challenge.atMs)
-  const open = database.get('openChallenge', need)
+  yield* write('expireChallenge', need, challenge.atMs)
+  const open = yield* get('openChallenge', need)
   if (open !== undefined) return challengeFromRow(open)
   const { id, tenant, principal, user, provider, scopes, tool, atMs, expiresAtMs } = challenge
-  const scopesJson = JSON.stringify(scopes)
-  database.run(
-    'insertChallenge',
-    id,
-    need,
-    tenant,
-    principal,
-    user,
-    provider,
-    scopesJson,
-    tool,
-    atMs,
-    expiresAtMs,
-    challenge.consent === true ? 1 : 0,
-  )
+  const asked = [id, need, tenant, principal, user, provider, JSON.stringify(scopes), tool] as const
+  yield* write('insertChallenge', ...asked, atMs, expiresAtMs, challenge.consent === true ? 1 : 0)
   group.append({ type: 'challenge.opened', at: atMs, challenge: id, tenant, principal, provider })
   return { ...challenge, status: 'pending' }
 }
 
-export function endChallenge(
-  database: Database,
-  group: CommitGroup,
-  done: { readonly key: string; readonly as: 'completed' | 'failed'; readonly atMs: number },
-): void {
-  const row = database.get('openChallenge', done.key)
-  if (row === undefined) return
-  const { id, tenant, principal, provider } = challengeFromRow(row)
-  database.run('endChallenge', done.as, id)
-  group.append({ type: `challenge.${done.as}`, at: done.atMs, challenge: id, tenant, principal, provider })
+function* findChallenge(id: string): Steps<ChallengeRecord | undefined> {
+  const row = yield* get('findChallenge', id)
+  return row === undefined ? undefined : challengeFromRow(row)
 }
 
-export function challengeFromRow(row: Row): ChallengeRecord {
+function* endChallenge(
+  group: CommitGroup,
+  key: string,
+  as: 'completed' | 'failed',
+  atMs: number,
+): Steps<void> {
+  const row = yield* get('openChallenge', key)
+  if (row === undefined) return
+  const { id, tenant, principal, provider } = challengeFromRow(row)
+  yield* write('endChallenge', as, id)
+  group.append({ type: `challenge.${as}`, at: atMs, challenge: id, tenant, principal, provider })
+}
+
+/** What makes two challenges the same need (rule 22). */
+export function challengeKey(need: ChallengeNeed): string {
+  const { tenant, principal, user, provider, scopes } = need
+  return JSON.stringify([tenant, principal, user, provider, scopes])
+}
+
+function challengeFromRow(row: Row): ChallengeRecord {
   const scopes: readonly string[] = JSON.parse(text(row, 'scopes'))
   return {
     id: text(row, 'id'),
@@ -78,156 +90,126 @@ export function challengeFromRow(row: Row): ChallengeRecord {
   }
 }
 
-/** Consents under way, in SQLite: any process may take the one that another began. */
-export class SqliteConsents implements ConsentStore {
-  readonly runs: SqliteConsentRuns
-  readonly #database: Database
-  readonly #queue: CommitQueue
-  readonly #sealer: VaultSealer
-
-  constructor({ database, queue, sealer, runs }: VaultParts & ConsentRunsParts) {
-    this.runs = new SqliteConsentRuns({ database, queue, runs })
-    this.#database = database
-    this.#queue = queue
-    this.#sealer = sealer
-  }
-
-  async begin(consent: Consent, most: number): Promise<void> {
-    const { id, tenant, challenge, stage, browser, held, expiresAtMs } = consent
-    this.#sealer.checkKey(tenant)
-    await this.#queue.submit(id, () => {
-      const key = this.#sealer.keyOf(tenant, expiresAtMs)
-      const sealed = this.#sealer.seal(key, held.reveal(), placeOf(consent))
-      this.#database.run('insertConsent', id, tenant, challenge, stage, browser, key.no, sealed, expiresAtMs)
-      this.#database.run('trimConsents', challenge, stage, challenge, stage, most)
-    })
-  }
-
-  find(id: string): Consent | undefined {
-    try {
-      const row = this.#database.get('findConsent', id)
-      return row === undefined ? undefined : this.#consentOf(row)
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the consents')
-    }
-  }
-
-  take(id: string): Promise<boolean> {
-    return this.#queue.submit(id, () => this.#database.run('takeConsent', id) > 0)
-  }
-
-  async purge(nowMs: number): Promise<void> {
-    await this.#queue.submit('', () => this.#database.run('deleteConsents', nowMs))
-  }
-
-  #consentOf(row: Row): Consent {
-    const facts = {
-      id: text(row, 'id'),
-      tenant: text(row, 'tenant'),
-      challenge: text(row, 'challenge'),
-      stage: word(row, 'stage', CONSENT_STAGES),
-      browser: text(row, 'browser'),
-      expiresAtMs: integer(row, 'expires_at'),
-    }
-    const at = { tenant: facts.tenant, place: placeOf(facts) }
-    return { ...facts, held: new Secret(this.#sealer.unseal(row, 'held', at)) }
+/** Consents under way: any process may take the one that another began. */
+export function sqlConsents(context: StoreContext): ConsentStore {
+  const { careful, read, keys } = context
+  const checkKey = read((tenant: string) => checkVaultKey(keys.vault, tenant))
+  const begin = careful(({ id }: Consent) => id, beginConsent)
+  return {
+    runs: sqlConsentRuns(context),
+    async begin(consent, most) {
+      await checkKey(consent.tenant)
+      await begin(consent, most)
+    },
+    find: read((id: string) => findConsent(keys.vault, id)),
+    take: careful((id) => id, takeConsent),
+    purge: careful(() => '', purgeConsents),
   }
 }
 
-function placeOf({ id, tenant, challenge, stage, browser }: Omit<Consent, 'held'>): readonly string[] {
+function* beginConsent(group: CommitGroup, consent: Consent, most: number): Steps<void> {
+  const { id, tenant, challenge, stage, browser, held, expiresAtMs } = consent
+  const key = yield* vaultKeyOf(group, tenant, expiresAtMs)
+  const sealed = sealUnder(key, held.reveal(), sealContext(consent))
+  yield* write('insertConsent', id, tenant, challenge, stage, browser, key.no, sealed, expiresAtMs)
+  yield* write('trimConsents', challenge, stage, challenge, stage, most)
+}
+
+function* findConsent(wrapKey: Buffer, id: string): Steps<Consent | undefined> {
+  const row = yield* get('findConsent', id)
+  if (row === undefined) return undefined
+  const facts = {
+    id: text(row, 'id'),
+    tenant: text(row, 'tenant'),
+    challenge: text(row, 'challenge'),
+    stage: word(row, 'stage', CONSENT_STAGES),
+    browser: text(row, 'browser'),
+    expiresAtMs: integer(row, 'expires_at'),
+  }
+  const at = { column: 'held', tenant: facts.tenant, context: sealContext(facts) }
+  return { ...facts, held: new Secret(openSealed(wrapKey, row, at)) }
+}
+
+function* takeConsent(_group: CommitGroup, id: string): Steps<boolean> {
+  return (yield* write('takeConsent', id)) > 0
+}
+
+function* purgeConsents(_group: CommitGroup, nowMs: number): Steps<void> {
+  yield* write('deleteConsents', nowMs)
+}
+
+function sealContext({ id, tenant, challenge, stage, browser }: Omit<Consent, 'held'>): readonly string[] {
   return ['consent', id, tenant, challenge, stage, browser]
 }
 
-/** Stored events take their label from the caller text they point to. */
-const IN_CALLER_TEXT: CallLabel = { callId: '', toolId: '', transport: 'native', argsHash: '', traceId: '' }
-
-interface ConsentRunsParts {
-  readonly database: Database
-  readonly queue: CommitQueue
-  readonly runs: RunChanges
-}
-
-/** What runs tell of consents, in SQLite: whichever process ends one, every run that waits for it hears. */
-class SqliteConsentRuns implements ConsentRunStore {
-  readonly #database: Database
-  readonly #queue: CommitQueue
-  readonly #runs: RunChanges
-
-  constructor({ database, queue, runs }: ConsentRunsParts) {
-    this.#database = database
-    this.#queue = queue
-    this.#runs = runs
-  }
-
-  isTold(challenge: string, record: string): boolean {
-    return this.#read(() => this.#database.get('findConsentRun', challenge, record)) !== undefined
-  }
-
-  tell(asked: AskedConsent): Promise<boolean> {
-    return this.#queue.submit(asked.record, (group) => this.#tell(group, asked))
-  }
-
-  async resolve(need: ChallengeNeed, end: ConsentEnd): Promise<readonly string[]> {
-    const key = challengeKey(need)
-    if (this.#read(() => this.#database.get('consentRunsOf', key)) === undefined) return []
-    return await this.#queue.submit(key, () => this.#end(this.#database.all('consentRunsOf', key), end))
-  }
-
-  async expire(nowMs: number): Promise<readonly string[]> {
-    if (this.#read(() => this.#database.get('expiredConsentRuns', nowMs)) === undefined) return []
-    const end = { as: 'failed', reason: 'timeout', atMs: nowMs } as const
-    return await this.#queue.submit('', () => this.#end(this.#database.all('expiredConsentRuns', nowMs), end))
-  }
-
-  #tell(group: CommitGroup, asked: AskedConsent): boolean {
-    const { tenant, record, principal, place, challenge, need, expiresAtMs, atMs } = asked
-    if (this.#isRecorded(place.run, record) || !this.#runs.open(place, atMs)) return false
-    const { provider } = need
-    const row = [challenge, record, challengeKey(need), tenant, place.run, provider, expiresAtMs]
-    if (this.#database.run('insertConsentRun', ...row) === 0) return true
-    const caller = group.addCaller(boundText(record, callerToText(asked)))
-    const [position] = askedConsentFacts(asked, IN_CALLER_TEXT).map((fact) =>
-      this.#runs.append(place.run, { fact, caller, atMs }),
-    )
-    group.append({ type: 'challenge.asked', at: atMs, challenge, tenant, principal, provider, ...position })
-    return true
-  }
-
-  #end(rows: readonly Row[], { atMs, ...end }: ConsentEnd): readonly string[] {
-    const told = new Set<string>()
-    for (const row of rows) {
-      const waiting = {
-        record: text(row, 'record'),
-        challenge: text(row, 'challenge'),
-        provider: text(row, 'provider'),
-      }
-      this.#database.run('deleteConsentRun', waiting.challenge, waiting.record)
-      const run = text(row, 'run')
-      const found = this.#runs.find({ tenant: text(row, 'tenant'), run })
-      if (found === undefined || isRunEnded(found, atMs) || this.#isRecorded(run, waiting.record)) continue
-      for (const fact of endedConsentFacts(waiting, end))
-        this.#runs.append(run, { fact, caller: undefined, atMs })
-      told.add(run)
-    }
-    return [...told]
-  }
-
-  /** Whether the run is one of a call whose record tells the rest of it: nothing comes between. */
-  #isRecorded(run: string, record: string): boolean {
-    return run === record && this.#database.get('callerOf', record) !== undefined
-  }
-
-  #read<T>(read: () => T): T {
-    try {
-      return read()
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the consents')
-    }
+/** What runs tell of consents: whichever process ends one, every run that waits for it hears. */
+function sqlConsentRuns({ careful, read }: StoreContext): ConsentRunStore {
+  const waiting = read((key: string) => get('consentRunsOf', key))
+  const firstExpired = read((nowMs: number) => get('expiredConsentRuns', nowMs))
+  const resolve = careful((key: string) => key, resolveConsent)
+  const expire = careful(() => '', expireConsents)
+  return {
+    isTold: read(isAsked),
+    tell: careful(({ record }) => record, askInRun),
+    async resolve(need, end) {
+      const key = challengeKey(need)
+      return (await waiting(key)) === undefined ? [] : await resolve(key, end)
+    },
+    expire: async (nowMs) => ((await firstExpired(nowMs)) === undefined ? [] : await expire(nowMs)),
   }
 }
 
-/** What makes two challenges the same need (rule 22). */
-export function challengeKey(need: ChallengeNeed): string {
-  const { tenant, principal, user, provider, scopes } = need
-  return JSON.stringify([tenant, principal, user, provider, scopes])
+function* isAsked(challenge: string, record: string): Steps<boolean> {
+  return (yield* get('findConsentRun', challenge, record)) !== undefined
+}
+
+function* askInRun(group: CommitGroup, asked: AskedConsent): Steps<boolean> {
+  const { tenant, record, principal, place, challenge, need, expiresAtMs, atMs } = asked
+  if ((yield* isRecorded(place.run, record)) || !(yield* openRun(place, atMs))) return false
+  const { provider } = need
+  const row = [challenge, record, challengeKey(need), tenant, place.run, provider, expiresAtMs]
+  if ((yield* write('insertConsentRun', ...row)) === 0) return true
+  const caller = group.addCaller(boundText(record, callerToText(asked)))
+  const positions = []
+  for (const fact of askedConsentFacts(asked, IN_CALLER_TEXT)) {
+    positions.push(yield* appendFact(place.run, { fact, caller, atMs }))
+  }
+  const event = { type: 'challenge.asked', at: atMs, challenge, tenant, principal, provider } as const
+  group.append({ ...event, ...positions[0] })
+  return true
+}
+
+function* resolveConsent(_group: CommitGroup, key: string, end: ConsentEnd): Steps<readonly string[]> {
+  return yield* endInRuns(yield* all('consentRunsOf', key), end)
+}
+
+function* expireConsents(_group: CommitGroup, nowMs: number): Steps<readonly string[]> {
+  const end = { as: 'failed', reason: 'timeout', atMs: nowMs } as const
+  return yield* endInRuns(yield* all('expiredConsentRuns', nowMs), end)
+}
+
+/** Gives the runs that heard of it. */
+function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<readonly string[]> {
+  const runs = new Set<string>()
+  for (const row of rows) {
+    const waiting = {
+      record: text(row, 'record'),
+      challenge: text(row, 'challenge'),
+      provider: text(row, 'provider'),
+    }
+    yield* write('deleteConsentRun', waiting.challenge, waiting.record)
+    const run = text(row, 'run')
+    const found = yield* findRun({ tenant: text(row, 'tenant'), run })
+    if (found === undefined || isRunEnded(found, atMs) || (yield* isRecorded(run, waiting.record))) continue
+    for (const fact of endedConsentFacts(waiting, end)) {
+      yield* appendFact(run, { fact, caller: undefined, atMs })
+    }
+    runs.add(run)
+  }
+  return [...runs]
+}
+
+/** Whether the run is one of a call whose record tells the rest of it: nothing comes between. */
+function* isRecorded(run: string, record: string): Steps<boolean> {
+  return run === record && (yield* get('callerOf', record)) !== undefined
 }

@@ -144,6 +144,41 @@ function encrypt(sealing: {
   return Buffer.concat([sealing.nonce, cipher.update(sealing.plain), cipher.final(), cipher.getAuthTag()])
 }
 
+/** Marks what is sealed: reasons of earlier versions are in the clear where a signed chain keeps them from being changed. */
+const SEALED = 'sealed:'
+const UNREADABLE = '[unreadable]'
+
+/**
+ * Reasons of approvers speak about people and customers, so they are sealed wherever they are stored: beside the
+ * decision, in the events of a run and in the journal. Each is a text of its own and goes with what holds it.
+ */
+export function sealReason(key: Buffer, approval: string, reason: string): string {
+  return SEALED + sealOnce(key, Buffer.from(reason), reasonContext(approval)).toString('base64url')
+}
+
+/** One that was changed is shown as such: it must not keep anybody from reading the others. */
+export function openReason(key: Buffer, approval: string, stored: string): string {
+  if (!stored.startsWith(SEALED)) return stored
+  try {
+    const sealed = Buffer.from(stored.slice(SEALED.length), 'base64url')
+    return unseal(key, sealed, reasonContext(approval)).toString('utf8')
+  } catch {
+    return UNREADABLE
+  }
+}
+
+/** An event or a fact about an approval as its readers see it; most have no reason, and some one of our own words. */
+export function openReasonIn<T extends object>(key: Buffer, event: T): T {
+  if (!('approval' in event && 'reason' in event)) return event
+  const { approval, reason } = event
+  if (typeof approval !== 'string' || typeof reason !== 'string') return event
+  return { ...event, reason: openReason(key, approval, reason) }
+}
+
+function reasonContext(approval: string): string {
+  return JSON.stringify(['approval reason', approval])
+}
+
 const KEY_BYTES = 32
 
 /**

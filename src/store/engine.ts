@@ -1,7 +1,8 @@
 import type { JournalEvent } from '#core/journal/events'
 import type { MaybePromise } from '#core/runtime'
 import type { StoreKeys } from './encryption.ts'
-import type { Slice } from './rows.ts'
+import type { RowGuard } from './row-mac.ts'
+import type { SealedText, Slice } from './rows.ts'
 import type { Steps } from './steps.ts'
 
 /**
@@ -18,16 +19,14 @@ export interface Engine {
    * process holds the write lock: waiting for it here would block the event loop.
    */
   commit(changes: readonly PendingChange[]): MaybePromise<'committed' | 'busy'>
-  /** Whether another process may still end what this writer claimed (rule 17). */
+  /** Whether a writer may still end what it claimed (rule 17). Asked about our own, it renews what shows others that we live. */
   isAlive(writer: string): MaybePromise<boolean>
   /** A dead writer has nothing left to recover: what was kept to tell whether it lives may go. */
   forgetWriter(writer: string): MaybePromise<void>
-  /** Calls `changed` soon after another process has committed something, until the returned function is called. */
-  watch(changed: () => void): () => void
+  /** Another number than before once another process has committed something; own commits do not count. */
+  foreignVersion(): MaybePromise<number>
   /** Throws when a change could not be written now; writes nothing. */
   checkWritable(waitMs: number): MaybePromise<void>
-  /** One consistent copy of everything, in a new file that only its owner can read. */
-  backUp(target: string): MaybePromise<void>
   close(): MaybePromise<void>
 }
 
@@ -41,20 +40,24 @@ export interface PendingChange<Result = unknown> {
    */
   readonly lane: string | undefined
   begin(group: CommitGroup): Steps<Result>
-  /** What its steps gave: set by the engine, handed out after the commit. */
-  result: Result | undefined
+  /** Called by the engine with what its steps gave, which is handed out after the commit. */
+  keep(result: Result): void
 }
 
 /** How a part of the store turns steps into the methods of its port. */
 export interface StoreContext {
+  readonly keys: StoreKeys
+  readonly sealed: SealedText
+  readonly guard: RowGuard
   /** A change that reads before it writes. Nothing of any process comes between its steps. */
   careful<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
     change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
   ): (first: First, ...rest: Rest) => Promise<Result>
-  /** A change whose every statement is conditional by itself; only changes of the same key wait for each other. */
+  /** A change whose every statement is conditional by itself; only changes of the same lane wait for each other. */
   lane<First, Rest extends unknown[], Result>(
     keyOf: (first: NoInfer<First>) => string,
+    laneOf: (first: NoInfer<First>) => string,
     change: (group: CommitGroup, first: First, ...rest: Rest) => Steps<Result>,
   ): (first: First, ...rest: Rest) => Promise<Result>
   read<Args extends unknown[], Result>(

@@ -4,12 +4,13 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Pins } from '#core/imports/pins'
 import { SILENT_LOGGER } from '#core/runtime'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
 
 let folder: string
-const stores: SqliteStore[] = []
+const stores: SqlStore[] = []
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'collet-pins-'))
@@ -20,8 +21,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-function replica(): { readonly store: SqliteStore; readonly pins: Pins } {
-  const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 9) })
+function replica(): { readonly store: SqlStore; readonly pins: Pins } {
+  const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 9) })
   stores.push(store)
   return { store, pins: new Pins({ store, clock: new FakeClock(), log: SILENT_LOGGER }) }
 }
@@ -49,9 +50,9 @@ describe('pins of two processes on one file', () => {
     await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a')]))
     expect(await served(right.pins)).toEqual(['Does a.'])
     await left.pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a', { description: 'New.' })]))
-    const before = right.store.pins.epoch()
+    const before = await right.store.pins.epoch()
     await left.pins.accept('files.a', { by: 'alice' })
-    expect(right.store.pins.epoch()).toBe(before + 1)
+    expect(await right.store.pins.epoch()).toBe(before + 1)
     expect(await served(right.pins)).toEqual(['New.'])
     expect(await served(replica().pins)).toEqual(['New.'])
   })

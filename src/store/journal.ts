@@ -2,80 +2,73 @@ import type { KeyObject } from 'node:crypto'
 import { StoreError } from '#core/errors'
 import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
-import type { Database } from '#store/sqlite/database'
-import type { ApprovalReasons } from './approvals.ts'
-import { unseal, unwrapDataKey } from './encryption.ts'
+import { openReasonIn, unseal, unwrapDataKey } from './encryption.ts'
+import type { StoreContext } from './engine.ts'
 import type { QueryName } from './queries.ts'
-import { type DecidingTable, nameOfRow } from './row-mac.ts'
-import type { Slice } from './rows.ts'
-import { bytes, integer, optionalBytes, type Row, text } from './rows.ts'
+import { type DecidingTable, foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
+import { bytes, integer, optionalBytes, type SealedText, text } from './rows.ts'
+import { all, get, type Row, type Steps } from './steps.ts'
 
 const MOST_BYTES = 16 * 1024 * 1024
 
 type Segment = 'callers' | 'payload'
 
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
-export class SealedGroups {
-  readonly #database: Database
-  readonly #wrapKey: Buffer
-  readonly #dataKeys = new Map<number, { readonly id: string; readonly key: Buffer }>()
-  readonly #opened = new Map<string, Buffer>()
-  #bytes = 0
+export function openGroups(wrapKey: Buffer): SealedText {
+  const dataKeys = new Map<number, DataKey>()
+  const opened = new Map<string, Buffer>()
+  let openBytes = 0
 
-  constructor(database: Database, wrapKey: Buffer) {
-    this.#database = database
-    this.#wrapKey = wrapKey
+  const remember = (name: string, plain: Buffer): void => {
+    if (plain.length > MOST_BYTES || opened.has(name)) return
+    opened.set(name, plain)
+    openBytes += plain.length
+    for (const [oldest, { length }] of opened) {
+      if (openBytes <= MOST_BYTES) return
+      opened.delete(oldest)
+      openBytes -= length
+    }
   }
 
-  read(segment: Segment, slice: Slice): string {
-    const plain = this.#open(segment, slice.group)
-    return plain.toString('utf8', slice.at, slice.at + slice.length)
-  }
-
-  #open(segment: Segment, group: number): Buffer {
+  return function* read(segment, { group, at, length }) {
     const name = `${segment} ${group}`
-    const known = this.#opened.get(name)
-    if (known !== undefined) return known
-    const row = this.#database.get('groupContents', group)
-    const sealed = row === undefined ? null : optionalBytes(row, segment)
-    if (row === undefined || sealed === null) {
-      throw new StoreError(
-        'unreadable',
-        `the ${segment} of commit group ${group} are gone although a call needs them`,
-      )
+    let plain = opened.get(name)
+    if (plain === undefined) {
+      const row = yield* sealedGroup(segment, group)
+      const writer = integer(row, 'writer')
+      const { id, key } = dataKeys.get(writer) ?? (yield* readDataKey(wrapKey, writer))
+      dataKeys.set(writer, { id, key })
+      plain = unseal(key, bytes(row, segment), sealContext(segment, id, integer(row, 'n')))
+      remember(name, plain)
     }
-    const { id, key } = this.#dataKey(integer(row, 'writer'))
-    const plain = unseal(key, sealed, placeOf(segment, id, integer(row, 'n')))
-    this.#remember(name, plain)
-    return plain
-  }
-
-  #remember(name: string, plain: Buffer): void {
-    if (plain.length > MOST_BYTES) return
-    this.#opened.set(name, plain)
-    this.#bytes += plain.length
-    for (const [oldest, { length }] of this.#opened) {
-      if (this.#bytes <= MOST_BYTES) return
-      this.#opened.delete(oldest)
-      this.#bytes -= length
-    }
-  }
-
-  #dataKey(writerNo: number): { readonly id: string; readonly key: Buffer } {
-    const known = this.#dataKeys.get(writerNo)
-    if (known !== undefined) return known
-    const row = this.#database.get('writerByNo', writerNo)
-    if (row === undefined)
-      throw new StoreError('unreadable', `writer ${writerNo} of a commit group is unknown`)
-    const id = text(row, 'id')
-    const opened = { id, key: unwrapDataKey(this.#wrapKey, bytes(row, 'data_key'), id) }
-    this.#dataKeys.set(writerNo, opened)
-    return opened
+    return plain.toString('utf8', at, at + length)
   }
 }
 
+interface DataKey {
+  /** The writer's id, which its groups are bound to. */
+  readonly id: string
+  readonly key: Buffer
+}
+
+function* sealedGroup(segment: Segment, group: number): Steps<Row> {
+  const row = yield* get('groupContents', group)
+  if (row !== undefined && row[segment] !== null) return row
+  throw new StoreError(
+    'unreadable',
+    `the ${segment} of commit group ${group} are gone although a call needs them`,
+  )
+}
+
+function* readDataKey(wrapKey: Buffer, writerNo: number): Steps<DataKey> {
+  const row = yield* get('writerByNo', writerNo)
+  if (row === undefined) throw new StoreError('unreadable', `writer ${writerNo} of a commit group is unknown`)
+  const id = text(row, 'id')
+  return { id, key: unwrapDataKey(wrapKey, bytes(row, 'data_key'), id) }
+}
+
 /** What a sealed segment is bound to: it cannot be moved to another group, writer or segment. */
-export function placeOf(segment: Segment, writer: string, group: number): string {
+export function sealContext(segment: Segment, writer: string, group: number): string {
   return `commit_groups ${segment} ${writer} ${group}`
 }
 
@@ -110,18 +103,22 @@ export interface Verification {
 }
 
 /** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
-export function verifyJournal(
-  database: Database,
-  chainKey: KeyObject,
+export function* verifyJournal(
+  { keys, guard }: Pick<StoreContext, 'keys' | 'guard'>,
   kept: JournalHead | undefined,
-): Verification {
-  const walks = database.all('allWriters').map((row) => new ChainWalk(database, chainKey, row).run())
+): Steps<Verification> {
+  const walks: ChainWalk[] = []
+  for (const row of yield* all('allWriters')) {
+    const walk = new ChainWalk(keys.chain, row)
+    yield* walk.toHead()
+    walks.push(walk)
+  }
   const chains = new Map(walks.map((walk) => [walk.writer, walk]))
   const promised = walks.flatMap((walk) => walk.promises)
   const firstBad =
     walks.find((walk) => walk.bad !== undefined)?.bad ??
-    firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains)
-  const { rows, badRows } = verifyRows(database, new Map(walks.flatMap((walk) => [...walk.ends])))
+    (yield* firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains))
+  const { rows, badRows } = yield* verifyRows(guard, new Map(walks.flatMap((walk) => [...walk.ends])))
   return {
     ok: firstBad === undefined && badRows.length === 0,
     rows,
@@ -144,20 +141,21 @@ export function verifyJournal(
 }
 
 /** Every row that decides has its own MAC, and is as ended as the journal says. */
-function verifyRows(
-  database: Database,
+function* verifyRows(
+  guard: RowGuard,
   ends: ReadonlyMap<string, string>,
-): Pick<Verification, 'rows' | 'badRows'> {
-  const badRows: BadRow[] = database
-    .foreignTriggers()
-    .map((name) => ({ row: `trigger ${name}`, reason: 'was put there by somebody without the key' }))
+): Steps<Pick<Verification, 'rows' | 'badRows'>> {
+  const badRows: BadRow[] = (yield* foreignTriggers()).map((name) => ({
+    row: `trigger ${name}`,
+    reason: 'was put there by somebody without the key',
+  }))
   let rows = 0
-  for (const [table, all] of READS) {
-    for (const row of database.all(all)) {
+  for (const [table, query] of READS) {
+    for (const row of yield* all(query)) {
       rows += 1
       const name = nameOfRow(table, row)
       const end = ends.get(name)
-      if (!database.isOwn(table, row)) {
+      if (!guard.isOwn(table, row)) {
         badRows.push({ row: name, reason: 'was changed by somebody without the key' })
       } else if (end !== undefined && end !== endOf(table, row)) {
         badRows.push({ row: name, reason: `was set back: the journal says that it is ${end}` })
@@ -203,14 +201,14 @@ interface EventFacts {
 }
 
 /** A head that was recorded elsewhere must still be in its chain. */
-function firstBroken(
+function* firstBroken(
   promised: readonly JournalHead[],
   chains: ReadonlyMap<string, ChainWalk>,
-): BadGroup | undefined {
+): Steps<BadGroup | undefined> {
   for (const { writer, group, link } of promised) {
     const chain = chains.get(writer)
     if (chain === undefined) return { writer, group, reason: 'the whole chain is missing' }
-    const found = chain.linkAt(group)
+    const found = yield* chain.linkAt(group)
     if (found === 'forgotten') continue
     if (found === undefined) return { writer, group, reason: 'groups are missing at the end of the chain' }
     if (found !== link)
@@ -229,44 +227,42 @@ class ChainWalk {
   readonly promises: JournalHead[] = []
   /** Rows that its events ended, and how. */
   readonly ends = new Map<string, string>()
-  readonly #database: Database
   readonly #chainKey: KeyObject
   readonly #no: number
   #checkpoint = -1
 
-  constructor(database: Database, chainKey: KeyObject, row: Row) {
-    this.#database = database
+  constructor(chainKey: KeyObject, row: Row) {
     this.#chainKey = chainKey
     this.#no = integer(row, 'no')
     this.writer = text(row, 'id')
   }
 
   /** The checked link of a group; `forgotten` when retention removed it. */
-  linkAt(group: number): string | 'forgotten' | undefined {
+  *linkAt(group: number): Steps<string | 'forgotten' | undefined> {
     if (group < this.#checkpoint) return 'forgotten'
     if (group === this.head?.group) return this.head.link
-    const row = group < (this.head?.group ?? 0) ? this.#database.get('linkAt', this.#no, group) : undefined
+    const row = group < (this.head?.group ?? 0) ? yield* get('linkAt', this.#no, group) : undefined
     return row === undefined ? undefined : text(row, 'link')
   }
 
-  run(): this {
-    let { n, link } = this.#start()
+  *toHead(): Steps<void> {
+    let { n, link } = yield* this.#start()
     for (;;) {
-      const rows = this.bad === undefined ? this.#database.all('chainAfter', this.#no, n, PAGE) : []
+      const rows = this.bad === undefined ? yield* all('chainAfter', this.#no, n, PAGE) : []
       // Every writer's first change is its own start, so a chain is never empty.
       if (rows.length === 0 && this.head === undefined) this.#fail(0, 'the whole chain is missing')
-      if (rows.length === 0) return this
+      if (rows.length === 0) return
       for (const row of rows) {
         const found = this.#check(row, n + 1, link)
-        if (found === undefined) return this
+        if (found === undefined) return
         n += 1
         link = found
       }
     }
   }
 
-  #start(): { readonly n: number; readonly link: string } {
-    const row = this.#database.get('checkpointOf', this.#no)
+  *#start(): Steps<{ readonly n: number; readonly link: string }> {
+    const row = yield* get('checkpointOf', this.#no)
     if (row === undefined) return { n: -1, link: CHAIN_START }
     const group = integer(row, 'n')
     const link = text(row, 'link')
@@ -327,24 +323,26 @@ class ChainWalk {
  * Groups after the given positions. SQLite has one writer at a time, so group ids are in commit order and the
  * newest position a reader holds is where it goes on.
  */
-export function readJournal(
-  database: Database,
-  reasons: ApprovalReasons,
+export function* readJournal(
+  reasonKey: Buffer,
   after: readonly JournalHead[],
   limit: number,
-): readonly JournalGroup[] {
-  const places = after.map(({ writer, group }) => database.get('groupPlace', writer, group))
-  const last = places.reduce((most, row) => Math.max(most, row === undefined ? 0 : integer(row, 'id')), 0)
-  return database.all('groupsAfter', last, limit).map((row) => groupFromRow(row, reasons))
+): Steps<readonly JournalGroup[]> {
+  let last = 0
+  for (const { writer, group } of after) {
+    const row = yield* get('groupPlace', writer, group)
+    if (row !== undefined) last = Math.max(last, integer(row, 'id'))
+  }
+  return (yield* all('groupsAfter', last, limit)).map((row) => groupFromRow(row, reasonKey))
 }
 
-function groupFromRow(row: Row, reasons: ApprovalReasons): JournalGroup {
+function groupFromRow(row: Row, reasonKey: Buffer): JournalGroup {
   const events: readonly JournalEvent[] = JSON.parse(text(row, 'events'))
   return {
     writer: text(row, 'writer'),
     group: integer(row, 'n'),
     link: text(row, 'link'),
     atMs: integer(row, 'at'),
-    events: events.map((event) => reasons.openIn(event)),
+    events: events.map((event) => openReasonIn(reasonKey, event)),
   }
 }

@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 
 const masterKey = Buffer.alloc(32, 9)
 let folder: string
-const opened: SqliteStore[] = []
+const opened: SqlStore[] = []
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'collet-key-store-'))
@@ -18,8 +19,8 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-function open(): SqliteStore {
-  const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+function open(): SqlStore {
+  const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
   opened.push(store)
   return store
 }
@@ -43,12 +44,12 @@ describe('SqliteKeys', () => {
     const [first, second] = [open(), open()]
     expect(second.keys.epoch()).toBe(0)
     await first.keys.createKey(KEY)
-    const epoch = second.keys.epoch()
+    const epoch = await second.keys.epoch()
     expect(epoch).toBeGreaterThan(0)
-    expect(second.keys.findKey('key-1')?.name).toBe('alice')
+    expect((await second.keys.findKey('key-1'))?.name).toBe('alice')
     await second.keys.revokeKey({ tenant: 'default', keyId: 'key-1', by: 'operator', atMs: 2_000 })
-    expect(first.keys.epoch()).toBeGreaterThan(epoch)
-    expect(first.verify().ok).toBe(true)
+    expect(await first.keys.epoch()).toBeGreaterThan(epoch)
+    expect((await first.verify()).ok).toBe(true)
   })
 
   it('rule 3: of many processes that make one principal at once, one does', async () => {
@@ -62,7 +63,7 @@ describe('SqliteKeys', () => {
   it('keys survive a restart; a damaged allow-list is an error and never "every tool"', async () => {
     await open().keys.createKey({ ...KEY, tools: ['openwop:Mail.Send'] })
     await opened.pop()?.close()
-    expect(open().keys.findKey('key-1')?.tools).toEqual(['openwop:Mail.Send'])
+    expect((await open().keys.findKey('key-1'))?.tools).toEqual(['openwop:Mail.Send'])
     const database = new DatabaseSync(join(folder, 'collet.db'))
     database.exec(`UPDATE api_keys SET tools = '"all"'`)
     database.close()

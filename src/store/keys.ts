@@ -16,195 +16,119 @@ import {
   type RecordedDenial,
   type StoredKey,
 } from '#core/ports/key-store'
-import type { Database } from '#store/sqlite/database'
-import type { CommitGroup } from './engine.ts'
-import { integer, optionalInteger, optionalText, type Row, text, word } from './rows.ts'
+import type { CommitGroup, StoreContext } from './engine.ts'
+import { sealRow } from './row-mac.ts'
+import { integer, optionalInteger, optionalText, readEpoch, text, word } from './rows.ts'
+import { all, get, type Row, type Steps, write } from './steps.ts'
 
-/** The audit stream in SQLite: a row to read it by, and the journal's event, in one commit. */
-export class SqliteAudit implements AuditStore {
-  readonly #ways: StoreContext
-
-  constructor(ways: StoreContext) {
-    this.#ways = ways
-  }
-
-  async recordDenials(denials: readonly Denial[]): Promise<void> {
-    const { database, submit } = this.#ways
-    await submit('', (group) => {
-      if (denials.length === 0) {
-        // A row that was never there: SQLite writes nothing for a change that changes nothing.
-        const row = database.get('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0) ?? {}
-        database.run('deleteDenial', integer(row, 'no'))
-      }
-      for (const denial of denials) {
-        const { atMs, tenant, principal, action, resource, reason, count } = denial
-        database.run('insertDenial', atMs, tenant, principal, action, resource, reason, count)
-        group.append(denialEvent(denial))
-      }
-    })
-  }
-
-  readDenials({ tenant, after, limit }: DenialFilter): readonly RecordedDenial[] {
-    const { database, read } = this.#ways
-    return read(() =>
-      (tenant === undefined
-        ? database.all('denialsAfter', after, limit)
-        : database.all('denialsOfTenantAfter', tenant, after, limit)
-      ).map(denialFromRow),
-    )
-  }
-}
-
-function denialFromRow(row: Row): RecordedDenial {
+/** API keys; each change and its epoch are one transaction with the journal. */
+export function sqlKeys({ careful, read }: StoreContext): KeyStore {
   return {
-    no: integer(row, 'no'),
-    atMs: integer(row, 'at'),
-    tenant: text(row, 'tenant'),
-    principal: text(row, 'principal'),
-    action: text(row, 'action'),
-    resource: text(row, 'resource'),
-    reason: word(row, 'reason', DENIAL_REASONS),
-    count: integer(row, 'count'),
+    createKey: careful(orderOf, createKey),
+    rotateKey: careful(orderOf, rotateKey),
+    revokeKey: careful(({ tenant }) => `keys ${tenant}`, revokeKey),
+    endPrincipal: careful(orderOf, endPrincipal),
+    noteUses: careful(() => '', noteUses),
+    isEnded: read(isEnded),
+    listKeys: read(listKeys),
+    keysOf: read(keysOf),
+    findKey: read(findKey),
+    epoch: read(() => readEpoch('key_epoch')),
   }
 }
 
-/** How a part of the store reads and writes: in a commit group, or with the store's own errors. */
-export interface StoreContext {
-  readonly database: Database
-  submit<T>(key: string, apply: (group: CommitGroup) => T): Promise<T>
-  read<T>(read: () => T): T
+function* createKey(group: CommitGroup, key: NewKey): Steps<'created' | 'exists' | 'ended'> {
+  const { tenant, name, atMs } = key
+  const owner = yield* get('findKeyOwner', tenant, name)
+  if (owner !== undefined) return owner.ended_at === null ? 'exists' : 'ended'
+  yield* write('insertKeyOwner', tenant, name, atMs)
+  yield* sealRow(group.keys.rows, 'key_owners', tenant, name)
+  yield* insertKey(group, key)
+  group.append(keyEvent('key.created', key))
+  return 'created'
 }
 
-/** API keys in SQLite; each change and its epoch are one transaction with the journal. */
-export class SqliteKeys implements KeyStore {
-  readonly #ways: StoreContext
-
-  constructor(ways: StoreContext) {
-    this.#ways = ways
+function* rotateKey(group: CommitGroup, rotation: KeyRotation): Steps<'rotated' | 'not_found' | 'ended'> {
+  const { tenant, name, oldEndAtMs } = rotation
+  const owner = yield* get('findKeyOwner', tenant, name)
+  if (owner === undefined) return 'not_found'
+  if (owner.ended_at !== null) return 'ended'
+  const mine = (yield* all('keysOf', tenant, name)).map(keyFromRow)
+  const model = mine.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? mine[0]
+  if (model === undefined) return 'not_found'
+  if (oldEndAtMs !== undefined) {
+    yield* write('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
+    for (const { keyId } of mine) yield* sealRow(group.keys.rows, 'api_keys', keyId)
   }
+  yield* insertKey(group, { ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
+  group.append(keyEvent('key.rotated', rotation))
+  return 'rotated'
+}
 
-  createKey(key: NewKey): Promise<'created' | 'exists' | 'ended'> {
-    const { database } = this.#ways
-    return this.#ways.submit(orderOf(key), (group) => {
-      const owner = database.get('findKeyOwner', key.tenant, key.name)
-      if (owner !== undefined) return owner.ended_at === null ? 'exists' : 'ended'
-      database.run('insertKeyOwner', key.tenant, key.name, key.atMs)
-      database.sealOwner(key.tenant, key.name)
-      this.#insert(key)
-      this.#raise()
-      group.append(keyEvent('key.created', key))
-      return 'created'
-    })
-  }
+function* revokeKey(
+  group: CommitGroup,
+  key: { readonly tenant: string; readonly keyId: string } & KeyChange,
+): Steps<boolean> {
+  const row = yield* get('revokeKey', key.atMs, key.keyId, key.tenant)
+  if (row === undefined) return false
+  yield* sealRow(group.keys.rows, 'api_keys', key.keyId)
+  yield* write('raiseKeyEpoch')
+  group.append(keyEvent('key.revoked', { ...key, name: text(row, 'name') }))
+  return true
+}
 
-  rotateKey(rotation: KeyRotation): Promise<'rotated' | 'not_found' | 'ended'> {
-    const { database } = this.#ways
-    const { tenant, name, oldEndAtMs } = rotation
-    return this.#ways.submit(orderOf(rotation), (group) => {
-      const owner = database.get('findKeyOwner', tenant, name)
-      if (owner === undefined) return 'not_found'
-      if (owner.ended_at !== null) return 'ended'
-      const mine = database.all('keysOf', tenant, name).map(keyFromRow)
-      const model = mine.find(({ revokedAtMs }) => revokedAtMs === undefined) ?? mine[0]
-      if (model === undefined) return 'not_found'
-      if (oldEndAtMs !== undefined) {
-        database.run('shortenKeys', oldEndAtMs, oldEndAtMs, tenant, name)
-        for (const { keyId } of mine) database.sealKey(keyId)
-      }
-      this.#insert({ ...rotation, scopes: model.scopes, roles: model.roles, tools: model.tools })
-      this.#raise()
-      group.append(keyEvent('key.rotated', rotation))
-      return 'rotated'
-    })
+function* endPrincipal(group: CommitGroup, owner: KeyOwner & KeyChange): Steps<boolean> {
+  const { tenant, name, by, atMs } = owner
+  if ((yield* write('endKeyOwner', atMs, tenant, name)) === 0) return false
+  yield* sealRow(group.keys.rows, 'key_owners', tenant, name)
+  for (const row of yield* all('keysOf', tenant, name)) {
+    yield* revokeKey(group, { tenant, keyId: text(row, 'id'), by, atMs })
   }
+  yield* write('raiseKeyEpoch')
+  group.append(principalEndedEvent(owner))
+  return true
+}
 
-  revokeKey(key: { readonly tenant: string; readonly keyId: string } & KeyChange): Promise<boolean> {
-    return this.#ways.submit(`keys ${key.tenant}`, (group) => this.#revoke(group, key))
-  }
+function* insertKey(group: CommitGroup, key: NewKey): Steps<void> {
+  const { keyId, digest, tenant, name, label, scopes, roles, tools, atMs, expiresAtMs } = key
+  yield* write(
+    'insertKey',
+    keyId,
+    digest,
+    tenant,
+    name,
+    label ?? null,
+    JSON.stringify(scopes),
+    JSON.stringify(roles),
+    tools === undefined ? null : JSON.stringify(tools),
+    atMs,
+    expiresAtMs ?? null,
+  )
+  yield* sealRow(group.keys.rows, 'api_keys', keyId)
+  yield* write('raiseKeyEpoch')
+}
 
-  endPrincipal(owner: KeyOwner & KeyChange): Promise<boolean> {
-    const { database } = this.#ways
-    const { tenant, name, by, atMs } = owner
-    return this.#ways.submit(orderOf(owner), (group) => {
-      if (database.run('endKeyOwner', atMs, tenant, name) === 0) return false
-      database.sealOwner(tenant, name)
-      for (const row of database.all('keysOf', tenant, name)) {
-        this.#revoke(group, { tenant, keyId: text(row, 'id'), by, atMs })
-      }
-      this.#raise()
-      group.append(principalEndedEvent(owner))
-      return true
-    })
-  }
+function* noteUses(_group: CommitGroup, uses: readonly KeyUse[]): Steps<void> {
+  for (const { keyId, atMs } of uses) yield* write('noteKeyUse', atMs, keyId)
+}
 
-  isEnded({ tenant, name }: KeyOwner): boolean {
-    const row = this.#ways.read(() => this.#ways.database.get('findKeyOwner', tenant, name))
-    return row !== undefined && row.ended_at !== null
-  }
+function* isEnded({ tenant, name }: KeyOwner): Steps<boolean> {
+  const row = yield* get('findKeyOwner', tenant, name)
+  return row !== undefined && row.ended_at !== null
+}
 
-  listKeys(filter: KeyFilter): readonly KeyRecord[] {
-    const { database, read } = this.#ways
-    const tenant = filter.tenant ?? null
-    return read(() =>
-      database.all('listKeys', tenant, tenant, filter.limit).map(keyFromRow).map(withoutDigest),
-    )
-  }
+function* listKeys(filter: KeyFilter): Steps<readonly KeyRecord[]> {
+  const tenant = filter.tenant ?? null
+  return (yield* all('listKeys', tenant, tenant, filter.limit)).map(keyFromRow).map(withoutDigest)
+}
 
-  keysOf({ tenant, name }: KeyOwner): readonly KeyRecord[] {
-    const { database, read } = this.#ways
-    return read(() => database.all('keysOf', tenant, name).map(keyFromRow).map(withoutDigest))
-  }
+function* keysOf({ tenant, name }: KeyOwner): Steps<readonly KeyRecord[]> {
+  return (yield* all('keysOf', tenant, name)).map(keyFromRow).map(withoutDigest)
+}
 
-  findKey(keyId: string): StoredKey | undefined {
-    const { database, read } = this.#ways
-    return read(() => {
-      const row = database.get('findKey', keyId)
-      return row === undefined ? undefined : keyFromRow(row)
-    })
-  }
-
-  epoch(): number {
-    const { database, read } = this.#ways
-    const row = read(() => database.get('readMeta', 'key_epoch'))
-    return row === undefined ? 0 : Number(text(row, 'value'))
-  }
-
-  async noteUses(uses: readonly KeyUse[]): Promise<void> {
-    const { database, submit } = this.#ways
-    await submit('', () => {
-      for (const { keyId, atMs } of uses) database.run('noteKeyUse', atMs, keyId)
-    })
-  }
-
-  #revoke(group: CommitGroup, key: { readonly tenant: string; readonly keyId: string } & KeyChange): boolean {
-    const row = this.#ways.database.get('revokeKey', key.atMs, key.keyId, key.tenant)
-    if (row === undefined) return false
-    this.#ways.database.sealKey(key.keyId)
-    this.#raise()
-    group.append(keyEvent('key.revoked', { ...key, name: text(row, 'name') }))
-    return true
-  }
-
-  #insert(key: NewKey): void {
-    this.#ways.database.run(
-      'insertKey',
-      key.keyId,
-      key.digest,
-      key.tenant,
-      key.name,
-      key.label ?? null,
-      JSON.stringify(key.scopes),
-      JSON.stringify(key.roles),
-      key.tools === undefined ? null : JSON.stringify(key.tools),
-      key.atMs,
-      key.expiresAtMs ?? null,
-    )
-    this.#ways.database.sealKey(key.keyId)
-  }
-
-  #raise(): void {
-    this.#ways.database.run('raiseKeyEpoch')
-  }
+function* findKey(keyId: string): Steps<StoredKey | undefined> {
+  const row = yield* get('findKey', keyId)
+  return row === undefined ? undefined : keyFromRow(row)
 }
 
 function orderOf({ tenant, name }: KeyOwner): string {
@@ -237,4 +161,46 @@ function texts(json: string): readonly string[] {
   const value: unknown = JSON.parse(json)
   if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value
   throw new StoreError('unreadable', 'the database holds an API key whose grant is not a list of texts')
+}
+
+/** The audit stream: a row to read it by, and the journal's event, in one commit. */
+export function sqlAudit({ careful, read }: StoreContext): AuditStore {
+  return {
+    recordDenials: careful(() => '', recordDenials),
+    readDenials: read(readDenials),
+  }
+}
+
+function* recordDenials(group: CommitGroup, denials: readonly Denial[]): Steps<void> {
+  if (denials.length === 0) {
+    // A row that was never there: a database writes nothing for a change that changes nothing.
+    const row = (yield* get('insertDenial', 0, '', '', '', '', DENIAL_REASONS[0], 0)) ?? {}
+    yield* write('deleteDenial', integer(row, 'no'))
+  }
+  for (const denial of denials) {
+    const { atMs, tenant, principal, action, resource, reason, count } = denial
+    yield* write('insertDenial', atMs, tenant, principal, action, resource, reason, count)
+    group.append(denialEvent(denial))
+  }
+}
+
+function* readDenials({ tenant, after, limit }: DenialFilter): Steps<readonly RecordedDenial[]> {
+  const rows =
+    tenant === undefined
+      ? yield* all('denialsAfter', after, limit)
+      : yield* all('denialsOfTenantAfter', tenant, after, limit)
+  return rows.map(denialFromRow)
+}
+
+function denialFromRow(row: Row): RecordedDenial {
+  return {
+    no: integer(row, 'no'),
+    atMs: integer(row, 'at'),
+    tenant: text(row, 'tenant'),
+    principal: text(row, 'principal'),
+    action: text(row, 'action'),
+    resource: text(row, 'resource'),
+    reason: word(row, 'reason', DENIAL_REASONS),
+    count: integer(row, 'count'),
+  }
 }

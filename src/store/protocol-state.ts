@@ -18,56 +18,54 @@ import type {
   SessionRoom,
   Spending,
 } from '#core/ports/protocol-store'
-import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { CommitQueue } from './commit-queue.ts'
-import { sealOnce, unseal } from './encryption.ts'
-import type { StoreContext } from './keys.ts'
-import { bytes, integer, type Row, text } from './rows.ts'
-import type { VaultParts, VaultSealer } from './vault.ts'
+import { type StoreKeys, sealOnce, unseal } from './encryption.ts'
+import type { CommitGroup, StoreContext } from './engine.ts'
+import { bytes, integer, text } from './rows.ts'
+import { all, get, type Row, type Steps, write } from './steps.ts'
+import { checkVaultKey, openSealed, sealBeside, sealUnder, vaultKeyOf } from './vault.ts'
 
-/** Budgets in the database that every process shares: each lease is one step of a transaction, with no journal event. */
-export class SqliteBudgets implements BudgetStore {
-  readonly #database: Database
-  readonly #queue: CommitQueue
-
-  constructor(database: Database, queue: CommitQueue) {
-    this.#database = database
-    this.#queue = queue
+/** Budgets: each lease is one step of a transaction, with no journal event. */
+export function sqlBudgets({ careful, read }: StoreContext): BudgetStore {
+  return {
+    lease: careful(() => '', leaseBudget),
+    giveBack: careful(() => '', giveBack),
+    read: read(readBudget),
   }
+}
 
-  /** A lease that grants nothing writes nothing. */
-  lease(window: BudgetWindow, wanted: Spending, limit: Spending): Promise<Spending> {
-    return this.#queue.submit('', () => {
-      const granted = grantOf(wanted, limit, this.read(window))
-      if (isNothing(granted)) return granted
-      this.#database.run('openBudget', ...windowColumns(window))
-      this.#add(window, granted)
-      return granted
-    })
-  }
+/** A lease that grants nothing writes nothing. */
+function* leaseBudget(
+  _group: CommitGroup,
+  window: BudgetWindow,
+  wanted: Spending,
+  limit: Spending,
+): Steps<Spending> {
+  const granted = grantOf(wanted, limit, yield* readBudget(window))
+  if (isNothing(granted)) return granted
+  yield* write('openBudget', ...windowColumns(window))
+  yield* addToBudget(window, granted)
+  return granted
+}
 
-  giveBack(window: BudgetWindow, unspent: Spending): Promise<void> {
-    return this.#queue.submit('', () =>
-      this.#add(
-        window,
-        perUnit((unit) => 0 - unspent[unit]),
-      ),
-    )
-  }
+function* giveBack(_group: CommitGroup, window: BudgetWindow, unspent: Spending): Steps<void> {
+  yield* addToBudget(
+    window,
+    perUnit((unit) => 0 - unspent[unit]),
+  )
+}
 
-  read(window: BudgetWindow): Spending {
-    const row = this.#database.get('findBudget', ...windowColumns(window))
-    if (row === undefined) return NOTHING
-    return {
-      calls: integer(row, 'calls'),
-      milliseconds: integer(row, 'milliseconds'),
-      cost: integer(row, 'cost'),
-    }
+function* readBudget(window: BudgetWindow): Steps<Spending> {
+  const row = yield* get('findBudget', ...windowColumns(window))
+  if (row === undefined) return NOTHING
+  return {
+    calls: integer(row, 'calls'),
+    milliseconds: integer(row, 'milliseconds'),
+    cost: integer(row, 'cost'),
   }
+}
 
-  #add(window: BudgetWindow, { calls, milliseconds, cost }: Spending): void {
-    this.#database.run('changeBudget', calls, milliseconds, cost, ...windowColumns(window))
-  }
+function* addToBudget(window: BudgetWindow, { calls, milliseconds, cost }: Spending): Steps<void> {
+  yield* write('changeBudget', calls, milliseconds, cost, ...windowColumns(window))
 }
 
 /** How long a window that is over is kept: clocks of several machines differ, by less than this. */
@@ -82,211 +80,220 @@ function windowColumns(window: BudgetWindow): readonly [string, string, number, 
   return [tenant, principal, lengthMs, startMs + lengthMs]
 }
 
-/** Requests with keys in the database that every process shares. */
-export class SqliteRequests implements IdempotentRequestStore {
-  readonly #ways: StoreContext
-  readonly #sealingKey: Buffer
-  readonly #writer: () => string
+type Begun =
+  | Exclude<BegunRequest, { readonly kind: 'answered' }>
+  | { readonly kind: 'answered'; readonly sealed: Uint8Array }
 
-  constructor(
-    ways: StoreContext,
-    { sealingKey, writer }: { readonly sealingKey: Buffer; readonly writer: () => string },
-  ) {
-    this.#ways = ways
-    this.#sealingKey = sealingKey
-    this.#writer = writer
+/** Requests by the key of their caller; `writer` is who begins them. */
+export function sqlIdempotentRequests(
+  { careful, keys }: StoreContext,
+  writer: string,
+): IdempotentRequestStore {
+  const order = ({ id }: RequestAddress) => `requests ${id}`
+  const begin = careful(order, beginRequest)
+  const answer = careful(order, answerRequest)
+  const release = careful(order, releaseRequest)
+  return {
+    async begin(request) {
+      const begun = await begin(request, writer)
+      // An unreadable answer is the trouble of who asks for it, not of all who are committed together.
+      return begun.kind === 'answered'
+        ? { kind: 'answered', reply: openReply(keys.requests, begun.sealed, request) }
+        : begun
+    },
+    answer: (to, reply, expiresAtMs) => answer(to, { reply, expiresAtMs, writer }),
+    release: (address) => release(address, writer),
   }
+}
 
-  async begin({ tenant, id, asked, expiresAtMs, insteadOf }: NewRequest): Promise<BegunRequest> {
-    const { database, submit } = this.#ways
-    const begun = await submit(`requests ${id}`, () => {
-      const row = database.get('findRequest', tenant, id)
-      if (row !== undefined && text(row, 'asked') !== asked) return { kind: 'mismatch' as const }
-      if (row !== undefined && row.reply !== null)
-        return { kind: 'answered' as const, sealed: bytes(row, 'reply') }
-      const writer = row === undefined ? undefined : text(row, 'writer')
-      if (writer !== undefined && writer !== insteadOf) return { kind: 'under_way' as const, writer }
-      database.run('beginRequest', tenant, id, asked, this.#writer(), expiresAtMs)
-      return { kind: 'begun' as const }
-    })
-    // An unreadable answer is the trouble of who asks for it, not of all who are committed together.
-    return begun.kind === 'answered'
-      ? { kind: 'answered', reply: this.#unseal(begun.sealed, { tenant, id }) }
-      : begun
-  }
+function* beginRequest(_group: CommitGroup, request: NewRequest, writer: string): Steps<Begun> {
+  const { tenant, id, asked, expiresAtMs, insteadOf } = request
+  const row = yield* get('findRequest', tenant, id)
+  if (row !== undefined && text(row, 'asked') !== asked) return { kind: 'mismatch' }
+  if (row !== undefined && row.reply !== null) return { kind: 'answered', sealed: bytes(row, 'reply') }
+  const holder = row === undefined ? undefined : text(row, 'writer')
+  if (holder !== undefined && holder !== insteadOf) return { kind: 'under_way', writer: holder }
+  yield* write('beginRequest', tenant, id, asked, writer, expiresAtMs)
+  return { kind: 'begun' }
+}
 
-  async answer(to: RequestAddress, reply: KeptReply, expiresAtMs: number): Promise<void> {
-    const { database, submit } = this.#ways
-    const sealed = sealOnce(this.#sealingKey, Buffer.from(JSON.stringify(reply)), placeOfInSqliteRequests(to))
-    await submit(`requests ${to.id}`, () =>
-      database.run('answerRequest', sealed, expiresAtMs, to.tenant, to.id, this.#writer()),
+function* answerRequest(
+  group: CommitGroup,
+  to: RequestAddress,
+  answer: { readonly reply: KeptReply; readonly expiresAtMs: number; readonly writer: string },
+): Steps<void> {
+  const plain = Buffer.from(JSON.stringify(answer.reply))
+  const sealed = sealOnce(group.keys.requests, plain, replyContext(to))
+  yield* write('answerRequest', sealed, answer.expiresAtMs, to.tenant, to.id, answer.writer)
+}
+
+function* releaseRequest(_group: CommitGroup, { tenant, id }: RequestAddress, writer: string): Steps<void> {
+  yield* write('releaseRequest', tenant, id, writer)
+}
+
+function openReply(key: Buffer, sealed: Uint8Array, address: RequestAddress): KeptReply {
+  const plain: JsonValue = JSON.parse(unseal(key, sealed, replyContext(address)).toString('utf8'))
+  if (isJsonObject(plain) && typeof plain.status === 'number' && isJsonObject(plain.headers)) {
+    const { status, body } = plain
+    const headers = Object.fromEntries(
+      Object.entries(plain.headers).map(([name, value]) => [name, String(value)]),
     )
+    return { status, headers, body: typeof body === 'string' ? body : undefined }
   }
-
-  async release({ tenant, id }: RequestAddress): Promise<void> {
-    const { database, submit } = this.#ways
-    await submit(`requests ${id}`, () => database.run('releaseRequest', tenant, id, this.#writer()))
-  }
-
-  #unseal(sealed: Uint8Array, address: RequestAddress): KeptReply {
-    const plain: JsonValue = JSON.parse(
-      unseal(this.#sealingKey, sealed, placeOfInSqliteRequests(address)).toString('utf8'),
-    )
-    if (isJsonObject(plain) && typeof plain.status === 'number' && isJsonObject(plain.headers)) {
-      const { status, body } = plain
-      const headers = Object.fromEntries(
-        Object.entries(plain.headers).map(([name, value]) => [name, String(value)]),
-      )
-      return { status, headers, body: typeof body === 'string' ? body : undefined }
-    }
-    throw new StoreError('unreadable', 'a kept answer is none')
-  }
+  throw new StoreError('unreadable', 'a kept answer is none')
 }
 
 /** Bound to its request: an answer cannot be moved to another one. */
-function placeOfInSqliteRequests({ tenant, id }: RequestAddress): string {
+function replyContext({ tenant, id }: RequestAddress): string {
   return JSON.stringify(['request', tenant, id])
 }
 
-/** Callers in the database that every process shares. */
-export class SqliteCallers implements ProtocolSessionStore {
-  readonly #database: Database
-  readonly #queue: CommitQueue
-  readonly #sealer: VaultSealer
-  /** Keyed one-way digest: call ids are callers' text (rule 15). */
-  readonly #digest: (plain: string) => string
-
-  constructor({ database, queue, sealer }: VaultParts, digest: (plain: string) => string) {
-    this.#database = database
-    this.#queue = queue
-    this.#sealer = sealer
-    this.#digest = digest
-  }
-
-  openSession(session: CallerSession, room?: SessionRoom): Promise<boolean> {
-    const { tenant, id, principal, agreed, touchedAtMs } = session
-    return this.#submit(() => {
-      if (room !== undefined && !this.#makeRoom(session, room)) return false
-      this.#database.run('openCallerSession', tenant, id, principal, JSON.stringify(agreed), touchedAtMs)
-      return true
-    })
-  }
-
-  #makeRoom({ tenant, principal }: CallerSession, { most, idleBeforeMs }: SessionRoom): boolean {
-    const own = this.#database.all('callerSessionsOf', tenant, principal)
-    const [oldest] = own
-    if (own.length < most || oldest === undefined) return true
-    if (integer(oldest, 'touched_at') >= idleBeforeMs) return false
-    return this.#database.run('endCallerSession', tenant, text(oldest, 'id')) > 0
-  }
-
-  findSession(tenant: string, id: string): CallerSession | undefined {
-    const row = this.#get(() => this.#database.get('findCallerSession', tenant, id))
-    if (row === undefined) return undefined
-    return {
-      tenant,
-      id,
-      principal: text(row, 'principal'),
-      agreed: objectOf(text(row, 'agreed')),
-      touchedAtMs: integer(row, 'touched_at'),
-    }
-  }
-
-  async touchSession(tenant: string, id: string, atMs: number): Promise<void> {
-    await this.#submit(() => this.#database.run('touchCallerSession', atMs, tenant, id))
-  }
-
-  endSession(tenant: string, id: string): Promise<boolean> {
-    return this.#submit(() => this.#database.run('endCallerSession', tenant, id) > 0)
-  }
-
-  async beginRequest({ tenant, session, requestId }: CallerRequest, atMs: number): Promise<void> {
-    const request = this.#digest(requestId)
-    await this.#submit(() => this.#database.run('beginCallerRequest', tenant, session, request, atMs))
-  }
-
-  cancelRequest({ tenant, session, requestId }: CallerRequest): Promise<boolean> {
-    const request = this.#digest(requestId)
-    return this.#submit(() => this.#database.run('cancelCallerRequest', tenant, session, request) > 0)
-  }
-
-  isCancelled({ tenant, session, requestId }: CallerRequest): boolean {
-    const request = this.#digest(requestId)
-    const row = this.#get(() => this.#database.get('findCallerRequest', tenant, session, request))
-    return row !== undefined && integer(row, 'cancelled') === 1
-  }
-
-  async endRequest({ tenant, session, requestId }: CallerRequest): Promise<void> {
-    const request = this.#digest(requestId)
-    await this.#submit(() => this.#database.run('endCallerRequest', tenant, session, request))
-  }
-
-  async ask({ tenant, id, principal, callId, question, expiresAtMs }: NewQuestion): Promise<void> {
-    this.#sealer.checkKey(tenant)
-    await this.#submit(() => {
-      const key = this.#sealer.keyOf(tenant, expiresAtMs)
-      const sealed = this.#sealer.seal(key, JSON.stringify(question), placeOf('question', { tenant, id }))
-      const call = this.#digest(callId)
-      this.#database.run('askCaller', tenant, id, principal, call, key.no, sealed, expiresAtMs)
-    })
-  }
-
-  /** Under the key of its question. */
-  answer(to: QuestionAddress, principal: string, answer: JsonObject): Promise<boolean> {
-    return this.#submit(() => {
-      const row = this.#database.get('findQuestion', to.tenant, to.id)
-      if (row === undefined) return false
-      const sealed = this.#sealer.sealBeside(row, JSON.stringify(answer), {
-        tenant: to.tenant,
-        place: placeOf('answer', to),
-      })
-      return this.#database.run('answerQuestion', sealed, to.tenant, to.id, principal) > 0
-    })
-  }
-
-  findAnswer(to: QuestionAddress): JsonObject | undefined {
-    return this.#get(() => {
-      const row = this.#database.get('findQuestion', to.tenant, to.id)
-      return row === undefined || row.answer === null ? undefined : this.#unseal(row, 'answer', to)
-    })
-  }
-
-  openQuestions(tenant: string, principal: string, callId: string): readonly OpenQuestion[] {
-    return this.#get(() =>
-      this.#database.all('openQuestions', tenant, this.#digest(callId), principal).map((row) => {
-        const address = { tenant, id: text(row, 'id') }
-        return { ...address, question: this.#unseal(row, 'question', address) }
-      }),
-    )
-  }
-
-  async endQuestion({ tenant, id }: QuestionAddress): Promise<void> {
-    await this.#submit(() => this.#database.run('endQuestion', tenant, id))
-  }
-
-  spend(tenant: string, mark: string, expiresAtMs: number): Promise<boolean> {
-    return this.#submit(() => this.#database.run('spendMark', tenant, mark, expiresAtMs) > 0)
-  }
-
-  #unseal(row: Row, column: 'question' | 'answer', address: QuestionAddress): JsonObject {
-    const at = { tenant: address.tenant, place: placeOf(column, address) }
-    return objectOf(this.#sealer.unseal(row, column, at))
-  }
-
-  #submit<T>(apply: () => T): Promise<T> {
-    return this.#queue.submit('', apply)
-  }
-
-  #get<T>(read: () => T): T {
-    try {
-      return read()
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the callers')
-    }
+/** What callers with several requests for one exchange leave behind. `digest` is keyed: call ids are callers' text (rule 15). */
+export function sqlProtocolSessions(
+  { careful, read, keys }: StoreContext,
+  digest: (plain: string) => string,
+): ProtocolSessionStore {
+  const none = () => ''
+  const checkKey = read((tenant: string) => checkVaultKey(keys.vault, tenant))
+  const ask = careful(none, askQuestion)
+  const begin = careful(none, beginCallerRequest)
+  const cancel = careful(none, cancelCallerRequest)
+  const end = careful(none, endCallerRequest)
+  const find = read(isCancelled)
+  const open = read(openQuestions)
+  const digested = (request: CallerRequest) => ({ ...request, requestId: digest(request.requestId) })
+  return {
+    openSession: careful(none, openCallerSession),
+    findSession: read(findCallerSession),
+    touchSession: careful(none, touchCallerSession),
+    endSession: careful(none, endCallerSession),
+    beginRequest: (request, atMs) => begin(digested(request), atMs),
+    cancelRequest: (request) => cancel(digested(request)),
+    isCancelled: (request) => find(digested(request)),
+    endRequest: (request) => end(digested(request)),
+    async ask(question) {
+      await checkKey(question.tenant)
+      await ask({ ...question, callId: digest(question.callId) })
+    },
+    answer: careful(none, answerQuestion),
+    findAnswer: read((to: QuestionAddress) => findAnswer(keys, to)),
+    openQuestions: (tenant, principal, callId) => open(keys, { tenant, principal, call: digest(callId) }),
+    endQuestion: careful(none, endQuestion),
+    spend: careful(none, spendMark),
   }
 }
 
-function placeOf(what: 'question' | 'answer', { tenant, id }: QuestionAddress): readonly string[] {
+function* openCallerSession(_group: CommitGroup, session: CallerSession, room?: SessionRoom): Steps<boolean> {
+  const { tenant, id, principal, agreed, touchedAtMs } = session
+  if (room !== undefined && !(yield* makeRoom(session, room))) return false
+  yield* write('openCallerSession', tenant, id, principal, JSON.stringify(agreed), touchedAtMs)
+  return true
+}
+
+function* makeRoom(
+  { tenant, principal }: CallerSession,
+  { most, idleBeforeMs }: SessionRoom,
+): Steps<boolean> {
+  const own = yield* all('callerSessionsOf', tenant, principal)
+  const [oldest] = own
+  if (own.length < most || oldest === undefined) return true
+  if (integer(oldest, 'touched_at') >= idleBeforeMs) return false
+  return (yield* write('endCallerSession', tenant, text(oldest, 'id'))) > 0
+}
+
+function* findCallerSession(tenant: string, id: string): Steps<CallerSession | undefined> {
+  const row = yield* get('findCallerSession', tenant, id)
+  if (row === undefined) return undefined
+  return {
+    tenant,
+    id,
+    principal: text(row, 'principal'),
+    agreed: objectOf(text(row, 'agreed')),
+    touchedAtMs: integer(row, 'touched_at'),
+  }
+}
+
+function* touchCallerSession(_group: CommitGroup, tenant: string, id: string, atMs: number): Steps<void> {
+  yield* write('touchCallerSession', atMs, tenant, id)
+}
+
+function* endCallerSession(_group: CommitGroup, tenant: string, id: string): Steps<boolean> {
+  return (yield* write('endCallerSession', tenant, id)) > 0
+}
+
+function* beginCallerRequest(_group: CommitGroup, request: CallerRequest, atMs: number): Steps<void> {
+  yield* write('beginCallerRequest', request.tenant, request.session, request.requestId, atMs)
+}
+
+function* cancelCallerRequest(_group: CommitGroup, request: CallerRequest): Steps<boolean> {
+  return (yield* write('cancelCallerRequest', request.tenant, request.session, request.requestId)) > 0
+}
+
+function* isCancelled({ tenant, session, requestId }: CallerRequest): Steps<boolean> {
+  const row = yield* get('findCallerRequest', tenant, session, requestId)
+  return row !== undefined && integer(row, 'cancelled') === 1
+}
+
+function* endCallerRequest(_group: CommitGroup, request: CallerRequest): Steps<void> {
+  yield* write('endCallerRequest', request.tenant, request.session, request.requestId)
+}
+
+function* askQuestion(group: CommitGroup, asked: NewQuestion): Steps<void> {
+  const { tenant, id, principal, callId, question, expiresAtMs } = asked
+  const key = yield* vaultKeyOf(group, tenant, expiresAtMs)
+  const sealed = sealUnder(key, JSON.stringify(question), sealContext('question', asked))
+  yield* write('askCaller', tenant, id, principal, callId, key.no, sealed, expiresAtMs)
+}
+
+/** Under the key of its question. */
+function* answerQuestion(
+  group: CommitGroup,
+  to: QuestionAddress,
+  principal: string,
+  answer: JsonObject,
+): Steps<boolean> {
+  const { tenant, id } = to
+  const row = yield* get('findQuestion', tenant, id)
+  if (row === undefined) return false
+  const plain = JSON.stringify(answer)
+  const sealed = sealBeside(group.keys.vault, row, { plain, tenant, context: sealContext('answer', to) })
+  return (yield* write('answerQuestion', sealed, tenant, id, principal)) > 0
+}
+
+function* findAnswer(keys: StoreKeys, to: QuestionAddress): Steps<JsonObject | undefined> {
+  const row = yield* get('findQuestion', to.tenant, to.id)
+  return row === undefined || row.answer === null ? undefined : openText(keys, row, 'answer', to)
+}
+
+function* openQuestions(
+  keys: StoreKeys,
+  { tenant, principal, call }: { readonly tenant: string; readonly principal: string; readonly call: string },
+): Steps<readonly OpenQuestion[]> {
+  return (yield* all('openQuestions', tenant, call, principal)).map((row) => {
+    const address = { tenant, id: text(row, 'id') }
+    return { ...address, question: openText(keys, row, 'question', address) }
+  })
+}
+
+function* endQuestion(_group: CommitGroup, { tenant, id }: QuestionAddress): Steps<void> {
+  yield* write('endQuestion', tenant, id)
+}
+
+function* spendMark(_group: CommitGroup, tenant: string, mark: string, expiresAtMs: number): Steps<boolean> {
+  return (yield* write('spendMark', tenant, mark, expiresAtMs)) > 0
+}
+
+function openText(
+  keys: StoreKeys,
+  row: Row,
+  column: 'question' | 'answer',
+  address: QuestionAddress,
+): JsonObject {
+  const context = sealContext(column, address)
+  return objectOf(openSealed(keys.vault, row, { column, tenant: address.tenant, context }))
+}
+
+function sealContext(what: 'question' | 'answer', { tenant, id }: QuestionAddress): readonly string[] {
   return ['caller', what, tenant, id]
 }
 

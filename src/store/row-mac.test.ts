@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PinRecord } from '#core/ports/import-store'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleParking } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 
@@ -26,12 +27,12 @@ const PIN: PinRecord = {
 
 let folder: string
 let path: string
-let store: SqliteStore
+let store: SqlStore
 let foreign: string[]
 
-function open(): SqliteStore {
+function open(): SqlStore {
   foreign = []
-  return new SqliteStore({ path, masterKey, onForeign: (row) => foreign.push(row) })
+  return openSqliteStore({ path, masterKey, onForeign: (row) => foreign.push(row) })
 }
 
 /** What whoever can write the file does to it, without the key. */
@@ -107,7 +108,7 @@ describe('rows that decide', () => {
       expect((await store.pins.read('Fs')).pins).toEqual([])
     }
     expect(foreign).toEqual([row])
-    const { ok, badRows } = store.verify()
+    const { ok, badRows } = await store.verify()
     expect([ok, badRows]).toEqual([false, [{ row, reason: 'was changed by somebody without the key' }]])
   })
 
@@ -117,7 +118,7 @@ describe('rows that decide', () => {
     tamper(`INSERT INTO approval_decisions (approval, principal, action, at, n, mac)
       SELECT approval, 'key:eve', action, at, 1, mac FROM approval_decisions`)
     store = open()
-    expect(store.approvals.findById('approval-1')?.decisions).toMatchObject([{ by: 'key:bob' }])
+    expect((await store.approvals.findById('approval-1'))?.decisions).toMatchObject([{ by: 'key:bob' }])
     expect(foreign).toEqual(['approval_decisions approval-1 key:eve'])
   })
 
@@ -137,7 +138,7 @@ describe('rows that decide', () => {
     back('api_keys', 'revoked_at', key)
     back('approvals', 'state', approval)
     database.close()
-    const { ok, badRows } = store.verify()
+    const { ok, badRows } = await store.verify()
     expect([ok, badRows]).toEqual([
       false,
       [

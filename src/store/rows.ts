@@ -3,6 +3,7 @@ import { StoreError } from '#core/errors'
 import type { CallRecord, NewCall, RefusedCall } from '#core/ports/store'
 import type { AskedConsent } from '#core/ports/vault-store'
 import type { CallLabel } from '#core/runs/events'
+import { answered, get, type Row, type Steps } from './steps.ts'
 
 const CALL_STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 export const TIERS = ['pure', 'read', 'write', 'exec'] as const
@@ -16,12 +17,13 @@ export interface Slice {
   readonly length: number
 }
 
-/** Reads sealed text by its place. */
-export interface SealedText {
-  read(segment: 'callers' | 'payload', slice: Slice): string
-}
+/** No text: the columns of a slice that is not there. */
+export const NO_SLICE = { group: null, at: null, length: null } as const
 
-export function callFromRow(row: Row, sealed: SealedText): CallRecord {
+/** Opens a sealed text. */
+export type SealedText = (segment: 'callers' | 'payload', slice: Slice) => Steps<string>
+
+export function* callFromRow(row: Row, sealed: SealedText): Steps<CallRecord> {
   const record = text(row, 'record')
   const expired = integer(row, 'expired') === 1
   const outcome = sliceOf(row, 'outcome')
@@ -30,7 +32,7 @@ export function callFromRow(row: Row, sealed: SealedText): CallRecord {
     tenant: text(row, 'tenant'),
     record,
     principal: text(row, 'principal'),
-    ...withToolId(callerOf(row, sealed, expired), text(row, 'tool')),
+    ...withToolId(yield* callerOf(row, sealed, expired), text(row, 'tool')),
     fingerprint: text(row, 'fingerprint'),
     tool: text(row, 'tool'),
     definitionHash: text(row, 'definition'),
@@ -45,8 +47,8 @@ export function callFromRow(row: Row, sealed: SealedText): CallRecord {
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: optionalInteger(row, 'finished_at'),
     outcome:
-      outcome === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', outcome))),
-    late: late === undefined ? undefined : outcomeFromText(ownText(record, sealed.read('payload', late))),
+      outcome === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', outcome))),
+    late: late === undefined ? undefined : outcomeFromText(ownText(record, yield* sealed('payload', late))),
     expired,
     parent: optionalText(row, 'parent'),
     root: optionalText(row, 'root'),
@@ -85,7 +87,7 @@ export function unreadableText(row: Row): SealedText {
     error: { code: 'internal', message: 'The stored outcome cannot be read.', canRetry: false },
   }
   const texts = { callers: '["[unreadable]","",null]', payload: outcomeToText(outcome) }
-  return { read: (segment) => boundText(text(row, 'record'), texts[segment]) }
+  return (segment) => answered(boundText(text(row, 'record'), texts[segment]))
 }
 
 /** What a call's caller wrote or can be known by, as one sealed value. */
@@ -106,8 +108,8 @@ export function callerToText(call: NewCall | RefusedCall | AskedConsent): string
 }
 
 /** Opens the caller text of a record. Calls of older versions lack its later parts. */
-export function readCaller(record: string, sealed: SealedText, slice: Slice): Caller {
-  const parts: readonly (string | null)[] = JSON.parse(ownText(record, sealed.read('callers', slice)))
+export function* readCaller(record: string, sealed: SealedText, slice: Slice): Steps<Caller> {
+  const parts: readonly (string | null)[] = JSON.parse(ownText(record, yield* sealed('callers', slice)))
   const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol] = parts
   return {
     callId: callId ?? '',
@@ -132,9 +134,9 @@ const FORGOTTEN: Caller = {
   protocol: undefined,
 }
 
-function callerOf(row: Row, sealed: SealedText, expired: boolean): Caller {
+function* callerOf(row: Row, sealed: SealedText, expired: boolean): Steps<Caller> {
   try {
-    return readCaller(text(row, 'record'), sealed, callerSlice(row))
+    return yield* readCaller(text(row, 'record'), sealed, callerSlice(row))
   } catch (error) {
     // A tombstone may outlive the group its caller text was in.
     if (expired) return FORGOTTEN
@@ -186,9 +188,6 @@ function outcomeFromText(text: string): Outcome {
   throw new StoreError('unreadable', 'a stored outcome has an unknown form')
 }
 
-/** A row as a driver gives it. */
-export type Row = Readonly<Record<string, unknown>>
-
 /** Typed reads of one row's columns. A column of another type means a damaged database, never a guess. */
 export function text(row: Row, column: string): string {
   const value = row[column]
@@ -218,6 +217,12 @@ export function bytes(row: Row, column: string): Uint8Array {
 
 export function optionalBytes(row: Row, column: string): Uint8Array | null {
   return row[column] === null ? null : bytes(row, column)
+}
+
+/** A number that another process raises with every change it counts. */
+export function* readEpoch(name: string): Steps<number> {
+  const row = yield* get('readMeta', name)
+  return row === undefined ? 0 : Number(text(row, 'value'))
 }
 
 /** One of a closed set of words. */

@@ -1,5 +1,7 @@
 import type { QueryName } from './queries.ts'
-import type { Row } from './rows.ts'
+
+/** A row as a driver gives it. */
+export type Row = Readonly<Record<string, unknown>>
 
 export type SqlValue = string | number | null | Uint8Array
 
@@ -26,6 +28,11 @@ export function all(query: QueryName, ...values: SqlValue[]): All {
 /** How many rows changed. */
 export function write(query: QueryName, ...values: SqlValue[]): Write {
   return new Write(query, values)
+}
+
+/** Steps that have their result already. */
+export function answered<Result>(value: Result): Steps<Result> {
+  return { [Symbol.iterator]: () => ({ next: () => ({ done: true, value }) }) }
 }
 
 /** Runs steps to their end in one turn; `answer` sets the answer of each ask before it returns. */

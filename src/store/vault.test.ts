@@ -49,11 +49,11 @@ describe('the vault in SQLite', () => {
     expect(bytes()).not.toContain(CANARY)
     expect(bytes()).toContain('cred_1')
     await store.vault.rotate('cli:ann', 2_000)
-    expect(store.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
+    expect((await store.vault.find(ENTRY))?.value?.reveal()).toBe(CANARY)
     await store.close()
     expect(bytes()).not.toContain(CANARY)
     const again = open()
-    expect(again.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
+    expect((await again.vault.find(ENTRY))?.value?.reveal()).toBe(CANARY)
     await again.close()
   })
 
@@ -76,7 +76,7 @@ describe('the vault in SQLite', () => {
     const again = open()
     expect(() => again.vault.find(ENTRY)).toThrow(expect.objectContaining({ code: 'unreadable' }))
     // What cannot be read can still be listed and removed.
-    expect(again.vault.list({ limit: 10 }).length).toBeGreaterThan(0)
+    expect((await again.vault.list({ limit: 10 })).length).toBeGreaterThan(0)
     await again.close()
   })
 
@@ -85,9 +85,9 @@ describe('the vault in SQLite', () => {
     const [server, cli] = [open(), open()]
     await server.vault.put(ENTRY)
     await cli.vault.rotate('cli:ann', 2_000)
-    expect(server.vault.find(ENTRY)?.value?.reveal()).toBe(CANARY)
+    expect((await server.vault.find(ENTRY))?.value?.reveal()).toBe(CANARY)
     await server.vault.put({ ...ENTRY, ref: 'cred_2', provider: 'OTHER' })
-    expect(cli.vault.find({ ...ENTRY, provider: 'OTHER' })?.value?.reveal()).toBe(CANARY)
+    expect((await cli.vault.find({ ...ENTRY, provider: 'OTHER' }))?.value?.reveal()).toBe(CANARY)
     await server.close()
     await cli.close()
   })

@@ -10,150 +10,138 @@ import type {
   VaultStore,
 } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
-import { type Database, storeErrorOf } from '#store/sqlite/database'
-import type { CommitQueue } from './commit-queue.ts'
 import { newDataKey, sealOnce, unseal } from './encryption.ts'
-import { bytes, integer, optionalBytes, optionalInteger, type Row, text, word } from './rows.ts'
+import type { CommitGroup, StoreContext } from './engine.ts'
+import { bytes, integer, optionalBytes, optionalInteger, text, word } from './rows.ts'
+import { all, get, type Row, type Steps, write } from './steps.ts'
 
 const KINDS = ['secret', 'token'] as const satisfies readonly CredentialKind[]
 
-export interface VaultParts {
-  readonly database: Database
-  readonly queue: CommitQueue
-  readonly sealer: VaultSealer
+/** The vault. Every change is one conditional statement with its event, durable before it is told. */
+export function sqlVault({ careful, read, keys }: StoreContext): VaultStore {
+  const order = ({ ref }: { readonly ref: string }) => ref
+  const checkKey = read((tenant: string) => checkVaultKey(keys.vault, tenant))
+  const put = careful(order, putCredential)
+  const renew = careful(order, renewCredential)
+  return {
+    async put(credential) {
+      await checkKey(credential.tenant)
+      await put(credential)
+    },
+    find: read((address: VaultAddress) => findCredential(keys.vault, address)),
+    lease: careful(order, leaseCredential),
+    unlease: careful(order, unleaseCredential),
+    async renew(seen, renewed) {
+      await checkKey(seen.tenant)
+      return await renew(seen, renewed)
+    },
+    spend: careful(order, spendCredential),
+    remove: careful(order, removeCredential),
+    list: read(listCredentials),
+    findByRef: read(findByRef),
+    rotate: careful(() => '', rotateKeys),
+  }
 }
 
-/** The vault in SQLite. Every change is one conditional statement with its event, durable before it is told. */
-export class SqliteVault implements VaultStore {
-  readonly #database: Database
-  readonly #queue: CommitQueue
-  readonly #sealer: VaultSealer
+function* putCredential(group: CommitGroup, credential: NewCredential): Steps<void> {
+  const { ref, tenant, scopes, expiresAtMs, atMs } = credential
+  const key = yield* vaultKeyOf(group, tenant, atMs)
+  const sealed = sealUnder(key, credential.value.reveal(), sealContext(credential))
+  const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs, atMs] as const
+  yield* write('putCredential', ref, ...columnsOf(credential), ...content)
+  group.append(vaultChanged('vault.set', credential, atMs))
+}
 
-  constructor({ database, queue, sealer }: VaultParts) {
-    this.#database = database
-    this.#queue = queue
-    this.#sealer = sealer
-  }
+function* findCredential(wrapKey: Buffer, address: VaultAddress): Steps<VaultEntry | undefined> {
+  const row = yield* get('findCredential', ...columnsOf(address))
+  if (row === undefined) return undefined
+  const value = row.value === null ? undefined : new Secret(openValue(wrapKey, row))
+  return { ...factsOf(row), value }
+}
 
-  async put(credential: NewCredential): Promise<void> {
-    const { ref, scopes, expiresAtMs, atMs } = credential
-    this.#read(() => this.#sealer.checkKey(credential.tenant))
-    await this.#queue.submit(ref, (group) => {
-      const key = this.#sealer.keyOf(credential.tenant, atMs)
-      const sealed = this.#sealer.seal(key, credential.value.reveal(), placeOf(credential))
-      const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs, atMs] as const
-      this.#database.run('putCredential', ref, ...columnsOf(credential), ...content)
-      group.append(vaultChanged('vault.set', credential, atMs))
-    })
-  }
+function* leaseCredential(
+  _group: CommitGroup,
+  seen: VaultFacts,
+  nowMs: number,
+  untilMs: number,
+): Steps<boolean> {
+  return (yield* write('leaseCredential', untilMs, ...versionOf(seen), nowMs)) > 0
+}
 
-  find(address: VaultAddress): VaultEntry | undefined {
-    const row = this.#read(() => this.#database.get('findCredential', ...columnsOf(address)))
-    return row === undefined ? undefined : this.#entryOf(row)
-  }
+function* unleaseCredential(_group: CommitGroup, seen: VaultFacts): Steps<void> {
+  yield* write('unleaseCredential', ...versionOf(seen))
+}
 
-  lease(seen: VaultFacts, nowMs: number, untilMs: number): Promise<boolean> {
-    return this.#change(
-      seen,
-      () => this.#database.run('leaseCredential', untilMs, ...versionOf(seen), nowMs) > 0,
-    )
-  }
+function* renewCredential(group: CommitGroup, seen: VaultFacts, renewed: RenewedCredential): Steps<boolean> {
+  const { value, scopes, expiresAtMs, atMs } = renewed
+  const key = yield* vaultKeyOf(group, seen.tenant, atMs)
+  const sealed = sealUnder(key, value.reveal(), sealContext(seen))
+  const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs] as const
+  if ((yield* write('renewCredential', ...content, ...versionOf(seen))) === 0) return false
+  group.append(vaultChanged('vault.renewed', { ...seen, scopes }, atMs))
+  return true
+}
 
-  async unlease(seen: VaultFacts): Promise<void> {
-    await this.#change(seen, () => this.#database.run('unleaseCredential', ...versionOf(seen)))
-  }
+function* spendCredential(group: CommitGroup, seen: VaultFacts, atMs: number): Steps<boolean> {
+  if ((yield* write('spendCredential', atMs, ...versionOf(seen))) === 0) return false
+  group.append(vaultChanged('vault.spent', seen, atMs))
+  return true
+}
 
-  async renew(seen: VaultFacts, renewed: RenewedCredential): Promise<boolean> {
-    const { value, scopes, expiresAtMs, atMs } = renewed
-    this.#read(() => this.#sealer.checkKey(seen.tenant))
-    return await this.#queue.submit(seen.ref, (group) => {
-      const key = this.#sealer.keyOf(seen.tenant, atMs)
-      const sealed = this.#sealer.seal(key, value.reveal(), placeOf(seen))
-      const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs] as const
-      if (this.#database.run('renewCredential', ...content, ...versionOf(seen)) === 0) return false
-      group.append(vaultChanged('vault.renewed', { ...seen, scopes }, atMs))
-      return true
-    })
-  }
+function* removeCredential(
+  group: CommitGroup,
+  entry: VaultAddress & Pick<VaultFacts, 'ref'>,
+  by: string,
+  atMs: number,
+): Steps<boolean> {
+  if ((yield* write('deleteCredential', ...columnsOf(entry), entry.ref)) === 0) return false
+  group.append(vaultChanged('vault.removed', { ...entry, by }, atMs))
+  return true
+}
 
-  spend(seen: VaultFacts, atMs: number): Promise<boolean> {
-    return this.#queue.submit(seen.ref, (group) => {
-      if (this.#database.run('spendCredential', atMs, ...versionOf(seen)) === 0) return false
-      group.append(vaultChanged('vault.spent', seen, atMs))
-      return true
-    })
-  }
+function* listCredentials({
+  tenant = null,
+  limit,
+}: {
+  readonly tenant?: string | null
+  readonly limit: number
+}): Steps<readonly VaultFacts[]> {
+  return (yield* all('listCredentials', tenant, tenant, limit)).map(factsOf)
+}
 
-  remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): Promise<boolean> {
-    return this.#queue.submit(entry.ref, (group) => {
-      if (this.#database.run('deleteCredential', ...columnsOf(entry), entry.ref) === 0) return false
-      group.append(vaultChanged('vault.removed', { ...entry, by }, atMs))
-      return true
-    })
-  }
+function* findByRef(ref: string): Steps<VaultFacts | undefined> {
+  const row = yield* get('findCredentialByRef', ref)
+  return row === undefined ? undefined : factsOf(row)
+}
 
-  list({
-    tenant = null,
-    limit,
-  }: {
-    readonly tenant?: string | null
-    readonly limit: number
-  }): readonly VaultFacts[] {
-    return this.#read(() => this.#database.all('listCredentials', tenant, tenant, limit)).map(factsOf)
-  }
-
-  findByRef(ref: string): VaultFacts | undefined {
-    const row = this.#read(() => this.#database.get('findCredentialByRef', ref))
-    return row === undefined ? undefined : factsOf(row)
-  }
-
-  /** All in one transaction: whoever reads sees old keys with old values, or new with new. Consents under way begin again. */
-  rotate(by: string, atMs: number): Promise<{ readonly tenants: number; readonly entries: number }> {
-    return this.#queue.submit('', (group) => {
-      const tenants = this.#database.all('vaultTenants').map((row) => text(row, 'tenant'))
-      let entries = 0
-      for (const tenant of tenants) {
-        const rows = this.#database.all('credentialsOfTenant', tenant)
-        const key = this.#sealer.makeKey(tenant, atMs)
-        for (const row of rows) {
-          const plain = this.#open(row)
-          this.#database.run(
-            'resealCredential',
-            key.no,
-            this.#sealer.seal(key, plain, placeOf(factsOf(row))),
-            integer(row, 'no'),
-          )
-        }
-        this.#database.run('deleteConsentsOfTenant', tenant)
-        this.#database.run('deleteQuestionsOfTenant', tenant)
-        this.#database.run('deleteVaultKeys', tenant, key.no)
-        entries += rows.length
-      }
-      group.append({ type: 'vault.rotated', at: atMs, by, tenants: tenants.length, entries })
-      return { tenants: tenants.length, entries }
-    })
-  }
-
-  #entryOf(row: Row): VaultEntry {
-    return { ...factsOf(row), value: row.value === null ? undefined : new Secret(this.#open(row)) }
-  }
-
-  #open(row: Row): string {
-    const facts = factsOf(row)
-    return this.#sealer.unseal(row, 'value', { tenant: facts.tenant, place: placeOf(facts) })
-  }
-
-  #change<T>(seen: VaultFacts, change: () => T): Promise<T> {
-    return this.#queue.submit(seen.ref, change)
-  }
-
-  #read<T>(read: () => T): T {
-    try {
-      return read()
-    } catch (error) {
-      throw storeErrorOf(error, 'cannot read the vault')
+/** All in one transaction: whoever reads sees old keys with old values, or new with new. Consents under way begin again. */
+function* rotateKeys(
+  group: CommitGroup,
+  by: string,
+  atMs: number,
+): Steps<{ readonly tenants: number; readonly entries: number }> {
+  const tenants = (yield* all('vaultTenants')).map((row) => text(row, 'tenant'))
+  let entries = 0
+  for (const tenant of tenants) {
+    const rows = yield* all('credentialsOfTenant', tenant)
+    const key = yield* makeVaultKey(group, tenant, atMs)
+    for (const row of rows) {
+      const plain = openValue(group.keys.vault, row)
+      const sealed = sealUnder(key, plain, sealContext(factsOf(row)))
+      yield* write('resealCredential', key.no, sealed, integer(row, 'no'))
     }
+    yield* write('deleteConsentsOfTenant', tenant)
+    yield* write('deleteQuestionsOfTenant', tenant)
+    yield* write('deleteVaultKeys', tenant, key.no)
+    entries += rows.length
   }
+  group.append({ type: 'vault.rotated', at: atMs, by, tenants: tenants.length, entries })
+  return { tenants: tenants.length, entries }
+}
+
+function openValue(wrapKey: Buffer, row: Row): string {
+  const facts = factsOf(row)
+  return openSealed(wrapKey, row, { column: 'value', tenant: facts.tenant, context: sealContext(facts) })
 }
 
 type AddressColumns = readonly [string, string, string, string, string]
@@ -167,7 +155,7 @@ function versionOf(seen: VaultFacts): readonly [...AddressColumns, string, numbe
 }
 
 /** What a sealed value is bound to: it cannot be moved to another owner, provider or kind. */
-function placeOf(address: VaultAddress): readonly string[] {
+function sealContext(address: VaultAddress): readonly string[] {
   return ['vault', ...columnsOf(address)]
 }
 
@@ -189,77 +177,6 @@ function factsOf(row: Row): VaultFacts {
   }
 }
 
-/** A data key of one tenant, ready for use. */
-interface VaultKey {
-  readonly no: number
-  readonly key: Buffer
-}
-
-/** The vault's envelope: values under a random key of their tenant, that key under one derived from `COLLET_KEY`. */
-export class VaultSealer {
-  readonly #database: Database
-  readonly #wrapKey: Buffer
-
-  constructor(database: Database, wrapKey: Buffer) {
-    this.#database = database
-    this.#wrapKey = wrapKey
-  }
-
-  /** The key new values are sealed under, made with the first one; inside a transaction, so there is one. */
-  keyOf(tenant: string, atMs: number): VaultKey {
-    const row = this.#database.get('newestVaultKey', tenant)
-    return row === undefined
-      ? this.makeKey(tenant, atMs)
-      : { no: integer(row, 'no'), key: this.#unwrap(row, tenant) }
-  }
-
-  /** Outside a commit: an unreadable key is the trouble of its own tenant, not of all who are committed together. */
-  checkKey(tenant: string): void {
-    const row = this.#database.get('newestVaultKey', tenant)
-    if (row !== undefined) this.#unwrap(row, tenant)
-  }
-
-  makeKey(tenant: string, atMs: number): VaultKey {
-    const key = newDataKey()
-    const wrapped = sealOnce(this.#wrapKey, key, keyPlace(tenant))
-    const row = this.#database.get('insertVaultKey', tenant, wrapped, atMs) ?? {}
-    return { no: integer(row, 'no'), key }
-  }
-
-  seal({ key }: VaultKey, plain: string, place: readonly string[]): Buffer {
-    return sealOnce(key, Buffer.from(plain), JSON.stringify(place))
-  }
-
-  /** Under the key of something that is sealed already. */
-  sealBeside(
-    row: Row,
-    plain: string,
-    at: { readonly tenant: string; readonly place: readonly string[] },
-  ): Buffer {
-    return sealOnce(this.#unwrap(row, at.tenant), Buffer.from(plain), JSON.stringify(at.place))
-  }
-
-  /** `row` holds the sealed column and its key; what does not fit its place is unreadable (rule 14). */
-  unseal(
-    row: Row,
-    column: string,
-    at: { readonly tenant: string; readonly place: readonly string[] },
-  ): string {
-    return unseal(this.#unwrap(row, at.tenant), bytes(row, column), JSON.stringify(at.place)).toString('utf8')
-  }
-
-  #unwrap(row: Row, tenant: string): Buffer {
-    const wrapped = optionalBytes(row, 'wrapped')
-    if (wrapped === null)
-      throw new StoreError('unreadable', `the data key of something in the vault of tenant ${tenant} is gone`)
-    return unseal(this.#wrapKey, wrapped, keyPlace(tenant))
-  }
-}
-
-function keyPlace(tenant: string): string {
-  return JSON.stringify(['vault key', tenant])
-}
-
 /** What a change of the vault writes to the journal: the reference, never the value, and not the user (rule 15). */
 export function vaultChanged(
   type: VaultChanged['type'],
@@ -270,4 +187,72 @@ export function vaultChanged(
   const names = scopes === undefined || scopes.length === 0 ? {} : { scopes }
   const who = by === undefined ? {} : { by }
   return { type, at: atMs, ref, tenant, principal, provider, kind, ...who, ...names }
+}
+
+/** A data key of one tenant, ready for use. Values are sealed under it, and it under a key derived from `COLLET_KEY`. */
+interface VaultKey {
+  readonly no: number
+  readonly key: Buffer
+}
+
+/** The key new values are sealed under, made with the first one; inside a transaction, so there is one. */
+export function* vaultKeyOf(group: CommitGroup, tenant: string, atMs: number): Steps<VaultKey> {
+  const row = yield* get('newestVaultKey', tenant)
+  return row === undefined
+    ? yield* makeVaultKey(group, tenant, atMs)
+    : { no: integer(row, 'no'), key: unwrap(group.keys.vault, row, tenant) }
+}
+
+/** Outside a commit: an unreadable key is the trouble of its own tenant, not of all who are committed together. */
+export function* checkVaultKey(wrapKey: Buffer, tenant: string): Steps<void> {
+  const row = yield* get('newestVaultKey', tenant)
+  if (row !== undefined) unwrap(wrapKey, row, tenant)
+}
+
+function* makeVaultKey(group: CommitGroup, tenant: string, atMs: number): Steps<VaultKey> {
+  const key = newDataKey()
+  const wrapped = sealOnce(group.keys.vault, key, keyContext(tenant))
+  const row = (yield* get('insertVaultKey', tenant, wrapped, atMs)) ?? {}
+  return { no: integer(row, 'no'), key }
+}
+
+export function sealUnder({ key }: VaultKey, plain: string, context: readonly string[]): Buffer {
+  return sealOnce(key, Buffer.from(plain), JSON.stringify(context))
+}
+
+/** Under the key of something that is sealed already. */
+export function sealBeside(
+  wrapKey: Buffer,
+  row: Row,
+  {
+    plain,
+    tenant,
+    context,
+  }: { readonly plain: string; readonly tenant: string; readonly context: readonly string[] },
+): Buffer {
+  return sealOnce(unwrap(wrapKey, row, tenant), Buffer.from(plain), JSON.stringify(context))
+}
+
+/** `row` holds the sealed column and its key; what does not fit its context is unreadable (rule 14). */
+export function openSealed(
+  wrapKey: Buffer,
+  row: Row,
+  {
+    column,
+    tenant,
+    context,
+  }: { readonly column: string; readonly tenant: string; readonly context: readonly string[] },
+): string {
+  return unseal(unwrap(wrapKey, row, tenant), bytes(row, column), JSON.stringify(context)).toString('utf8')
+}
+
+function unwrap(wrapKey: Buffer, row: Row, tenant: string): Buffer {
+  const wrapped = optionalBytes(row, 'wrapped')
+  if (wrapped === null)
+    throw new StoreError('unreadable', `the data key of something in the vault of tenant ${tenant} is gone`)
+  return unseal(wrapKey, wrapped, keyContext(tenant))
+}
+
+function keyContext(tenant: string): string {
+  return JSON.stringify(['vault key', tenant])
 }

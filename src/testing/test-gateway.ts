@@ -16,7 +16,7 @@ import { Registry } from '#core/tools/catalog'
 import { type DefinedTool, isDefinedTool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { MemoryStore } from '#store/memory/memory'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 
 /** A SQLite store in a folder of its own, whose file a test may look into and change behind its back. */
 export function openStoreFolder() {
@@ -24,7 +24,7 @@ export function openStoreFolder() {
   const path = join(folder, 'collet.db')
   return {
     path,
-    open: () => new SqliteStore({ path, masterKey: new Uint8Array(32).fill(7) }),
+    open: () => openSqliteStore({ path, masterKey: new Uint8Array(32).fill(7) }),
     change(sql: string): void {
       const database = new DatabaseSync(path)
       database.exec(sql)

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleParking } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 import { KEYS, startApprovalServer } from '../server/approval-stage.ts'
@@ -16,11 +17,11 @@ const YEAR_MS = 365 * 86_400_000
 
 describe('collet approvals on a real store', () => {
   let folder = ''
-  let store: SqliteStore
+  let store: SqlStore
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'collet-approvals-cli-'))
-    store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+    store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
     const expiresAtMs = Date.UTC(2026, 0, 1) + YEAR_MS
     await store.approvals.park(sampleCall(), sampleParking({ expiresAtMs, quorum: 1 }))
   })
@@ -78,7 +79,7 @@ describe('collet approvals on a real store', () => {
     const parking = sampleParking({ id: 'approval-2', expiresAtMs: Date.UTC(2027, 0, 1), quorum: 2 })
     await store.approvals.park(sampleCall({ record: 'record-2' }), parking)
     for (const _ of [1, 2]) expect((await run('approve', 'approval-2')).code).toBe(0)
-    expect(store.approvals.findById('approval-2')?.decisions).toHaveLength(1)
+    expect((await store.approvals.findById('approval-2'))?.decisions).toHaveLength(1)
     expect(store.audit.readDenials({ after: 0, limit: 10 })).toMatchObject([
       { action: 'approval.decide', reason: 'second_vote', count: 1 },
     ])
@@ -88,7 +89,7 @@ describe('collet approvals on a real store', () => {
     expect((await run('approve', 'approval-1', '--override')).code).toBe(2)
     expect((await run('approve', 'nobody')).code).toBe(2)
     expect((await run('reject', 'approval-1', '--reason', 'no')).out).toBe('approval-1 is rejected.\n')
-    expect(store.approvals.findById('approval-1')?.state).toBe('rejected')
+    expect((await store.approvals.findById('approval-1'))?.state).toBe('rejected')
     expect((await run('list', '--state', 'rejected', '--json')).out).toContain('"reason":"no"')
   })
 })

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleCall } from '#testing/samples'
 import { FakeIo } from './fake-io.ts'
 
@@ -12,14 +13,14 @@ const masterKey = Buffer.alloc(32, 7)
 
 describe('collet backup', () => {
   let folder = ''
-  let store: SqliteStore
+  let store: SqlStore
   const copy = () => join(folder, 'copy.db')
   const run = (io: FakeIo) => io.run('backup', 'copy.db', '--store', 'sqlite:collet.db')
   const here = (changes = {}) => new FakeIo(REAL_SERVICES, { workingFolder: folder, ...changes })
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'collet-backup-'))
-    store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+    store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
   })
   afterEach(async () => {
     await store.close()
@@ -35,7 +36,7 @@ describe('collet backup', () => {
     expect(io.stdout).toBe(`${copy()}\n`)
     expect(io.stderr).toContain(`Keep the key (${join(folder, 'key')}) too`)
     expect(statSync(copy()).mode & 0o777).toBe(0o600)
-    const copied = new SqliteStore({ path: copy(), masterKey })
+    const copied = openSqliteStore({ path: copy(), masterKey })
     expect(copied.find(call)).toEqual(store.find(call))
     expect(copied.verify()).toMatchObject({ ok: true, groups: 2 })
     await copied.close()

@@ -9,7 +9,7 @@ import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { StoreError } from '#core/errors'
 import { SYSTEM_CLOCK } from '#core/runtime'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { FakeIo } from './fake-io.ts'
 
 describe('collet doctor', () => {
@@ -87,7 +87,7 @@ describe('collet doctor', () => {
   it('leaves no trace in the journal', async () => {
     key()
     const path = join(folder, '.collet', 'collet.db')
-    const store = new SqliteStore({ path, masterKey: Buffer.alloc(32) })
+    const store = openSqliteStore({ path, masterKey: Buffer.alloc(32) })
     await store.probe()
     const before = store.readJournal([], 10)
     const { check } = await examine(new FakeIo(REAL_SERVICES, { workingFolder: folder, clock: SYSTEM_CLOCK }))

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { Secret } from '#core/secret'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { startUpstream } from '../sources/upstream.ts'
 import { chunks, FakeIo } from './fake-io.ts'
@@ -14,7 +14,7 @@ const masterKey = Buffer.alloc(32, 9)
 const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
 let folder: string
 
-const openStore = () => new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+const openStore = () => openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-import-'))

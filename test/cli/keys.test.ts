@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import { type RunningServer, startServer } from '#server/start-server'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { testSettings } from '../test-settings.ts'
 import { FakeIo } from './fake-io.ts'
 
@@ -16,7 +16,7 @@ let folder: string
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-keys-'))
-  const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+  const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
   await store.probe()
   await store.close()
 })

@@ -8,7 +8,7 @@ import { Pins } from '#core/imports/pins'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { type RunningServer, startServer } from '#server/start-server'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { testSettings } from '../test-settings.ts'
 import { FakeIo } from './fake-io.ts'
@@ -26,7 +26,7 @@ beforeEach(async () => {
 afterEach(() => rmSync(folder, { recursive: true }))
 
 async function observe(tools: readonly OfferedTool[]): Promise<void> {
-  const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+  const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
   await new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER }).observe(
     sampleSource(),
     sampleDiscovery(tools),

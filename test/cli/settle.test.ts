@@ -5,7 +5,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleCall } from '#testing/samples'
 import { FakeIo } from './fake-io.ts'
 
@@ -14,7 +15,7 @@ const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') }
 
 describe('collet calls settle on a real store', () => {
   let folder = ''
-  let store: SqliteStore
+  let store: SqlStore
   const call = sampleCall({ tool: 'Doorbell.Ring@0.1.0' })
 
   beforeEach(() => {
@@ -26,7 +27,7 @@ describe('collet calls settle on a real store', () => {
     rmSync(folder, { recursive: true })
   })
 
-  const openStore = () => new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+  const openStore = () => openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
 
   /** A call whose writer is gone, as a crash leaves it: closing gives the lock back and ends nothing. */
   async function cutCall(): Promise<void> {
@@ -80,9 +81,9 @@ describe('collet calls settle on a real store', () => {
     expect(await wrong.code).toBe(2)
     expect(wrong.io.stderr).toContain('! --value: ')
     expect(wrong.io.stderr).toContain('does not fit what Doorbell.Ring@0.1.0 gives')
-    expect(store.findByRecord(call.record)?.state).toBe('ambiguous')
+    expect((await store.findByRecord(call.record))?.state).toBe('ambiguous')
     expect(await settle('--as', 'succeeded', '--value', '"rang"', '--force').code).toBe(0)
-    expect(store.findByRecord(call.record)?.state).toBe('succeeded')
+    expect((await store.findByRecord(call.record))?.state).toBe('succeeded')
   })
 
   it('takes any value where no config knows the tool, and settles once', async () => {

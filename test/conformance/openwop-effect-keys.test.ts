@@ -9,7 +9,7 @@ import { type RunningServer, startServer } from '#server/start-server'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { OPENAPI_OPTIONS } from '#sources/openapi/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 import { type RecordingServer, startRecordingServer } from '../sources/openapi/recording-server.ts'
@@ -75,7 +75,7 @@ describe('keys of effects', () => {
   it('OWP-89: the same after a restart, and other on a server with another secret', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-effects-'))
     const attempt = async (file: string, fill: number) => {
-      const store = new SqliteStore({ path: join(folder, file), masterKey: Buffer.alloc(32, fill) })
+      const store = openSqliteStore({ path: join(folder, file), masterKey: Buffer.alloc(32, fill) })
       const { gateway, sent, failures } = apiKeys({ store })
       failures.left = 1
       await gateway.call(ALICE, callRequest('Note.Send', { key: 'k' }))

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { ANONYMOUS } from '#core/principal'
 import { requireTools } from '#core/tools/prepare-tools'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import type { FixtureTool } from './otc-fixtures.ts'
 import { type OtcTestServerOptions, otcTestServer, stopOtcServers } from './otc-test-server.ts'
@@ -90,7 +90,7 @@ describe('own calls (rule 10)', () => {
   it('asks a call that another process runs to stop with 202, and it ends there', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
     const masterKey = randomBytes(32)
-    const [theirs, ours] = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
+    const [theirs, ours] = [1, 2].map(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }))
     if (theirs === undefined || ours === undefined) throw new Error('two stores were asked for')
     const { tool, started } = endlessTool()
     const other = openTestGateway(requireTools([tool]), { store: theirs })

@@ -8,7 +8,8 @@ import type { Outcome } from '#core/call'
 import { isRefusal, ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
 
@@ -92,13 +93,13 @@ interface Asked {
 
 /** A gateway on its own connection. Cut off, it reaches the database no more, and its lock is free. */
 class Process {
-  readonly store: SqliteStore
+  readonly store: SqlStore
   readonly gateway: ReturnType<typeof openTestGateway>
   isCut = false
 
   constructor(world: World) {
     const { clock } = world
-    this.store = new SqliteStore({ ...world.place, nowMs: () => clock.nowMs() })
+    this.store = openSqliteStore({ ...world.place, nowMs: () => clock.nowMs() })
     this.gateway = openTestGateway(world.tools(this), { store: this.#reachable(), clock })
   }
 
@@ -253,8 +254,8 @@ async function turns(count: number): Promise<void> {
 }
 
 /** What the database says in the end is what callers heard, and nothing is left running. */
-function checkRecords({ processes: [{ store }], final, runs }: World): void {
-  const records = store.list({ limit: 100 })
+async function checkRecords({ processes: [{ store }], final, runs }: World): Promise<void> {
+  const records = await store.list({ limit: 100 })
   expect(records.filter(({ state }) => state === 'running')).toEqual([])
   for (const record of records.filter(({ state }) => state === 'ambiguous')) {
     const cut = runs.filter(({ address, process }) => address === record.callId && process.isCut)
@@ -268,7 +269,7 @@ function checkRecords({ processes: [{ store }], final, runs }: World): void {
     )
     if (code !== 'ambiguous') expect(record?.outcome, address).toMatchObject({ ok: outcome.ok })
   }
-  expect(store.verify()).toMatchObject({ ok: true })
+  expect(await store.verify()).toMatchObject({ ok: true })
 }
 
 let folder: string
@@ -298,10 +299,10 @@ describe('two processes on one database, cut off at any time', () => {
           for (const { heard, reply, process } of world.asked) {
             if (heard !== undefined && !process.isCut) expect(await reply).toEqual(heard)
           }
-          checkRecords(world)
+          await checkRecords(world)
           met.cuts += world.cuts
           met.runs += world.runs.length
-          met.ambiguous += world.processes[0].store.list({ state: 'ambiguous', limit: 100 }).length
+          met.ambiguous += (await world.processes[0].store.list({ state: 'ambiguous', limit: 100 })).length
           met.replayed += world.asked.filter(({ heard }) => heard !== undefined).length
         } finally {
           for (const process of world.processes) await process.cutOff()

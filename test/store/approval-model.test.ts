@@ -11,7 +11,7 @@ import { ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { ToolContext } from '#core/tool'
 import { MemoryStore } from '#store/memory/memory'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
 
@@ -223,7 +223,7 @@ describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS 
         const masterKey = Buffer.alloc(32, 3)
         try {
           await play(
-            new World(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }), needed),
+            new World(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }), needed),
             taken,
           )
         } finally {

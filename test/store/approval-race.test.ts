@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 
@@ -12,12 +13,12 @@ const resumption = { rerunUntilMs: 0, session: undefined, binding: 'binding-1' }
 
 describe('two writers on one file', () => {
   let folder = ''
-  let left: SqliteStore
-  let right: SqliteStore
+  let left: SqlStore
+  let right: SqlStore
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'collet-approval-race-'))
-    const open = () => new SqliteStore({ path: join(folder, 'collet.db'), masterKey })
+    const open = () => openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
     left = open()
     right = open()
   })
@@ -33,7 +34,7 @@ describe('two writers on one file', () => {
     await left.approvals.park(call, sampleParking({ id, expiresAtMs: 10_000 }))
     return { id, record }
   }
-  const stateOf = (record: string) => left.find({ tenant: 'default', record })?.state
+  const stateOf = async (record: string) => (await left.find({ tenant: 'default', record }))?.state
 
   it('OWP-68, OWP-71: a yes and a timeout at once: one of them counts, and both stores say which', async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -44,8 +45,8 @@ describe('two writers on one file', () => {
       ])
       const wins = [decided.kind === 'decided', ended.some((one) => one.record === record)]
       expect(wins.filter((won) => won)).toHaveLength(1)
-      expect(stateOf(record)).toBe(wins[0] ? 'parked' : 'failed')
-      expect(right.approvals.findById(id)?.state).toBe(wins[0] ? 'granted' : 'expired')
+      expect(await stateOf(record)).toBe(wins[0] ? 'parked' : 'failed')
+      expect((await right.approvals.findById(id))?.state).toBe(wins[0] ? 'granted' : 'expired')
     }
   })
 
@@ -53,7 +54,7 @@ describe('two writers on one file', () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const { id, record } = await parkOne(round)
       await left.approvals.decide(yesOf('key:bob', { id }))
-      const seen = left.find({ tenant: 'default', record }) ?? expect.fail('it is gone')
+      const seen = (await left.find({ tenant: 'default', record })) ?? expect.fail('it is gone')
       const grant = { ...resumption, approvalId: id, atMs: 3_000 }
       const [first, second, cancelled] = await Promise.all([
         left.approvals.resume(seen, grant),
@@ -62,7 +63,7 @@ describe('two writers on one file', () => {
       ])
       const wins = [first.kind === 'claimed', second.kind === 'claimed', cancelled.length > 0]
       expect(wins.filter((won) => won)).toHaveLength(1)
-      expect(stateOf(record)).toBe(wins[2] ? 'failed' : 'running')
+      expect(await stateOf(record)).toBe(wins[2] ? 'failed' : 'running')
     }
   })
 })

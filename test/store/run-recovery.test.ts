@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { SafetyTier } from '#core/tool'
-import type { SqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import {
   attemptAt,
   eventsOf,
@@ -25,16 +25,15 @@ beforeEach(() => {
 afterEach(() => folder.remove())
 
 /** What a writer did before it died, as the next process finds it. */
-async function afterDeath(act: (store: SqliteStore) => Promise<unknown>): Promise<SqliteStore> {
+async function afterDeath(act: (store: SqlStore) => unknown): Promise<SqlStore> {
   const dead = folder.open()
   await act(dead)
   await folder.leaveBehind(dead)
   return folder.open()
 }
 
-function journalOf(store: SqliteStore, type: string) {
-  return store
-    .readJournal([], 10_000)
+async function journalOf(store: SqlStore, type: string) {
+  return (await store.readJournal([], 10_000))
     .flatMap(({ events }) => events)
     .filter((event) => event.type === type)
 }
@@ -51,9 +50,9 @@ describe('recovery of what ran outside a session', () => {
       { type: 'returned', ...named, code: 'ambiguous', sequence: 1, atMs: 5_000 },
     ])
     expect(store.find(call)).toMatchObject({ state: 'ambiguous', run: 'record-1' })
-    expect(journalOf(store, 'call.ambiguous')).toMatchObject([{ run: 'record-1', sequence: 1 }])
-    expect(store.findRun({ tenant: 'default', run: 'record-1' })?.open).toBe(0)
-    expect(store.verify().ok).toBe(true)
+    expect(await journalOf(store, 'call.ambiguous')).toMatchObject([{ run: 'record-1', sequence: 1 }])
+    expect((await store.findRun({ tenant: 'default', run: 'record-1' }))?.open).toBe(0)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it('rule 8: in a named run a cut write is ambiguous, a cut read ends, and what may run again waits', async () => {
@@ -67,12 +66,12 @@ describe('recovery of what ran outside a session', () => {
     const events = await gistOfRun(store, RUN)
     expect(events.slice(0, 3)).toEqual(['called write 1', 'called read 1', 'called again 1'])
     expect(events.slice(3).sort()).toEqual(['returned read 1 cancelled', 'returned write 1 ambiguous'])
-    expect(store.findRun(PLACE)?.open).toBe(1)
-    const seen = store.find(again)
+    expect((await store.findRun(PLACE))?.open).toBe(1)
+    const seen = await store.find(again)
     if (seen === undefined) throw new Error('no call')
     await store.reclaim(seen, { session: undefined, atMs: 6_000 })
     expect((await gistOfRun(store, RUN)).slice(5)).toEqual(['returned again 1 ambiguous', 'called again 2'])
-    expect(store.verify().ok).toBe(true)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it('rule 12: settling as not run removes the own run, and the key begins another', async () => {
@@ -88,7 +87,7 @@ describe('recovery of what ran outside a session', () => {
     expect(await gistOfRun(store, RUN)).toEqual(['called named 1', 'returned named 1 ambiguous'])
     await store.claim(sampleCall({ session: { sessionId: 'ses_1', isOwn: true } }))
     expect(await gistOfRun(store, 'record-1')).toEqual(['opened ses_1', 'called record-1 1'])
-    expect(store.verify().ok).toBe(true)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it('rule 12: settling otherwise leaves what the run told', async () => {
@@ -125,7 +124,7 @@ describe('recovery of what ran in a session', () => {
         [named, RUN, 'ses_1'],
         [own, 'own', 'ses_2'],
       ] as const) {
-        const found = store.find(call)
+        const found = await store.find(call)
         expect(found).toMatchObject(lost)
         const error = found?.outcome?.ok === false ? found.outcome.error : undefined
         expect(error?.effect).toBe(tier === 'write' || tier === 'exec' ? 'unknown' : undefined)
@@ -142,16 +141,16 @@ describe('recovery of what ran in a session', () => {
           state: 'closed',
           outcome: 'failed',
         })
-        expect(store.findRun({ tenant: 'default', run })?.open).toBe(0)
+        expect((await store.findRun({ tenant: 'default', run }))?.open).toBe(0)
       }
-      expect(store.verify().ok).toBe(true)
+      expect((await store.verify()).ok).toBe(true)
     },
   )
 
   it('OWP-41: sessions of every state close once, however often and by however many they are recovered', async () => {
     const store = await afterDeath(async (dead) => {
       for (const id of ['open', 'closing', 'closed']) await dead.openSession(sampleSession(id))
-      await dead.beginSessionClose({ tenant: 'default', sessionId: 'closing' })
+      await dead.beginSessionClose({ tenant: 'default', sessionId: 'closing' }, 2_000)
       await dead.closeSession({ tenant: 'default', sessionId: 'closed' }, 'completed', 2_000)
       await dead.claim(
         sampleCall({ record: 'own', place: PLACE, session: { sessionId: 'own', isOwn: true } }),
@@ -168,9 +167,9 @@ describe('recovery of what ran in a session', () => {
       'closed own failed',
     ])
     expect(events.filter((event) => event.startsWith('returned'))).toEqual(['returned own 1 session_lost'])
-    expect(journalOf(store, 'session.closed')).toHaveLength(4)
-    expect(store.findRun(PLACE)?.open).toBe(0)
-    expect(store.verify().ok).toBe(true)
+    expect(await journalOf(store, 'session.closed')).toHaveLength(4)
+    expect((await store.findRun(PLACE))?.open).toBe(0)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it.each([500, 1_100])('OWP-41: %i sessions and calls of one writer all end in order', async (count) => {
@@ -199,8 +198,8 @@ describe('recovery of what ran in a session', () => {
       expect(order).not.toContain(-1)
     }
     expect(await store.recover(6_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
-    expect(store.findRun(PLACE)?.open).toBe(0)
-    expect(store.verify().ok).toBe(true)
+    expect((await store.findRun(PLACE))?.open).toBe(0)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it('rule 14: damaged sealed text does not keep a server from recovering', async () => {
@@ -228,7 +227,7 @@ describe('recovery of what ran in a session', () => {
     await alive.openSession(sampleSession('ses_1'))
     const other = folder.open()
     expect(await other.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
-    expect(other.findSession({ tenant: 'default', sessionId: 'ses_1' })?.state).toBe('open')
+    expect((await other.findSession({ tenant: 'default', sessionId: 'ses_1' }))?.state).toBe('open')
   })
 })
 

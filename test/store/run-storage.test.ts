@@ -80,7 +80,7 @@ describe('one run, several writers', () => {
         `closed ses_${name} failed`,
       ])
     }
-    expect(store.findRun(PLACE)?.open).toBe(0)
+    expect((await store.findRun(PLACE))?.open).toBe(0)
     expect(store.verify()).toMatchObject({ ok: true, chains: 3 })
   })
 })
@@ -109,7 +109,7 @@ describe('what lies in the files', () => {
       await store.claim(call)
       const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
       await store.finish({ run: attemptAt(call, 1), ...end })
-      const seen = store.find(call)
+      const seen = await store.find(call)
       if (seen === undefined) throw new Error('no call')
       const session = call.session === undefined ? undefined : { sessionId: 'ses_3', isOwn: true }
       await store.reclaim(seen, { session, atMs: 3_000 })
@@ -148,7 +148,7 @@ describe('forgetting', () => {
     await purgeAll(store, late)
     expect(store.findRun(PLACE)).toBeUndefined()
     expect(store.findRun({ tenant: 'default', run: 'record-1' })).toBeUndefined()
-    expect(store.verify().ok).toBe(true)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it('rule 13: while own runs are still being forgotten, their keys stay taken', async () => {

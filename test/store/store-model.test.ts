@@ -7,7 +7,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { RunEvent } from '#core/runs/events'
 import { opens } from '#core/runs/events'
 import { MemoryStore } from '#store/memory/memory'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { DAY_MS, POLICY, success } from '#testing/samples'
 import { RUN_KEYS, step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
@@ -32,7 +33,7 @@ it('the SQLite store does what the memory store does, whatever is done to both',
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: LONGEST, size: 'max' }), async (steps) => {
       file += 1
       const clock = { nowMs: 1_000 }
-      const sqlite = new SqliteStore({
+      const sqlite = openSqliteStore({
         path: join(folder, `${file}.db`),
         masterKey,
         nowMs: () => clock.nowMs,
@@ -65,19 +66,19 @@ it('OWP-41, OWP-50: whatever a writer did before it died, recovery ends each cal
       file += 1
       const clock = { nowMs: 1_000 }
       const path = join(folder, `${file}.db`)
-      const dead = new SqliteStore({ path, masterKey, nowMs: () => clock.nowMs })
+      const dead = openSqliteStore({ path, masterKey, nowMs: () => clock.nowMs })
       const subject = new Subject(dead, clock)
       for (const taken of steps) {
         if (taken.do === 'wait') clock.nowMs += taken.ms
         await subject.apply(taken)
       }
       await dead.close()
-      const [left, right] = [new SqliteStore({ path, masterKey }), new SqliteStore({ path, masterKey })]
+      const [left, right] = [openSqliteStore({ path, masterKey }), openSqliteStore({ path, masterKey })]
       try {
         await Promise.all([left, right].map((store) => store.recover(clock.nowMs)))
         for (const run of RUN_KEYS) {
-          expectPairs(left.readRun({ tenant: 'default', run }, -1, 1_000))
-          expect(left.findRun({ tenant: 'default', run })?.open ?? 0).toBe(0)
+          expectPairs(await left.readRun({ tenant: 'default', run }, -1, 1_000))
+          expect((await left.findRun({ tenant: 'default', run }))?.open ?? 0).toBe(0)
         }
         expect(left.list({ state: 'running', limit: 10 })).toEqual([])
         expect(left.verify()).toMatchObject({ ok: true })
@@ -110,11 +111,11 @@ function expectPairs(events: readonly RunEvent[]): void {
 
 /** Rule 13: once everything has ended and all times are over, nothing but the note of the last purge is left. */
 async function expectAllForgotten(
-  sqlite: SqliteStore,
+  sqlite: SqlStore,
   subject: Subject,
   clock: { nowMs: number },
 ): Promise<void> {
-  for (const { record, attempt } of sqlite.list({ state: 'running', limit: 100 })) {
+  for (const { record, attempt } of await sqlite.list({ state: 'running', limit: 100 })) {
     const run = subject.attempt(record, attempt)
     await sqlite.finish({ run, state: 'succeeded', outcome: success('1'), atMs: clock.nowMs })
   }
@@ -130,7 +131,7 @@ async function expectAllForgotten(
     expect(sqlite.findRun({ tenant: 'default', run })).toBeUndefined()
     expect(sqlite.readRun({ tenant: 'default', run }, -1, 10)).toEqual([])
   }
-  const left = sqlite.readJournal([], 1_000).flatMap(({ events }) => events.map(({ type }) => type))
+  const left = (await sqlite.readJournal([], 1_000)).flatMap(({ events }) => events.map(({ type }) => type))
   expect(left.filter((type) => type !== 'retention.purged')).toEqual([])
   expect(sqlite.verify()).toMatchObject({ ok: true })
 }

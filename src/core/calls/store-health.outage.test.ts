@@ -7,7 +7,7 @@ import { ToolError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
 import { MemoryStore } from '#store/memory/memory'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { UnsavedOutcomes } from './store-health.ts'
@@ -91,7 +91,7 @@ describe('two processes on one store', () => {
       await new Promise((resolve) => setTimeout(resolve, 20))
       return state.runs
     })
-    const stores = [1, 2].map(() => new SqliteStore({ path: join(folder, 'collet.db'), masterKey }))
+    const stores = [1, 2].map(() => openSqliteStore({ path: join(folder, 'collet.db'), masterKey }))
     const gateways = stores.map((store) => openTestGateway([tool], { store }))
     for (let round = 0; round < 5; round += 1) {
       state.runs = 0

@@ -342,7 +342,7 @@ export interface SessionRecord extends SessionAddress {
 }
 
 /** Sessions of stateful tools: their brackets in the run they belong to (rule 30). The state itself is never stored. */
-interface SessionStore {
+export interface SessionStore {
   findSession(address: SessionAddress): MaybePromise<SessionRecord | undefined>
   openSession(session: NewSession): MaybePromise<'opened' | 'run_ended'>
   /** `open → closing`; `false` when somebody else closes or closed it. */
@@ -388,7 +388,7 @@ export interface RefusedCall extends CallLabel {
 }
 
 /** Runs that have events of their own. The run of a single undisturbed call needs none: its record says it all. */
-interface RunStore {
+export interface RunStore {
   findRun(address: RunAddress): MaybePromise<RunRecord | undefined>
   /** Events after a sequence, in order. */
   readRun(address: RunAddress, after: number, limit: number): MaybePromise<readonly RunEvent[]>

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 
@@ -15,7 +15,7 @@ it('rule 30: a session of another process is told so, and closes when its run is
   const folder = mkdtempSync(join(tmpdir(), 'collet-two-'))
   const masterKey = randomBytes(32)
   const gateways = [0, 1].map(() =>
-    openTestGateway([counter], { store: new SqliteStore({ path: join(folder, 'c.db'), masterKey }) }),
+    openTestGateway([counter], { store: openSqliteStore({ path: join(folder, 'c.db'), masterKey }) }),
   )
   const [holder, other] = gateways
   try {

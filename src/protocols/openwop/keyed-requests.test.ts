@@ -9,7 +9,8 @@ import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { MemoryStore } from '#store/memory/memory'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { ALICE, FakeClock, openTestGateway } from '#testing/test-gateway'
 import { jsonReply, refuse } from './errors.ts'
 import { KeyedRequests } from './keyed-requests.ts'
@@ -173,9 +174,9 @@ describe('keys of requests that change something', () => {
 
 describe('keys of requests in a database', () => {
   let folder: string
-  const stores: SqliteStore[] = []
-  const open = (): SqliteStore => {
-    const store = new SqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 7) })
+  const stores: SqlStore[] = []
+  const open = (): SqlStore => {
+    const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 7) })
     stores.push(store)
     return store
   }

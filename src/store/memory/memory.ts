@@ -37,7 +37,6 @@ import type {
 } from '#core/ports/store'
 import { ownSessionOutcome, type RunEvent, type SessionOutcome } from '#core/runs/events'
 import { hasEffects } from '#core/tool'
-import { settledOutcome } from '#store/calls'
 import { MemoryApprovals } from './approvals.ts'
 import { MemoryAudit, MemoryChallenges, MemoryConsents, MemoryKeys, MemoryVault } from './credentials.ts'
 import {
@@ -417,4 +416,10 @@ class Acknowledger {
       })
     })
   }
+}
+
+/** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */
+function settledOutcome({ as, valueJson, error }: Settlement): Outcome | undefined {
+  if (as === 'succeeded') return valueJson === undefined ? undefined : { ok: true, valueJson }
+  return error === undefined ? undefined : { ok: false, error }
 }

@@ -1,14 +1,13 @@
-import type { KeyObject } from 'node:crypto'
 import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
 import { isSameCheck, type StoreKeys } from '#store/encryption'
 import { QUERIES, type QueryName } from '#store/queries'
-import { CHECKED_READS, type DecidingTable, hasOwnMac, nameOfRow, rowMac } from '#store/row-mac'
-import { type Row, text } from '#store/rows'
+import { refuseForeignTriggers } from '#store/row-mac'
+import { text } from '#store/rows'
 import { MIGRATIONS } from '#store/schema'
-import { type Ask, drive, type SqlValue, type Steps } from '#store/steps'
+import { type Ask, drive, type Row, type SqlValue } from '#store/steps'
 
 /**
  * One consistent copy of a database that may be in use, with what is still only in its write-ahead log. The target is
@@ -48,31 +47,16 @@ export class Database {
   readonly #commit: StatementSync
   readonly #rollback: StatementSync
 
-  readonly #rowKey: KeyObject
-  readonly #told = new Set<string>()
-  readonly #onForeign: (row: string, table: DecidingTable) => void
-
-  constructor(
-    path: string,
-    connection: DatabaseSync,
-    rowKey: KeyObject,
-    onForeign: (row: string, table: DecidingTable) => void = () => undefined,
-  ) {
-    this.#onForeign = onForeign
+  constructor(path: string, connection: DatabaseSync) {
     this.path = path
-    this.#rowKey = rowKey
     this.#connection = connection
     this.#begin = connection.prepare('BEGIN IMMEDIATE')
     this.#commit = connection.prepare('COMMIT')
     this.#rollback = connection.prepare('ROLLBACK')
   }
 
-  /** Every step at once, on this thread. */
-  drive<T>(steps: Steps<T>): T {
-    return drive(steps, this.#answer)
-  }
-
-  readonly #answer = (ask: Ask): void => {
+  /** Puts into the ask what the database answers. */
+  answer(ask: Ask): void {
     if (ask.way === 'write') ask.answer = this.run(ask.query, ...ask.values)
     else if (ask.way === 'get') ask.answer = this.get(ask.query, ...ask.values)
     else ask.answer = this.all(ask.query, ...ask.values)
@@ -82,74 +66,12 @@ export class Database {
     return Number(this.#statement(name).run(...values).changes)
   }
 
-  /** A row that decides and is not ours is an error for the operator, never "not found" (rule 14). */
   get(name: QueryName, ...values: SqlValue[]): Row | undefined {
-    const row = this.#statement(name).get(...values)
-    const table = CHECKED_READS[name]
-    if (row === undefined || table === undefined || this.isOwn(table, row)) return row
-    throw new StoreError(
-      'unreadable',
-      `${nameOfRow(table, row)} was changed by somebody without the key, so it is refused: collet journal verify`,
-    )
+    return this.#statement(name).get(...values)
   }
 
-  /** Rows that decide and are not ours are left out, and told: one of them must not hold up the others. */
   all(name: QueryName, ...values: SqlValue[]): readonly Row[] {
-    const rows = this.#statement(name).all(...values)
-    const table = CHECKED_READS[name]
-    return table === undefined ? rows : rows.filter((row) => this.isOwn(table, row))
-  }
-
-  isOwn(table: DecidingTable, row: Row): boolean {
-    if (hasOwnMac(this.#rowKey, table, row)) return true
-    const name = nameOfRow(table, row)
-    if (!this.#told.has(name)) {
-      this.#told.add(name)
-      this.#onForeign(name, table)
-    }
-    return false
-  }
-
-  macOf(table: DecidingTable, row: Row): string {
-    return rowMac(this.#rowKey, table, row)
-  }
-
-  /** Gives a row that was just changed its new MAC; whoever changes one has read it, and so checked it, before. */
-  sealApproval(id: string): void {
-    this.#seal('approvals', 'approvalRow', 'sealApproval', id)
-  }
-
-  sealDecision(approval: string, principal: string): void {
-    this.#seal('approval_decisions', 'decisionRow', 'sealDecision', approval, principal)
-  }
-
-  sealKey(id: string): void {
-    this.#seal('api_keys', 'keyRow', 'sealKey', id)
-  }
-
-  sealOwner(tenant: string, name: string): void {
-    this.#seal('key_owners', 'ownerRow', 'sealOwner', tenant, name)
-  }
-
-  /** What would change rows behind our back: Collet has no trigger of its own. */
-  foreignTriggers(): readonly string[] {
-    return this.all('triggers').map((row) => text(row, 'name'))
-  }
-
-  /** Asked while nobody else can write: what is signed is what we wrote. */
-  refuseForeignTriggers(): void {
-    const [name] = this.foreignTriggers()
-    if (name === undefined) return
-    throw new StoreError(
-      'unreadable',
-      `somebody put a trigger into the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
-    )
-  }
-
-  #seal(table: DecidingTable, read: QueryName, write: QueryName, ...key: string[]): void {
-    this.refuseForeignTriggers()
-    const row = this.#statement(read).get(...key)
-    if (row !== undefined) this.run(write, this.macOf(table, row), ...key)
+    return this.#statement(name).all(...values)
   }
 
   begin(): void {
@@ -208,17 +130,12 @@ export class Database {
 }
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
-export function openDatabase(
-  path: string,
-  keys: StoreKeys,
-  onForeign?: (row: string, table: DecidingTable) => void,
-  migrations = MIGRATIONS,
-): Database {
+export function openDatabase(path: string, keys: StoreKeys, migrations = MIGRATIONS): Database {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   closeSync(openSync(path, 'a', 0o600))
   let database: Database | undefined
   try {
-    database = connect(path, keys, onForeign)
+    database = connect(path)
     migrate(database, keys, migrations)
     // From here on a lock is never waited for on this thread: the group queue tries again later.
     database.exec('PRAGMA busy_timeout = 0')
@@ -229,11 +146,7 @@ export function openDatabase(
   }
 }
 
-function connect(
-  path: string,
-  { rows }: StoreKeys,
-  onForeign?: (row: string, table: DecidingTable) => void,
-): Database {
+function connect(path: string): Database {
   const connection = new DatabaseSync(path, { timeout: OPEN_WAIT_MS })
   connection.exec(`
     PRAGMA journal_mode = WAL;
@@ -242,13 +155,13 @@ function connect(
     PRAGMA cache_size = -65536;
     PRAGMA temp_store = MEMORY;
   `)
-  return new Database(path, connection, rows, onForeign)
+  return new Database(path, connection)
 }
 
 function migrate(database: Database, keys: StoreKeys, migrations: readonly string[]): void {
   database.begin()
   try {
-    database.refuseForeignTriggers()
+    drive(refuseForeignTriggers(), (ask) => database.answer(ask))
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
     if (version > migrations.length) {
       throw new StoreError(

@@ -4,22 +4,23 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { SqlStore } from '#store/store'
 import { attemptAt, failure, sampleCall, success } from '#testing/samples'
-import { SqliteStore } from './sqlite-store.ts'
+import { openSqliteStore } from './sqlite-store.ts'
 
 const masterKey = randomBytes(32)
 let folder: string
 let path: string
-let open: SqliteStore[]
+let open: SqlStore[]
 
-function openStore(at = path): SqliteStore {
-  const store = new SqliteStore({ path: at, masterKey })
+function openStore(at = path): SqlStore {
+  const store = openSqliteStore({ path: at, masterKey })
   open.push(store)
   return store
 }
 
 /** Ends a store the way a process does that still had calls running. */
-async function leaveBehind(store: SqliteStore): Promise<void> {
+async function leaveBehind(store: SqlStore): Promise<void> {
   open.splice(open.indexOf(store), 1)
   await store.close()
 }
@@ -48,7 +49,7 @@ describe('what a writer leaves behind', () => {
     await leaveBehind(first)
     const next = openStore()
     expect(await next.recover(5_000)).toEqual({ deadWriters: 1, ambiguous: 1 })
-    expect(next.find(sampleCall())?.state).toBe('ambiguous')
+    expect((await next.find(sampleCall()))?.state).toBe('ambiguous')
     expect(await next.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
     expect(readdirSync(`${path}-writers`)).toHaveLength(1)
   })
@@ -65,8 +66,8 @@ describe('what a writer leaves behind', () => {
     await leaveBehind(first)
     const next = openStore()
     expect((await next.recover(5_000)).ambiguous).toBe(1)
-    expect(next.find({ tenant: 'default', record: 'once' })?.state).toBe('ambiguous')
-    expect(next.find({ tenant: 'default', record: 'again-1' })?.state).toBe('running')
+    expect((await next.find({ tenant: 'default', record: 'once' }))?.state).toBe('ambiguous')
+    expect((await next.find({ tenant: 'default', record: 'again-1' }))?.state).toBe('running')
     expect((await next.recover(2e12)).ambiguous).toBe(600)
   })
 
@@ -86,7 +87,7 @@ describe('what a writer leaves behind', () => {
       await leaveBehind(first)
       const next = openStore()
       expect((await next.recover(5_000)).ambiguous).toBe(state === 'ambiguous' ? 1 : 0)
-      expect(next.find(sampleCall())?.state).toBe(state)
+      expect((await next.find(sampleCall()))?.state).toBe(state)
     },
   )
 
@@ -94,14 +95,14 @@ describe('what a writer leaves behind', () => {
     const first = openStore()
     const call = sampleCall({ tier: 'read', rerunUntilMs: Number.MAX_SAFE_INTEGER })
     await first.insertFinished(call, { state: 'released', outcome: failure(true), atMs: 2_000 })
-    const released = first.find(call)
+    const released = await first.find(call)
     if (released === undefined) throw new Error('no call')
     await first.reclaim(released, { session: undefined, atMs: 3_000 })
     await leaveBehind(first)
     const next = openStore()
     expect(await next.recover(5_000)).toEqual({ deadWriters: 1, ambiguous: 0 })
     expect(next.find(call)).toMatchObject({ state: 'released', attempt: 2, outcome: { ok: false } })
-    expect(next.verify().ok).toBe(true)
+    expect((await next.verify()).ok).toBe(true)
   })
 
   it('rule 17: the same database under another name shows the same living writers', async () => {
@@ -124,7 +125,7 @@ describe('what a writer leaves behind', () => {
     await first.recover(5_000)
     expect(existsSync(lock)).toBe(true)
     expect(other.isWriterAlive(first.writer)).toBe(true)
-    expect(other.find(sampleCall())?.state).toBe('running')
+    expect((await other.find(sampleCall()))?.state).toBe('running')
   })
 })
 
@@ -136,7 +137,7 @@ describe('contents', () => {
     await store.finish({ run: attemptAt(call, 1), state: 'failed', outcome: failure(false), atMs: 2_000 })
     await store.recordLate(attemptAt(call, 1), success('"first"'), 3_000)
     await store.recordLate(attemptAt(call, 1), success('"second"'), 4_000)
-    expect(store.find(call)?.late).toEqual(success('"first"'))
+    expect((await store.find(call))?.late).toEqual(success('"first"'))
   })
 
   it('rule 14: an outcome moved under another call does not open', async () => {
@@ -155,11 +156,7 @@ describe('contents', () => {
     expect(() => openStore().find({ tenant: 'default', record: 'a' })).toThrow(
       /belongs to another one|cannot be/,
     )
-    expect(
-      openStore()
-        .list({ limit: 5 })
-        .map(({ record }) => record),
-    ).toEqual(['b', 'a'])
+    expect((await openStore().list({ limit: 5 })).map(({ record }) => record)).toEqual(['b', 'a'])
   })
 
   it('rule 15: groups that swapped places, and a chain emptied as a whole, do not verify', async () => {
@@ -170,7 +167,7 @@ describe('contents', () => {
     tamper(
       'UPDATE commit_groups SET id = 100 WHERE id = 2; UPDATE commit_groups SET id = 2 WHERE id = 3; UPDATE commit_groups SET id = 3 WHERE id = 100',
     )
-    expect(openStore().verify().ok).toBe(false)
+    expect((await openStore().verify()).ok).toBe(false)
     tamper('DELETE FROM commit_groups')
     expect(openStore().verify()).toMatchObject({
       ok: false,

@@ -4,24 +4,25 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { SqlStore } from '#store/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { STORE_CONTRACT } from '#testing/store-contract'
-import { SqliteStore } from './sqlite-store.ts'
+import { openSqliteStore } from './sqlite-store.ts'
 
 const masterKey = randomBytes(32)
 let folder: string
 let path: string
-const open: SqliteStore[] = []
+const open: SqlStore[] = []
 
 function openStore(
   changes: { readonly masterKey?: Uint8Array; readonly nowMs?: () => number } = {},
-): SqliteStore {
-  const store = new SqliteStore({ path, masterKey, ...changes })
+): SqlStore {
+  const store = openSqliteStore({ path, masterKey, ...changes })
   open.push(store)
   return store
 }
 
-async function close(store: SqliteStore): Promise<void> {
+async function close(store: SqlStore): Promise<void> {
   open.splice(open.indexOf(store), 1)
   await store.close()
 }
@@ -115,7 +116,7 @@ describe('the SQLite store', () => {
       store.claim(sampleCall({ record: 'record-3' })),
     ])
     expect(results.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-    expect(store.verify().ok).toBe(true)
+    expect((await store.verify()).ok).toBe(true)
   })
 
   it('two writers on one file see each other and both chains verify', async () => {
@@ -134,7 +135,7 @@ describe('the SQLite store', () => {
 })
 
 describe('verifying the SQLite journal', () => {
-  async function writeCalls(store: SqliteStore, count: number, atMs = 1_000): Promise<void> {
+  async function writeCalls(store: SqlStore, count: number, atMs = 1_000): Promise<void> {
     for (let index = 0; index < count; index += 1) {
       await store.claim(sampleCall({ record: `record-${atMs}-${index}`, atMs }))
     }
@@ -162,7 +163,7 @@ describe('verifying the SQLite journal', () => {
     await writeCalls(store, 5)
     await close(store)
     tamper(sql)
-    const verification = openStore().verify()
+    const verification = await openStore().verify()
     expect(verification.ok).toBe(false)
     expect(verification.firstBad).toMatchObject({ writer: store.writer, group })
   })
@@ -175,7 +176,7 @@ describe('verifying the SQLite journal', () => {
     await writeCalls(second, 1, 2_000)
     await close(second)
     tamper('DELETE FROM commit_groups WHERE writer = 1 AND n >= 3')
-    expect(openStore().verify().firstBad).toMatchObject({
+    expect((await openStore().verify()).firstBad).toMatchObject({
       writer: first.writer,
       reason: expect.stringContaining('missing at the end'),
     })
@@ -187,8 +188,7 @@ describe('verifying the SQLite journal', () => {
       await store.probe()
       await close(store)
     }
-    const started = openStore()
-      .readJournal([], 100)
+    const started = (await openStore().readJournal([], 100))
       .flatMap(({ events }) => events)
       .filter((event) => event.type === 'writer.started')
     expect(started.map(({ heads }) => heads.length)).toEqual([0, 1, 1, 1, 1, 1])
@@ -208,11 +208,11 @@ describe('verifying the SQLite journal', () => {
       await later.probe()
       await close(later)
     }
-    expect(openStore().verify().ok).toBe(true)
+    expect((await openStore().verify()).ok).toBe(true)
     tamper(
       'DELETE FROM commit_groups WHERE writer = 1 AND n = (SELECT max(n) FROM commit_groups WHERE writer = 1)',
     )
-    expect(openStore().verify().firstBad).toMatchObject({
+    expect((await openStore().verify()).firstBad).toMatchObject({
       writer: first.writer,
       reason: expect.stringContaining('missing at the end'),
     })
@@ -254,10 +254,10 @@ describe('verifying the SQLite journal', () => {
     const store = openStore()
     await writeCalls(store, 3)
     await close(store)
-    const [head] = openStore().verify().heads
+    const [head] = (await openStore().verify()).heads
     tamper('DELETE FROM commit_groups WHERE n >= 3')
-    expect(openStore().verify().ok).toBe(true)
-    expect(openStore().verify(head).ok).toBe(false)
+    expect((await openStore().verify()).ok).toBe(true)
+    expect((await openStore().verify(head)).ok).toBe(false)
   })
 
   it('rule 15: retention leaves a signed checkpoint that verifies and cannot be forged', async () => {
@@ -300,9 +300,9 @@ describe('verifying the SQLite journal', () => {
     const fourth = begin()
     await fourth.probe()
     await close(fourth)
-    expect(openStore().verify().ok).toBe(true)
+    expect((await openStore().verify()).ok).toBe(true)
     tamper('DELETE FROM commit_groups WHERE writer = 1 AND n = 2')
-    expect(openStore().verify().firstBad).toMatchObject({ writer: first.writer })
+    expect((await openStore().verify()).firstBad).toMatchObject({ writer: first.writer })
   })
 
   it('rule 13: the payload of a group goes when its last call has expired', async () => {
@@ -316,7 +316,7 @@ describe('verifying the SQLite journal', () => {
     const policy = { resultsMs: 100, journalMs: 1e12 }
     await store.purge(1_101, policy)
     expect(store.find({ tenant: 'default', record: 'a' })).toBeUndefined()
-    expect(store.find({ tenant: 'default', record: 'b' })?.outcome).toEqual(success('1'))
+    expect((await store.find({ tenant: 'default', record: 'b' }))?.outcome).toEqual(success('1'))
     await store.purge(1_102, policy)
     await close(store)
     const database = new DatabaseSync(path)

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { backUpDatabase } from '#store/sqlite/database'
-import { SqliteStore } from '#store/sqlite/sqlite-store'
+import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 
@@ -14,12 +15,12 @@ const masterKey = randomBytes(32)
 
 let folder: string
 let path: string
-let store: SqliteStore
+let store: SqlStore
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-reasons-'))
   path = join(folder, 'collet.db')
-  store = new SqliteStore({ path, masterKey })
+  store = openSqliteStore({ path, masterKey })
   await store.approvals.park(sampleCall(), sampleParking({ quorum: 2 }))
 })
 afterEach(async () => {
@@ -36,10 +37,10 @@ function filesWith(words: string): readonly string[] {
 }
 
 /** Each place that tells the reason, with what it says. */
-function told(): readonly (string | undefined)[] {
-  const decided = store.approvals.findById('approval-1')?.decisions.map(({ reason }) => reason) ?? []
-  const facts = store.readRun({ tenant: 'default', run: 'record-1' }, -1, 100)
-  const events = store.readJournal([], 100).flatMap((group) => group.events)
+async function told(): Promise<readonly (string | undefined)[]> {
+  const decided = (await store.approvals.findById('approval-1'))?.decisions.map(({ reason }) => reason) ?? []
+  const facts = await store.readRun({ tenant: 'default', run: 'record-1' }, -1, 100)
+  const events = (await store.readJournal([], 100)).flatMap((group) => group.events)
   const said = [...facts, ...events].flatMap((one) => ('reason' in one ? [one.reason] : []))
   return [...decided, ...said]
 }
@@ -50,14 +51,14 @@ describe('the reason of an approver', () => {
     async (action) => {
       await store.approvals.decide(yesOf('key:bob', { action, reason: REASON }))
       const counted = action === 'reject' ? 4 : 3
-      expect(told()).toEqual(Array.from({ length: counted }, () => REASON))
+      expect(await told()).toEqual(Array.from({ length: counted }, () => REASON))
       backUpDatabase(path, join(folder, 'backup.db'))
       expect(filesWith('approval-1')).not.toEqual([])
       expect(filesWith('room seven')).toEqual([])
       await store.close()
       expect(filesWith('room seven')).toEqual([])
-      store = new SqliteStore({ path: join(folder, 'backup.db'), masterKey })
-      expect(told()).toEqual(Array.from({ length: counted }, () => REASON))
+      store = openSqliteStore({ path: join(folder, 'backup.db'), masterKey })
+      expect(await told()).toEqual(Array.from({ length: counted }, () => REASON))
       expect(store.verify()).toMatchObject({ ok: true, badRows: [] })
     },
   )
@@ -74,7 +75,7 @@ describe('the reason of an approver', () => {
       `UPDATE run_events SET fact = json_replace(fact, ${change}) WHERE fact ->> 'reason' IS NOT NULL`,
     )
     database.close()
-    store = new SqliteStore({ path, masterKey })
-    expect(told()).toEqual([REASON, shown, REASON])
+    store = openSqliteStore({ path, masterKey })
+    expect(await told()).toEqual([REASON, shown, REASON])
   })
 })

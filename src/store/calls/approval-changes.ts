@@ -1,0 +1,301 @@
+import {
+  decidedFact,
+  isUsable,
+  judgeDecision,
+  type ParkedEnd,
+  refusedOutcome,
+  requestedFacts,
+  resolvedFact,
+} from '#core/approvals/decisions'
+import { approvalEvent, claimedEvent, endedEvent, parkedEvent } from '#core/journal/append'
+import type { ApprovalChanged } from '#core/journal/events'
+import type {
+  ApprovalState,
+  DecideResult,
+  EndedParked,
+  NewDecision,
+  ParkedScope,
+  Parking,
+  Resumption,
+} from '#core/ports/approval-store'
+import type { CallRecord, CallSession, ClaimResult, NewCall, NextAttempt } from '#core/ports/store'
+import { labelOf, type RunFact } from '#core/runs/events'
+import { sealReason } from '#store/encryption'
+import type { CommitGroup } from '#store/engine'
+import { sealRow } from '#store/row-mac'
+import { boundText, integer, optionalText, outcomeToText, type Slice, text } from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
+import { approvalFromRow, subjectToText } from './approval-rows.ts'
+import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './call-changes.ts'
+import { appendFact, endAttempt, endOwnSession } from './runs.ts'
+
+/** Nobody: what waits belongs to no writer, so that no writer's death ends it. */
+const NO_WRITER = 0
+
+export type Parkings =
+  | { readonly kind: 'parked' }
+  | { readonly kind: 'taken'; readonly record: string }
+  | { readonly kind: 'full'; readonly parked: number }
+  | typeof RUN_ENDED
+
+type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+
+export function* park(group: CommitGroup, call: NewCall, parking: Parking): Steps<Parkings> {
+  const { tenant, principal, fingerprint, definitionHash, record } = call
+  if ((yield* get('callerOf', record)) !== undefined) return { kind: 'taken', record }
+  if (!parking.keyed) {
+    const like = yield* get('findParkedLike', tenant, principal, fingerprint, definitionHash)
+    if (like !== undefined) return { kind: 'taken', record: text(like, 'record') }
+  }
+  const full = yield* checkRoom(call, parking)
+  if (full !== undefined) return full
+  const parked = yield* parkCall(group, call)
+  return yield* ask(group, { call, session: call.session, atMs: call.atMs, parked, parking })
+}
+
+export function* parkAgain(
+  group: CommitGroup,
+  seen: CallRecord,
+  next: NextAttempt,
+  parking: Parking,
+): Steps<Parkings> {
+  const full = yield* checkRoom(seen, parking)
+  if (full !== undefined) return full
+  const parked = yield* parkCallAgain(group, seen, next)
+  return yield* ask(group, { call: seen, session: next.session, atMs: next.atMs, parked, parking })
+}
+
+/** Rule 20: consumes the grant, stamps writer and attempt, appends the events; nothing of it without all of it. */
+export function* resume(
+  group: CommitGroup,
+  seen: CallRecord,
+  resumption: Resumption,
+): Steps<Claimed | typeof TAKEN> {
+  const { record, attempt } = seen
+  const { approvalId, binding, rerunUntilMs, atMs } = resumption
+  const row = yield* get('newestApproval', record)
+  const approval = row === undefined ? undefined : approvalFromRow(row, [])
+  if (row === undefined || approval === undefined) return TAKEN
+  const isMeant = approval.id === approvalId && approval.attempt === attempt
+  if (!isMeant || !isUsable(approval, binding, atMs)) return TAKEN
+  const { writer } = group
+  if ((yield* write('resumeCall', writer, rerunUntilMs, record, attempt)) === 0) return TAKEN
+  yield* write('changeApproval', 'used', atMs, approval.expiresAtMs, approvalId, 'granted')
+  yield* sealRow(group.keys.rows, 'approvals', approvalId)
+  const ownSession = optionalText(row, 'own_session')
+  if (ownSession !== undefined) yield* write('setSessionWriter', writer, ownSession)
+  group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: seen.principal }))
+  group.append(claimedEvent(seen, attempt, { atMs, parent: seen.parent }))
+  return { kind: 'claimed', attempt }
+}
+
+export function* decide(
+  group: CommitGroup,
+  decision: NewDecision,
+): Steps<Exclude<DecideResult['kind'], 'not_found'> | undefined> {
+  const { id, tenant, by, action, reason, atMs, opaque } = decision
+  const row = yield* get('findApproval', id)
+  if (row === undefined || text(row, 'tenant') !== tenant) return undefined
+  const decisions = yield* all('decisionsOf', id)
+  const approval = approvalFromRow(row, decisions)
+  const judged = judgeDecision(approval, decision)
+  if (judged.kind === 'closed') {
+    if (approval.state === 'pending') yield* endParked(group, row, { why: 'expired', atMs })
+    return 'closed'
+  }
+  if (judged.kind === 'repeated') return 'repeated'
+  const sealed = reason === undefined ? undefined : sealReason(group.keys.reasons, id, reason)
+  yield* write('saveDecision', id, by, action, sealed ?? null, atMs, decisions.length)
+  yield* sealRow(group.keys.rows, 'approval_decisions', id, by)
+  const { granted } = judged
+  yield* appendAbout(row, decidedFact(approval, { action, opaque, reason: sealed, granted }), atMs)
+  group.append(approvalEvent(approval, { ...journaled(action, sealed), at: atMs, by }))
+  if (judged.kind === 'counted') return 'counted'
+  const told = action === 'reject' ? ('reject' as const) : ('accept' as const)
+  const why = sealed === undefined ? {} : { reason: sealed }
+  yield* appendAbout(row, resolvedFact(approval, { action: told, by: opaque, ...why }), atMs)
+  if (judged.state === 'rejected') {
+    yield* endParked(group, row, { why: 'rejected', atMs, by, reason })
+  } else {
+    yield* write('changeApproval', 'granted', atMs, judged.expiresAtMs, id, 'pending')
+    yield* sealRow(group.keys.rows, 'approvals', id)
+  }
+  return 'decided'
+}
+
+/** Rule 22; a call that is parked already is not among them when it parks again. */
+function* checkRoom(
+  call: Pick<CallRecord, 'tenant' | 'principal'>,
+  { mostParked }: Parking,
+): Steps<Extract<Parkings, { readonly kind: 'full' }> | undefined> {
+  const row = (yield* get('countParked', call.tenant, call.principal)) ?? {}
+  const parked = integer(row, 'n')
+  return parked >= mostParked ? { kind: 'full', parked } : undefined
+}
+
+function* ask(
+  group: CommitGroup,
+  asked: {
+    readonly call: NewCall | CallRecord
+    readonly session: NextAttempt['session']
+    readonly atMs: number
+    readonly parked: Parked | typeof RUN_ENDED | typeof TAKEN
+    readonly parking: Parking
+  },
+): Steps<Parkings> {
+  const { call, session, atMs, parked, parking } = asked
+  if (parked === TAKEN) return { kind: 'taken', record: call.record }
+  if (parked.kind === 'run_ended') return parked
+  const { approval } = parking
+  const ownSession = session?.isOwn === true ? session.sessionId : undefined
+  if (ownSession !== undefined) yield* write('setSessionWriter', NO_WRITER, ownSession)
+  const subject = group.addCaller(subjectToText(call.record, approval.subject))
+  yield* insertApproval(group, call, { approval, parked, ownSession, subject, atMs })
+  group.append({
+    ...parkedEvent(call, { id: approval.id, attempt: parked.attempt }, atMs),
+    ...parked.position,
+  })
+  const told = {
+    ...approval,
+    record: call.record,
+    attempt: parked.attempt,
+    tier: call.tier,
+    createdAtMs: atMs,
+  }
+  for (const fact of requestedFacts(told, labelOf(call))) {
+    yield* appendFact(parked.run, { fact, caller: parked.caller, atMs })
+  }
+  for (const { id, target } of approval.notices) {
+    yield* write('insertNotice', id, approval.id, target, atMs)
+  }
+  return { kind: 'parked' }
+}
+
+function* insertApproval(
+  group: CommitGroup,
+  call: NewCall | CallRecord,
+  asked: {
+    readonly approval: Parking['approval']
+    readonly parked: Parked
+    readonly ownSession: string | undefined
+    readonly subject: Slice
+    readonly atMs: number
+  },
+): Steps<void> {
+  const { approval, parked, ownSession, subject, atMs } = asked
+  yield* write(
+    'insertApproval',
+    approval.id,
+    call.tenant,
+    call.record,
+    parked.attempt,
+    call.principal,
+    call.tool,
+    call.toolId,
+    call.tier,
+    call.definitionHash,
+    parked.run,
+    ownSession ?? null,
+    approval.binding,
+    subject.group,
+    subject.at,
+    subject.length,
+    approval.quorum,
+    approval.requiredScope,
+    approval.selfApproval ? 1 : 0,
+    approval.overrideBypassesQuorum ? 1 : 0,
+    atMs,
+    approval.expiresAtMs,
+  )
+  yield* sealRow(group.keys.rows, 'approvals', approval.id)
+}
+
+function* appendAbout(row: Row, fact: RunFact, atMs: number): Steps<void> {
+  yield* appendFact(text(row, 'run'), { fact, caller: undefined, atMs })
+}
+
+function journaled(action: NewDecision['action'], reason: string | undefined) {
+  const type = ({ grant: 'granted', reject: 'rejected', override: 'overridden' } as const)[action]
+  return { type: `approval.${type}` as const, ...(reason === undefined ? {} : { reason }) }
+}
+
+/** What each end makes of the question, and what the journal calls it. */
+const ENDS = {
+  rejected: { state: 'rejected', event: 'approval.rejected' },
+  expired: { state: 'expired', event: 'approval.expired' },
+  unused: { state: 'expired', event: 'approval.expired' },
+  cancelled: { state: 'cancelled', event: 'approval.cancelled' },
+  session: { state: 'cancelled', event: 'approval.cancelled' },
+} as const satisfies Record<
+  ParkedEnd,
+  { readonly state: ApprovalState; readonly event: ApprovalChanged['type'] }
+>
+
+interface PlannedEnd {
+  readonly why: ParkedEnd
+  readonly atMs: number
+  readonly by?: string
+  /** In the clear: it goes into the outcome, which is sealed. */
+  readonly reason?: string | undefined
+}
+
+/** Every parked call in scope. */
+export function* endParkedIn(
+  group: CommitGroup,
+  scope: ParkedScope,
+  end: PlannedEnd,
+): Steps<readonly EndedParked[]> {
+  const ended: EndedParked[] = []
+  for (const row of yield* parkedIn(scope)) {
+    const one = yield* endParked(group, row, end)
+    if (one !== undefined) ended.push(one)
+  }
+  return ended
+}
+
+export function* parkedIn(scope: ParkedScope): Steps<readonly Row[]> {
+  const { tenant } = scope
+  if ('record' in scope) return yield* all('parkedApprovalOf', scope.record, tenant)
+  if ('run' in scope) return yield* all('parkedApprovalsInRun', scope.run, tenant)
+  return yield* all('parkedApprovalsInSession', scope.sessionId, tenant)
+}
+
+/** Call, question, events and journal in one; nothing when somebody else was first. */
+export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps<EndedParked | undefined> {
+  const approval = approvalFromRow(row, [])
+  const { id, tenant, record, attempt, tool, principal, state, expiresAtMs } = approval
+  const { why, atMs, by, reason } = end
+  const outcome = refusedOutcome(why, tool, reason)
+  const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
+  const place = [slice.group, slice.at, slice.length]
+  if ((yield* write('refuseCall', atMs, ...place, record, attempt)) === 0) return undefined
+  group.addReference()
+  yield* write('changeApproval', ENDS[why].state, atMs, expiresAtMs, id, state)
+  yield* sealRow(group.keys.rows, 'approvals', id)
+  const run = text(row, 'run')
+  if (state === 'pending' && why !== 'rejected') {
+    const action = why === 'expired' ? ('reject' as const) : ('cancel' as const)
+    const told = why === 'expired' ? 'timeout' : why
+    yield* appendFact(run, {
+      fact: resolvedFact(approval, { action, reason: told }),
+      caller: undefined,
+      atMs,
+    })
+  }
+  const ownSession = optionalText(row, 'own_session')
+  const session = yield* sessionOf(record, ownSession)
+  const attempted = { tenant, record, principal, tool, attempt, run, session }
+  const position = yield* endAttempt(attempted, outcome, atMs)
+  const said = { type: ENDS[why].event, at: atMs, ...(by === undefined ? {} : { by }) }
+  // Whoever rejects has its own event already.
+  if (why !== 'rejected') group.append(approvalEvent(approval, said))
+  group.append({ ...endedEvent(attempted, attempt, { state: 'failed', outcome, atMs }), ...position })
+  yield* endOwnSession(group, attempted, outcome, atMs)
+  return { record, run }
+}
+
+function* sessionOf(record: string, ownSession: string | undefined): Steps<CallSession | undefined> {
+  if (ownSession !== undefined) return { sessionId: ownSession, isOwn: true }
+  const named = optionalText((yield* get('findCall', record)) ?? { session: null }, 'session')
+  return named === undefined ? undefined : { sessionId: named, isOwn: false }
+}

@@ -1,0 +1,361 @@
+import type { Outcome } from '#core/call'
+import {
+  cancelRequestedEvent,
+  claimedEvent,
+  correctedEvent,
+  cutEvent,
+  endedEvent,
+  settledEvent,
+} from '#core/journal/append'
+import type { RunPosition } from '#core/journal/events'
+import type {
+  Attempt,
+  CallAddress,
+  CallRecord,
+  ClaimResult,
+  FinishedRun,
+  FinishResult,
+  NewCall,
+  NextAttempt,
+  Settlement,
+  SettleResult,
+} from '#core/ports/store'
+import type { CommitGroup } from '#store/engine'
+import {
+  boundText,
+  callerSlice,
+  callerToText,
+  integer,
+  NO_SLICE,
+  optionalInteger,
+  outcomeToText,
+  type Slice,
+  subjectFromRow,
+  text,
+} from '#store/rows'
+import { get, type Row, type Steps, write } from '#store/steps'
+import {
+  beginAttempt,
+  closeSession,
+  cutAttempt,
+  endAttempt,
+  endOwnSession,
+  keepInRun,
+  openRun,
+  removeRun,
+  runOf,
+  toldByRow,
+} from './runs.ts'
+
+/**
+ * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is
+ * being put together, its text not sealed yet (rule 19).
+ */
+export const TAKEN = 'taken'
+export const RUN_ENDED = { kind: 'run_ended' } as const
+
+type Claimed = Extract<ClaimResult, { readonly kind: 'claimed' }>
+type Recorded = Extract<FinishResult, { readonly kind: 'recorded' }>
+
+/** An attempt that waits, with its place in its run. */
+export interface Parked {
+  readonly kind: 'parked'
+  readonly attempt: number
+  readonly run: string
+  readonly caller: Slice
+  readonly position: RunPosition
+}
+
+interface CorrectedCall {
+  readonly before: Row
+  readonly seen: CallRecord
+  readonly corrected: NewCall
+  readonly atMs: number
+}
+
+interface InsertedCall {
+  readonly call: NewCall
+  readonly run: string | undefined
+  readonly state: CallRecord['state']
+  readonly finished?: Omit<FinishedRun, 'run'>
+}
+
+export function* claimCall(
+  group: CommitGroup,
+  call: NewCall,
+): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
+  const { tenant, principal, session, atMs } = call
+  const run = runOf(call)
+  if (run !== undefined) {
+    // Whose key it is comes first (rule 1): a claim that loses neither makes a run nor asks whether it has ended.
+    if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
+    if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  }
+  const caller = yield* insertCall(group, { call, run, state: 'running' })
+  if (caller === undefined) return TAKEN
+  const position =
+    run === undefined
+      ? undefined
+      : yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
+  group.append({ ...claimedEvent(call, 1, { atMs, parent: call.step?.parent }), ...position })
+  return { kind: 'claimed', attempt: 1 }
+}
+
+export function* insertFinished(
+  group: CommitGroup,
+  call: NewCall,
+  finished: Omit<FinishedRun, 'run'>,
+): Steps<Recorded | typeof TAKEN> {
+  const { state } = finished
+  if ((yield* insertCall(group, { call, run: runOf(call), state, finished })) === undefined) return TAKEN
+  group.append(endedEvent(call, 1, finished))
+  return { kind: 'recorded' }
+}
+
+export function* reclaimCall(
+  group: CommitGroup,
+  seen: CallRecord,
+  next: NextAttempt,
+): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
+  const begun = yield* beginNext(group, seen, next, 'running')
+  if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
+  const { attempt, position } = begun
+  group.append({ ...claimedEvent(seen, attempt, { atMs: next.atMs, parent: seen.parent }), ...position })
+  return { kind: 'claimed', attempt }
+}
+
+/** A call that waits for a yes: its row and the first event of its run, which it always has (rule 20). */
+export function* parkCall(
+  group: CommitGroup,
+  call: NewCall,
+): Steps<Parked | typeof RUN_ENDED | typeof TAKEN> {
+  const { tenant, principal, session, atMs } = call
+  const run = runOf(call) ?? call.record
+  if ((yield* get('callerOf', call.record)) !== undefined) return TAKEN
+  if (!(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  const caller = yield* insertCall(group, { call, run, state: 'parked' })
+  if (caller === undefined) return TAKEN
+  const position = yield* beginAttempt(group, { call, run, attempt: 1, session, caller, atMs })
+  return { kind: 'parked', attempt: 1, run, caller, position }
+}
+
+/** The same for its next attempt. */
+export function* parkCallAgain(
+  group: CommitGroup,
+  seen: CallRecord,
+  next: NextAttempt,
+): Steps<Parked | typeof RUN_ENDED | typeof TAKEN> {
+  const begun = yield* beginNext(group, seen, next, 'parked')
+  if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
+  return { kind: 'parked', ...begun }
+}
+
+function* beginNext(
+  group: CommitGroup,
+  seen: CallRecord,
+  next: NextAttempt,
+  as: 'running' | 'parked',
+): Steps<Omit<Parked, 'kind'> | { readonly kind: 'taken' | 'run_ended' }> {
+  const { tenant, principal, record, state, attempt, writer, sessionId } = seen
+  const { session, atMs, corrected } = next
+  const run = seen.run ?? record
+  const before = yield* get('findCall', record)
+  if (before === undefined || !isStillFree(before, seen)) return { kind: 'taken' }
+  if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
+  const values = [as, group.writer, session?.sessionId ?? null, record, state, attempt, writer]
+  if ((yield* write('reclaimCall', ...values)) === 0) return { kind: 'taken' }
+  yield* dropReplaced(before, 'outcome_group')
+  yield* keepInRun(before, seen)
+  if (state === 'running') {
+    const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
+    group.append({ ...cutEvent(seen, writer, atMs), ...(yield* cutAttempt(cut, 'cut')) })
+    // An attempt that never began holds a session nobody else would close.
+    if (session?.isOwn === true && sessionId !== undefined) {
+      yield* closeSession(group, { tenant, sessionId }, 'failed', atMs)
+    }
+  }
+  const caller =
+    corrected === undefined ? callerSlice(before) : yield* correct(group, { before, seen, corrected, atMs })
+  const begun = { call: seen, run, attempt: attempt + 1, session, caller, atMs }
+  return { attempt: attempt + 1, run, caller, position: yield* beginAttempt(group, begun) }
+}
+
+/** Rule 9: what the call is from this attempt on. Gives where its caller text went. */
+function* correct(group: CommitGroup, { before, seen, corrected, atMs }: CorrectedCall): Steps<Slice> {
+  const { record, fingerprint, inputJson } = corrected
+  const caller = group.addCaller(boundText(record, callerToText(corrected)))
+  const input = group.addPayload(boundText(record, inputJson))
+  const slices = [group.id, caller.at, caller.length, input.at, input.length]
+  yield* write('correctCall', fingerprint, ...slices, record)
+  yield* write('dropReference', 1, 1, integer(before, 'claim_group'))
+  group.addReference()
+  group.append(correctedEvent(seen, corrected, atMs))
+  return caller
+}
+
+export function* finishCall(group: CommitGroup, finished: FinishedRun): Steps<Recorded | typeof TAKEN> {
+  const { run, state, outcome, atMs } = finished
+  const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
+  const changed = yield* write(
+    'finishCall',
+    state,
+    atMs,
+    slice.group,
+    slice.at,
+    slice.length,
+    run.record,
+    run.attempt,
+    group.writer,
+  )
+  if (changed === 0) return TAKEN
+  group.addReference()
+  const position = yield* endAttempt(run, outcome, atMs)
+  group.append({ ...endedEvent(run, run.attempt, { state, outcome, atMs }), ...position })
+  yield* endOwnSession(group, run, outcome, atMs)
+  return { kind: 'recorded' }
+}
+
+export function* recordLate(group: CommitGroup, run: Attempt, outcome: Outcome, atMs: number): Steps<void> {
+  const slice = group.addPayload(boundText(run.record, outcomeToText(outcome)))
+  if ((yield* write('lateCall', slice.group, slice.at, slice.length, run.record, run.attempt)) > 0) {
+    group.addReference()
+  }
+  group.append(endedEvent(run, run.attempt, { state: 'late', outcome, atMs }))
+}
+
+export function* requestCancel(
+  group: CommitGroup,
+  { tenant, record }: CallAddress,
+  by: string,
+  atMs: number,
+): Steps<boolean> {
+  if ((yield* write('requestCancel', record, tenant)) === 0) return false
+  const row = (yield* get('findCall', record)) ?? {}
+  group.append(cancelRequestedEvent(subjectFromRow(row), by, atMs))
+  return true
+}
+
+/** Whether there is something to settle. */
+export function* findUnsettled(record: string): Steps<Row | Exclude<SettleResult, 'settled'>> {
+  const row = yield* get('findCall', record)
+  if (row === undefined) return 'not_found'
+  return text(row, 'state') === 'ambiguous' ? row : 'not_ambiguous'
+}
+
+export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<SettleResult> {
+  const row = yield* findUnsettled(settlement.record)
+  if (typeof row === 'string') return row
+  if (settlement.as === 'not-run') {
+    yield* dropReferences([row])
+    yield* deleteCall(settlement.record)
+    yield* removeRun(settlement.record)
+  } else {
+    // Calls from before there were runs: what was told of their end does not change with their outcome.
+    yield* keepInRun(row, toldByRow(row, 'ambiguous'))
+    const outcome = settledOutcome(settlement)
+    const slice: Slice | typeof NO_SLICE =
+      outcome === undefined
+        ? NO_SLICE
+        : group.addPayload(boundText(settlement.record, outcomeToText(outcome)))
+    if (outcome !== undefined) group.addReference()
+    const { as, atMs, record } = settlement
+    yield* write('settleCall', as, atMs, slice.group, slice.at, slice.length, record)
+  }
+  group.append(settledEvent(subjectFromRow(row), settlement))
+  return 'settled'
+}
+
+/** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
+function* dropReplaced(row: Row | undefined, slot: 'outcome_group' | 'late_group'): Steps<void> {
+  const replaced = row === undefined ? undefined : optionalInteger(row, slot)
+  if (replaced !== undefined) yield* write('dropReference', 1, 1, replaced)
+}
+
+/** Where the caller text went; `undefined` when the key is taken. */
+function* insertCall(
+  group: CommitGroup,
+  { call, run, state, finished }: InsertedCall,
+): Steps<Slice | undefined> {
+  const caller = group.addCaller(boundText(call.record, callerToText(call)))
+  const input = group.addPayload(boundText(call.record, call.inputJson))
+  const outcome =
+    finished === undefined
+      ? NO_SLICE
+      : group.addPayload(boundText(call.record, outcomeToText(finished.outcome)))
+  const inserted = yield* write(
+    'insertCall',
+    call.record,
+    call.tenant,
+    call.principal,
+    call.tool,
+    call.definitionHash,
+    call.tier,
+    call.replay,
+    call.rerunUntilMs,
+    call.fingerprint,
+    state,
+    group.writer,
+    call.atMs,
+    finished?.atMs ?? null,
+    group.id,
+    caller.at,
+    caller.length,
+    input.at,
+    input.length,
+    outcome.group,
+    outcome.at,
+    outcome.length,
+    run ?? null,
+    call.session?.sessionId ?? null,
+    call.step?.parent ?? null,
+    call.step?.root ?? null,
+    call.resumable === true ? 1 : 0,
+  )
+  if (inserted === 0) return undefined
+  group.addReference()
+  if (finished !== undefined) group.addReference()
+  return caller
+}
+
+/** Whether the call waits for its next attempt and nobody took it since it was seen. */
+function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean {
+  const isSame =
+    text(row, 'state') === state && integer(row, 'attempt') === attempt && text(row, 'writer_id') === writer
+  return isSame && (state === 'released' || state === 'running') && integer(row, 'expired') === 0
+}
+
+const SLOTS = ['claim_group', 'outcome_group', 'late_group'] as const
+
+/** Lets go of what these calls hold in their groups; a group nobody holds loses its payload. */
+export function* dropReferences(calls: readonly Row[]): Steps<void> {
+  const dropped = new Map<number, number>()
+  for (const call of calls) {
+    for (const slot of SLOTS) {
+      const group = optionalInteger(call, slot)
+      if (group !== undefined) dropped.set(group, (dropped.get(group) ?? 0) + 1)
+    }
+  }
+  for (const [group, count] of dropped) yield* write('dropReference', count, count, group)
+}
+
+/** A call goes with what was asked about it. */
+export function* deleteCall(record: string): Steps<void> {
+  const deleted = yield* get('deleteCall', record)
+  if (deleted !== undefined) yield* deleteApprovalsOf(deleted)
+}
+
+/** What was asked about a call that is deleted, with the words of its approvers and the messages about it. */
+export function* deleteApprovalsOf(deleted: Row): Steps<void> {
+  if (integer(deleted, 'approvals') === 0) return
+  const record = text(deleted, 'record')
+  yield* write('deleteDecisionsOfCall', record)
+  yield* write('deleteNoticesOfCall', record)
+  yield* write('deleteApprovalsOfCall', record)
+}
+
+/** What a settled call answers from now on; `undefined` when it took effect but nobody knows the value (rule 12). */
+function settledOutcome(settlement: Settlement): Outcome | undefined {
+  const { as, valueJson, error } = settlement
+  if (as === 'succeeded') return valueJson === undefined ? undefined : { ok: true, valueJson }
+  return error === undefined ? undefined : { ok: false, error }
+}

@@ -1,0 +1,177 @@
+import { StoreError } from '#core/errors'
+import type {
+  CallAddress,
+  CallFilter,
+  CallRecord,
+  OwnCallsPage,
+  OwnCallsQuery,
+  Store,
+} from '#core/ports/store'
+import type { StoreContext } from '#store/engine'
+import { callFromRow, integer, type SealedText, text, unreadableText } from '#store/rows'
+import { all, get, type Row, type Steps } from '#store/steps'
+import {
+  claimCall,
+  findUnsettled,
+  finishCall,
+  insertFinished,
+  reclaimCall,
+  recordLate,
+  requestCancel,
+  settleCall,
+  TAKEN,
+} from './call-changes.ts'
+import { runOf } from './runs.ts'
+
+type CallPort = Pick<
+  Store,
+  | 'find'
+  | 'claim'
+  | 'reclaim'
+  | 'finish'
+  | 'insertFinished'
+  | 'recordLate'
+  | 'requestCancel'
+  | 'cancelRequests'
+  | 'settle'
+  | 'listOwn'
+  | 'list'
+  | 'findByRecord'
+>
+
+/** Calls; `writerNo` is our own number, 0 before our first change. */
+export function sqlCalls(context: StoreContext, writerNo: () => number): CallPort {
+  const { careful, lane, read, snapshot, sealed } = context
+  const holder = holderOf(context)
+  const recordOf = ({ record }: { readonly record: string }) => record
+  const changes = {
+    claim: lane(recordOf, (call) => runOf(call) ?? call.record, claimCall),
+    reclaim: lane(recordOf, ({ run, record }) => run ?? record, reclaimCall),
+    finish: lane(
+      ({ run }) => run.record,
+      ({ run }) => run.run ?? run.record,
+      finishCall,
+    ),
+    insertFinished: lane(recordOf, recordOf, insertFinished),
+    settle: careful(recordOf, settleCall),
+  }
+  const unsettled = read(findUnsettled)
+  return {
+    find: read((address: CallAddress) => findOwn(sealed, address)),
+    async claim(call) {
+      const claimed = await changes.claim(call)
+      return claimed === TAKEN ? holder(call.record) : claimed
+    },
+    async reclaim(seen, next) {
+      const claimed = await changes.reclaim(seen, next)
+      return claimed === TAKEN ? holder(seen.record) : claimed
+    },
+    async finish(finished) {
+      const recorded = await changes.finish(finished)
+      return recorded === TAKEN ? holder(finished.run.record) : recorded
+    },
+    async insertFinished(call, finished) {
+      const recorded = await changes.insertFinished(call, finished)
+      return recorded === TAKEN ? holder(call.record) : recorded
+    },
+    recordLate: lane(recordOf, recordOf, recordLate),
+    requestCancel: careful(recordOf, requestCancel),
+    cancelRequests: read(() => cancelRequests(writerNo())),
+    /** Looks before it writes: a refusal begins no writer and leaves no trace. */
+    async settle(settlement) {
+      const found = await unsettled(settlement.record)
+      return typeof found === 'string' ? found : await changes.settle(settlement)
+    },
+    listOwn: snapshot((query: OwnCallsQuery) => listOwnCalls(sealed, query)),
+    list: snapshot((filter: CallFilter) => listCalls(sealed, filter)),
+    findByRecord: read((record: string) => findByRecord(sealed, record)),
+  }
+}
+
+function* findOwn(sealed: SealedText, { tenant, record }: CallAddress): Steps<CallRecord | undefined> {
+  const found = yield* findCall(sealed, record)
+  return found?.tenant === tenant ? found : undefined
+}
+
+/** Our own running calls that somebody asked to stop. */
+function* cancelRequests(writerNo: number): Steps<readonly CallAddress[]> {
+  const rows = yield* all('cancelRequests', writerNo)
+  return rows.map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
+}
+
+/** Operators' view of calls, newest first; the ambiguous ones have an index of their own. */
+function* listCalls(sealed: SealedText, filter: CallFilter): Steps<readonly CallRecord[]> {
+  const { state, limit } = filter
+  const tenant = filter.tenant ?? null
+  if (state === undefined) return yield* showCalls(yield* all('listCalls', tenant, tenant, limit), sealed)
+  const rows =
+    state === 'ambiguous'
+      ? yield* all('listAmbiguousCalls', tenant, tenant, limit)
+      : yield* all('listCallsByState', state, tenant, tenant, limit)
+  return yield* showCalls(rows, sealed)
+}
+
+function* findByRecord(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
+  const row = yield* get('findCall', record)
+  return row === undefined ? undefined : yield* showCall(row, sealed)
+}
+
+/** Calls of everybody that one page looks at: some milliseconds. */
+const MOST_LOOKED_AT = 5_000
+
+/** Calls of one principal, newest first, and the number to go on before. */
+function* listOwnCalls(sealed: SealedText, query: OwnCallsQuery): Steps<OwnCallsPage> {
+  const { tenant, principal, before, limit } = query
+  const numbers = yield* get('callNumbers')
+  if (numbers === undefined) return { calls: [] }
+  const first = integer(numbers, 'first')
+  const end = Math.min(before ?? Number.MAX_SAFE_INTEGER, integer(numbers, 'last') + 1)
+  const from = Math.max(first, end - MOST_LOOKED_AT)
+  const rows = yield* all('listOwnCalls', end, from, tenant, principal, limit)
+  const last = rows.length < limit ? undefined : rows.at(-1)
+  const next = last === undefined ? from : integer(last, 'no')
+  const calls = yield* showCalls(rows, sealed)
+  return next > first ? { calls, next } : { calls }
+}
+
+export function* findCall(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
+  try {
+    return yield* readCall(sealed, record)
+  } catch (error) {
+    // Another process may have changed the call between the row and its contents: what is there now is consistent.
+    if (error instanceof StoreError && error.code === 'unreadable') return yield* readCall(sealed, record)
+    throw error
+  }
+}
+
+/** Reads, after a change found the call taken, who has it. */
+export function holderOf({ read, sealed }: Pick<StoreContext, 'read' | 'sealed'>) {
+  const find = read((record: string) => findCall(sealed, record))
+  return async (record: string): Promise<{ readonly kind: 'found'; readonly record: CallRecord }> => {
+    const holder = await find(record)
+    if (holder !== undefined) return { kind: 'found', record: holder }
+    throw new StoreError('not_written', 'a call vanished while it was being changed')
+  }
+}
+
+function* readCall(sealed: SealedText, record: string): Steps<CallRecord | undefined> {
+  const row = yield* get('findCall', record)
+  return row === undefined ? undefined : yield* callFromRow(row, sealed)
+}
+
+/** For operators: a record whose contents cannot be read is shown without them, not hidden with all others. */
+function* showCall(row: Row, sealed: SealedText): Steps<CallRecord> {
+  try {
+    return yield* callFromRow(row, sealed)
+  } catch (error) {
+    if (error instanceof StoreError && error.code === 'unreadable')
+      return yield* callFromRow(row, unreadableText(row))
+    throw error
+  }
+}
+
+function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<readonly CallRecord[]> {
+  const calls: CallRecord[] = []
+  for (const row of rows) calls.push(yield* showCall(row, sealed))
+  return calls
+}

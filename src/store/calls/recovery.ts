@@ -1,0 +1,237 @@
+import type { KeyObject } from 'node:crypto'
+import type { CallError, Failure } from '#core/call'
+import { lastFailure, MOST_ATTEMPTS } from '#core/calls/look-up'
+import { ambiguousEvent, endedEvent } from '#core/journal/append'
+import { checkpointSignature } from '#core/journal/chain'
+import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
+import type { RetentionPolicy, Store } from '#core/ports/store'
+import { sessionLostError } from '#core/runs/sessions'
+import type { Chain } from '#store/chain'
+import type { CommitGroup, Engine, StoreContext } from '#store/engine'
+import { BUDGETS_KEPT_MS } from '#store/protocol-state'
+import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
+import { endParkedIn } from './approval-changes.ts'
+import { deleteApprovalsOf, deleteCall, dropReferences } from './call-changes.ts'
+import { closeSession, cutAttempt, forgetRun, keepInRun, removeRun, toldByRow } from './runs.ts'
+
+/** Recovery and retention: what is left over, and what is forgotten. */
+export function sqlRecovery(
+  { careful, read }: StoreContext,
+  engine: Engine,
+  chain: Chain,
+): Pick<Store, 'recover' | 'isWriterAlive' | 'purge'> {
+  const openWriters = read(findOpenWriters)
+  const hasEnded = read(writerHasEnded)
+  const recoverSome = careful(() => '', recoverWriter)
+  return {
+    async recover(nowMs) {
+      await engine.isAlive(chain.id)
+      let deadWriters = 0
+      let ambiguous = 0
+      for (const writer of await openWriters()) {
+        if (await engine.isAlive(writer.id)) continue
+        deadWriters += 1
+        for (let hasMore = true; hasMore; ) {
+          const recovered = await recoverSome(writer, nowMs)
+          ambiguous += recovered.ambiguous
+          hasMore = recovered.hasMore
+        }
+        if (await hasEnded(writer.id)) await engine.forgetWriter(writer.id)
+      }
+      return { deadWriters, ambiguous }
+    },
+    isWriterAlive: (writer) => engine.isAlive(writer),
+    purge: careful(() => '', purgeStep),
+  }
+}
+
+/** Small enough that a step never holds up calls that wait for their commit. */
+const STEP = 200
+
+/** One step of rule 13; `true` while there may be more. */
+function* purgeStep(group: CommitGroup, nowMs: number, policy: RetentionPolicy): Steps<boolean> {
+  const calls = yield* forgetResults(nowMs - policy.resultsMs)
+  const runs = yield* forgetRuns(nowMs - policy.journalMs)
+  const tombstones = yield* forgetTombstones(nowMs - policy.journalMs)
+  const groups = yield* forgetJournal(nowMs - policy.journalMs, group.keys.chain)
+  const challenges = yield* write('deleteChallenges', nowMs - policy.resultsMs, STEP)
+  const denials = yield* write('deleteDenials', nowMs - policy.journalMs, STEP)
+  const budgets = yield* write('deleteBudgets', nowMs - BUDGETS_KEPT_MS, STEP)
+  yield* write('deleteConsents', nowMs)
+  yield* forgetCallers(nowMs)
+  if (calls > 0 || groups > 0) group.append({ type: 'retention.purged', at: nowMs, calls, groups })
+  return [calls, tombstones, challenges, budgets, groups, runs, denials].some((removed) => removed >= STEP)
+}
+
+function* forgetCallers(nowMs: number): Steps<void> {
+  yield* write('deleteCallerSessions', nowMs - CALLER_SESSION_IDLE_MS)
+  yield* write('deleteCallerRequests', nowMs - CALLER_REQUEST_KEPT_MS)
+  yield* write('deleteQuestions', nowMs)
+  yield* write('deleteMarks', nowMs)
+  yield* write('deleteRequests', nowMs)
+}
+
+/** Results go, keys stay: calls that may have changed the world leave a tombstone, the others nothing. */
+function* forgetResults(beforeMs: number): Steps<number> {
+  const rows = yield* all('expiredResults', beforeMs, beforeMs, STEP)
+  yield* dropReferences(rows)
+  for (const row of rows) {
+    const record = text(row, 'record')
+    const tier = text(row, 'tier')
+    const keepsKey = tier === 'write' || tier === 'exec'
+    if (keepsKey) yield* write('makeTombstone', record)
+    else yield* deleteCall(record)
+    // The key is free, so whoever takes it next begins a run anew.
+    if (!keepsKey && row.run === record) yield* removeRun(record)
+  }
+  return rows.length
+}
+
+function* forgetTombstones(beforeMs: number): Steps<number> {
+  const deleted = yield* all('deleteTombstones', beforeMs, STEP)
+  for (const row of deleted) yield* deleteApprovalsOf(row)
+  return deleted.length
+}
+
+/** Runs and sessions are told as long as the journal; a long run goes in several steps. */
+function* forgetRuns(beforeMs: number): Steps<number> {
+  let removed = yield* write('deleteSessions', beforeMs, STEP)
+  for (const row of yield* all('oldRuns', beforeMs, STEP)) {
+    if (removed >= STEP) break
+    removed += yield* forgetRun(integer(row, 'no'), STEP)
+  }
+  return removed
+}
+
+/** Cuts old groups off the front of each chain and signs where the cut is (rule 15). */
+function* forgetJournal(beforeMs: number, chainKey: KeyObject): Steps<number> {
+  let removed = 0
+  for (const writer of yield* all('allWriters')) {
+    const no = integer(writer, 'no')
+    const last = lastForgettable(yield* all('oldestGroups', no, STEP), beforeMs)
+    if (last === undefined) continue
+    const link = text((yield* get('linkAt', no, last)) ?? {}, 'link')
+    const signature = checkpointSignature(chainKey, { writer: text(writer, 'id'), group: last, link })
+    yield* write('saveCheckpoint', no, last, link, signature)
+    removed += yield* write('deletePrefix', no, last)
+  }
+  return removed
+}
+
+/** The end of the run of groups, from the oldest on, that are old and hold nothing a call still needs. */
+function lastForgettable(groups: readonly Row[], beforeMs: number): number | undefined {
+  let last: number | undefined
+  for (const group of groups) {
+    if (integer(group, 'at') >= beforeMs || integer(group, 'live') > 0) break
+    last = integer(group, 'n')
+  }
+  return last
+}
+
+const MOST_AT_ONCE = 500
+
+interface DeadWriter {
+  readonly no: number
+  readonly id: string
+}
+
+interface Recovered {
+  readonly ambiguous: number
+  /** There may be more to decide. */
+  readonly hasMore: boolean
+}
+
+function* findOpenWriters(): Steps<readonly DeadWriter[]> {
+  return (yield* all('openWriters')).map((row) => ({ no: integer(row, 'no'), id: text(row, 'id') }))
+}
+
+function* writerHasEnded(writer: string): Steps<boolean> {
+  const row = yield* get('writerEnd', writer)
+  return row !== undefined && row.ended_at !== null
+}
+
+/**
+ * Rule 8: what a dead writer left running becomes `ambiguous`, except what may simply run again; that stays
+ * until somebody asks for it or its time is over. Reads changed nothing, so they just end; what ran in a session
+ * was lost with its state. Sessions close when nothing runs in them any more (rule 30).
+ */
+function* recoverWriter(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<Recovered> {
+  const rows = yield* all('cutCallsOf', dead.no, nowMs, MOST_ATTEMPTS, MOST_AT_ONCE)
+  let ambiguous = 0
+  for (const row of rows) {
+    const outcome = outcomeOfCut(row)
+    if (outcome !== undefined) yield* endCut(group, dead, { row, outcome, nowMs })
+    else if (yield* makeAmbiguous(group, dead, { row, nowMs })) ambiguous += 1
+  }
+  const hasMore = rows.length === MOST_AT_ONCE || (yield* closeSessions(group, dead, nowMs))
+  yield* write('endWriter', nowMs, dead.id)
+  return { ambiguous, hasMore }
+}
+
+function* makeAmbiguous(
+  group: CommitGroup,
+  dead: DeadWriter,
+  cut: { readonly row: Row; readonly nowMs: number },
+): Steps<boolean> {
+  const { row, nowMs } = cut
+  const subject = subjectFromRow(row)
+  const { record, attempt } = subject
+  if ((yield* write('makeAmbiguous', record, dead.no, attempt)) === 0) return false
+  yield* keepInRun(row, toldByRow(row, 'running'))
+  const run = optionalText(row, 'run') ?? record
+  const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
+  group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...(yield* cutAttempt(attempted, 'cut')) })
+  return true
+}
+
+function* endCut(
+  group: CommitGroup,
+  dead: DeadWriter,
+  cut: { readonly row: Row; readonly outcome: Failure; readonly nowMs: number },
+): Steps<void> {
+  const { row, outcome, nowMs } = cut
+  const subject = subjectFromRow(row)
+  const { record, attempt } = subject
+  const state = outcome.error.canRetry ? 'released' : 'failed'
+  const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
+  const place = [slice.group, slice.at, slice.length]
+  if ((yield* write('endCut', state, nowMs, ...place, record, dead.no, attempt)) === 0) return
+  group.addReference()
+  const ended = endedEvent(subject, attempt, { state, outcome, atMs: nowMs })
+  const sessionId = optionalText(row, 'session')
+  const position =
+    optionalText(row, 'run') === undefined
+      ? undefined
+      : yield* cutAttempt({ row, record, attempt, sessionId, atMs: nowMs }, outcome)
+  group.append({ ...ended, ...position })
+}
+
+/** `true` while there are more. */
+function* closeSessions(group: CommitGroup, dead: DeadWriter, nowMs: number): Steps<boolean> {
+  const rows = yield* all('openSessionsOf', dead.no, MOST_AT_ONCE)
+  for (const row of rows) {
+    const address = { tenant: text(row, 'tenant'), sessionId: text(row, 'id') }
+    // The state that a parked call waits on is gone: a yes could not be used any more.
+    yield* endParkedIn(group, address, { why: 'session', atMs: nowMs })
+    yield* closeSession(group, address, 'failed', nowMs)
+  }
+  return rows.length === MOST_AT_ONCE
+}
+
+/** How a cut call ends; `undefined` when only an operator can say. */
+function outcomeOfCut(row: Row): Failure | undefined {
+  const tool = text(row, 'tool')
+  const tier = text(row, 'tier')
+  const hasEffects = tier === 'write' || tier === 'exec'
+  if (optionalText(row, 'session') !== undefined) return failureOf(sessionLostError(tool, hasEffects))
+  if (hasEffects) return undefined
+  const message = `The server stopped while ${tool} was running. Nothing was changed.`
+  const cut = failureOf({ code: 'cancelled', message, canRetry: true })
+  // A read cut by a crash may be asked again as long as it has attempts left.
+  return integer(row, 'attempt') < MOST_ATTEMPTS ? cut : lastFailure(cut)
+}
+
+function failureOf(error: CallError): Failure {
+  return { ok: false, error }
+}

@@ -1,0 +1,387 @@
+import type { Outcome } from '#core/call'
+import { StoreError } from '#core/errors'
+import { refusedEvent } from '#core/journal/append'
+import type { RunPosition } from '#core/journal/events'
+import type {
+  Attempt,
+  CallRecord,
+  CallSession,
+  NewCall,
+  NewSession,
+  RefusedCall,
+  RunAddress,
+  RunRecord,
+  RunStore,
+  SessionAddress,
+  SessionRecord,
+} from '#core/ports/store'
+import {
+  type CallLabel,
+  calledFact,
+  labelOf,
+  opens,
+  ownRunEvents,
+  ownSessionOutcome,
+  type RunEvent,
+  type RunFact,
+  refusedFacts,
+  returnedFact,
+  type SessionOutcome,
+  type ToldCall,
+} from '#core/runs/events'
+import { isRunEnded } from '#core/runs/runs'
+import { openReasonIn } from '#store/encryption'
+import type { CommitGroup, StoreContext } from '#store/engine'
+import {
+  boundText,
+  callerSlice,
+  callerToText,
+  integer,
+  NO_SLICE,
+  optionalInteger,
+  optionalText,
+  readCaller,
+  type SealedText,
+  type Slice,
+  subjectFromRow,
+  text,
+  withToolId,
+  word,
+} from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
+
+/** Runs, and what is refused in them. */
+export function sqlRuns(context: StoreContext): RunStore {
+  const { careful, read, snapshot } = context
+  return {
+    findRun: read(findRun),
+    readRun: snapshot((address: RunAddress, after: number, limit: number) =>
+      readRun(context, address, { after, limit }),
+    ),
+    endRun: careful(({ run }) => run, endRun),
+    noteRefusal: careful(({ record }) => record, noteRefusal),
+  }
+}
+
+/** A fact and when it became one; `caller` is where the caller text of its call lies. */
+export interface NewFact {
+  readonly fact: RunFact
+  readonly caller: Slice | undefined
+  readonly atMs: number
+}
+
+export function* findRun({ tenant, run }: RunAddress): Steps<RunRecord | undefined> {
+  const row = yield* get('findRun', run)
+  const found = row === undefined ? undefined : runFromRow(row)
+  return found?.tenant === tenant ? found : undefined
+}
+
+function* readRun(
+  { keys, sealed }: Pick<StoreContext, 'keys' | 'sealed'>,
+  address: RunAddress,
+  page: { readonly after: number; readonly limit: number },
+): Steps<readonly RunEvent[]> {
+  const row = yield* get('findRun', address.run)
+  if (row === undefined || runFromRow(row).tenant !== address.tenant) return []
+  const events: RunEvent[] = []
+  for (const stored of yield* all('runEventsAfter', integer(row, 'no'), page.after, page.limit)) {
+    const event = openReasonIn(keys.reasons, yield* runEventFromRow(stored, sealed))
+    events.push(yield* withStoredToolId(event))
+  }
+  return events
+}
+
+/** Makes the run if it is new; `false` when it takes nothing any more. */
+export function* openRun(scope: RunAddress & { readonly principal: string }, atMs: number): Steps<boolean> {
+  const { run, tenant, principal } = scope
+  if ((yield* write('insertRun', run, tenant, principal, atMs)) > 0) return true
+  const found = yield* findRun(scope)
+  return found !== undefined && !isRunEnded(found, atMs)
+}
+
+export function* appendFact(run: string, { fact, caller, atMs }: NewFact): Steps<RunPosition> {
+  const row = (yield* get('takeSequence', opens(fact), atMs, run)) ?? {}
+  const sequence = integer(row, 'sequence')
+  const { group, at, length } = caller ?? NO_SLICE
+  yield* write('insertRunEvent', integer(row, 'no'), sequence, atMs, factToText(fact), group, at, length)
+  return { run, sequence }
+}
+
+function* endRun(group: CommitGroup, address: RunAddress, atMs: number): Steps<boolean> {
+  const found = yield* findRun(address)
+  if (found === undefined || isRunEnded(found, atMs)) return false
+  const { run, tenant } = address
+  if ((yield* write('endRun', atMs, run, tenant)) === 0) return false
+  group.append({ type: 'run.ended', at: atMs, run, tenant, principal: found.principal })
+  return true
+}
+
+/** Removes up to `limit` events of a run, and the run with its last one; gives how much went. */
+export function* forgetRun(no: number, limit: number): Steps<number> {
+  return (yield* write('deleteRunEvents', no, no, limit)) + (yield* write('deleteRun', no))
+}
+
+/** The run of a call that never happened, after all. */
+export function* removeRun(run: string): Steps<void> {
+  const row = yield* get('findRun', run)
+  if (row !== undefined) yield* forgetRun(integer(row, 'no'), Number.MAX_SAFE_INTEGER)
+}
+
+function* withStoredToolId(event: RunEvent): Steps<RunEvent> {
+  if (!('call' in event) || event.call.toolId !== '') return event
+  const row = yield* get('findCall', event.record)
+  return row === undefined ? event : { ...event, call: withToolId(event.call, text(row, 'tool')) }
+}
+
+/** The attempt that begins, and where its call's caller text lies. */
+export interface BeginningAttempt {
+  readonly call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>
+  readonly run: string
+  readonly attempt: number
+  readonly session: CallSession | undefined
+  readonly caller: Slice
+  readonly atMs: number
+}
+
+/** An attempt whose process is gone, as its row tells. */
+export interface CutAttempt {
+  readonly row: Row
+  readonly record: string
+  readonly attempt: number
+  readonly sessionId: string | undefined
+  readonly atMs: number
+}
+
+/** The run that a new call's events go to; none when its record alone tells them. */
+export function runOf({ place, session, record }: NewCall): string | undefined {
+  return place?.run ?? (session === undefined ? undefined : record)
+}
+
+/** Stored events take their label from the caller text they point to, so none is written with them. */
+export const IN_CALLER_TEXT: CallLabel = {
+  callId: '',
+  toolId: '',
+  transport: 'native',
+  argsHash: '',
+  traceId: '',
+}
+
+/** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
+export function toldByRow(row: Row, state: 'running' | 'ambiguous'): ToldCall {
+  return {
+    ...subjectFromRow(row),
+    ...IN_CALLER_TEXT,
+    state,
+    createdAtMs: integer(row, 'created_at'),
+    finishedAtMs: undefined,
+    outcome: undefined,
+    sessionId: undefined,
+  }
+}
+
+/** A pair of events per attempt, inside the brackets of its own session if it has one. */
+export function* beginAttempt(group: CommitGroup, begun: BeginningAttempt): Steps<RunPosition> {
+  const { call, run, attempt, session, caller, atMs } = begun
+  const { tenant, record, principal, tool, toolId } = call
+  if (session?.isOwn === true) {
+    const place = { tenant, run, principal, runId: '' }
+    const own = { tenant, sessionId: session.sessionId, principal, tool, toolId, place, atMs }
+    yield* insertSession(group, own, 'closing')
+  }
+  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId: session?.sessionId }
+  return yield* appendFact(run, { fact: calledFact(attempted, principal), caller, atMs })
+}
+
+/** Nothing for a call that is told by its record alone. */
+export function* endAttempt(
+  { record, attempt, run, session }: Attempt,
+  outcome: Outcome,
+  atMs: number,
+): Steps<RunPosition | undefined> {
+  if (run === undefined) return undefined
+  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId: session?.sessionId }
+  const caller = callerSlice((yield* get('callerOf', record)) ?? {})
+  return yield* appendFact(run, { fact: returnedFact(attempted, outcome), caller, atMs })
+}
+
+/** Called after the call's own end, so that the bracket closes last (OWP-41). */
+export function* endOwnSession(
+  group: CommitGroup,
+  { tenant, session }: Attempt,
+  outcome: Outcome,
+  atMs: number,
+): Steps<void> {
+  if (session?.isOwn !== true) return
+  const { sessionId } = session
+  yield* closeSession(group, { tenant, sessionId }, ownSessionOutcome(outcome), atMs)
+}
+
+/** Ends an attempt that nobody will end any more; its call must have a run. */
+export function* cutAttempt(
+  { row, record, attempt, sessionId, atMs }: CutAttempt,
+  end: Outcome | 'cut',
+): Steps<RunPosition> {
+  const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId }
+  const fact = returnedFact(attempted, end)
+  return yield* appendFact(text(row, 'run'), { fact, caller: callerSlice(row), atMs })
+}
+
+/** The pair of a call that was refused; `false` when no such run takes it. */
+function* noteRefusal(group: CommitGroup, refused: RefusedCall): Steps<boolean> {
+  const { place, record, atMs } = refused
+  const run = yield* findRun(place)
+  if (run === undefined || isRunEnded(run, atMs)) return false
+  const caller = group.addCaller(boundText(record, callerToText(refused)))
+  const [called, returned] = refusedFacts(refused, IN_CALLER_TEXT)
+  const position = yield* appendFact(place.run, { fact: called, caller, atMs })
+  yield* appendFact(place.run, { fact: returned, caller, atMs })
+  group.append({ ...refusedEvent(refused), ...position })
+  return true
+}
+
+/** Gives a call told by its record alone a run with events, because more will be told than a record can. */
+export function* keepInRun(row: Row, told: ToldCall): Steps<void> {
+  if (optionalText(row, 'run') !== undefined) return
+  const { record, principal } = told
+  yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, told.createdAtMs)
+  yield* write('keepInRun', record)
+  for (const { sequence: _given, atMs, ...fact } of ownRunEvents(told)) {
+    yield* appendFact(record, { fact, caller: callerSlice(row), atMs })
+  }
+}
+
+export function* findSession({ tenant, sessionId }: SessionAddress): Steps<SessionRecord | undefined> {
+  const row = yield* get('findSession', sessionId)
+  const found = row === undefined ? undefined : sessionFromRow(row)
+  return found?.tenant === tenant ? found : undefined
+}
+
+export function* openSession(group: CommitGroup, session: NewSession): Steps<'opened' | 'run_ended'> {
+  if (!(yield* openRun(session.place, session.atMs))) return 'run_ended'
+  yield* insertSession(group, session, 'open')
+  return 'opened'
+}
+
+/** Its run must be open. A session of a single attempt begins as `closing`: no other call may use it. */
+function* insertSession(group: CommitGroup, session: NewSession, state: 'open' | 'closing'): Steps<void> {
+  const { sessionId, tenant, principal, tool, toolId, place, endsRun, atMs } = session
+  const who = [sessionId, tenant, principal, tool, toolId] as const
+  yield* write('insertSession', ...who, place.run, endsRun === true ? 1 : 0, group.writer, state, atMs)
+  const fact = { type: 'session.opened', sessionId, toolId } as const
+  const position = yield* appendFact(place.run, { fact, caller: undefined, atMs })
+  group.append({
+    type: 'session.opened',
+    at: atMs,
+    session: sessionId,
+    tenant,
+    principal,
+    tool,
+    ...position,
+  })
+}
+
+export function* beginSessionClose(
+  _group: CommitGroup,
+  { tenant, sessionId }: SessionAddress,
+): Steps<boolean> {
+  return (yield* write('beginSessionClose', sessionId, tenant)) > 0
+}
+
+/** `closed` with its event; `false` when it was closed already, so there is exactly one close (OWP-41). */
+export function* closeSession(
+  group: CommitGroup,
+  address: SessionAddress,
+  outcome: SessionOutcome,
+  atMs: number,
+): Steps<boolean> {
+  const { tenant, sessionId } = address
+  const row = yield* get('closeSession', outcome, atMs, sessionId, tenant)
+  if (row === undefined) return false
+  const run = text(row, 'run')
+  const fact = { type: 'session.closed', sessionId, toolId: text(row, 'tool_id'), outcome } as const
+  const position = yield* appendFact(run, { fact, caller: undefined, atMs })
+  group.append({
+    type: 'session.closed',
+    at: atMs,
+    session: sessionId,
+    tenant,
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    ...position,
+    outcome,
+  })
+  if (integer(row, 'ends_run') === 1) yield* endRun(group, { tenant, run }, atMs)
+  return true
+}
+
+const STATES = ['open', 'closing', 'closed'] as const
+const OUTCOMES = ['completed', 'failed', 'cancelled'] as const
+
+function sessionFromRow(row: Row): SessionRecord {
+  return {
+    tenant: text(row, 'tenant'),
+    sessionId: text(row, 'id'),
+    principal: text(row, 'principal'),
+    tool: text(row, 'tool'),
+    toolId: text(row, 'tool_id'),
+    run: text(row, 'run'),
+    state: word(row, 'state', STATES),
+    writer: text(row, 'writer_id'),
+    outcome: row.outcome === null ? undefined : word(row, 'outcome', OUTCOMES),
+  }
+}
+
+function runFromRow(row: Row): RunRecord {
+  return {
+    tenant: text(row, 'tenant'),
+    run: text(row, 'key'),
+    principal: text(row, 'principal'),
+    open: integer(row, 'open'),
+    touchedAtMs: integer(row, 'touched_at'),
+    endedAtMs: optionalInteger(row, 'ended_at'),
+  }
+}
+
+/** A fact as it is stored: without its call's label, which holds caller text and is sealed elsewhere (rule 15). */
+function factToText(fact: RunFact): string {
+  return JSON.stringify(fact, (name, value: unknown) => (name === 'call' ? undefined : value))
+}
+
+/** The same as read back; the label is put in again from the caller text of its call. */
+type StoredFact =
+  | Omit<Extract<RunFact, { readonly type: 'called' }>, 'call'>
+  | Omit<Extract<RunFact, { readonly type: 'returned' }>, 'call'>
+  | Omit<Extract<RunFact, { readonly type: 'interrupt.requested' }>, 'call'>
+  | Omit<Extract<RunFact, { readonly type: 'consent.requested' }>, 'call'>
+  | Exclude<RunFact, { readonly call: CallLabel }>
+
+function* runEventFromRow(row: Row, sealed: SealedText): Steps<RunEvent> {
+  const position = { sequence: integer(row, 'sequence'), atMs: integer(row, 'at') }
+  const fact: StoredFact = JSON.parse(text(row, 'fact'))
+  if (
+    fact.type === 'called' ||
+    fact.type === 'returned' ||
+    fact.type === 'interrupt.requested' ||
+    fact.type === 'consent.requested'
+  ) {
+    return { ...fact, call: yield* callOf(fact.record, row, sealed), ...position }
+  }
+  return { ...fact, ...position }
+}
+
+function* callOf(record: string, row: Row, sealed: SealedText): Steps<CallLabel> {
+  const slice = {
+    group: integer(row, 'caller_group'),
+    at: integer(row, 'caller_at'),
+    length: integer(row, 'caller_length'),
+  }
+  try {
+    return labelOf(yield* readCaller(record, sealed, slice))
+  } catch (error) {
+    // A run that goes on for longer than the journal is kept outlives the text of its first calls.
+    if (error instanceof StoreError && error.code === 'unreadable') {
+      return { ...IN_CALLER_TEXT, callId: record }
+    }
+    throw error
+  }
+}

@@ -1,0 +1,94 @@
+import { endedEvent, resumedEvent, suspendedEvent } from '#core/journal/append'
+import type { EndedParked } from '#core/ports/approval-store'
+import type { Attempt, CallAddress, CallRecord, Suspending, WorkflowStore } from '#core/ports/store'
+import { endSuspended } from '#core/workflow/suspend'
+import type { CommitGroup, StoreContext } from '#store/engine'
+import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
+import { all, get, type Row, type Steps, write } from '#store/steps'
+import { holderOf } from './calls.ts'
+import { endAttempt } from './runs.ts'
+
+const STEP = 100
+
+/** Workflows that are suspended, each change one transaction with its events. */
+export function sqlWorkflows(context: StoreContext): WorkflowStore {
+  const { careful, read } = context
+  const holder = holderOf(context)
+  const recordOf = ({ record }: { readonly record: string }) => record
+  const changes = {
+    suspend: careful(recordOf, suspend),
+    resume: careful(recordOf, resume),
+    cancel: careful(recordOf, cancel),
+    expire: careful(() => '', expire),
+  }
+  const findSuspended = read(suspendedCall)
+  const firstExpired = read((nowMs: number) => get('expiredSuspended', nowMs, 1))
+  return {
+    suspend: async (run, suspending) =>
+      (await changes.suspend(run, suspending)) ? { kind: 'recorded' } : holder(run.record),
+    resume: async (seen, next) =>
+      (await changes.resume(seen, next)) ? { kind: 'claimed', attempt: seen.attempt } : holder(seen.record),
+    /** Looks before it writes: most calls that are cancelled are no such call. */
+    cancel: async (address, _by, atMs) =>
+      (await findSuspended(address)) === undefined ? [] : changes.cancel(address, atMs),
+    expire: async (nowMs) => ((await firstExpired(nowMs)) === undefined ? [] : changes.expire(nowMs)),
+    openSteps: read(openSteps),
+  }
+}
+
+function* suspend(group: CommitGroup, run: Attempt, { waitsFor, atMs }: Suspending): Steps<boolean> {
+  if ((yield* write('suspendCall', waitsFor, run.record, run.attempt, group.writer)) === 0) return false
+  group.append(suspendedEvent(run, waitsFor, atMs))
+  return true
+}
+
+function* resume(
+  group: CommitGroup,
+  seen: CallRecord,
+  { atMs, rerunUntilMs }: { readonly atMs: number; readonly rerunUntilMs: number },
+): Steps<boolean> {
+  const values = [group.writer, rerunUntilMs, seen.record, seen.attempt]
+  if ((yield* write('resumeSuspended', ...values)) === 0) return false
+  group.append(resumedEvent(seen, atMs))
+  return true
+}
+
+function suspendedCall({ tenant, record }: CallAddress) {
+  return get('suspendedCall', record, tenant)
+}
+
+function* cancel(group: CommitGroup, address: CallAddress, atMs: number): Steps<readonly EndedParked[]> {
+  const row = yield* suspendedCall(address)
+  return row === undefined ? [] : yield* end(group, row, { why: 'cancelled', atMs })
+}
+
+function* expire(group: CommitGroup, nowMs: number): Steps<readonly EndedParked[]> {
+  const ended: EndedParked[] = []
+  for (const row of yield* all('expiredSuspended', nowMs, STEP)) {
+    ended.push(...(yield* end(group, row, { why: 'expired', atMs: nowMs })))
+  }
+  return ended
+}
+
+function* end(
+  group: CommitGroup,
+  row: Row,
+  { why, atMs }: { readonly why: 'cancelled' | 'expired'; readonly atMs: number },
+): Steps<readonly EndedParked[]> {
+  const subject = subjectFromRow(row)
+  const { record, attempt } = subject
+  const outcome = endSuspended(subject.tool, why)
+  const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
+  if ((yield* write('endSuspended', atMs, slice.group, slice.at, slice.length, record)) === 0) return []
+  group.addReference()
+  const run = optionalText(row, 'run') ?? record
+  const position = yield* endAttempt({ ...subject, run, session: undefined }, outcome, atMs)
+  group.append({ ...endedEvent(subject, attempt, { state: 'failed', outcome, atMs }), ...position })
+  return [{ record, run }]
+}
+
+function* openSteps({ record, tenant }: CallAddress): Steps<readonly CallAddress[]> {
+  return (yield* all('openSteps', record))
+    .map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
+    .filter((step) => step.tenant === tenant)
+}

@@ -1,0 +1,153 @@
+import { hash } from 'node:crypto'
+import type { JournalHead } from '#core/journal/events'
+import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
+import type { SessionOutcome } from '#core/runs/events'
+import type { MaybePromise } from '#core/runtime'
+import { endParkedIn } from './calls/approval-changes.ts'
+import { sqlApprovals } from './calls/approvals.ts'
+import { sqlCalls } from './calls/calls.ts'
+import { sqlRecovery } from './calls/recovery.ts'
+import { beginSessionClose, closeSession, findSession, openSession, sqlRuns } from './calls/runs.ts'
+import { sqlWorkflows } from './calls/workflows.ts'
+import type { Chain } from './chain.ts'
+import { CommitQueue } from './commit-queue.ts'
+import { sqlChallenges, sqlConsents } from './consents.ts'
+import type { CommitGroup, Engine, StoreContext } from './engine.ts'
+import { sqlPins, sqlSources } from './imports.ts'
+import { openGroups, readJournal, type Verification, verifyJournal } from './journal.ts'
+import { sqlAudit, sqlKeys } from './keys.ts'
+import { sqlBudgets, sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
+import type { RowGuard } from './row-mac.ts'
+import { type Steps, write } from './steps.ts'
+import { sqlVault } from './vault.ts'
+
+const DIGEST_CHARACTERS = 24
+/** Sorts behind every record: a writer's last change comes after all others of its group. */
+const LAST_KEY = '~'
+/** Sorts behind every record too: a session closes after the calls that end in the same group (OWP-41). */
+const CLOSE_KEY = '|'
+/** How long a look waits for another process that is writing. */
+const LONGEST_LOCK_MS = 5_000
+
+export interface SqlStoreParts {
+  readonly engine: Engine
+  readonly chain: Chain
+  readonly guard: RowGuard
+  readonly nowMs: () => number
+}
+
+/** Calls and journal in a database: every change durable before it is acknowledged, many in one commit. */
+export interface SqlStore extends Store {
+  /** Checks the whole journal against the key; `head` is one kept elsewhere. */
+  verify(head?: JournalHead): MaybePromise<Verification>
+  /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
+  checkWritable(waitMs?: number): MaybePromise<void>
+}
+
+export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): SqlStore {
+  const { keys } = chain
+  const queue = new CommitQueue(engine)
+  const sealed = openGroups(keys.wrap)
+  const context: StoreContext = {
+    keys,
+    sealed,
+    guard,
+    careful:
+      (keyOf, change) =>
+      (first, ...rest) =>
+        queue.submit(keyOf(first), (group) => change(group, first, ...rest)),
+    lane:
+      (keyOf, laneOf, change) =>
+      (first, ...rest) =>
+        queue.submit(keyOf(first), (group) => change(group, first, ...rest), laneOf(first)),
+    read:
+      (steps) =>
+      (...args) =>
+        engine.read(steps(...args)),
+    snapshot:
+      (steps) =>
+      (...args) =>
+        engine.snapshot(steps(...args)),
+  }
+  const { snapshot } = context
+  // Keyed by a secret prefix: one-shot hashing is far cheaper than an HMAC object per call.
+  const digest = (plain: string) =>
+    hash('sha256', keys.digest + plain, 'base64url').slice(0, DIGEST_CHARACTERS)
+  let closing: Promise<void> | undefined
+  return {
+    get pendingWrites() {
+      return queue.size
+    },
+    writer: chain.id,
+    digest,
+    ...sqlCalls(context, () => chain.no),
+    ...sqlRuns(context),
+    ...sqlSessions(context),
+    ...sqlChallenges(context),
+    ...sqlRecovery(context, engine, chain),
+    keys: sqlKeys(context),
+    audit: sqlAudit(context),
+    budgets: sqlBudgets(context),
+    vault: sqlVault(context),
+    consents: sqlConsents(context),
+    callers: sqlProtocolSessions(context, digest),
+    approvals: sqlApprovals(context),
+    pins: sqlPins(context),
+    sources: sqlSources(context),
+    workflows: sqlWorkflows(context),
+    requests: sqlIdempotentRequests(context, chain.id),
+    readJournal: snapshot((after: readonly JournalHead[], limit: number) =>
+      readJournal(keys.reasons, after, limit),
+    ),
+    verify: snapshot((head?: JournalHead) => verifyJournal(context, head)),
+    foreignVersion: () => engine.foreignVersion(),
+    /** Writes a row for real: an empty transaction would not touch the disk. */
+    probe: async () => {
+      await queue.submit('', () => write('writeMeta', 'probe', String(nowMs())))
+    },
+    checkWritable: (waitMs = LONGEST_LOCK_MS) => engine.checkWritable(waitMs),
+    close: () => {
+      closing ??= close({ queue, chain, engine })
+      return closing
+    },
+  }
+}
+
+function sqlSessions({ careful, read }: StoreContext): SessionStore {
+  const order = ({ sessionId }: SessionAddress) => sessionId
+  return {
+    findSession: read(findSession),
+    openSession: careful(order, openSession),
+    beginSessionClose: careful(order, beginSessionClose),
+    closeSession: careful(({ sessionId }) => `${CLOSE_KEY}${sessionId}`, endSession),
+  }
+}
+
+/** A session closes with the calls that wait in it: nobody can go on with them. */
+function* endSession(
+  group: CommitGroup,
+  address: SessionAddress,
+  outcome: SessionOutcome,
+  atMs: number,
+): Steps<boolean> {
+  yield* endParkedIn(group, address, { why: 'session', atMs })
+  return yield* closeSession(group, address, outcome, atMs)
+}
+
+async function close({
+  queue,
+  chain,
+  engine,
+}: {
+  readonly queue: CommitQueue
+  readonly chain: Chain
+  readonly engine: Engine
+}): Promise<void> {
+  const goodbye = chain.isStarted ? queue.submit(LAST_KEY, (group) => chain.recordStop(group)) : undefined
+  queue.close()
+  try {
+    await goodbye
+  } finally {
+    await engine.close()
+  }
+}
