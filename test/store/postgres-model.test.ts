@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { MemoryStore } from '#store/memory/memory'
 import { openPostgresStore } from '#store/postgres/open'
 import { step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
 import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { ReferenceStore } from './reference-model/reference-store.ts'
 
 /** Raise for a longer search; each is a fresh pair of stores and up to `LONGEST` steps. */
 const ROUNDS = 25
@@ -28,7 +28,7 @@ it('a store in PostgreSQL does what the reference does, whatever is done to both
     fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: LONGEST, size: 'max' }), async (steps) => {
       const clock = { nowMs: 1_000 }
       const store = await openPostgresStore({ url, masterKey, nowMs: () => clock.nowMs })
-      const [reference, subject] = [new Subject(new MemoryStore(), clock), new Subject(store, clock)]
+      const [reference, subject] = [new Subject(new ReferenceStore(), clock), new Subject(store, clock)]
       try {
         for (const taken of steps) {
           if (taken.do === 'wait') clock.nowMs += taken.ms

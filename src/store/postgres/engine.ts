@@ -124,7 +124,7 @@ export class PostgresEngine implements Engine {
       // Not waited for: what follows on the same connection comes after it.
       const begun = connection.send(careful.length === 0 ? [BEGIN] : [BEGIN, BEGIN_CAREFUL])
       begun.catch(() => undefined)
-      const group = await driveEach(chain.openGroup(), answer)
+      const group = chain.openGroup()
       const beside = changes.filter(({ lane }) => lane !== undefined)
       await driveLanes(group, beside, answer)
       for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
