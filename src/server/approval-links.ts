@@ -6,7 +6,7 @@ import {
   type LinkView,
   stateOf,
 } from '#core/approvals/approvals'
-import { isSame } from '#core/approvals/decisions'
+import { isSameSecret } from '#core/hash'
 import { cleanJson, cleanText, type JsonValue } from '#core/json'
 import type { ApprovalStore } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
@@ -207,7 +207,7 @@ export function readPass(
   { cookie, csrf }: ApproverPass,
   nowMs: number,
 ): PassHolder | undefined {
-  if (!isSame(sign('csrf', JSON.stringify([token, cookie])), csrf)) return undefined
+  if (!isSameSecret(csrf, sign('csrf', JSON.stringify([token, cookie])))) return undefined
   const [, until, principal] = cookie.split('.')
   if (until === undefined || principal === undefined) return { signedIn: undefined }
   if (Number(until) <= nowMs) return undefined

@@ -1,4 +1,4 @@
-import { shortHash } from '#core/hash'
+import { isSameSecret, shortHash } from '#core/hash'
 import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
@@ -7,7 +7,6 @@ import type { Catalog } from '#core/tools/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type HeaderParameter, headersAskedBy, toWireTool } from './codec-tool.ts'
 import { type Answer, errorAnswer, type McpExchange, type McpServices, resultAnswer } from './exchange.ts'
-import { isSameSignature } from './multi-round-calls.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams, OpenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
@@ -211,7 +210,7 @@ class ToolLists {
     const end = cursor.lastIndexOf('.')
     if (end < 1) return undefined
     const after = cursor.slice(0, end)
-    return isSameSignature(cursor.slice(end + 1), this.#signatureOf(after, principal)) ? after : undefined
+    return isSameSecret(cursor.slice(end + 1), this.#signatureOf(after, principal)) ? after : undefined
   }
 
   #signatureOf(after: string, { tenant, id }: Principal): string {
