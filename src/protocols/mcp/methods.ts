@@ -95,13 +95,13 @@ export class Methods {
   }
 }
 
-/** Row 13: 404 in the newest revision, 200 before it (§1.5). */
+/** MCP row 13: 404 in the newest revision, 200 before it (MCP §1.5). */
 function unknownMethod({ id, revision }: McpExchange): Answer {
   const error = { code: JSON_RPC_CODES.unknownMethod, message: 'Method not found' }
   return errorAnswer(id, error, { status: revision === NEW_REVISION ? 404 : 200 })
 }
 
-/** MCP-45, T-27: short, and nobody else's. */
+/** MCP-45, MCP/T-27: short, and nobody else's. */
 const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
 
 /** `tools/list`: the caller's own catalog, the newest version of each tool (MCP-40 to MCP-45). */
@@ -230,7 +230,7 @@ export interface ServedTool {
   readonly headers: readonly HeaderParameter[]
 }
 
-/** MCP-50, T-13: what every client takes. */
+/** MCP-50, MCP/T-13: what every client takes. */
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
 const LONGEST = 64
 

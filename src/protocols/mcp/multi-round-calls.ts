@@ -70,7 +70,7 @@ export class MultiRoundCalls {
     return resultAnswer(exchange.id, result, { [CALL_ID_HEADER]: callIdToHeader(callId) })
   }
 
-  /** A person has to open something first; `undefined` when this client can only be told so (T-11). */
+  /** A person has to open something first; `undefined` when this client can only be told so (MCP/T-11). */
   askForPages(call: StartedCall, { reply, pages, message, round }: AskedPages): Answer | undefined {
     const { exchange, target } = call
     if (!exchange.capabilities.url) return undefined
@@ -227,7 +227,7 @@ export interface RequestState {
   readonly challenges: readonly string[]
   readonly round: number
   readonly expiresAtMs: number
-  /** Good once, and different every round (T-17). */
+  /** Good once, and different every round (MCP/T-17). */
   readonly nonce: string
 }
 
