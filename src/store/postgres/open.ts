@@ -1,9 +1,8 @@
-import { StoreError } from '#core/errors'
 import { Chain } from '#store/chain'
-import { deriveStoreKeys, isSameCheck, type StoreKeys } from '#store/encryption'
-import { type DecidingTable, RowGuard, refuseForeignTriggers } from '#store/row-mac'
+import { deriveStoreKeys, type StoreKeys } from '#store/encryption'
+import { type DecidingTable, RowGuard } from '#store/row-mac'
 import { text } from '#store/rows'
-import { MIGRATIONS } from '#store/schema'
+import { MIGRATIONS, missingSteps } from '#store/schema'
 import { get, type Steps, write } from '#store/steps'
 import { createStore, type SqlStore } from '#store/store'
 import { answerAll } from './batches.ts'
@@ -61,35 +60,18 @@ async function migrate(
   migrations: readonly string[],
 ): Promise<void> {
   const answer: AnswerAll = (asks) => answerAll(connection, asks, 'change')
-  await driveEach(refuseForeignTriggers(), answer)
   const { rows } = await connection.one({ text: "SELECT 1 AS n WHERE to_regclass('meta') IS NOT NULL" })
-  const version = rows.length === 0 ? 0 : await driveEach(readVersion(keys), answer)
-  if (version > migrations.length) {
-    throw new StoreError(
-      'unreadable',
-      `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
-    )
-  }
-  if (version === migrations.length) return
+  const version = rows.length === 0 ? 0 : await driveEach(readVersion(), answer)
+  const steps = await driveEach(missingSteps(version, keys, migrations), answer)
   if (version === 0) await connection.one({ text: SCALAR_FUNCTIONS })
-  for (const step of migrations.slice(version)) await connection.one({ text: postgresSchema(step) })
-  await driveEach(writeVersion(keys, migrations.length), answer)
+  for (const step of steps) await connection.one({ text: postgresSchema(step) })
+  if (version === 0) await driveEach(write('writeMeta', 'key_check', keys.check), answer)
+  if (steps.length > 0) await driveEach(write('writeMeta', VERSION, String(migrations.length)), answer)
 }
 
-/** The version of the tables, once it is certain that they are ours to change. */
-function* readVersion(keys: StoreKeys): Steps<number> {
-  const check = yield* get('readMeta', 'key_check')
-  if (!isSameCheck(check === undefined ? '' : text(check, 'value'), keys.check)) {
-    throw new StoreError(
-      'unreadable',
-      'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
-    )
-  }
-  const row = (yield* get('readMeta', 'schema_version')) ?? {}
+const VERSION = 'schema_version'
+
+function* readVersion(): Steps<number> {
+  const row = (yield* get('readMeta', VERSION)) ?? {}
   return Number(text(row, 'value'))
-}
-
-function* writeVersion(keys: StoreKeys, version: number): Steps<void> {
-  yield* write('writeMeta', 'key_check', keys.check)
-  yield* write('writeMeta', 'schema_version', String(version))
 }
