@@ -2,9 +2,8 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Settings } from '#config/settings'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
-import { startRetention } from '#core/journal/chain'
 import type { LimitName } from '#core/limits/settings'
-import type { RecoveryReport, Store } from '#core/ports/store'
+import type { RecoveryReport, RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
@@ -13,9 +12,8 @@ import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
-import { MemoryStore } from '#store/memory/memory'
 import { backUpDatabase } from '#store/sqlite/database'
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import type { SqlStore } from '#store/store'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isLoopback } from './safety.ts'
@@ -181,18 +179,19 @@ interface OpenStoreOptions {
 
 /** The store behind a URL: `memory:` or `sqlite:PATH`. */
 export function openStore(url: string, options: OpenStoreOptions): Store {
-  return url === 'memory:' ? new MemoryStore() : openSqlite(url, options)
+  return url === 'memory:' ? openMemoryStore(observersIn(options)) : openSqlite(url, options)
 }
 
 export function openSqlite(url: string, options: OpenStoreOptions): SqlStore {
-  const { onCommit, onForeign } = options
   const path = pathOf(url)
-  return openSqliteStore({
-    path,
-    masterKey: masterKeyOf(options, path),
+  return openSqliteStore({ path, masterKey: masterKeyOf(options, path), ...observersIn(options) })
+}
+
+function observersIn({ onCommit, onForeign }: OpenStoreOptions) {
+  return {
     ...(onCommit === undefined ? {} : { onCommit }),
     ...(onForeign === undefined ? {} : { onForeign }),
-  })
+  }
 }
 
 /** Copies the database of a store, also while a server uses it, to a file that must not be there yet. */
@@ -259,4 +258,38 @@ export function findConsentWarnings({
 
 function isOwnMachine({ host, publicUrl }: Settings['server']): boolean {
   return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
+}
+
+const ROUND_MS = 60_000
+const PAUSE_BETWEEN_STEPS_MS = 20
+
+/** Forgets what retention allows, a small step at a time, in the background (rule 13). */
+export function startRetention(
+  store: Store,
+  policy: RetentionPolicy,
+  world: { readonly clock: Clock; readonly log: Logger },
+): { stop(): void } {
+  let timer: NodeJS.Timeout | undefined
+  let stopped = false
+  const next = (delayMs: number): void => {
+    if (stopped) return
+    timer = setTimeout(step, delayMs)
+    timer.unref()
+  }
+  const step = async (): Promise<void> => {
+    try {
+      const more = await store.purge(world.clock.nowMs(), policy)
+      next(more ? PAUSE_BETWEEN_STEPS_MS : ROUND_MS)
+    } catch (error) {
+      world.log.error({ err: error }, 'retention failed; it goes on later')
+      next(ROUND_MS)
+    }
+  }
+  next(ROUND_MS)
+  return {
+    stop() {
+      stopped = true
+      clearTimeout(timer)
+    },
+  }
 }
