@@ -160,7 +160,7 @@ describe('collet serve', () => {
       'a folder it may not write',
       () => withCode('EACCES', 'mkdir'),
       3,
-      'Change the owner or the permissions',
+      'Change its owner or permissions',
     ],
   ])('explains %s without a stack', async (_, error, code, message) => {
     const io = new FakeIo({ startServer: () => Promise.reject(error()) }, { workingFolder: folder })
