@@ -1,11 +1,5 @@
 import { createPublicKey, type KeyObject } from 'node:crypto'
-import {
-  decodeProtectedHeader,
-  errors,
-  type JWTPayload,
-  jwtVerify,
-  type ProtectedHeaderParameters,
-} from 'jose'
+import type { JWTPayload, ProtectedHeaderParameters } from 'jose'
 import { ISSUER_ALGORITHMS, type IssuerAlgorithm, type IssuerSettings } from '#config/settings'
 import { fault, type ToolError } from '#core/errors'
 import { isRecord } from '#core/json'
@@ -56,7 +50,7 @@ export class OidcIssuer {
 
   /** Throws `unauthenticated`, or `not_ready` when the issuer's keys cannot be had. */
   async verify(token: string): Promise<VerifiedToken> {
-    const { alg, kid, typ } = readHeader(token)
+    const { alg, kid, typ } = await readHeader(token)
     if (alg === undefined || !algorithmsOf(this.#settings).some((name) => name === alg))
       throw refusedToken(`The token is signed with an algorithm that is not taken here.`)
     if (typ !== undefined && !TYPES.has(typ.toLowerCase()))
@@ -74,6 +68,7 @@ export class OidcIssuer {
   }
 
   async #checkSignature(token: string, keys: readonly IssuerKey[]): Promise<JWTPayload> {
+    const { errors, jwtVerify } = await import('jose')
     for (const { key, algorithms } of keys) {
       try {
         const { payload } = await jwtVerify(token, key, {
@@ -122,7 +117,8 @@ function algorithmsOf({ algorithms }: IssuerSettings): readonly IssuerAlgorithm[
   return algorithms ?? ISSUER_ALGORITHMS
 }
 
-function readHeader(token: string): ProtectedHeaderParameters {
+async function readHeader(token: string): Promise<ProtectedHeaderParameters> {
+  const { decodeProtectedHeader } = await import('jose')
   try {
     return decodeProtectedHeader(token)
   } catch {

@@ -1,5 +1,5 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
-import { decodeJwt, errors, type JWTPayload, jwtVerify } from 'jose'
+import type { JWTPayload } from 'jose'
 import type { JwtSettings } from '#config/settings'
 import { fault, type ToolError } from '#core/errors'
 import { hasControlCharacter } from '#core/json'
@@ -64,16 +64,18 @@ export class Tokens {
    * A token that says it is of a configured issuer is judged by that issuer alone: whoever holds the shared secret must
    * not speak for the issuer's subjects.
    */
-  #judge(token: string): Promise<VerifiedToken> {
+  async #judge(token: string): Promise<VerifiedToken> {
     const { jwt, issuers } = this.#options
-    const issuer = issuers.size === 0 ? undefined : issuers.get(issuerOf(token))
+    const issuer = issuers.size === 0 ? undefined : issuers.get(await issuerOf(token))
     if (issuer !== undefined) return issuer.verify(token)
     if (jwt !== undefined) return jwt.verify(token)
     throw refusedToken('The token is of no issuer that this server knows.')
   }
 }
 
-function issuerOf(token: string): string {
+/** `jose` is loaded by the first token: most servers never see one. */
+async function issuerOf(token: string): Promise<string> {
+  const { decodeJwt } = await import('jose')
   try {
     return decodeJwt(token).iss ?? ''
   } catch {
@@ -110,6 +112,7 @@ export class JwtVerifier {
   }
 
   async #checkSignature(token: string): Promise<JWTPayload> {
+    const { errors, jwtVerify } = await import('jose')
     try {
       const { payload } = await jwtVerify(token, this.#key, {
         algorithms: ['HS256'],

@@ -4,7 +4,7 @@ import type { JsonObject } from '#core/json'
 import type { Hooks } from '#core/runtime'
 import type { DefinedTool, InputOf } from '#core/tools/define'
 import type { ProtocolConfigs } from '#protocols/list'
-import type { SOURCE_OPTIONS } from './schema.ts'
+import type { SOURCE_OPTIONS } from '#sources/source-types'
 import type { IssuerAlgorithm } from './settings.ts'
 
 interface ApiKeyConfig {

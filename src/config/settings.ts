@@ -6,7 +6,7 @@ import type { Hooks } from '#core/runtime'
 import type { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import type { ProtocolSettings } from '#protocols/list'
-import type { SourceOptions } from './schema.ts'
+import type { SourceOptions } from '#sources/source-types'
 
 /** What an issuer may sign with; nothing symmetric, so that a public key is never a secret (RFC 8725 §2.1). */
 export const ISSUER_ALGORITHMS = [

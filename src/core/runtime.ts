@@ -171,7 +171,7 @@ export interface WriteLine {
   (fields: object, message?: string): void
 }
 
-/** The part of a structured logger that core and tools use; pino has this shape. */
+/** The part of a structured logger that core and tools use. */
 export interface Logger {
   readonly debug: WriteLine
   readonly info: WriteLine

@@ -1,5 +1,4 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
-import { generateRandomCodeVerifier, generateRandomNonce, generateRandomState } from 'oauth4webapi'
 import type { Store } from '#core/ports/store'
 import type { Consent } from '#core/ports/vault-store'
 import type { Clock } from '#core/runtime'
@@ -52,9 +51,9 @@ export class RoundTrips {
   async depart({ note, ...trip }: Trip, to: Destination): Promise<HttpReply | undefined> {
     const { store, clock } = this.#options
     const departure: Departure = {
-      state: generateRandomState(),
-      verifier: generateRandomCodeVerifier(),
-      nonce: to.scopes.includes('openid') ? generateRandomNonce() : undefined,
+      state: randomText(),
+      verifier: randomText(),
+      nonce: to.scopes.includes('openid') ? randomText() : undefined,
       redirectUri: this.#redirectUri(),
     }
     const location = await to.client.authorizationUrl(departure, to)
@@ -123,6 +122,11 @@ function flowName(consentId: string): string {
 
 const SECRET_BYTES = 32
 
+/** Nobody can guess it; a code verifier of RFC 7636 §4.1 is made of the same characters. */
+function randomText(): string {
+  return randomBytes(SECRET_BYTES).toString('base64url')
+}
+
 /** Names what a cookie is about in its name, so that several flows in one browser never meet. */
 interface CookieJarOptions {
   /** Whether browsers reach us by https; only then can a cookie be kept to this very host. */
@@ -139,7 +143,7 @@ export class FlowCookies {
   }
 
   newSecret(): string {
-    return randomBytes(SECRET_BYTES).toString('base64url')
+    return randomText()
   }
 
   /** `Strict` cookies come only with clicks on our own pages, `Lax` ones also when another site sends the browser back. */

@@ -2,9 +2,8 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { Settings } from '#config/settings'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
-import { startRetention } from '#core/journal/chain'
 import type { LimitName } from '#core/limits/settings'
-import type { RecoveryReport, Store } from '#core/ports/store'
+import type { RecoveryReport, RetentionPolicy, Store } from '#core/ports/store'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { CatalogChanges, LiveRegistry } from '#core/tools/catalog'
@@ -259,4 +258,38 @@ export function findConsentWarnings({
 
 function isOwnMachine({ host, publicUrl }: Settings['server']): boolean {
   return isLoopback(host) && (publicUrl === undefined || isLoopback(new URL(publicUrl).hostname))
+}
+
+const ROUND_MS = 60_000
+const PAUSE_BETWEEN_STEPS_MS = 20
+
+/** Forgets what retention allows, a small step at a time, in the background (rule 13). */
+export function startRetention(
+  store: Store,
+  policy: RetentionPolicy,
+  world: { readonly clock: Clock; readonly log: Logger },
+): { stop(): void } {
+  let timer: NodeJS.Timeout | undefined
+  let stopped = false
+  const next = (delayMs: number): void => {
+    if (stopped) return
+    timer = setTimeout(step, delayMs)
+    timer.unref()
+  }
+  const step = async (): Promise<void> => {
+    try {
+      const more = await store.purge(world.clock.nowMs(), policy)
+      next(more ? PAUSE_BETWEEN_STEPS_MS : ROUND_MS)
+    } catch (error) {
+      world.log.error({ err: error }, 'retention failed; it goes on later')
+      next(ROUND_MS)
+    }
+  }
+  next(ROUND_MS)
+  return {
+    stop() {
+      stopped = true
+      clearTimeout(timer)
+    },
+  }
 }

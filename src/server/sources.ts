@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import { SOURCE_OPTIONS, type SourceOptions } from '#config/schema'
 import type { Settings } from '#config/settings'
 import { isImported } from '#config/to-settings'
 import { type ApprovalRules, namesFor } from '#core/approvals/approvals'
@@ -9,20 +8,15 @@ import type { SourceOverride } from '#core/imports/overrides'
 import { Pins } from '#core/imports/pins'
 import { projectTools } from '#core/imports/project'
 import { FailedSource, Sources, type WantedSource } from '#core/imports/sources'
-import type { Source, SourceServices } from '#core/ports/source'
+import type { Source } from '#core/ports/source'
 import type { Store } from '#core/ports/store'
 import { boundLogger, type Clock, type Logger } from '#core/runtime'
 import { isSecretName, Secret } from '#core/secret'
-import { LONGEST_TIMER_MS, type SourceKind, type Tool } from '#core/tool'
+import { LONGEST_TIMER_MS, type Tool } from '#core/tool'
 import type { LiveRegistry } from '#core/tools/catalog'
 import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
-import { createCommandSource } from '#sources/command/index'
-import { createMcpSource } from '#sources/mcp/index'
-import { createOpenapiSource } from '#sources/openapi/index'
-import { createOpenToolSource } from '#sources/opentool/index'
-import { createOtcSource } from '#sources/otc/index'
-import { createPackSource } from '#sources/pack/index'
+import { openSource, SOURCE_OPTIONS, type SourceOptions, sourceKind } from '#sources/source-types'
 
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
 
@@ -64,7 +58,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
 
   function wantedOf(key: string, source: SourceOptions, revision: string): WantedSource {
     return {
-      ...{ key, revision, type: source.type, kind: kindOf(source) },
+      ...{ key, revision, type: source.type, kind: sourceKind(source) },
       ...(source.description === undefined ? {} : { description: source.description }),
       overrides: overridesOf(key, source, { ...settings, sourceKeys: settings.sources.keys() }),
       open: () => open(key, source),
@@ -72,7 +66,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
   }
 
   /** Each has a way out of its own: the operator wrote down where its upstream is, and that opens nothing to others (rule 33). */
-  function open(key: string, source: SourceOptions): Source {
+  async function open(key: string, source: SourceOptions): Promise<Source> {
     const wayOut = (maxResponseBytes: number) =>
       createGuardedFetch({
         ...settings.egress,
@@ -85,7 +79,7 @@ export function openSources(settings: Settings, options: OpenSourcesOptions): Op
     const { maxResponseBytes } = settings.egress
     const calls = wayOut(maxResponseBytes)
     const descriptions = wayOut(Math.max(maxResponseBytes, MOST_DESCRIPTION_BYTES))
-    const opened = createSource(key, source, {
+    const opened = await openSource(key, source, {
       fetch: calls,
       fetchDescription: descriptions,
       clock,
@@ -256,42 +250,4 @@ function secretsIn(value: unknown, isCredential = false): readonly Secret[] {
 function spellingsOf(secret: Secret): readonly Secret[] {
   const bare = /^(?:bearer|basic|token|apikey) +(\S+)$/i.exec(secret.reveal())?.[1]
   return bare === undefined ? [secret] : [new Secret(bare), secret]
-}
-
-/** Opens a source of any type. */
-export function createSource(key: string, options: SourceOptions, services: SourceServices): Source {
-  switch (options.type) {
-    case 'command':
-      return createCommandSource(key, options, services)
-    case 'mcp':
-      return createMcpSource(key, options, services)
-    case 'openapi':
-      return createOpenapiSource(key, options, services)
-    case 'otc':
-      return createOtcSource(key, options, services)
-    case 'opentool':
-      return createOpenToolSource(key, options, services)
-    case 'pack':
-      return createPackSource(key, options, services)
-    case 'custom':
-      return options.open(key, services)
-  }
-}
-
-/** What its tools are catalogued as. */
-function kindOf(options: SourceOptions): SourceKind {
-  switch (options.type) {
-    case 'command':
-      return 'host-extension'
-    case 'mcp':
-      return 'mcp'
-    case 'openapi':
-    case 'otc':
-    case 'opentool':
-      return 'connector'
-    case 'pack':
-      return 'node-pack'
-    case 'custom':
-      return options.kind
-  }
 }

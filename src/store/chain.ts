@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { StoreError } from '#core/errors'
-import { CHAIN_START, linkOf } from '#core/journal/chain'
 import type { JournalHead } from '#core/journal/events'
 import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from './encryption.ts'
 import { CommitGroup } from './engine.ts'
-import { sealContext } from './journal.ts'
+import { CHAIN_START, linkOf, sealContext } from './journal.ts'
 import { integer, text } from './rows.ts'
 import { all, get, type Steps, write } from './steps.ts'
+
+/** Far more than one process commits; two million processes then have numbers that are exact. */
+const GROUPS_PER_WRITER = 2 ** 32
 
 /** The newest group of a chain. */
 export interface ChainHead {
@@ -47,8 +49,13 @@ export class Chain {
     const wrapped = wrapDataKey(this.keys.wrap, dataKey, this.id)
     const row = (yield* get('insertWriter', this.id, this.#nowMs(), wrapped)) ?? {}
     this.#writer = { no: integer(row, 'no'), sealer: new Sealer(dataKey) }
-    const group = yield* this.openGroup()
-    group.append({ type: 'writer.started', at: this.#nowMs(), heads })
+    for (const { no, group } of heads) yield* write('recordHead', group, this.no, no)
+    const group = this.openGroup()
+    group.append({
+      type: 'writer.started',
+      at: this.#nowMs(),
+      heads: heads.map(({ no: _no, ...head }) => head),
+    })
     return yield* this.insert(group)
   }
 
@@ -57,9 +64,10 @@ export class Chain {
     this.#writer = undefined
   }
 
-  *openGroup(): Steps<CommitGroup> {
-    const row = (yield* get('nextGroup')) ?? {}
-    return new CommitGroup({ id: integer(row, 'id'), writer: this.no, keys: this.keys })
+  /** Its id says whose it is and where in the chain, so it needs no look at what others committed. */
+  openGroup(): CommitGroup {
+    const id = this.no * GROUPS_PER_WRITER + this.head.n + 1
+    return new CommitGroup({ id, writer: this.no, keys: this.keys })
   }
 
   /** Seals and links the group; the head it gives is the chain's once it is committed. */
@@ -94,8 +102,9 @@ export class Chain {
 }
 
 /** Heads of the chains that grew since a writer last began: what did not grow was recorded by then (rule 15). */
-function* newHeads(): Steps<readonly JournalHead[]> {
+function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> {
   return (yield* all('newHeads')).map((row) => ({
+    no: integer(row, 'no'),
     writer: text(row, 'writer'),
     group: integer(row, 'n'),
     link: text(row, 'link'),

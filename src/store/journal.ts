@@ -1,12 +1,11 @@
-import type { KeyObject } from 'node:crypto'
+import { createHmac, type KeyObject } from 'node:crypto'
 import { StoreError } from '#core/errors'
-import { CHAIN_START, checkpointSignature, linkOf } from '#core/journal/chain'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { openReasonIn, unseal, unwrapDataKey } from './encryption.ts'
 import type { StoreContext } from './engine.ts'
 import type { QueryName } from './queries.ts'
 import { type DecidingTable, foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
-import { bytes, integer, optionalBytes, type SealedText, text } from './rows.ts'
+import { bytes, integer, optionalBytes, optionalInteger, type SealedText, text } from './rows.ts'
 import { all, get, type Row, type Steps } from './steps.ts'
 
 const MOST_BYTES = 16 * 1024 * 1024
@@ -117,7 +116,8 @@ export function* verifyJournal(
   const promised = walks.flatMap((walk) => walk.promises)
   const firstBad =
     walks.find((walk) => walk.bad !== undefined)?.bad ??
-    (yield* firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains))
+    (yield* firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains)) ??
+    firstUnrecorded(walks)
   const { rows, badRows } = yield* verifyRows(guard, new Map(walks.flatMap((walk) => [...walk.ends])))
   return {
     ok: firstBad === undefined && badRows.length === 0,
@@ -200,6 +200,19 @@ interface EventFacts {
   readonly principal?: string
 }
 
+/** A writer's row says who recorded its head; if that one did not, somebody kept it from being recorded. */
+function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
+  const byNo = new Map(walks.map((walk) => [walk.no, walk]))
+  for (const { writer, recorded } of walks) {
+    const recorder = byNo.get(recorded.by)
+    if (recorded.n < 0 || recorder === undefined || recorder.isCut) continue
+    const isThere = recorder.promises.some((head) => head.writer === writer && head.group === recorded.n)
+    if (!isThere)
+      return { writer, group: recorded.n, reason: 'its head was never recorded, although its row says so' }
+  }
+  return undefined
+}
+
 /** A head that was recorded elsewhere must still be in its chain. */
 function* firstBroken(
   promised: readonly JournalHead[],
@@ -227,28 +240,36 @@ class ChainWalk {
   readonly promises: JournalHead[] = []
   /** Rows that its events ended, and how. */
   readonly ends = new Map<string, string>()
+  readonly no: number
+  /** Up to where another writer recorded this chain when it began, as the writer's row says. */
+  readonly recorded: { readonly n: number; readonly by: number }
   readonly #chainKey: KeyObject
-  readonly #no: number
   #checkpoint = -1
 
   constructor(chainKey: KeyObject, row: Row) {
     this.#chainKey = chainKey
-    this.#no = integer(row, 'no')
+    this.no = integer(row, 'no')
+    this.recorded = { n: integer(row, 'recorded_n'), by: integer(row, 'recorded_by') }
     this.writer = text(row, 'id')
+  }
+
+  /** Whether retention removed its beginning, and with it what it recorded. */
+  get isCut(): boolean {
+    return this.#checkpoint >= 0
   }
 
   /** The checked link of a group; `forgotten` when retention removed it. */
   *linkAt(group: number): Steps<string | 'forgotten' | undefined> {
     if (group < this.#checkpoint) return 'forgotten'
     if (group === this.head?.group) return this.head.link
-    const row = group < (this.head?.group ?? 0) ? yield* get('linkAt', this.#no, group) : undefined
+    const row = group < (this.head?.group ?? 0) ? yield* get('linkAt', this.no, group) : undefined
     return row === undefined ? undefined : text(row, 'link')
   }
 
   *toHead(): Steps<void> {
     let { n, link } = yield* this.#start()
     for (;;) {
-      const rows = this.bad === undefined ? yield* all('chainAfter', this.#no, n, PAGE) : []
+      const rows = this.bad === undefined ? yield* all('chainAfter', this.no, n, PAGE) : []
       // Every writer's first change is its own start, so a chain is never empty.
       if (rows.length === 0 && this.head === undefined) this.#fail(0, 'the whole chain is missing')
       if (rows.length === 0) return
@@ -262,7 +283,7 @@ class ChainWalk {
   }
 
   *#start(): Steps<{ readonly n: number; readonly link: string }> {
-    const row = yield* get('checkpointOf', this.#no)
+    const row = yield* get('checkpointOf', this.no)
     if (row === undefined) return { n: -1, link: CHAIN_START }
     const group = integer(row, 'n')
     const link = text(row, 'link')
@@ -319,30 +340,102 @@ class ChainWalk {
   }
 }
 
+/** What of a chain a reader has not seen. */
+interface UnreadChain {
+  readonly no: number
+  readonly writer: string
+  /** The last group that was given to the reader. */
+  position: number
+  /** When its next group was committed, or a time before that while it has not been looked at. */
+  dueMs: number
+  rows: readonly Row[]
+}
+
+const GROUPS_AT_ONCE = 100
+
 /**
- * Groups after the given positions. SQLite has one writer at a time, so group ids are in commit order and the
- * newest position a reader holds is where it goes on.
+ * Groups after the given position of each chain. A number over all chains would lose what another process commits late
+ * (rule 16), so chains are merged by the time of their groups; each keeps its own order whatever the clocks said.
  */
 export function* readJournal(
   reasonKey: Buffer,
   after: readonly JournalHead[],
   limit: number,
 ): Steps<readonly JournalGroup[]> {
-  let last = 0
-  for (const { writer, group } of after) {
-    const row = yield* get('groupPlace', writer, group)
-    if (row !== undefined) last = Math.max(last, integer(row, 'id'))
+  let chains = yield* unreadChains(after)
+  const groups: JournalGroup[] = []
+  while (groups.length < limit && chains.length > 0) {
+    const chain = chains.reduce((first, other) => (other.dueMs < first.dueMs ? other : first))
+    const [row, ...rest] = chain.rows
+    if (row === undefined) {
+      chain.rows = yield* all('groupsOf', chain.no, chain.position, GROUPS_AT_ONCE)
+      if (chain.rows.length === 0) chains = chains.filter((other) => other !== chain)
+    } else {
+      groups.push(groupFromRow(row, chain.writer, reasonKey))
+      chain.position = integer(row, 'n')
+      chain.rows = rest
+    }
+    const [next] = chain.rows
+    if (next !== undefined) chain.dueMs = integer(next, 'at')
   }
-  return (yield* all('groupsAfter', last, limit)).map((row) => groupFromRow(row, reasonKey))
+  return groups
 }
 
-function groupFromRow(row: Row, reasonKey: Buffer): JournalGroup {
+function* unreadChains(after: readonly JournalHead[]): Steps<readonly UnreadChain[]> {
+  const positions = new Map<string, number>()
+  for (const { writer, group } of after) positions.set(writer, Math.max(group, positions.get(writer) ?? -1))
+  return (yield* all('chains')).flatMap((row) => {
+    const writer = text(row, 'id')
+    const position = positions.get(writer)
+    const last = optionalInteger(row, 'last') ?? -1
+    if (last <= (position ?? -1)) return []
+    const dueMs = position === undefined ? integer(row, 'started_at') : 0
+    return [{ no: integer(row, 'no'), writer, position: position ?? -1, dueMs, rows: [] }]
+  })
+}
+
+function groupFromRow(row: Row, writer: string, reasonKey: Buffer): JournalGroup {
   const events: readonly JournalEvent[] = JSON.parse(text(row, 'events'))
   return {
-    writer: text(row, 'writer'),
+    writer,
     group: integer(row, 'n'),
     link: text(row, 'link'),
     atMs: integer(row, 'at'),
     events: events.map((event) => openReasonIn(reasonKey, event)),
   }
 }
+
+/** What one link of the chain covers: everything of a group that stays as long as the journal. */
+interface LinkedGroup {
+  /** Number of the group in the whole store: what call rows point to. */
+  readonly id: number
+  readonly writer: string
+  readonly group: number
+  readonly atMs: number
+  /** The events as the exact text that is stored. */
+  readonly eventsJson: string
+  /** Sealed caller text, or nothing. */
+  readonly callers: Uint8Array | null
+}
+
+/** Rule 15: one HMAC per commit group, over the group and the link before it. */
+export function linkOf(chainKey: KeyObject, previous: string, group: LinkedGroup): string {
+  const hmac = createHmac('sha256', chainKey)
+  hmac.update(JSON.stringify([previous, group.id, group.writer, group.group, group.atMs, group.eventsJson]))
+  if (group.callers !== null) hmac.update(group.callers)
+  return hmac.digest('base64url')
+}
+
+/** What retention leaves behind in place of the groups it removed. */
+export function checkpointSignature(
+  chainKey: KeyObject,
+  checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
+): string {
+  const { writer, group, link } = checkpoint
+  return createHmac('sha256', chainKey)
+    .update(JSON.stringify(['checkpoint', writer, group, link]))
+    .digest('base64url')
+}
+
+/** The link before a chain's first group. */
+export const CHAIN_START = ''

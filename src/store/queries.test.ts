@@ -8,6 +8,7 @@ const SCANS: Readonly<Record<string, string>> = {
   openWriters: 'one row per process that ever wrote, and an index of running calls only',
   allWriters: 'one row per process that ever wrote',
   newHeads: 'one row per process that ever wrote',
+  chains: 'one row per process that ever wrote',
   listCalls: 'newest first, stopped by its limit',
   listAmbiguousCalls: 'an index of ambiguous calls only',
   listCallsByState: 'for operators, newest first, stopped by its limit',

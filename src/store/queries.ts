@@ -247,25 +247,22 @@ export const QUERIES = {
   openWriters: `SELECT no, id FROM writers WHERE ended_at IS NULL
     UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM calls WHERE state = 'running')
     UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM sessions WHERE state <> 'closed')`,
-  allWriters: 'SELECT no, id, data_key FROM writers',
+  allWriters: 'SELECT no, id, recorded_n, recorded_by FROM writers',
   writerByNo: 'SELECT no, id, ended_at, data_key FROM writers WHERE no = ?',
   writerEnd: 'SELECT ended_at FROM writers WHERE id = ?',
 
-  nextGroup: 'SELECT coalesce(max(id), 0) + 1 AS id FROM commit_groups',
   insertGroup:
     'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
   headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
-  // Heads since the newest writer began, and those from before the oldest beginning that retention has left: whoever
-  // recorded them is forgotten. Ids are in commit order, which no clock can confuse. CROSS JOIN keeps SQLite from reading
-  // every group instead of one per writer.
-  newHeads: `SELECT w.id AS writer, g.n, g.link FROM writers w
-    CROSS JOIN commit_groups g
-    WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no) AND (g.id >= coalesce(
-        (SELECT id FROM commit_groups WHERE writer = (SELECT max(no) FROM writers) AND n = 0), 0)
-      OR g.id < (SELECT min(f.id) FROM writers v CROSS JOIN commit_groups f WHERE f.writer = v.no AND f.n = 0))`,
-  groupPlace: 'SELECT g.id FROM commit_groups g JOIN writers w ON w.no = g.writer WHERE w.id = ? AND g.n = ?',
-  groupsAfter: `SELECT g.n, g.at, g.events, g.link, w.id AS writer FROM commit_groups g
-    JOIN writers w ON w.no = g.writer WHERE g.id > ? ORDER BY g.id LIMIT ?`,
+  // Heads that nobody recorded, and those whose recording retention has forgotten. The newest group of each writer is
+  // looked up; CROSS JOIN keeps SQLite from reading every group instead.
+  newHeads: `SELECT w.no, w.id AS writer, g.n, g.link FROM writers w CROSS JOIN commit_groups g
+    WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
+      AND (g.n <> w.recorded_n OR NOT EXISTS (SELECT 1 FROM commit_groups r WHERE r.writer = w.recorded_by AND r.n = 0))`,
+  recordHead: 'UPDATE writers SET recorded_n = ?, recorded_by = ? WHERE no = ?',
+  chains: `SELECT w.no, w.id, w.started_at, (SELECT max(n) FROM commit_groups WHERE writer = w.no) AS last
+    FROM writers w ORDER BY w.no`,
+  groupsOf: 'SELECT n, at, events, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
   chainAfter:
     'SELECT id, n, at, events, callers, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
   groupContents: `SELECT g.writer, g.n, g.callers, g.payload FROM commit_groups g WHERE g.id = ?`,

@@ -14,7 +14,9 @@ CREATE TABLE writers (
   id TEXT NOT NULL UNIQUE,
   started_at INTEGER NOT NULL,
   ended_at INTEGER,
-  data_key BLOB NOT NULL
+  data_key BLOB NOT NULL,
+  recorded_n INTEGER NOT NULL DEFAULT -1,
+  recorded_by INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE commit_groups (

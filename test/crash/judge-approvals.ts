@@ -27,7 +27,7 @@ export interface ApprovalVerdict {
 export function readSteps(file: string): readonly StoredStep[] {
   const database = new DatabaseSync(file, { readOnly: true })
   try {
-    const groups = database.prepare('SELECT events FROM commit_groups ORDER BY id').all()
+    const groups = database.prepare('SELECT events FROM commit_groups ORDER BY at, id').all()
     return groups.flatMap((row) => JOURNAL.parse(JSON.parse(GROUP_ROW.parse(row).events)))
   } finally {
     database.close()

@@ -30,7 +30,7 @@ export function readStoredRuns(file: string): StoredRuns {
       .all()
       .map(storedEvent)
     const sessions = database.prepare('SELECT id, state, outcome FROM sessions').all().map(storedSession)
-    const groups = database.prepare('SELECT events FROM commit_groups ORDER BY id').all()
+    const groups = database.prepare('SELECT events FROM commit_groups ORDER BY at, id').all()
     return {
       events: Map.groupBy(events, ({ run }) => run),
       sessions,

@@ -1,8 +1,8 @@
 import { rmSync } from 'node:fs'
 import { afterEach, expect, it } from 'vitest'
 import { z } from 'zod'
-import { SOURCE_OPTIONS } from '#config/schema'
 import { type RunningServer, startServer } from '#server/start-server'
+import { SOURCE_OPTIONS } from '#sources/source-types'
 import { sqliteSettings } from '../test-settings.ts'
 import { startRecordingServer } from './openapi/recording-server.ts'
 

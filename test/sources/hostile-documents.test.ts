@@ -4,14 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { SOURCE_OPTIONS } from '#config/schema'
 import { isToolError } from '#core/errors'
-import { createSource } from '#server/sources'
 import { readList } from '#sources/common/answered-json'
 import { createOpenToolSource } from '#sources/opentool/index'
 import { OPENTOOL_OPTIONS } from '#sources/opentool/options'
 import { createOtcSource } from '#sources/otc/index'
 import { OTC_OPTIONS } from '#sources/otc/options'
+import { openSource, SOURCE_OPTIONS } from '#sources/source-types'
 import { longestTurn } from '../longest-turn.ts'
 import { invocationOf } from './sample-invocation.ts'
 import { servicesTo } from './upstream.ts'
@@ -134,7 +133,7 @@ describe('an answer of a call that takes long to read', () => {
       JSON.stringify({ openapi: '3.0.3', info: { title: 't', version: '1' }, servers: [{ url }], paths }),
     )
     const options = type === 'openapi' ? { type, file: 'api.json' } : { type, url }
-    const source = createSource('Up', SOURCE_OPTIONS.parse(options), { ...servicesTo(url), folder })
+    const source = await openSource('Up', SOURCE_OPTIONS.parse(options), { ...servicesTo(url), folder })
     onTestFinished(() => source.close())
     const discovery = await source.discover(NEVER)
     if (type === 'openapi') await fetch(url)

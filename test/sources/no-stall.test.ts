@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { SOURCE_OPTIONS } from '#config/schema'
 import type { Settings } from '#config/settings'
 import { fault } from '#core/errors'
 import type { OfferedTool, Source } from '#core/ports/source'
-import { createSource } from '#server/sources'
 import { type RunningServer, startServer } from '#server/start-server'
+import { createOpenapiSource } from '#sources/openapi/index'
+import { OPENAPI_OPTIONS } from '#sources/openapi/options'
+import { SOURCE_OPTIONS } from '#sources/source-types'
 import { longestTurn } from '../longest-turn.ts'
 import { sqliteSettings } from '../test-settings.ts'
 import { largeService } from './large-service.ts'
@@ -24,13 +25,13 @@ afterEach(async () => {
 })
 
 /** A source that cannot be reached until somebody says so: what is measured then is reading it, and not the start. */
-function laterSource(open: (...told: Parameters<typeof createSource>) => Source) {
+function laterSource(open: (...told: Parameters<typeof createOpenapiSource>) => Source) {
   const state = { isUp: false }
   const options: Settings['sources'] extends ReadonlyMap<string, infer Options> ? Options : never = {
     type: 'custom',
     kind: 'connector',
     open: (key, services) => {
-      const source = open(key, SOURCE_OPTIONS.parse({ type: 'openapi', file: 'api.json' }), services)
+      const source = open(key, OPENAPI_OPTIONS.parse({ type: 'openapi', file: 'api.json' }), services)
       const discover = source.discover.bind(source)
       source.discover = async (signal) => {
         if (!state.isUp) throw fault('upstream_failed', 'It is down.')
@@ -92,7 +93,7 @@ describe('reading a source never holds the server', () => {
     const folder = mkdtempSync(join(tmpdir(), 'collet-large-'))
     closing.push(() => rmSync(folder, { recursive: true }))
     writeFileSync(join(folder, 'api.json'), JSON.stringify(largeService()))
-    const { state, options } = laterSource(createSource)
+    const { state, options } = laterSource(createOpenapiSource)
     const server = await start(new Map([['Large', options]]), folder)
     state.isUp = true
     const { stallMs, answers } = await readWhileAsked(server, 'Large')

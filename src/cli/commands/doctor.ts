@@ -23,7 +23,7 @@ import { CONFIG_OPTION } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
-import type { SourceOptions } from '#config/schema'
+import type { ParsedConfig } from '#config/schema'
 import { toApprovalRules } from '#config/schema-policies'
 import { checkAgainstTools, chooseStore, keyFileIn, type StoreLocation } from '#config/to-settings'
 import { idleOverrides } from '#core/imports/overrides'
@@ -252,7 +252,7 @@ function nearestFolder(folder: string): string {
 }
 
 interface CheckedSources {
-  readonly sources: Readonly<Record<string, SourceOptions>>
+  readonly sources: ParsedConfig['sources']
   readonly approvals: Governing['approvals']
   readonly tools: readonly Tool[]
   /** `undefined` when the store is in memory. */

@@ -21,7 +21,7 @@ export interface WantedSource {
   readonly revision: string
   /** What the operator wrote about single tools of it. */
   readonly overrides?: readonly SourceOverride[]
-  open(): Source
+  open(): Source | Promise<Source>
 }
 
 interface SourcesOptions {
@@ -142,15 +142,15 @@ export class Sources {
       await open.runner.close()
     }
     for (const source of wanted.values()) {
-      if (!this.#open.has(source.key)) this.#openOne(source)
+      if (!this.#open.has(source.key)) await this.#openOne(source)
     }
     await this.#serve()
     for (const { runner } of this.#open.values()) void runner.firstReading()
   }
 
-  #openOne(wanted: WantedSource): void {
+  async #openOne(wanted: WantedSource): Promise<void> {
     const { clock, log, pins } = this.#options
-    const source = openOrFail(wanted)
+    const source = await openOrFail(wanted)
     const runner = new SourceRunner({
       ...{ source, clock, log },
       observe: async (discovery) => {
@@ -292,9 +292,9 @@ async function digestOf(pinned: readonly PinnedTool[]): Promise<string> {
 }
 
 /** What cannot be opened is one source down, not a server that does not start. */
-function openOrFail(wanted: WantedSource): Source {
+async function openOrFail(wanted: WantedSource): Promise<Source> {
   try {
-    return wanted.open()
+    return await wanted.open()
   } catch (error) {
     return new FailedSource(wanted, error)
   }

@@ -1,4 +1,3 @@
-import { SOURCE_OPTIONS } from '#config/schema'
 import { fault, type ToolError } from '#core/errors'
 import type { Sources, SourceView } from '#core/imports/sources'
 import { isJsonObject, type JsonValue } from '#core/json'
@@ -7,6 +6,7 @@ import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { jsonReply } from '#server/http/replies'
 import type { ServerRoute } from '#server/http/router'
+import { SOURCE_OPTIONS } from '#sources/source-types'
 import { adminRoute, type OperatorAccess, requireServerScope } from './access.ts'
 
 const SCOPE = 'admin:sources'

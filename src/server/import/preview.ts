@@ -1,9 +1,8 @@
-import { SOURCE_OPTIONS } from '#config/schema'
 import { isToolError } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { Discovery, SourceServices } from '#core/ports/source'
 import { createGuardedFetch, type GuardedFetch } from '#egress/guarded-fetch'
-import { createSource } from '#server/sources'
+import { openSource, SOURCE_OPTIONS } from '#sources/source-types'
 
 /** Descriptions of large services are larger than what one call may bring back. */
 const MOST_DESCRIPTION_BYTES = 64 * 1024 * 1024
@@ -37,7 +36,7 @@ export async function previewSource(
     const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
     return { kind: 'refused', problems }
   }
-  const source = createSource(key, parsed.data, services)
+  const source = await openSource(key, parsed.data, services)
   try {
     const discovery = await source.discover(signal)
     const { reason } = source.health()

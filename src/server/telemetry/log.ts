@@ -1,30 +1,76 @@
-import { destination, pino } from 'pino'
+import { writeSync } from 'node:fs'
 import type { Settings } from '#config/settings'
-import type { Logger } from '#core/runtime'
+import type { Logger, WriteLine } from '#core/runtime'
 
 export interface ServerLog extends Logger {
   isLevelEnabled(level: string): boolean
 }
 
-/** Where lines go. Not the library's own type: the types of this package need no types of Node. */
+/** Where lines go. Not a type of Node's: the types of this package need none. */
 interface LogStream {
   write(line: string): void
 }
 
-const STDERR = 2
+const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error']
 
 /** JSON lines on stderr. Credentials are blanked by the name of their field, at any depth. */
-export function createLog(level: Settings['logLevel'], stream?: LogStream): ServerLog {
-  return pino(
-    {
-      level,
-      base: null,
-      timestamp: () => `,"time":"${new Date().toISOString()}"`,
-      formatters: { level: (label) => ({ level: label }), log: redactFields },
-      serializers: { err: describeError },
-    },
-    stream ?? destination(STDERR),
-  )
+export function createLog(level: Settings['logLevel'], stream: LogStream = STDERR): ServerLog {
+  const least = level === 'silent' ? LEVELS.length : LEVELS.indexOf(level)
+  const isLevelEnabled = (name: string): boolean => LEVELS.indexOf(name) >= least
+  const writer = (name: keyof Logger): WriteLine => {
+    if (!isLevelEnabled(name)) return () => undefined
+    return (said: object | string, message?: string) =>
+      stream.write(typeof said === 'string' ? lineOf(name, {}, said) : lineOf(name, said, message))
+  }
+  return {
+    isLevelEnabled,
+    ...{ debug: writer('debug'), info: writer('info'), warn: writer('warn'), error: writer('error') },
+  }
+}
+
+/** A line without a message has the message of its error. */
+function lineOf(level: string, said: object, message: string | undefined): string {
+  const fields = redactFields(said instanceof Error ? { err: said } : said)
+  const { err } = fields
+  const msg = message ?? (err instanceof Error ? err.message : undefined)
+  if (err !== undefined) fields.err = describeError(err)
+  return `${render({ level, time: new Date().toISOString(), ...fields, ...(msg === undefined ? {} : { msg }) })}\n`
+}
+
+/** Instances of classes may hold circles and big integers: the line then says so, and is written. */
+function render(fields: object): string {
+  try {
+    return JSON.stringify(fields)
+  } catch {
+    return JSON.stringify(
+      Object.fromEntries(
+        Object.entries(fields).map(([name, value]) => [
+          name,
+          typeof value === 'object' ? '[object]' : String(value),
+        ]),
+      ),
+    )
+  }
+}
+
+const STDERR_NUMBER = 2
+const FULL_PIPE_MS = 10
+const pause = new Int32Array(new SharedArrayBuffer(4))
+
+/** Written at once, so that no line is lost when the process ends. */
+const STDERR: LogStream = {
+  write(line) {
+    let rest = Buffer.from(line)
+    while (rest.length > 0) {
+      try {
+        rest = rest.subarray(writeSync(STDERR_NUMBER, rest))
+      } catch (error) {
+        // A reader that has left costs lines, not the server.
+        if (!(error instanceof Error) || !('code' in error) || error.code !== 'EAGAIN') return
+        Atomics.wait(pause, 0, 0, FULL_PIPE_MS)
+      }
+    }
+  },
 }
 
 /** Only what every error has: own properties of library errors may hold requests with their headers. */

@@ -1,9 +1,8 @@
 import { z } from 'zod'
 import { shortHash } from '#core/hash'
 import { matchesGlob } from '#core/imports/overrides'
-import type { Source, SourceServices } from '#core/ports/source'
 import { Secret } from '#core/secret'
-import { POLICY_FIELDS, type PolicyDefinition, SOURCE_KINDS } from '#core/tool'
+import { POLICY_FIELDS, type PolicyDefinition } from '#core/tool'
 
 /**
  * An address as it may be pinned, shown and logged: values of its query are often keys, so digests stand for them,
@@ -19,17 +18,6 @@ export function shownAddress(address: string): string {
   url.search = new URLSearchParams(digested).toString()
   return url.href
 }
-
-/** A source written as code: for upstreams that no other type speaks to. */
-export const CUSTOM_OPTIONS = z.strictObject({
-  type: z.literal('custom'),
-  description: z.string().min(1).optional(),
-  /** What its tools are catalogued as. */
-  kind: z.enum(SOURCE_KINDS).default('connector'),
-  open: z.custom<(key: string, services: SourceServices) => Source>((value) => typeof value === 'function', {
-    error: 'expected a function that gives a source: (key, services) => ({ discover, invoke, … }).',
-  }),
-})
 
 const TEXT = z.string().min(1)
 const LOOPBACK = /^(?:localhost|.+\.localhost|127(?:\.\d{1,3}){3}|\[::1\])$/

@@ -65,7 +65,7 @@ export class SqliteEngine implements Engine {
     let head: ChainHead | undefined
     try {
       if (!this.#headKnown) this.#readHead()
-      const group = this.#drive(chain.openGroup())
+      const group = chain.openGroup()
       for (const change of changes) change.keep(this.#drive(change.begin(group)))
       if (!group.isEmpty) head = this.#drive(chain.insert(group))
       this.#database.commit()

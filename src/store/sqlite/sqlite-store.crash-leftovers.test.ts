@@ -165,7 +165,7 @@ describe('contents', () => {
     await store.claim(sampleCall({ record: 'record-2' }))
     await leaveBehind(store)
     tamper(
-      'UPDATE commit_groups SET id = 100 WHERE id = 2; UPDATE commit_groups SET id = 2 WHERE id = 3; UPDATE commit_groups SET id = 3 WHERE id = 100',
+      `UPDATE commit_groups SET id = 0 - id WHERE n IN (1, 2); UPDATE commit_groups SET id = ${2 * 2 ** 32 + 3} + id WHERE id < 0`,
     )
     expect((await openStore().verify()).ok).toBe(false)
     tamper('DELETE FROM commit_groups')

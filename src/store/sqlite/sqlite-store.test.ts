@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { JournalHead } from '#core/journal/events'
 import type { SqlStore } from '#store/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { STORE_CONTRACT } from '#testing/store-contract'
@@ -180,6 +181,34 @@ describe('verifying the SQLite journal', () => {
       writer: first.writer,
       reason: expect.stringContaining('missing at the end'),
     })
+  })
+
+  it('rule 15: whoever keeps a head from being recorded is seen', async () => {
+    const first = openStore()
+    await writeCalls(first, 3)
+    await close(first)
+    tamper('UPDATE writers SET recorded_n = (SELECT max(n) FROM commit_groups), recorded_by = 2')
+    const second = openStore()
+    await writeCalls(second, 1, 2_000)
+    tamper('UPDATE writers SET recorded_n = 2, recorded_by = 2 WHERE no = 1')
+    expect(await second.verify()).toMatchObject({ ok: false, firstBad: { writer: first.writer, group: 2 } })
+  })
+
+  it('rule 16: groups of several writers are read in the order of their time, from the position of each', async () => {
+    let nowMs = 1_000
+    const [left, right] = [openStore({ nowMs: () => nowMs }), openStore({ nowMs: () => nowMs })]
+    const told = async (after: readonly JournalHead[]) =>
+      (await left.readJournal(after, 100)).map(
+        ({ writer, group }) => `${writer === left.writer ? 'left' : 'right'} ${group}`,
+      )
+    await left.probe()
+    const early = await left.readJournal([], 100)
+    for (const store of [right, left, right]) {
+      nowMs += 10
+      await store.claim(sampleCall({ record: `at ${nowMs}` }))
+    }
+    expect(await told([])).toEqual(['left 0', 'right 0', 'right 1', 'left 1', 'right 2'])
+    expect(await told(early)).toEqual(['right 0', 'right 1', 'left 1', 'right 2'])
   })
 
   it('rule 15: a writer records each head once, so the journal grows with writers and not with their square', async () => {

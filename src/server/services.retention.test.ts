@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
 import { MemoryStore } from '#store/memory/memory'
 import { FakeClock } from '#testing/test-gateway'
-import { startRetention } from './chain.ts'
+import { startRetention } from './services.ts'
 
 const POLICY = { resultsMs: 1_000, journalMs: 2_000 }
 const MINUTE_MS = 60_000

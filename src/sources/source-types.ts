@@ -1,0 +1,117 @@
+import { z } from 'zod'
+import type { Source, SourceServices } from '#core/ports/source'
+import { SOURCE_KINDS, type SourceKind } from '#core/tool'
+import { COMMAND_OPTIONS, type CommandSourceOptions } from './command/options.ts'
+import { MCP_OPTIONS, type McpOptions } from './mcp/options.ts'
+import { OPENAPI_OPTIONS, type OpenapiOptions } from './openapi/options.ts'
+import { OPENTOOL_OPTIONS, type OpenToolSourceOptions } from './opentool/options.ts'
+import { OTC_OPTIONS, type OtcSourceOptions } from './otc/options.ts'
+import { PACK_OPTIONS, type PackOptions } from './pack/options.ts'
+
+/** A source written as code: for upstreams that no other type speaks to. */
+const CUSTOM_OPTIONS = z.strictObject({
+  type: z.literal('custom'),
+  description: z.string().min(1).optional(),
+  /** What its tools are catalogued as. */
+  kind: z.enum(SOURCE_KINDS).default('connector'),
+  open: z.custom<(key: string, services: SourceServices) => Source>((value) => typeof value === 'function', {
+    error: 'expected a function that gives a source: (key, services) => ({ discover, invoke, … }).',
+  }),
+})
+
+/** What opening a source takes. */
+type Opening<Options> = [key: string, options: Options, services: SourceServices]
+
+/**
+ * Every type of source: what an operator writes, what its tools are catalogued as, and how it is opened. A new type is a
+ * folder beside this file and a row here. Its code is loaded when the first source of the type is opened.
+ */
+const SOURCE_TYPES = [
+  {
+    options: COMMAND_OPTIONS,
+    kind: 'host-extension',
+    async open(...source: Opening<CommandSourceOptions>) {
+      return (await import('./command/index.ts')).createCommandSource(...source)
+    },
+  },
+  {
+    options: MCP_OPTIONS,
+    kind: 'mcp',
+    async open(...source: Opening<McpOptions>) {
+      return (await import('./mcp/index.ts')).createMcpSource(...source)
+    },
+  },
+  {
+    options: OPENAPI_OPTIONS,
+    kind: 'connector',
+    async open(...source: Opening<OpenapiOptions>) {
+      return (await import('./openapi/index.ts')).createOpenapiSource(...source)
+    },
+  },
+  {
+    options: OTC_OPTIONS,
+    kind: 'connector',
+    async open(...source: Opening<OtcSourceOptions>) {
+      return (await import('./otc/index.ts')).createOtcSource(...source)
+    },
+  },
+  {
+    options: OPENTOOL_OPTIONS,
+    kind: 'connector',
+    async open(...source: Opening<OpenToolSourceOptions>) {
+      return (await import('./opentool/index.ts')).createOpenToolSource(...source)
+    },
+  },
+  {
+    options: PACK_OPTIONS,
+    kind: 'node-pack',
+    async open(...source: Opening<PackOptions>) {
+      return (await import('./pack/index.ts')).createPackSource(...source)
+    },
+  },
+  {
+    options: CUSTOM_OPTIONS,
+    kind: 'connector',
+    async open(...[key, { open }, services]: Opening<z.output<typeof CUSTOM_OPTIONS>>) {
+      return open(key, services)
+    },
+  },
+] as const
+
+const [firstType, ...otherTypes] = SOURCE_TYPES
+
+/** The options of a source of any type. */
+export const SOURCE_OPTIONS = z.discriminatedUnion('type', [
+  firstType.options,
+  ...otherTypes.map(({ options }) => options),
+])
+
+export type SourceOptions = z.output<typeof SOURCE_OPTIONS>
+
+/** A row, whichever it is: its options are those of its own type. */
+interface SourceType {
+  readonly options: { readonly shape: { readonly type: { readonly value: string } } }
+  readonly kind: SourceKind
+  open(...source: Opening<SourceOptions>): Promise<Source>
+}
+
+const BY_TYPE: ReadonlyMap<string, SourceType> = new Map(
+  SOURCE_TYPES.map((row) => [row.options.shape.type.value, row]),
+)
+
+/** Opens a source of any type; throws when its options cannot be used here. */
+export async function openSource(...source: Opening<SourceOptions>): Promise<Source> {
+  const [, options] = source
+  return typeOf(options).open(...source)
+}
+
+/** What its tools are catalogued as. */
+export function sourceKind(options: SourceOptions): SourceKind {
+  return options.type === 'custom' ? options.kind : typeOf(options).kind
+}
+
+function typeOf({ type }: SourceOptions): SourceType {
+  const found = BY_TYPE.get(type)
+  if (found === undefined) throw new TypeError(`there is no type of source "${type}"`)
+  return found
+}
