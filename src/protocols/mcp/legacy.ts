@@ -41,7 +41,7 @@ interface UnderWay {
   end(): void
 }
 
-/** Requests that may be cancelled by their id, which only their session knows: the store carries it over (MCP-85, T-30). */
+/** Requests that may be cancelled by their id, which only their session knows: the store carries it over (MCP-85, MCP/T-30). */
 export class RequestsUnderWay {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
@@ -147,7 +147,7 @@ interface Seen {
   readonly untilMs: number
 }
 
-/** Sessions live in the store, so that any process serves any request (§1.6); they never say who asks (MCP-94). */
+/** Sessions live in the store, so that any process serves any request (MCP §1.6); they never say who asks (MCP-94). */
 export class LegacySessions {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
