@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { digestOfKey, makeKey, readKeyId } from './api-keys.ts'
 
-const store = new MemoryStore()
+const store = openMemoryStore()
 const digest = (text: string) => store.digest(text)
 
 describe('makeKey', () => {
@@ -26,7 +26,7 @@ describe('makeKey', () => {
 
 describe('readKeyId', () => {
   it('knows no id that this store did not make', () => {
-    const other = new MemoryStore()
+    const other = openMemoryStore()
     expect(readKeyId(makeKey((text) => other.digest(text)).key.reveal(), digest)).toBeUndefined()
     fc.assert(
       fc.property(fc.stringMatching(/^clt_[0-9a-f]{24}_[A-Za-z0-9_-]{43}$/), (text) => {

@@ -4,7 +4,7 @@ import { packToken, userDigest } from '#core/credentials/credentials'
 import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
 import type { ConsentEnd, VaultEntry } from '#core/ports/vault-store'
 import type { Clock, Logger, TokenSet } from '#core/runtime'
-import { escapeHtml, pageReply } from '#protocols/html-page'
+import { html, pageReply } from '#protocols/html-page'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import type { OAuthBroker } from './broker.ts'
 import type { Exchanged } from './client.ts'
@@ -114,7 +114,7 @@ function pageRoute(path: string, handle: HttpRoute['handle']): HttpRoute {
     body: 'never',
     handle,
     refuse: (_request, error, status) =>
-      pageReply(status, { title: 'This did not work', content: `<p>${escapeHtml(error.message)}</p>` }),
+      pageReply(status, { title: 'This did not work', content: html`<p>${error.message}</p>` }),
   }
 }
 

@@ -1,5 +1,5 @@
 import type { ChallengeRecord } from '#core/ports/store'
-import { escapeHtml, pageReply } from '#protocols/html-page'
+import { html, pageReply } from '#protocols/html-page'
 import type { HttpReply } from '#protocols/http-exchange'
 
 type Headers = Readonly<Record<string, string>>
@@ -19,10 +19,10 @@ export function askingPage(
     ['Provider', provider],
     ['Scopes', asked.scopes.length === 0 ? 'none named' : asked.scopes.join(', ')],
   ]
-  const list = rows.map(([name = '', text = '']) => `<dt>${name}</dt><dd>${escapeHtml(text)}</dd>`).join('')
-  const content = `<p>The caller below will be able to use your account at ${escapeHtml(provider)}. Go on only if you have just asked it to do something.</p>
+  const list = rows.map(([name = '', text = '']) => html`<dt>${name}</dt><dd>${text}</dd>`)
+  const content = html`<p>The caller below will be able to use your account at ${provider}. Go on only if you have just asked it to do something.</p>
 <dl>${list}</dl>
-<p><a href="${escapeHtml(asked.startUrl)}" rel="noreferrer">Continue to ${escapeHtml(provider)}</a></p>`
+<p><a href="${asked.startUrl}" rel="noreferrer">Continue to ${provider}</a></p>`
   return pageReply(200, { title: `Authorization for ${provider}`, content }, headers)
 }
 
@@ -73,11 +73,11 @@ export function providerFailedPage(name: string, headers: Headers = {}): HttpRep
 }
 
 export function wrongUserPage(againUrl: string, headers: Headers): HttpReply {
-  const content = `<p>You are signed in as somebody other than the user this authorization is for. Nothing was stored.</p>
-<p><a href="${escapeHtml(againUrl)}" rel="noreferrer">Sign in as another user</a></p>`
+  const content = html`<p>You are signed in as somebody other than the user this authorization is for. Nothing was stored.</p>
+<p><a href="${againUrl}" rel="noreferrer">Sign in as another user</a></p>`
   return pageReply(403, { title: 'Not for this user', content }, headers)
 }
 
 function textPage(status: number, title: string, text: string, headers: Headers): HttpReply {
-  return pageReply(status, { title, content: `<p>${escapeHtml(text)}</p>` }, headers)
+  return pageReply(status, { title, content: html`<p>${text}</p>` }, headers)
 }

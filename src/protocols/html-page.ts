@@ -32,23 +32,41 @@ export const FORM_PAGE_HEADERS = {
   'cross-origin-opener-policy': 'same-origin',
 } as const
 
-/** A whole page for people. `title` is text; `content` is HTML whose texts went through `escapeHtml`. */
-export function renderPage(title: string, content: string): string {
-  const heading = escapeHtml(title)
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${heading}</title><style>${STYLE}</style></head>
-<body><h1>${heading}</h1>
+/** HTML that stands in a page as it is; the tag below makes it. */
+export class Html {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** HTML with values in it: texts are escaped, HTML stays as it is, lists stand one after the other. */
+export function html(
+  parts: TemplateStringsArray,
+  ...values: readonly (string | number | Html | readonly Html[])[]
+): Html {
+  return new Html(String.raw({ raw: parts }, ...values.map(toText)))
+}
+
+function toText(value: string | number | Html | readonly Html[]): string {
+  if (value instanceof Html) return value.text
+  return typeof value === 'object' ? value.map(toText).join('') : escapeHtml(String(value))
+}
+
+/** A whole page for people. */
+export function pageReply(
+  status: number,
+  { title, content }: { readonly title: string; readonly content: Html },
+  headers: Readonly<Record<string, string>> = {},
+): HttpReply {
+  const page = html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title><style>${new Html(STYLE)}</style></head>
+<body><h1>${title}</h1>
 ${content}
 </body></html>
 `
-}
-
-export function pageReply(
-  status: number,
-  page: { readonly title: string; readonly content: string },
-  headers: Readonly<Record<string, string>> = {},
-): HttpReply {
-  return { status, headers: { ...PAGE_HEADERS, ...headers }, body: renderPage(page.title, page.content) }
+  return { status, headers: { ...PAGE_HEADERS, ...headers }, body: page.text }
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -59,6 +77,6 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ESCAPES[character] ?? character)
 }

@@ -1,18 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import {
-  type Approvals,
-  type DecisionResult,
-  hidesSomething,
-  type LinkView,
-  stateOf,
-} from '#core/approvals/approvals'
+import type { Approvals, DecisionResult, LinkView } from '#core/approvals/approvals'
 import { isSame } from '#core/approvals/decisions'
+import type { ApprovalView } from '#core/approvals/view'
 import { cleanJson, cleanText, type JsonValue } from '#core/json'
 import type { ApprovalStore } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
 import type { ApproverSignIn } from '#oauth/consent'
 import type { Arrival } from '#oauth/round-trips'
-import { escapeHtml, FORM_PAGE_HEADERS, PAGE_HEADERS, renderPage } from '#protocols/html-page'
+import { FORM_PAGE_HEADERS, type Html, html, pageReply } from '#protocols/html-page'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { howToDecide, STALE_TEXT, STATE_TEXT } from '#protocols/otc/pages'
 import { refuseWithMessage } from '#server/http/replies'
@@ -67,18 +62,25 @@ export function createApprovalLinks(options: ApprovalLinkOptions): ApprovalLinks
   }
 }
 
-type Opened = { readonly view: LinkView } | { readonly over: HttpReply }
+/** A link, and what there is to show of its question. */
+interface OpenLink extends LinkView {
+  readonly shown: ApprovalView
+}
+
+type Opened = { readonly view: OpenLink } | { readonly over: HttpReply }
 
 /** A link to a question that is still open, or the page that says what became of it. */
-async function open(token: string, { approvals, clock }: ApprovalLinkOptions): Promise<Opened> {
+async function open(token: string, { approvals }: ApprovalLinkOptions): Promise<Opened> {
   const view = await approvals.readLink(token)
   if (view === undefined) return { over: textPage(404, 'Unknown link', UNKNOWN_LINK) }
-  const state = stateOf(view.approval, clock.nowMs())
+  const shown = approvals.view(view.approval)
+  const { state, isStale } = shown
   if (state === 'expired' || (view.isOver && state === 'pending')) {
     return { over: textPage(410, 'Approval', STATE_TEXT.expired) }
   }
-  if (approvals.isStale(view.approval)) return { over: textPage(409, 'Approval', STALE_TEXT) }
-  return state === 'pending' ? { view } : { over: textPage(409, 'Approval', STATE_TEXT[state]) }
+  if (isStale) return { over: textPage(409, 'Approval', STALE_TEXT) }
+  if (state !== 'pending') return { over: textPage(409, 'Approval', STATE_TEXT[state]) }
+  return { view: { ...view, shown } }
 }
 
 async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
@@ -119,7 +121,7 @@ async function finishSignIn(arrival: Arrival, options: ApprovalLinkOptions): Pro
 }
 
 function formPage(
-  view: LinkView,
+  view: OpenLink,
   token: string,
   holder: PassHolder,
   options: ApprovalLinkOptions,
@@ -239,40 +241,34 @@ const LINK_ANSWERS = {
 } as const satisfies Record<DecisionResult['kind'], { readonly status: number; readonly text: string }>
 
 /** With the two buttons that decide. `path` is that of the link, as the browser sees it. */
-function decidingPage(view: LinkView, path: string, csrf: string): HttpReply {
+function decidingPage(view: OpenLink, path: string, csrf: string): HttpReply {
   const form = (verb: string, label: string, more = '') =>
-    `<form method="post" action="${escapeHtml(path)}/${verb}?csrf=${encodeURIComponent(csrf)}${more}"><button type="submit">${label}</button></form>`
-  const approve = hidesSomething(view.approval)
-    ? form('approve', 'Approve, with what is hidden', '&amp;hidden=accepted')
+    html`<form method="post" action="${path}/${verb}?csrf=${encodeURIComponent(csrf)}${more}"><button type="submit">${label}</button></form>`
+  const approve = view.shown.hidesSomething
+    ? form('approve', 'Approve, with what is hidden', '&hidden=accepted')
     : form('approve', 'Approve')
-  const content = `${describe(view)}<p>${approve}${form('reject', 'Reject')}</p>`
-  return { status: 200, headers: FORM_PAGE_HEADERS, body: renderPage(TITLE, content) }
+  const content = html`${questionHtml(view)}<p>${approve}${form('reject', 'Reject')}</p>`
+  return pageReply(200, { title: TITLE, content }, FORM_PAGE_HEADERS)
 }
 
 /** Shows, and says how to decide otherwise. */
-function showingPage(view: LinkView): HttpReply {
-  const text = '<p>This link only shows the call. Deciding needs a credential.</p>'
-  return page(200, TITLE, `${describe(view)}${text}\n${howToDecide(view.approval.id)}`)
+function showingPage(view: OpenLink): HttpReply {
+  const content = html`${questionHtml(view)}<p>This link only shows the call. Deciding needs a credential.</p>
+${howToDecide(view.shown.id)}`
+  return pageReply(200, { title: TITLE, content })
 }
 
 /** Shows, and leads to the sign-in (rule 23). */
-function signInPage(view: LinkView, path: string): HttpReply {
-  const as = escapeHtml(cleanText(view.link.approver))
-  return page(
-    200,
-    TITLE,
-    `${describe(view)}<p>This call can be decided after a sign-in only.</p>
-<p><a href="${escapeHtml(path)}/sign-in" rel="noreferrer">Sign in as ${as}</a></p>`,
-  )
+function signInPage(view: OpenLink, path: string): HttpReply {
+  const content = html`${questionHtml(view)}<p>This call can be decided after a sign-in only.</p>
+<p><a href="${path}/sign-in" rel="noreferrer">Sign in as ${cleanText(view.link.approver)}</a></p>`
+  return pageReply(200, { title: TITLE, content })
 }
 
 function wrongApproverPage(path: string): HttpReply {
-  return page(
-    403,
-    'Not for this user',
-    `<p>You are signed in as somebody other than whom this link is for. Nothing was decided.</p>
-<p><a href="${escapeHtml(path)}/sign-in?as=other" rel="noreferrer">Sign in as another user</a></p>`,
-  )
+  const content = html`<p>You are signed in as somebody other than whom this link is for. Nothing was decided.</p>
+<p><a href="${path}/sign-in?as=other" rel="noreferrer">Sign in as another user</a></p>`
+  return pageReply(403, { title: 'Not for this user', content })
 }
 
 function signInFailedPage(): HttpReply {
@@ -284,42 +280,35 @@ function signInFailedPage(): HttpReply {
 }
 
 function textPage(status: number, title: string, text: string): HttpReply {
-  return page(status, title, `<p>${text}</p>`)
+  return pageReply(status, { title, content: html`<p>${text}</p>` })
 }
 
 const TITLE = 'Approve a call?'
 
-function page(status: number, title: string, content: string): HttpReply {
-  return { status, headers: PAGE_HEADERS, body: renderPage(title, content) }
-}
-
-function describe({ approval, link }: LinkView): string {
-  const { tool, tier, principal, subject, expiresAtMs } = approval
-  const row = (label: string, text: string) => `<dt>${label}</dt><dd>${escapeHtml(cleanText(text))}</dd>`
+function questionHtml({ shown, link }: OpenLink): Html {
+  const { tool, safetyTier, principal, userId, isUserProven, expiresAtMs } = shown
+  const row = (label: string, text: string) => html`<dt>${label}</dt><dd>${cleanText(text)}</dd>`
   // The mark stands before the id: callers choose ids, and how long they are.
-  const label = subject.isUserProven ? 'For user' : 'For user (claimed, not proven)'
-  const user = subject.userId === undefined ? '' : row(label, subject.userId)
-  return `<p>${STATE_TEXT.pending}</p>
-<dl>${row('Tool', `${tool} (${tier})`)}${row('Called by', principal)}${user}
+  const label = isUserProven ? 'For user' : 'For user (claimed, not proven)'
+  const user = userId === undefined ? '' : row(label, userId)
+  return html`<p>${STATE_TEXT.pending}</p>
+<dl>${row('Tool', `${tool} (${safetyTier})`)}${row('Called by', principal)}${user}
 ${row('Open until', new Date(expiresAtMs).toISOString())}${row('You are', link.approver)}</dl>
-${describeInput(subject)}
+${inputHtml(shown)}
 `
 }
 
 /** A summary first, then all of it; what cannot be seen is told, and characters that hide or turn text are spelled out. */
-function describeInput(subject: LinkView['approval']['subject']): string {
-  const shown = (value: JsonValue) => `<pre>${escapeHtml(cleanJson(value, 2))}</pre>`
-  const input: JsonValue = JSON.parse(subject.inputJson)
-  const summary: JsonValue = JSON.parse(subject.summaryJson)
+function inputHtml({ input, summary, inputBytes, hiddenValues, isPartial }: ApprovalView): Html {
+  const block = (value: JsonValue) => html`<pre>${cleanJson(value, 2)}</pre>`
   const isShort = cleanJson(summary) === cleanJson(input)
   const hidden =
-    subject.hidden === 0
+    hiddenValues === 0
       ? ''
-      : `<p><strong>${subject.hidden} of its values ${subject.hidden === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential that the tool asks for. You do not see them.</p>`
-  const partial =
-    subject.isPartial === true
-      ? '<p><strong>This is not all of the input:</strong> it was asked by an earlier version, which kept a summary only.</p>'
-      : ''
-  const whole = `<h2>The whole input (${Buffer.byteLength(subject.inputJson)} bytes)</h2>${shown(input)}`
-  return `${hidden}${partial}${isShort ? '' : `<h2>Summary</h2>${shown(summary)}`}${whole}`
+      : html`<p><strong>${hiddenValues} of its values ${hiddenValues === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential that the tool asks for. You do not see them.</p>`
+  const partial = isPartial
+    ? html`<p><strong>This is not all of the input:</strong> it was asked by an earlier version, which kept a summary only.</p>`
+    : ''
+  const whole = html`<h2>The whole input (${inputBytes} bytes)</h2>${block(input)}`
+  return html`${hidden}${partial}${isShort ? '' : html`<h2>Summary</h2>${block(summary)}`}${whole}`
 }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { readLink } from '#core/approvals/decisions'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 import { FakeClock } from '#testing/test-gateway'
@@ -31,7 +31,7 @@ interface Stage {
 /** A store with one parked call to tell of, and a receiver that answers as told. */
 async function stage(answers: readonly (number | Error)[], webhook = OPS, more: Stage = {}) {
   const clock = new FakeClock(2_000)
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   const notices = [{ id: 'msg-1', target: 'ops' }]
   await store.approvals.park(
     sampleCall(),

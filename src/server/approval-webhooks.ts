@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { type ApprovalRules, type ApprovalWebhook, isMoreThanALink, namedBy } from '#core/approvals/approvals'
 import { mintLink } from '#core/approvals/decisions'
+import { approvalView } from '#core/approvals/view'
 import type { ApprovalStore, DueNotice } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
 import { renderApproval, renderInList } from '#server/admin/approvals'
@@ -130,12 +131,12 @@ function messageOf(
     namedBy(approver, approval) === approval.principal
       ? {}
       : { approver, link: `${url}/approve/${mintLink(approvals, approval, { approver, power: 'decide' })}` }
-  const isSmall = Buffer.byteLength(approval.subject.inputJson) <= MOST_INPUT_BYTES
-  const shown = (isSmall ? renderApproval : renderInList)(approval, { nowMs: clock.nowMs(), isStale: false })
+  const view = approvalView(approval, { nowMs: clock.nowMs(), isStale: false })
+  const render = view.inputBytes <= MOST_INPUT_BYTES ? renderApproval : renderInList
   return JSON.stringify({
     type: 'approval.requested',
     timestamp: new Date(approval.createdAtMs).toISOString(),
-    data: { ...shown, url: `${url}/approvals/${approval.id}`, ...link },
+    data: { ...render(view), url: `${url}/approvals/${approval.id}`, ...link },
   })
 }
 

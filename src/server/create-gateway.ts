@@ -132,7 +132,7 @@ export async function createGateway(config: ColletConfig, options: GatewayOption
     readRun: (runId, { principal = ANONYMOUS, after = -1, waitMs = 0, signal } = {}) =>
       gateway.readRun(principal, { runId, after, waitMs, ...(signal === undefined ? {} : { signal }) }),
     endRun: (runId, principal = ANONYMOUS) => gateway.endRun(principal, runId),
-    approvals: gatewayApprovals(gateway.approvals, SYSTEM_CLOCK),
+    approvals: gatewayApprovals(gateway.approvals),
     close: () => close(GRACE_MS),
   }
 }

@@ -1,44 +1,37 @@
-import { type Approvals, hidesSomething, stateOf } from '#core/approvals/approvals'
+import type { Approvals } from '#core/approvals/approvals'
+import type { ApprovalView } from '#core/approvals/view'
 import { fault } from '#core/errors'
-import type { JsonValue } from '#core/json'
-import type { ApprovalRecord, ApprovalState, ApproverDecision } from '#core/ports/approval-store'
+import type { ApprovalState } from '#core/ports/approval-store'
 import type { Principal } from '#core/principal'
-import type { Clock } from '#core/runtime'
-import type { SafetyTier } from '#core/tool'
 import { checkApprover, checkFilter, decided, readDecision } from '#server/admin/approvals'
 
 const DEFAULT_LIMIT = 100
 
-/** A call that waits for a yes, or waited: ids, and the input. */
-export interface GatewayApproval {
-  readonly id: string
-  readonly state: ApprovalState
-  readonly tenant: string
-  /** Who called. */
-  readonly principal: string
-  readonly callId: string
-  readonly runId: string
-  readonly userId: string | undefined
-  /** Whether the caller's credential proves that user; otherwise the id is the caller's word. */
-  readonly isUserProven: boolean
-  /** `Toolkit.Name@x.y.z`. */
-  readonly tool: string
-  readonly safetyTier: SafetyTier
-  /** All of it, but for credentials that the tool declares. */
-  readonly input: JsonValue
-  /** How many values of it are hidden by those. */
-  readonly hiddenValues: number
-  /** Whether a yes needs `acceptHidden`, because something of the input cannot be seen. */
-  readonly hidesSomething: boolean
-  /** Its tool's definition changed since it was asked: it cannot be approved, and its call never runs. */
-  readonly isStale: boolean
-  readonly quorum: number
-  readonly requiredScope: string
-  readonly createdAtMs: number
-  readonly expiresAtMs: number
-  readonly decidedAtMs: number | undefined
-  readonly decisions: readonly ApproverDecision[]
-}
+/** A call that waits for an approval, or waited: ids, and the input. */
+export interface GatewayApproval
+  extends Pick<
+    ApprovalView,
+    | 'id'
+    | 'state'
+    | 'tenant'
+    | 'principal'
+    | 'callId'
+    | 'runId'
+    | 'userId'
+    | 'isUserProven'
+    | 'tool'
+    | 'safetyTier'
+    | 'input'
+    | 'hiddenValues'
+    | 'hidesSomething'
+    | 'isStale'
+    | 'quorum'
+    | 'requiredScope'
+    | 'createdAtMs'
+    | 'expiresAtMs'
+    | 'decidedAtMs'
+    | 'decisions'
+  > {}
 
 export interface GatewayApprovalFilter {
   readonly state?: ApprovalState
@@ -73,7 +66,7 @@ export interface GatewayApprovals {
   reject(approver: Principal, id: string, decision?: GatewayDecision): Promise<GatewayApproval>
 }
 
-export function gatewayApprovals(approvals: Approvals, clock: Clock): GatewayApprovals {
+export function gatewayApprovals(approvals: Approvals): GatewayApprovals {
   const decide = async (
     verb: 'approve' | 'reject',
     principal: Principal,
@@ -85,47 +78,31 @@ export function gatewayApprovals(approvals: Approvals, clock: Clock): GatewayApp
     if (found === undefined) {
       throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows what there is.`)
     }
-    return viewOf(decided(await approvals.decide(approver, found, said)), approvals, clock)
+    return shown(approvals.view(decided(await approvals.decide(approver, found, said))))
   }
   return {
     async list(principal, { state, limit = DEFAULT_LIMIT } = {}) {
       const approver = checkApprover(approvals, principal)
       const found = await approvals.list(approver, checkFilter({ state, limit }))
-      return found.map((approval) => viewOf(approval, approvals, clock))
+      return found.map((approval) => shown(approvals.view(approval)))
     },
     async show(principal, id) {
       const found = await approvals.find(checkApprover(approvals, principal), id)
-      return found === undefined ? undefined : viewOf(found, approvals, clock)
+      return found === undefined ? undefined : shown(approvals.view(found))
     },
     approve: (principal, id, decision = {}) => decide('approve', principal, { id, decision }),
     reject: (principal, id, decision = {}) => decide('reject', principal, { id, decision }),
   }
 }
 
-function viewOf(approval: ApprovalRecord, approvals: Approvals, clock: Clock): GatewayApproval {
-  const { id, tenant, principal, tool, tier, subject, quorum, requiredScope } = approval
-  const { callId, runId, userId, isUserProven, inputJson, hidden } = subject
-  const input: JsonValue = JSON.parse(inputJson)
+/** A copy of its own: who embeds us may keep and change it. */
+function shown(view: ApprovalView): GatewayApproval {
+  const { id, state, tenant, principal, callId, runId, userId, isUserProven, tool, safetyTier } = view
+  const { input, hiddenValues, hidesSomething, isStale, quorum, requiredScope } = view
+  const { createdAtMs, expiresAtMs, decidedAtMs, decisions } = view
   return {
-    id,
-    state: stateOf(approval, clock.nowMs()),
-    tenant,
-    principal,
-    callId,
-    runId,
-    userId,
-    isUserProven,
-    tool,
-    safetyTier: tier,
-    input,
-    hiddenValues: hidden,
-    hidesSomething: hidesSomething(approval),
-    isStale: approvals.isStale(approval),
-    quorum,
-    requiredScope,
-    createdAtMs: approval.createdAtMs,
-    expiresAtMs: approval.expiresAtMs,
-    decidedAtMs: approval.decidedAtMs,
-    decisions: approval.decisions,
+    ...{ id, state, tenant, principal, callId, runId, userId, isUserProven, tool, safetyTier },
+    ...{ input, hiddenValues, hidesSomething, isStale, quorum, requiredScope },
+    ...{ createdAtMs, expiresAtMs, decidedAtMs, decisions },
   }
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeClock } from '#testing/test-gateway'
 import { startRetention } from './services.ts'
 
@@ -16,9 +16,9 @@ afterEach(() => {
 
 /** What each step of a purge gives; the last one again and again. */
 function start(...answers: readonly (boolean | Error)[]) {
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   const asked: { readonly nowMs: number; readonly policy: unknown }[] = []
-  vi.spyOn(store, 'purge').mockImplementation((nowMs, policy) => {
+  vi.spyOn(store, 'purge').mockImplementation(async (nowMs, policy) => {
     const answer = answers[Math.min(asked.length, answers.length - 1)]
     asked.push({ nowMs, policy })
     if (answer instanceof Error) throw answer

@@ -12,9 +12,8 @@ import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
 import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
-import { MemoryStore } from '#store/memory/memory'
 import { backUpDatabase } from '#store/sqlite/database'
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import type { SqlStore } from '#store/store'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isLoopback } from './safety.ts'
@@ -180,18 +179,19 @@ interface OpenStoreOptions {
 
 /** The store behind a URL: `memory:` or `sqlite:PATH`. */
 export function openStore(url: string, options: OpenStoreOptions): Store {
-  return url === 'memory:' ? new MemoryStore() : openSqlite(url, options)
+  return url === 'memory:' ? openMemoryStore(observersIn(options)) : openSqlite(url, options)
 }
 
 export function openSqlite(url: string, options: OpenStoreOptions): SqlStore {
-  const { onCommit, onForeign } = options
   const path = pathOf(url)
-  return openSqliteStore({
-    path,
-    masterKey: masterKeyOf(options, path),
+  return openSqliteStore({ path, masterKey: masterKeyOf(options, path), ...observersIn(options) })
+}
+
+function observersIn({ onCommit, onForeign }: OpenStoreOptions) {
+  return {
     ...(onCommit === undefined ? {} : { onCommit }),
     ...(onForeign === undefined ? {} : { onForeign }),
-  })
+  }
 }
 
 /** Copies the database of a store, also while a server uses it, to a file that must not be there yet. */

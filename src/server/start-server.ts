@@ -168,7 +168,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           : []),
         ...createCallRoutes({ calls: store, clock }, access),
         ...createApprovalRoutes(
-          { approvals: gateway.approvals, clock, publicUrl, canSignIn: signIn.isThere },
+          { approvals: gateway.approvals, publicUrl, canSignIn: signIn.isThere },
           access,
         ),
         ...links.routes,

@@ -16,7 +16,7 @@ import type { RunEvent } from '#core/runs/events'
 import type { PolicyDefinition, Tool, ToolPolicy } from '#core/tool'
 import { type DefinedTool, tool } from '#core/tools/define'
 import { type PrepareOptions, prepareTool } from '#core/tools/prepare-tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { ALICE, callRequest, openTestGateway } from './test-gateway.ts'
 
 /**
@@ -58,7 +58,7 @@ export function noting(
 
 /** A gateway with these tools, somebody who calls them and somebody who says yes. */
 export function workflowStage(tools: readonly DefinedTool[]) {
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   const gateway = openTestGateway(tools, { store })
   const approve = async (action: 'grant' | 'reject' = 'grant') => {
     const open = await store.approvals.list({ state: 'pending', limit: 1 })

@@ -15,8 +15,7 @@ import type { Tool } from '#core/tool'
 import { Registry } from '#core/tools/catalog'
 import { type DefinedTool, isDefinedTool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { MemoryStore } from '#store/memory/memory'
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 
 /** A SQLite store in a folder of its own, whose file a test may look into and change behind its back. */
 export function openStoreFolder() {
@@ -36,6 +35,14 @@ export function openStoreFolder() {
         .map((name) => readFileSync(join(folder, name), 'latin1'))
         .join(''),
     remove: () => rmSync(folder, { recursive: true }),
+  }
+}
+
+/** Lets what was begun be committed, and what follows from that, a few commits deep. */
+export async function allCommitted(store: Store): Promise<void> {
+  for (let round = 0; round < 3; round += 1) {
+    await new Promise(setImmediate)
+    await store.probe()
   }
 }
 
@@ -102,7 +109,7 @@ export function openTestGateway(
   const ready = tools.flatMap((tool) => (isDefinedTool(tool) ? [] : [tool]))
   return openGateway({
     registry: new Registry([...ready, ...requireTools(tools.filter(isDefinedTool))]),
-    store: new MemoryStore(),
+    store: openMemoryStore(),
     clock: SYSTEM_CLOCK,
     log: SILENT_LOGGER,
     fetch,

@@ -6,7 +6,7 @@ import type { JournalVerification, Services } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import type { JournalGroup } from '#core/journal/events'
 import type { CallFilter, CallRecord, Settlement, SettleResult, Store } from '#core/ports/store'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeIo } from './fake-io.ts'
 
 const RECORD: CallRecord = {
@@ -55,7 +55,7 @@ describe("operators' commands", () => {
 
   /** A store that answers as told; everything else is the memory store's. */
   function withStore(answers: Partial<Store>): Partial<Services> & { closed: () => boolean } {
-    const store: Store = new MemoryStore()
+    const store: Store = openMemoryStore()
     let closed = false
     Object.assign(store, answers, {
       close: () => {

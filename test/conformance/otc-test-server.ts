@@ -11,7 +11,7 @@ import type { HttpRoute } from '#protocols/http-exchange'
 import type { OtcOptions } from '#protocols/otc/routes'
 import { otcRoutes } from '#protocols/otc/routes'
 import { RoutePath } from '#server/http/router'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { openTestGateway } from '#testing/test-gateway'
 import { startApp, stopApps } from '../server/start-app.ts'
 import { httpSend } from './http-send.ts'
@@ -60,7 +60,7 @@ export async function otcTestServer(options: OtcTestServerOptions = {}): Promise
     options.tools === undefined ? otcFixtures() : { tools: options.tools, runs: new Map<string, number>() }
   const gateway = openTestGateway([], {
     registry: new Registry(requireTools(definitions), options.toolkits),
-    store: options.store ?? new MemoryStore(),
+    store: options.store ?? openMemoryStore(),
     clock: options.clock ?? SYSTEM_CLOCK,
   })
   gateways.push(gateway)

@@ -10,7 +10,7 @@ import { jsonReply } from '#server/http/replies'
 import { createMetrics } from '#server/telemetry/metrics'
 import { observeCalls } from '#server/telemetry/observe'
 import { createSpanExporter, type SpanExporter } from '#server/telemetry/tracing'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { refuseWithCode, startApp, stopApps, type TestAppOptions } from './start-app.ts'
 
 const closing: (() => unknown)[] = []
@@ -72,7 +72,7 @@ const fakeGateway = (reply: Partial<CallReply>): Gateway => ({
   endRun: async () => false,
   openSession: async () => ({ sessionId: 's', runId: 'r' }),
   closeSession: async () => false,
-  approvals: new Approvals({ store: new MemoryStore(), clock: SYSTEM_CLOCK }),
+  approvals: new Approvals({ store: openMemoryStore(), clock: SYSTEM_CLOCK }),
   findChallenge: async () => undefined,
   isReady: () => true,
 })

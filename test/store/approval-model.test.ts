@@ -10,8 +10,7 @@ import { recordOf } from '#core/calls/identity'
 import { ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { ToolContext } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
 
@@ -209,7 +208,7 @@ describe('whatever callers, approvers and time do at once', { timeout: LIMIT_MS 
     const some = fc.array(fc.oneof(...steps), { minLength: 5, maxLength: LONGEST, size: 'max' })
     await fc.assert(
       fc.asyncProperty(quorum, some, (needed, taken) =>
-        play(new World(() => new MemoryStore(), needed), taken),
+        play(new World(() => openMemoryStore(), needed), taken),
       ),
       { numRuns: 500 },
     )

@@ -9,7 +9,6 @@ import type {
   NewCall,
   NewChallenge,
   RunScope,
-  Store,
 } from '#core/ports/store'
 import {
   attemptAt,
@@ -23,6 +22,7 @@ import {
 } from '#testing/samples'
 import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
 import { shown, shownEvents } from './model-view.ts'
+import type { ModelledStore } from './reference-model/reference-store.ts'
 
 /** Run and session of a call, as whoever claimed it last knows them. */
 interface Held {
@@ -32,7 +32,7 @@ interface Held {
 
 /** One store under test, with what a caller of it remembers. */
 export class Subject {
-  readonly store: Store
+  readonly store: ModelledStore
   readonly #clock: { nowMs: number }
   readonly #seen: CallRecord[] = []
   readonly #challenges: string[] = []
@@ -46,7 +46,7 @@ export class Subject {
   #heads: readonly JournalHead[] = []
   #purgedAtMs = 0
 
-  constructor(store: Store, clock: { nowMs: number }) {
+  constructor(store: ModelledStore, clock: { nowMs: number }) {
     this.store = store
     this.#clock = clock
   }

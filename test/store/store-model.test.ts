@@ -6,12 +6,12 @@ import fc from 'fast-check'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { RunEvent } from '#core/runs/events'
 import { opens } from '#core/runs/events'
-import { MemoryStore } from '#store/memory/memory'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import type { SqlStore } from '#store/store'
 import { DAY_MS, POLICY, success } from '#testing/samples'
 import { RUN_KEYS, step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
+import { ReferenceStore } from './reference-model/reference-store.ts'
 
 /** Raise for a longer search; each run is a fresh pair of stores and up to `LONGEST` steps. */
 const ROUNDS = 100
@@ -24,7 +24,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-it('the SQLite store does what the memory store does, whatever is done to both', {
+it('the SQLite store does what the reference model does, whatever is done to both', {
   timeout: LIMIT_MS,
 }, async () => {
   const masterKey = randomBytes(32)
@@ -38,7 +38,7 @@ it('the SQLite store does what the memory store does, whatever is done to both',
         masterKey,
         nowMs: () => clock.nowMs,
       })
-      const [reference, subject] = [new Subject(new MemoryStore(), clock), new Subject(sqlite, clock)]
+      const [reference, subject] = [new Subject(new ReferenceStore(), clock), new Subject(sqlite, clock)]
       try {
         for (const taken of steps) {
           if (taken.do === 'wait') clock.nowMs += taken.ms

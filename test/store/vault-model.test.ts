@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Store } from '#core/ports/store'
 import type { VaultAddress } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { StoreFolder } from './store-folder.ts'
 
 const few = (...texts: readonly string[]) => fc.constantFrom(...texts)
@@ -68,7 +68,7 @@ async function play(store: Store, steps: readonly (typeof step extends fc.Arbitr
 describe('the vault, for all orders of changes', () => {
   it('rule 24: memory holds the last value of each address and no other', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 30 }), (steps) => play(new MemoryStore(), steps)),
+      fc.asyncProperty(fc.array(step, { maxLength: 30 }), (steps) => play(openMemoryStore(), steps)),
     )
   })
 

@@ -254,7 +254,7 @@ function clientOf(args: Arguments<AdminOption>, context: CommandContext): AdminC
       const definitionOf = await definitionsHere(args, context)
       const approvals = new Approvals({ store, clock, onDenied: noteDenial, definitionOf })
       return createApprovalRoutes(
-        { approvals, clock, canSignIn: false, publicUrl: () => '', listsInput: true },
+        { approvals, canSignIn: false, publicUrl: () => '', listsInput: true },
         access,
       )
     },

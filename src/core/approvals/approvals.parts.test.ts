@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { mintLink, readLink } from './decisions.ts'
 import { canonicalValue } from './question.ts'
 
@@ -44,7 +44,7 @@ describe('canonicalValue', () => {
 })
 
 describe('links', () => {
-  const { approvals } = new MemoryStore()
+  const { approvals } = openMemoryStore()
   const approval = { tenant: 'acme', id: 'a', expiresAtMs: 5 }
 
   it('OWP-67: read back as they were made, and only whole', () => {
@@ -63,7 +63,7 @@ describe('links', () => {
       const changed = token.slice(0, place) + other + token.slice(place + 1)
       expect(readLink(approvals, changed)).toBeUndefined()
     }
-    expect(readLink(new MemoryStore().approvals, token)).toBeUndefined()
+    expect(readLink(openMemoryStore().approvals, token)).toBeUndefined()
     for (const odd of ['', '.', 'a.b.c', `${token}=`, `${token} `])
       expect(readLink(approvals, odd)).toBeUndefined()
   })

@@ -4,9 +4,17 @@ import { type LimitSettings, NO_LIMITS } from '#core/limits/settings'
 import type { Principal } from '#core/principal'
 import { Secret } from '#core/secret'
 import type { ToolPolicy } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
+import {
+  ALICE,
+  allCommitted,
+  callRequest,
+  errorOf,
+  FakeClock,
+  gist,
+  openTestGateway,
+} from '#testing/test-gateway'
 import type { Approver } from './approvals.ts'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
 
@@ -33,7 +41,7 @@ function stage({
 }: Stage = {}) {
   const state = { runs: 0 }
   const clock = new FakeClock()
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   const run = () => {
     state.runs += 1
     return end(state.runs)
@@ -236,20 +244,20 @@ describe('a call that needs a yes', () => {
   })
 
   it('holds a request that wants to wait until somebody decides', async () => {
-    const { ring, decide, state } = stage()
+    const { ring, decide, state, store } = stage()
     await ring()
     const waiting = ring({ waitMs: 60_000 })
-    await new Promise(setImmediate)
+    await allCommitted(store)
     expect(state.runs).toBe(0)
     await decide(BOB, YES)
     expect(gist(await waiting)).toBe('ok 1')
   })
 
   it('answers at once when there is no place to wait, and waits no longer than it may', async () => {
-    const waiting = { perPrincipal: 1, total: undefined, longestMs: 50 }
-    const { ring } = stage({ limits: { ...NO_LIMITS, waiting } })
+    const waiting = { perPrincipal: 1, total: undefined, longestMs: 500 }
+    const { ring, store } = stage({ limits: { ...NO_LIMITS, waiting } })
     const first = ring({ waitMs: 60_000 })
-    await new Promise(setImmediate)
+    await allCommitted(store)
     let isFirst = false
     const second = ring({ waitMs: 60_000, key: 'other' }).then((reply) => {
       expect(isFirst).toBe(false)
@@ -265,22 +273,22 @@ describe('a call that needs a yes', () => {
 
   it('lets a request go whose caller is gone, and its place with it', async () => {
     const waiting = { perPrincipal: 1, total: undefined, longestMs: undefined }
-    const { ring, decide } = stage({ limits: { ...NO_LIMITS, waiting } })
+    const { ring, decide, store } = stage({ limits: { ...NO_LIMITS, waiting } })
     const client = new AbortController()
     const left = ring({ waitMs: 60_000, gone: client.signal })
-    await new Promise(setImmediate)
+    await allCommitted(store)
     client.abort()
     expect(gist(await left)).toBe('approval_required')
     const stays = ring({ waitMs: 60_000 })
-    await new Promise(setImmediate)
+    await allCommitted(store)
     await decide(BOB, YES)
     expect(gist(await stays)).toBe('ok 1')
   })
 
   it('lets a waiting request go when the server drains', async () => {
-    const { ring, gateway } = stage()
+    const { ring, gateway, store } = stage()
     const waiting = ring({ waitMs: 60_000 })
-    await new Promise(setImmediate)
+    await allCommitted(store)
     await gateway.drain(0)
     expect(gist(await waiting)).toBe('approval_required')
   })

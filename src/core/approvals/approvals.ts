@@ -6,6 +6,7 @@ import { coversScope, opaquePrincipal, type Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
 import type { SafetyTier, Tool } from '#core/tool'
 import { type ApprovalLink, mintLink, readLink } from './decisions.ts'
+import { type ApprovalView, approvalView, hidesSomething, stateOf } from './view.ts'
 
 /** What a caller of a parked call is told: where to look, and to come again with the same call (rule 6). */
 export function approvalRequired(
@@ -108,6 +109,12 @@ export class Approvals {
     if (tenant === undefined) return undefined
     const found = await this.#options.store.approvals.findFor({ tenant, record: nodeId })
     return found?.subject.runId === runId ? found : undefined
+  }
+
+  /** What there is to show of it now. */
+  view(approval: ApprovalRecord): ApprovalView {
+    const nowMs = this.#options.clock.nowMs()
+    return approvalView(approval, { nowMs, isStale: this.isStale(approval) })
   }
 
   /** Whether it is open, but about a definition that is not the one served now: its call can never run. */
@@ -276,15 +283,6 @@ export function isMoreThanALink({ quorum, tier }: Pick<ApprovalRecord, 'quorum' 
   return quorum > 1 || tier === 'exec'
 }
 
-/** The state as it is now, also before whoever ends expired ones has come by. */
-export function stateOf(
-  { state, expiresAtMs }: Pick<ApprovalRecord, 'state' | 'expiresAtMs'>,
-  nowMs: number,
-): ApprovalRecord['state'] {
-  const isOver = (state === 'pending' || state === 'granted') && expiresAtMs <= nowMs
-  return isOver ? 'expired' : state
-}
-
 function closed(
   approval: ApprovalRecord,
   nowMs: number,
@@ -292,11 +290,6 @@ function closed(
   const state = stateOf(approval, nowMs)
   if (state === 'expired' || state === 'cancelled') return { kind: state, approval }
   return { kind: 'resolved', approval }
-}
-
-/** A yes is for all of it: what its approver cannot see needs a word of its own. */
-export function hidesSomething({ subject: { hidden, isPartial } }: Pick<ApprovalRecord, 'subject'>): boolean {
-  return hidden > 0 || isPartial === true
 }
 
 /**

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { type SampleTool, sampleTool } from '#testing/samples'
 import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
@@ -13,7 +13,7 @@ const policy = { approval: 'conditional' } as const
 
 /** A gateway with one tool, and what a call of it comes to. */
 function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Partial<ApprovalRules> }) {
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   const got: unknown[] = []
   const tool = sampleTool(RING, (input) => got.push(input), { policy, ...changes })
   const gateway = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })

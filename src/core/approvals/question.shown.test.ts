@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { type SampleTool, sampleTool } from '#testing/samples'
 import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
@@ -13,7 +13,7 @@ const RING = 'Bell.Ring@1.0.0'
 
 /** A gateway with one tool, what a call of it comes to, and what approvers are asked. */
 function stage({ rules = {}, ...changes }: SampleTool & { readonly rules?: Partial<ApprovalRules> }) {
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   const tool = sampleTool(RING, () => 'rung', changes)
   const gateway = openTestGateway([tool], { store, approvalRules: { ...DEFAULT_APPROVAL_RULES, ...rules } })
   const ring = (request: Parameters<typeof callRequest>[1] = {}) =>

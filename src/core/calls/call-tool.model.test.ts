@@ -4,7 +4,7 @@ import type { CallReply, Outcome } from '#core/call'
 import { isRefusal, ToolError } from '#core/errors'
 import type { Principal } from '#core/principal'
 import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, faultyStore, openTestGateway, type StoreMethod } from '#testing/test-gateway'
 
@@ -118,7 +118,7 @@ class World {
   readonly asked: Asked[] = []
   readonly broken: string[] = []
   readonly gateway = openTestGateway([...this.#tools()], {
-    store: faultyStore(new MemoryStore(), this.failing, this.failingAfter),
+    store: faultyStore(openMemoryStore(), this.failing, this.failingAfter),
   })
   /** The final outcome of each call, as first heard. */
   readonly final = new Map<string, Heard>()

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
 import { Secret } from '#core/secret'
 import { Registry } from '#core/tools/catalog'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
@@ -24,9 +25,8 @@ beforeEach(() => {
 afterEach(() => folder.remove())
 
 const DO = 'Kit.Do@1.0.0'
-const journalOf = async (
-  store: { readJournal: MemoryStore['readJournal'] } | ReturnType<typeof folder.open>,
-) => (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
+const journalOf = async (store: { readJournal: SqlStore['readJournal'] } | ReturnType<typeof folder.open>) =>
+  (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
 
 describe('a call cut in another process', () => {
   it.each([
@@ -87,7 +87,7 @@ describe('claims', () => {
       return runs
     })
     const after = new Set<StoreMethod>(['claim'])
-    const store = faultyStore(new MemoryStore(), new Set(), after)
+    const store = faultyStore(openMemoryStore(), new Set(), after)
     const gateway = openTestGateway([tool], { store })
     const request = callRequest(DO, { key: 'k' })
     expect(gist(await gateway.call(ALICE, request))).toBe('not_ready')
@@ -104,7 +104,7 @@ describe('claims', () => {
   it('rule 11: an abandoned claim is taken once', () => {
     const running = new RunningCalls()
     const tool = sampleTool(DO, () => null)
-    const services = { store: new MemoryStore(), registry: new Registry([tool]) }
+    const services = { store: openMemoryStore(), registry: new Registry([tool]) }
     const request = callRequest(DO, { key: 'k' })
     const call = identifyCall(services, { principal: ALICE, request, freshId: () => '' })
     const entry = running.start(call, tool, { run: undefined, session: undefined, live: undefined })

@@ -3,7 +3,7 @@ import { ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
 import type { Tool, ToolContext } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 
@@ -88,7 +88,7 @@ describe('a call with a key', () => {
 
   it('rule 1: answers an earlier outcome although the input is no longer valid and the version is gone', async () => {
     const { tool } = countingTool(() => 'rung')
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     await openTestGateway([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
     const stricter: Tool = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
     expect(
@@ -101,7 +101,7 @@ describe('a call with a key', () => {
 
   it('rule 1: does not show an earlier outcome of a tool the principal may no longer see', async () => {
     const { tool } = countingTool(() => 'rung', { policy: { scopes: ['bell:ring'] } })
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
     expect(gist(await gateway.call({ ...ALICE, scopes: ['bell:*'] }, callRequest(RING, { key: 'k' })))).toBe(
       'ok "rung"',
@@ -163,7 +163,7 @@ describe('failures', () => {
     const { tool, state } = countingTool(() => {
       throw new ToolError('busy', { canRetry: true })
     })
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const clock = new FakeClock()
     const gateway = openTestGateway([tool], { store, clock })
     await gateway.call(ALICE, callRequest(RING, { key: 'k' }))
@@ -177,7 +177,7 @@ describe('failures', () => {
     const { tool } = countingTool(() => {
       throw new ToolError('busy', { canRetry: true })
     })
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     await openTestGateway([tool], { store }).call(ALICE, callRequest(RING, { key: 'k' }))
     const changed = openTestGateway([{ ...tool, definitionHash: 'another' }], { store })
     expect(gist(await changed.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('not_ready')

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { ToolContext } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
+  allCommitted,
   callRequest,
   errorOf,
   faultyStore,
@@ -34,7 +35,7 @@ function waitingTool(policy: Parameters<typeof sampleTool>[2] = {}) {
 describe('ending a run from outside', () => {
   it('T-05, rule 10: a timeout aborts the signal, is final, and a late result changes nothing', async () => {
     const { tool, answer, started, state } = waitingTool({ policy: { timeoutMs: 20 } })
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
     const reply = gateway.call(ALICE, callRequest(WAIT, { key: 'k' }))
     const { signal } = await started
@@ -45,12 +46,13 @@ describe('ending a run from outside', () => {
     expect(gateway.running.slots).toBe(1)
     answer.resolve('late')
     await answer.promise
-    await new Promise(setImmediate)
+    await allCommitted(store)
     expect(gateway.running.slots).toBe(0)
     expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('tool_timeout')
     expect(state.runs).toBe(1)
-    const types = store.readJournal([], 10).flatMap(({ events }) => events.map(({ type }) => type))
-    expect(types).toEqual(['call.claimed', 'call.failed', 'call.late'])
+    const groups = await store.readJournal([], 10)
+    const types = groups.flatMap(({ events }) => events.map(({ type }) => type))
+    expect(types).toEqual(['writer.started', 'call.claimed', 'call.failed', 'call.late'])
   })
 
   it('rule 10: a timed-out read has no unknown effect', async () => {
@@ -104,7 +106,7 @@ describe('a store that fails', () => {
   it('rule 11: when the claim cannot be written nothing runs, and health says so until a probe works', async () => {
     const failing = new Set<StoreMethod>(['claim', 'probe'])
     const { tool, state } = waitingTool()
-    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
     expect(gist(await gateway.call(ALICE, callRequest(WAIT, { key: 'k' })))).toBe('not_ready')
     expect(state.runs).toBe(0)
     expect(gateway.isReady()).toBe(false)
@@ -119,7 +121,7 @@ describe('a store that fails', () => {
       runs.count += 1
       return 'written'
     })
-    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
     const request = callRequest('Slow.Write', { key: 'k' })
     expect(gist(await gateway.call(ALICE, request))).toBe('outcome_unknown')
     expect(gateway.isReady()).toBe(false)

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { packToken } from '#core/credentials/credentials'
 import { StoreError } from '#core/errors'
+import type { Store } from '#core/ports/store'
 import { NO_BROKER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
 
@@ -48,7 +49,7 @@ describe('requirements', () => {
   })
 
   it('rule 22, OTC-78: the same need keeps its challenge, and a call that brings the token completes it', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
     const ask = () => gateway.call(ALICE, callRequest(MAIL, { userId: 'u' }))
     const ids = [await ask(), await ask()].map(
@@ -61,7 +62,7 @@ describe('requirements', () => {
   })
 
   it('T-12: bad input is told before any challenge is made', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const strict = { ...tool, checkInput: () => [{ pointer: '', message: 'no' }] }
     expect(gist(await openTestGateway([strict], { store }).call(ALICE, callRequest(MAIL)))).toBe(
       'input_invalid',
@@ -102,12 +103,12 @@ describe('requirements and the vault', () => {
   })
   const AT = { tenant: 'default', principal: ALICE.id, user: '' }
 
-  function filledStore(scopes: readonly string[] = ['mail.read', 'mail.send']): MemoryStore {
-    const store = new MemoryStore()
+  async function filledStore(scopes: readonly string[] = ['mail.read', 'mail.send']): Promise<Store> {
+    const store = openMemoryStore()
     const at = { ...AT, expiresAtMs: undefined, by: 'cli:ann', atMs: 0 }
     const value = packToken({ accessToken: new Secret('vault-token'), refreshToken: undefined })
-    store.vault.put({ ...at, provider: 'google', kind: 'token', ref: 'r1', value, scopes })
-    store.vault.put({
+    await store.vault.put({ ...at, provider: 'google', kind: 'token', ref: 'r1', value, scopes })
+    await store.vault.put({
       ...at,
       provider: 'K',
       kind: 'secret',
@@ -119,7 +120,7 @@ describe('requirements and the vault', () => {
   }
 
   it('OTC-73, OTC-74: the vault fills in what the caller did not send, and nothing else', async () => {
-    const gateway = openTestGateway([telling], { store: filledStore() })
+    const gateway = openTestGateway([telling], { store: await filledStore() })
     seen.length = 0
     await gateway.call(ALICE, callRequest(MAIL))
     await gateway.call(ALICE, callRequest(MAIL, { tokens: new Map([['google', new Secret('sent-token')]]) }))
@@ -136,7 +137,7 @@ describe('requirements and the vault', () => {
 
   it('a tool gets what it declared and not what else is there', async () => {
     const nosy = sampleTool('Nosy.Look@1.0.0', (_input, context) => context.secret('K').reveal())
-    const reply = await openTestGateway([nosy], { store: filledStore() }).call(
+    const reply = await openTestGateway([nosy], { store: await filledStore() }).call(
       ALICE,
       callRequest('Nosy.Look@1.0.0'),
     )
@@ -144,33 +145,31 @@ describe('requirements and the vault', () => {
   })
 
   it('OWP-76: each reason has its name', async () => {
-    const problemOf = async (
-      store: MemoryStore,
-      changes: Parameters<typeof callRequest>[1] = {},
-      hooks = {},
-    ) =>
+    const problemOf = async (store: Store, changes: Parameters<typeof callRequest>[1] = {}, hooks = {}) =>
       errorOf(await openTestGateway([telling], { store, hooks }).call(ALICE, callRequest(MAIL, changes)))
         .developerMessage
-    expect(await problemOf(new MemoryStore())).toContain('credential_not_found')
-    expect(await problemOf(filledStore(['mail.send']))).toContain('credential_scope_unsupported')
-    expect(await problemOf(filledStore(), { userId: 'u' })).toContain('credential_forbidden')
-    expect(await problemOf(filledStore(), {}, { verifyToken: () => false })).toContain('credential_required')
-    const spent = filledStore()
-    const entry = spent.vault.find({ ...AT, provider: 'google', kind: 'token' })
-    if (entry !== undefined) spent.vault.spend(entry, 1)
+    expect(await problemOf(openMemoryStore())).toContain('credential_not_found')
+    expect(await problemOf(await filledStore(['mail.send']))).toContain('credential_scope_unsupported')
+    expect(await problemOf(await filledStore(), { userId: 'u' })).toContain('credential_forbidden')
+    expect(await problemOf(await filledStore(), {}, { verifyToken: () => false })).toContain(
+      'credential_required',
+    )
+    const spent = await filledStore()
+    const entry = await spent.vault.find({ ...AT, provider: 'google', kind: 'token' })
+    if (entry !== undefined) await spent.vault.spend(entry, 1)
     expect(await problemOf(spent)).toContain('connector_auth_expired')
   })
 
   it('a token that was sent and is no good is not replaced by the one in the vault', async () => {
     const hooks = { verifyToken: ({ token }: { readonly token: Secret }) => token.reveal() !== 'bad' }
-    const gateway = openTestGateway([telling], { store: filledStore(), hooks })
+    const gateway = openTestGateway([telling], { store: await filledStore(), hooks })
     const bad = callRequest(MAIL, { tokens: new Map([['google', new Secret('bad')]]) })
     expect(gist(await gateway.call(ALICE, bad))).toBe('requirement_missing')
     expect(gist(await gateway.call(ALICE, callRequest(MAIL)))).toBe('ok "mail"')
   })
 
   it('rule 14: an entry that cannot be read is an error, and asks nobody for consent', async () => {
-    const store = filledStore()
+    const store = await filledStore()
     store.vault.find = () => {
       throw new StoreError('unreadable', 'damaged')
     }
@@ -179,8 +178,9 @@ describe('requirements and the vault', () => {
       code: 'internal',
       message: expect.stringContaining('cannot be read'),
     })
-    const told = store.readJournal([], 10).flatMap(({ events }) => events.map(({ type }) => type))
-    expect(told).not.toContain('challenge.opened')
+    const groups = await store.readJournal([], 10)
+    const types = groups.flatMap(({ events }) => events.map(({ type }) => type))
+    expect(types).not.toContain('challenge.opened')
   })
 
   it('rule 25: only a challenge that a person can be asked about says so', async () => {

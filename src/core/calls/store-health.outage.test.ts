@@ -6,8 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { UnsavedOutcomes } from './store-health.ts'
@@ -66,7 +65,7 @@ describe('unsaved outcomes', () => {
 describe('a released call', () => {
   it('rule 13: whose result expired is told so and does not run again', async () => {
     const clock = new FakeClock()
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const state = { runs: 0 }
     const tool = sampleTool('Odd.Busy@1.0.0', () => {
       state.runs += 1

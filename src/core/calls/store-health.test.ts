@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
@@ -50,7 +50,7 @@ describe('an outcome the store refused', () => {
       if (runs.length === 1) throw new ToolError('Not now.', { canRetry: true })
       return gate.promise
     })
-    const store = faultyStore(slowToFinish(new MemoryStore(), 1_000), failing)
+    const store = faultyStore(slowToFinish(openMemoryStore(), 1_000), failing)
     const gateway = openTestGateway([tool], { store })
     const request = callRequest(FLAKY, { key: 'k' })
     expect(gist(await gateway.call(ALICE, request))).toBe('outcome_unknown')

@@ -3,7 +3,7 @@ import type { VaultEntry } from '#core/ports/vault-store'
 import type { RefreshAnswer, TokenBroker } from '#core/runtime'
 import { SILENT_LOGGER } from '#core/runtime'
 import { Secret } from '#core/secret'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { findToken, packToken, TokenRefresher, unpackToken } from './credentials.ts'
 
 const AT = { tenant: 't', principal: 'key:a', user: '', provider: 'p', kind: 'token' } as const
@@ -13,18 +13,18 @@ async function stage(
   refreshToken: string | undefined = 'refresh-1',
   expiresAtMs = 1,
 ) {
-  const store = new MemoryStore()
+  const store = openMemoryStore()
   let nowMs = 1_000
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const asked: string[] = []
-  const meanwhile = { happens: () => {} }
+  const meanwhile: { happens: () => unknown } = { happens: () => {} }
   const queue = [...answers]
   const broker: TokenBroker = {
     canAsk: () => true,
     revoke: async () => false,
     async refresh(_provider, token) {
       asked.push(token.reveal())
-      meanwhile.happens()
+      await meanwhile.happens()
       await new Promise((resolve) => setImmediate(resolve))
       return queue.shift() ?? { kind: 'unavailable' }
     },
@@ -33,10 +33,10 @@ async function stage(
     accessToken: new Secret('access-1'),
     refreshToken: refreshToken === undefined ? undefined : new Secret(refreshToken),
   })
-  store.vault.put({ ...AT, ref: 'r', value, scopes: ['s'], expiresAtMs, by: 'cli:ann', atMs: 0 })
+  await store.vault.put({ ...AT, ref: 'r', value, scopes: ['s'], expiresAtMs, by: 'cli:ann', atMs: 0 })
   const refresher = () => new TokenRefresher({ store, clock, log: SILENT_LOGGER, broker })
-  const entry = (): VaultEntry => {
-    const found = store.vault.find(AT)
+  const entry = async (): Promise<VaultEntry> => {
+    const found = await store.vault.find(AT)
     if (found === undefined) throw new Error('no entry')
     return found
   }
@@ -66,7 +66,7 @@ describe('a refresh', () => {
   it('rule 26: is one request for all who wait, in one process and in two', async () => {
     const { refresher, entry, asked } = await stage([tokens('access-2', 'refresh-2')])
     const [one, other] = [refresher(), refresher()]
-    const seen = entry()
+    const seen = await entry()
     const all = await Promise.all([
       one.refresh(seen),
       one.refresh(seen),
@@ -84,14 +84,14 @@ describe('a refresh', () => {
 
   it('keeps the refresh token when the provider gives no other', async () => {
     const { refresher, entry } = await stage([tokens('access-2')])
-    await refresher().refresh(entry())
-    expect(unpackToken(entry().value ?? new Secret('')).refreshToken?.reveal()).toBe('refresh-1')
+    await refresher().refresh(await entry())
+    expect(unpackToken((await entry()).value ?? new Secret('')).refreshToken?.reveal()).toBe('refresh-1')
   })
 
   it('rule 26: takes over when the lease of a process that died has ended', async () => {
     const { refresher, entry, asked, store, pass } = await stage([tokens('access-2')])
-    expect(store.vault.lease(entry(), 1_000, 13_000)).toBe(true)
-    const waiting = refresher().refresh(entry())
+    expect(await store.vault.lease(await entry(), 1_000, 13_000)).toBe(true)
+    const waiting = refresher().refresh(await entry())
     await new Promise((resolve) => setImmediate(resolve))
     expect(asked).toEqual([])
     pass(12_001)
@@ -101,47 +101,47 @@ describe('a refresh', () => {
 
   it('gives up after a while, and leaves what is there', async () => {
     const { refresher, entry, store, pass } = await stage([])
-    store.vault.lease(entry(), 1_000, 1_000_000)
-    const waiting = refresher().refresh(entry())
+    await store.vault.lease(await entry(), 1_000, 1_000_000)
+    const waiting = refresher().refresh(await entry())
     await new Promise((resolve) => setImmediate(resolve))
     pass(60_000)
     expect(await waiting).toBe('unavailable')
-    expect(entry().isSpent).toBe(false)
+    expect((await entry()).isSpent).toBe(false)
   })
 
   it('OWP-76: that nobody answers gives its lease back', async () => {
     const { refresher, entry, asked } = await stage([{ kind: 'unavailable' }, tokens('access-2')])
-    expect(await refresher().refresh(entry())).toBe('unavailable')
-    expect(await refresher().refresh(entry())).toMatchObject({ version: 2 })
+    expect(await refresher().refresh(await entry())).toBe('unavailable')
+    expect(await refresher().refresh(await entry())).toMatchObject({ version: 2 })
     expect(asked).toHaveLength(2)
   })
 
   it('OWP-78: that is refused spends the token, and so does a token that cannot be renewed', async () => {
     const refused = await stage([{ kind: 'refused' }])
-    expect(await refused.refresher().refresh(refused.entry())).toBe('refused')
-    expect(refused.entry()).toMatchObject({ isSpent: true, value: undefined, scopes: ['s'] })
+    expect(await refused.refresher().refresh(await refused.entry())).toBe('refused')
+    expect(await refused.entry()).toMatchObject({ isSpent: true, value: undefined, scopes: ['s'] })
     const plain = await stage([], '')
     const value = packToken({ accessToken: new Secret('a'), refreshToken: undefined })
-    plain.store.vault.put({ ...AT, ref: 'r2', value, scopes: [], expiresAtMs: 1, by: 'cli:ann', atMs: 0 })
-    expect(await plain.refresher().refresh(plain.entry())).toBe('refused')
+    await plain.store.vault.put({
+      ...AT,
+      ref: 'r2',
+      value,
+      scopes: [],
+      expiresAtMs: 1,
+      by: 'cli:ann',
+      atMs: 0,
+    })
+    expect(await plain.refresher().refresh(await plain.entry())).toBe('refused')
     expect(plain.asked).toEqual([])
   })
 
   it('does not touch a credential that was set while it was under way', async () => {
-    const { refresher, entry, store } = await stage([{ kind: 'refused' }])
-    const waiting = refresher().refresh(entry())
+    const { refresher, entry, store, meanwhile } = await stage([{ kind: 'refused' }])
     const value = packToken({ accessToken: new Secret('newer'), refreshToken: undefined })
-    store.vault.put({
-      ...AT,
-      ref: 'r2',
-      value,
-      scopes: ['s'],
-      expiresAtMs: undefined,
-      by: 'cli:ann',
-      atMs: 5,
-    })
-    expect(await waiting).toMatchObject({ ref: 'r2' })
-    expect(entry()).toMatchObject({ ref: 'r2', isSpent: false })
+    const newer = { ...AT, ref: 'r2', value, scopes: ['s'], expiresAtMs: undefined, by: 'cli:ann', atMs: 5 }
+    meanwhile.happens = () => store.vault.put(newer)
+    expect(await refresher().refresh(await entry())).toMatchObject({ ref: 'r2' })
+    expect(await entry()).toMatchObject({ ref: 'r2', isSpent: false })
   })
 })
 
@@ -161,8 +161,8 @@ describe('a token for a call', () => {
 
   it('that was removed while it was renewed is gone', async () => {
     const { find, store, entry, meanwhile } = await stage([tokens('too-late', 'refresh-2')])
-    meanwhile.happens = () => store.vault.remove(entry(), 'cli:ann', 5)
+    meanwhile.happens = async () => store.vault.remove(await entry(), 'cli:ann', 5)
     expect(await find(['s'])).toBe('connector_auth_expired')
-    expect(store.vault.find(AT)).toBeUndefined()
+    expect(await store.vault.find(AT)).toBeUndefined()
   })
 })

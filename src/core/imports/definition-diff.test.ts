@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
 import type { ToolRequirements } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
 import { Pins } from './pins.ts'
@@ -37,7 +37,7 @@ describe('what an upstream wants of callers (rule 32)', () => {
       'wording',
     ],
   ])('%s: %s → %s is %s', async (_what, before, after, found) => {
-    const pins = new Pins({ store: new MemoryStore(), clock: new FakeClock(), log: SILENT_LOGGER })
+    const pins = new Pins({ store: openMemoryStore(), clock: new FakeClock(), log: SILENT_LOGGER })
     const offer = (requirements: ToolRequirements | undefined) =>
       sampleOffer('a', requirements === undefined ? {} : { requirements })
     await pins.observe(sampleSource(), sampleDiscovery([offer(before)]))

@@ -4,7 +4,7 @@ import { isJsonObject } from '#core/json'
 import type { PinStore } from '#core/ports/import-store'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER } from '#core/runtime'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
 import { pinHash } from './definition-diff.ts'
@@ -13,7 +13,7 @@ import { Pins } from './pins.ts'
 const IDENTITY = { origin: 'https://tools.example' }
 const SOURCE = sampleSource()
 
-function openPins(store: { readonly pins: PinStore } = new MemoryStore()) {
+function openPins(store: { readonly pins: PinStore } = openMemoryStore()) {
   return new Pins({ store, clock: new FakeClock(), log: SILENT_LOGGER })
 }
 
@@ -54,7 +54,7 @@ describe('the pins (rule 32)', () => {
     ['goes on where it stopped', 2_500, 2_500],
     ['ends with what is offered by then', 1_000, 1_000],
   ])('a first sight of thousands that was cut %s', async (_title, offered, expected) => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const tools = Array.from({ length: 2_500 }, (_unused, at) => sampleOffer(`t${10_000 + at}`))
     let parts = 0
     const cut: PinStore = {
@@ -236,7 +236,7 @@ describe('the pins (rule 32)', () => {
   })
 
   it('takes the operator’s policy at once, also for a definition that has a change waiting', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     await observe(openPins(store), [sampleOffer('a')])
     const strict = sampleSource({ policyFor: () => ({ safetyTier: 'write', approval: 'always' }) })
     const changed = sampleOffer('a', { policy: { safetyTier: 'read' }, description: 'Now harmless.' })
@@ -265,7 +265,7 @@ describe('the pins (rule 32)', () => {
   })
 
   it('of two replicas that see a source first at once, one pins', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const [left, right] = [openPins(store), openPins(store)]
     await Promise.all([
       observe(left, [sampleOffer('a', { description: 'Left.' })]),
@@ -332,7 +332,7 @@ describe('no sequence of upstream changes, restarts and decisions', () => {
   it('rule 32: puts an unaccepted definition before an agent', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(STEP, { maxLength: 25 }), async (steps) => {
-        const store = new MemoryStore()
+        const store = openMemoryStore()
         let pins = openPins(store)
         /** What somebody, or first sight, let in: native name to hash. */
         const allowed = new Map<string, string>()

@@ -3,7 +3,7 @@ import type { RunningGateway } from '#core/calls/gateway'
 import type { JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import type { Tool } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { cpuMsSince } from '#testing/samples'
 import { sampleOffer, sampleSource } from '#testing/source-contract'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
@@ -176,7 +176,7 @@ describe('projecting accepted definitions', () => {
       sessionOf: ({ nativeName }) =>
         nativeName === 'stateful' ? { open: () => (opened += 1), idleMs: 1_000 } : undefined,
     })
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const gatewayOf = async (suspended?: string) => {
       const pins = ['write', 'stateful'].map((name) => ({
         offered: sampleOffer(name),

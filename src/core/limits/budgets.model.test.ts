@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-store'
-import { MemoryBudgets } from '#store/memory/parts'
 import { sampleTool } from '#testing/samples'
 import { ALICE, FakeClock } from '#testing/test-gateway'
+import { ReferenceBudgets } from '../../../test/store/reference-model/parts.ts'
 import type { BudgetRule } from './budgets.ts'
 import { Budgets, NOTHING, perUnit, type Reservation, UNITS } from './budgets.ts'
 
@@ -23,10 +23,10 @@ type Fate = 'answer' | 'lost' | 'failed'
 
 /** A store far away: what is asked waits until the test lets it happen. */
 class FarStore implements BudgetStore {
-  readonly #near: MemoryBudgets
+  readonly #near: ReferenceBudgets
   readonly waiting: ((fate: Fate) => void)[] = []
 
-  constructor(near: MemoryBudgets) {
+  constructor(near: ReferenceBudgets) {
     this.#near = near
   }
 
@@ -94,7 +94,7 @@ const settled = () => new Promise((resolve) => setImmediate(resolve))
 
 class Model {
   readonly clock = new FakeClock(1_000 * WINDOW_MS)
-  readonly #store = new FarStore(new MemoryBudgets())
+  readonly #store = new FarStore(new ReferenceBudgets())
   readonly #spent = new Map<number, Spending>()
   readonly #processes: Process[] = [0, 1, 2].map(() => ({ budgets: this.#open(), runs: [] }))
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { RunningGatewayOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
@@ -167,7 +167,7 @@ describe('budgets', () => {
   })
 
   it('holds across restarts and gives back what was leased and not spent', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const rules = [rule('principal', { calls: 200 })]
     const first = open(rules, { store })
     await gists(first.gateway, Array<string>(150).fill('Echo.Say'))
@@ -179,7 +179,7 @@ describe('budgets', () => {
   })
 
   it('gives back what nobody uses, so that others can have it', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const options = { store: store.budgets, rules: [rule('principal', { calls: 100 })], clock: clockAt() }
     const first = new Budgets({ ...options, onRefused: () => undefined })
     const tool = sampleTool('Echo.Say@1.0.0', () => 1)
@@ -190,16 +190,16 @@ describe('budgets', () => {
       lengthMs: HOUR_MS,
       startMs: options.clock.nowMs(),
     }
-    expect(store.budgets.read(window).calls).toBe(2)
+    expect((await store.budgets.read(window)).calls).toBe(2)
     for (let time = 0; time < 3; time += 1) await first.tidy()
-    expect(store.budgets.read(window).calls).toBe(2)
+    expect((await store.budgets.read(window)).calls).toBe(2)
     reservation.settle(1)
     await first.tidy()
-    expect([store.budgets.read(window).calls, first.size]).toEqual([1, 0])
+    expect([(await store.budgets.read(window)).calls, first.size]).toEqual([1, 0])
   })
 
   it('asks the store once per part, and not at all for calls it has to refuse', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     let leases = 0
     const { lease } = store.budgets
     store.budgets.lease = (...asked) => {
@@ -218,7 +218,7 @@ describe('budgets', () => {
   })
 
   it('fails closed while the store does not answer', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     store.budgets.lease = () => {
       throw new Error('the store is gone')
     }

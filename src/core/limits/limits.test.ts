@@ -1,7 +1,7 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { RunningGatewayOptions } from '#core/calls/gateway'
 import type { Principal } from '#core/principal'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { type CallLimit, type LimitSettings, NO_LIMITS, UNLIMITED } from './settings.ts'
@@ -46,12 +46,11 @@ function held() {
   return { tool, runs }
 }
 
-class BusyStore extends MemoryStore {
-  waiting = 0
-
-  override get pendingWrites(): number {
-    return this.waiting
-  }
+/** A store that says how many writes wait for their commit. */
+function busyStore() {
+  const busy = { store: openMemoryStore(), waiting: 0 }
+  vi.spyOn(busy.store, 'pendingWrites', 'get').mockImplementation(() => busy.waiting)
+  return busy
 }
 
 async function until(isSo: () => boolean): Promise<void> {
@@ -313,15 +312,15 @@ describe('overload', () => {
   })
 
   it('writes that wait: calls that come while as many as allowed wait are refused', async () => {
-    const store = new BusyStore()
-    const { gateway, refused } = open({ total: { ...NO_LIMITS.total, pendingWrites: 3 } }, { store })
-    store.waiting = 3
+    const busy = busyStore()
+    const { gateway, refused } = open({ total: { ...NO_LIMITS.total, pendingWrites: 3 } }, busy)
+    busy.waiting = 3
     expect(errorOf(await gateway.call(ALICE, callRequest('Echo.Say')))).toMatchObject({
       code: 'overloaded',
       retryAfterMs: 2_000,
       details: { scope: 'global' },
     })
-    store.waiting = 2
+    busy.waiting = 2
     expect(gist(await gateway.call(ALICE, callRequest('Echo.Say')))).toBe('ok {}')
     expect(refused).toEqual(['pending_writes'])
     await gateway.drain(0)

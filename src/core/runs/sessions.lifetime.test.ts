@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
@@ -34,7 +34,7 @@ function slowState() {
 describe('a session that is closed while its state is being opened', () => {
   it('rule 30: lets go of exactly the state that was made, and is not handed out', async () => {
     const { tool, state, opening, closed } = slowState()
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const gateway = openTestGateway([tool], { store })
     const opened = gateway.openSession(ALICE, REQUEST)
     await opening
@@ -44,8 +44,9 @@ describe('a session that is closed while its state is being opened', () => {
 
     await expect(opened).rejects.toMatchObject({ code: 'session_not_found' })
     expect(closed).toEqual([made])
-    const types = store.readJournal([], 10).flatMap(({ events }) => events.map(({ type }) => type))
-    expect(types).toEqual(['session.opened', 'run.ended', 'session.closed'])
+    const groups = await store.readJournal([], 10)
+    const types = groups.flatMap(({ events }) => events.map(({ type }) => type))
+    expect(types).toEqual(['writer.started', 'session.opened', 'run.ended', 'session.closed'])
   })
 
   it('rule 30: has nothing to let go when its state could not be made', async () => {
@@ -85,7 +86,7 @@ describe('a session with a call whose outcome could not be stored yet', () => {
     const { tool, state } = slowState()
     state.resolve({})
     const failing = new Set<StoreMethod>()
-    const gateway = openTestGateway([tool], { store: faultyStore(new MemoryStore(), failing) })
+    const gateway = openTestGateway([tool], { store: faultyStore(openMemoryStore(), failing) })
     const { sessionId } = await gateway.openSession(ALICE, REQUEST)
     failing.add('finish').add('probe')
     const request = callRequest('Slow.State', { key: 'k', sessionId })

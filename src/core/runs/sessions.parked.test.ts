@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Approver } from '#core/approvals/approvals'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
+import { ALICE, allCommitted, callRequest, gist, openTestGateway } from '#testing/test-gateway'
 
 const IDLE_MS = 1_000
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
-function stage() {
+function stage(idleMs = IDLE_MS) {
   const closed: number[] = []
   const tool = sampleTool('Note.Write@1.0.0', (_input, { session }) => session, {
     policy: { approval: 'always' },
-    session: { open: () => 'state', close: () => void closed.push(1), idleMs: IDLE_MS },
+    session: { open: () => 'state', close: () => void closed.push(1), idleMs },
   })
   const gateway = openTestGateway([tool])
   const call = (sessionId?: string) =>
@@ -28,7 +28,7 @@ function stage() {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
 })
 afterEach(() => {
   vi.useRealTimers()
@@ -44,15 +44,17 @@ describe('a call in a session that waits for a yes', () => {
     expect(await decide()).toBe('decided')
     expect(gist(await call(sessionId))).toBe('ok "state"')
     await vi.advanceTimersByTimeAsync(IDLE_MS * 2)
+    await allCommitted(gateway.store)
     expect(closed).toEqual([1])
   })
 
   it('rule 30: is lost when the session is as old as any may be', async () => {
-    const { gateway, call, decide, closed } = stage()
+    const { gateway, call, decide, closed } = stage(3_600_000)
     const { sessionId } = await gateway.openSession(ALICE, { toolId: 'openwop:Note.Write' })
     await call(sessionId)
     await vi.advanceTimersByTimeAsync(24 * 3_600_000 + 1)
     expect(closed).toEqual([1])
+    await allCommitted(gateway.store)
     expect(gist(await call(sessionId))).toBe('session_lost')
     expect(await decide()).toBe('cancelled')
   })

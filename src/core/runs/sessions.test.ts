@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { RunningGateway } from '#core/calls/gateway'
 import { isToolError } from '#core/errors'
 import type { Tool } from '#core/tool'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
+import { ALICE, allCommitted, callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 
 const IDLE_MS = 60_000
 const DAY_MS = 24 * 3_600_000
@@ -49,7 +49,7 @@ async function codeOf(refused: Promise<unknown>): Promise<string> {
 beforeEach(() => {
   done.length = 0
   // The rest of the event loop goes on as ever.
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
 })
 
 afterEach(async () => {
@@ -65,6 +65,7 @@ describe('the life of a session', () => {
     await vi.advanceTimersByTimeAsync(IDLE_MS - 1)
     expect(done).toEqual(['open', 'run'])
     await vi.advanceTimersByTimeAsync(1)
+    await allCommitted(gateway.store)
     expect(done).toEqual(['open', 'run', 'close'])
     expect(await typesOf(runId)).toEqual(['session.opened', 'called', 'returned', 'completed'])
     expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('session_not_found')
@@ -102,6 +103,7 @@ describe('the life of a session', () => {
     await vi.advanceTimersByTimeAsync(DAY_MS - 1)
     expect(gist(await gateway.call(ALICE, callRequest('Box.Push', { sessionId })))).toBe('ok 2')
     await vi.advanceTimersByTimeAsync(1)
+    await allCommitted(gateway.store)
     expect(done).toEqual(['open', 'run', 'close'])
     expect(await typesOf(runId)).toEqual(['session.opened', 'called', 'returned', 'failed'])
   })
@@ -145,7 +147,7 @@ describe('the life of a session', () => {
     const gate = Promise.withResolvers<string>()
     start(statefulTool({ open: () => gate.promise }))
     const opening = codeOf(gateway.openSession(ALICE, { toolId: TOOL_ID, runId: 'opening' }))
-    await vi.advanceTimersByTimeAsync(0)
+    await allCommitted(gateway.store)
     const page = await gateway.readRun(ALICE, { runId: 'opening', after: -1, waitMs: 0 })
     const [opened] = page?.events ?? []
     const sessionId = opened?.type === 'session.opened' ? opened.sessionId : ''
@@ -188,7 +190,7 @@ describe('a call with a session of its own', () => {
 
 describe('a call that is ended before it starts', () => {
   it('OWP-53: has its pair of events, and no duration', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const claim = store.claim.bind(store)
     store.claim = async (call) => {
       const claimed = await claim(call)

@@ -8,17 +8,14 @@ import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/sett
 import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { MemoryStore } from '#store/memory/memory'
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
+import type { SqlStore } from '#store/store'
 import { noting, TEXT } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
-function open(
-  tools: readonly DefinedTool[],
-  store: MemoryStore,
-  changes: Partial<RunningGatewayOptions> = {},
-) {
+function open(tools: readonly DefinedTool[], store: SqlStore, changes: Partial<RunningGatewayOptions> = {}) {
   const gateway = openTestGateway(tools, { store, ...changes })
   const call = (id: string, key = 'k', input = { text: 'a' }) =>
     gateway.call(ALICE, callRequest(id, { key, input }))
@@ -34,7 +31,7 @@ function limitsOf(rate: NonNullable<CallLimit['rate']>): LimitSettings {
 describe('the life of a workflow', () => {
   it('rule 31: a shutdown puts it away, and another process goes on after its last finished step', async () => {
     const effects: string[] = []
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const started = Promise.withResolvers<void>()
     const one = noting('Note.One@1.0.0', effects)
     const slow = tool({
@@ -87,7 +84,7 @@ describe('the life of a workflow', () => {
       uses: [asked],
       run: (input, { call }) => call(asked, input),
     })
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const { StoreError } = await import('#core/errors')
     const suspend = store.workflows.suspend.bind(store.workflows)
     let broken = true
@@ -117,7 +114,7 @@ describe('the life of a workflow', () => {
       ...limitsOf({ perMs: 1 / 50, burst: 1 }),
       perPrincipal: { rate: undefined, concurrent: 1 },
     }
-    const { call } = open([one, flow], new MemoryStore(), { limits })
+    const { call } = open([one, flow], openMemoryStore(), { limits })
     expect(gist(await call('Flow.Fan'))).toBe('ok ["x!","y!","z!"]')
     expect(effects).toHaveLength(3)
   })
@@ -134,7 +131,7 @@ describe('the life of a workflow', () => {
       run: async (input, { call }) => [await call(one, input), await call(one, input)],
     })
     const limits = limitsOf({ perMs: 1 / 3_600_000, burst: 1 })
-    const { call, gateway } = open([one, flow], new MemoryStore(), { limits })
+    const { call, gateway } = open([one, flow], openMemoryStore(), { limits })
     const held = errorOf(await call('Flow.Two'))
     expect(held).toMatchObject({ code: 'outcome_unknown', canRetry: false })
     expect(held.retryAfterMs).toBeGreaterThan(1_000)
@@ -157,7 +154,7 @@ describe('the life of a workflow', () => {
     })
     const limit = { calls: 1, milliseconds: NO_LIMIT, cost: NO_LIMIT }
     const budgets = [{ for: 'principal', of: undefined, windowMs: 60_000, limit }] as const
-    const { call } = open([one, flow], new MemoryStore(), { budgets, clock })
+    const { call } = open([one, flow], openMemoryStore(), { budgets, clock })
     expect(errorOf(await call('Flow.Two'))).toMatchObject({ code: 'outcome_unknown', canRetry: false })
     expect(effects).toHaveLength(1)
     clock.advance(60_000)
@@ -183,7 +180,7 @@ describe('the life of a workflow', () => {
       },
     })
     const registry = new LiveRegistry(requireTools([first, second, flow]), new Map())
-    const { call, gateway } = open([], new MemoryStore(), { registry })
+    const { call, gateway } = open([], openMemoryStore(), { registry })
     expect(errorOf(await call('Flow.Pinned'))).toMatchObject({ code: 'outcome_unknown' })
     expect(await gateway.readCall(ALICE, 'k')).toMatchObject({ state: 'parked' })
     expect(effects).toEqual(['Note.First a'])
@@ -208,10 +205,10 @@ describe('the life of a workflow', () => {
       input: TEXT,
       output: {},
       uses: [slow],
-      policy: { timeoutMs: 30 },
+      policy: { timeoutMs: 300 },
       run: (input, { call }) => call(slow, input),
     })
-    const { call } = open([slow, flow], new MemoryStore())
+    const { call } = open([slow, flow], openMemoryStore())
     expect(errorOf(await call('Flow.Slow'))).toMatchObject({ code: 'tool_timeout', effect: 'unknown' })
     await aborted.promise
   })
@@ -238,7 +235,7 @@ describe('the life of a workflow', () => {
       uses: [send],
       run: async (input, { call }) => [await call(send, input), await call(send, input)],
     })
-    const { call } = open([send, flow], new MemoryStore())
+    const { call } = open([send, flow], openMemoryStore())
     await call('Flow.Send')
     const [first, second, again, secondAgain, ...other] = keys
     expect([again, secondAgain]).toEqual([first, second])
@@ -264,7 +261,7 @@ describe('the life of a workflow', () => {
         for (;;) await call(pure, {})
       },
     })
-    const { call } = open([pure, flow], new MemoryStore())
+    const { call } = open([pure, flow], openMemoryStore())
     expect(errorOf(await call('Flow.Endless')).message).toContain('more than 1000 steps')
   })
 
@@ -312,7 +309,7 @@ describe('the life of a workflow', () => {
             return plan.length
           },
         })
-        const store = new MemoryStore()
+        const store = openMemoryStore()
         const { call, gateway } = open([plain, asked, flaky, flow], store)
         let reply = await call('Flow.Any')
         for (let round = 0; round < 20 && gist(reply) === 'approval_required'; round += 1) {

@@ -1,6 +1,6 @@
 import type { Decision, DecisionResult } from '#core/approvals/approvals'
+import type { ApprovalView } from '#core/approvals/view'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { CallLabel, InterruptRequested } from '#core/runs/events'
 
 /** Deterministic, so the same attempt never prompts twice (OWP-65). */
@@ -17,10 +17,7 @@ type Asked = Pick<
 > & { readonly call: Pick<CallLabel, 'callId' | 'toolId' | 'argsHash'> }
 
 /** §6.5: ids and an opaque hash of the input; what the input says is for approvers only. */
-export function encodeInterrupt(
-  asked: Asked,
-  at: { readonly runId: string; readonly atMs: number },
-): JsonObject {
+export function encodeInterrupt(asked: Asked, at: { readonly runId: string; readonly atMs: number }) {
   const { record, attempt, approval, call, requiredScope, quorum, tier, timeoutMs } = asked
   const { toolId, callId, argsHash } = call
   return {
@@ -45,21 +42,27 @@ export function encodeInterrupt(
 }
 
 /** The same for an approver, who sees what the call is about: all of its input but declared credentials. */
-export function encodeInterruptFor(approval: ApprovalRecord, state: string): JsonObject {
-  const { id, record, attempt, subject, requiredScope, quorum, tier, toolId, createdAtMs, expiresAtMs } =
-    approval
-  const { callId, argsHash, runId } = subject
-  const label = { callId, toolId, argsHash }
-  const asked = { record, attempt, approval: id, call: label, requiredScope, quorum, tier }
-  const shown = encodeInterrupt(
-    { ...asked, timeoutMs: Math.max(0, expiresAtMs - createdAtMs) },
-    { runId, atMs: createdAtMs },
-  )
-  const input: JsonValue = JSON.parse(subject.inputJson)
-  const data = isJsonObject(shown.data) ? shown.data : {}
-  const artifactData = { toolId, argsHash, safetyTier: tier, input, hidden: subject.hidden }
-  const expiresAt = new Date(expiresAtMs).toISOString()
-  return { ...shown, status: state, expiresAt, data: { ...data, artifactData } }
+export function encodeInterruptFor(view: ApprovalView): JsonObject {
+  const { id, record, attempt, runId, requiredScope, quorum, toolId, argsHash, safetyTier } = view
+  const { input, hiddenValues, createdAtMs, expiresAtMs } = view
+  const timeoutMs = Math.max(0, expiresAtMs - createdAtMs)
+  const asked = {
+    record,
+    attempt,
+    approval: id,
+    call: view,
+    requiredScope,
+    quorum,
+    tier: safetyTier,
+    timeoutMs,
+  }
+  const shown = encodeInterrupt(asked, { runId, atMs: createdAtMs })
+  return {
+    ...shown,
+    status: view.state,
+    expiresAt: new Date(expiresAtMs).toISOString(),
+    data: { ...shown.data, artifactData: { toolId, argsHash, safetyTier, input, hidden: hiddenValues } },
+  }
 }
 
 const LONGEST_REASON = 1_000

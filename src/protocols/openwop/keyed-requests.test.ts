@@ -8,8 +8,7 @@ import { REPLY_KEPT_MS } from '#core/ports/protocol-store'
 import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { MemoryStore } from '#store/memory/memory'
-import { openSqliteStore } from '#store/sqlite/sqlite-store'
+import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
 import type { SqlStore } from '#store/store'
 import { ALICE, FakeClock, openTestGateway } from '#testing/test-gateway'
 import { jsonReply, refuse } from './errors.ts'
@@ -72,7 +71,7 @@ describe('keys of requests that change something', () => {
       fc.asyncProperty(
         fc.oneof(fc.constantFrom(...REFUSED), fc.integer({ min: 200, max: 599 })),
         async (status) => {
-          const { send, answers, asked } = stageOver(new MemoryStore())
+          const { send, answers, asked } = stageOver(openMemoryStore())
           answers(() => jsonReply(status, {}))
           const first = await send()
           expect(first).toMatchObject({ status })
@@ -87,7 +86,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: the same for what a route throws', async () => {
-    const { send, answers, asked } = stageOver(new MemoryStore())
+    const { send, answers, asked } = stageOver(openMemoryStore())
     for (const code of [
       'request_invalid',
       'not_authorized',
@@ -115,7 +114,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: a key is one caller’s, at one endpoint; another body under it is refused', async () => {
-    const { send, route, asked } = stageOver(new MemoryStore())
+    const { send, route, asked } = stageOver(openMemoryStore())
     await send({ body: { a: 1, b: 2 } })
     expect((await send({ body: { b: 2, a: 1 } })).headers[REPLAY]).toBe('true')
     await expect(send({ body: { a: 2 } })).rejects.toMatchObject({ code: 'key_conflict' })
@@ -132,7 +131,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: of requests that arrive together one is done, and the others are told to come again', async () => {
-    const { send, answers, asked } = stageOver(new MemoryStore())
+    const { send, answers, asked } = stageOver(openMemoryStore())
     let finish: (reply: HttpReply) => void = () => undefined
     answers(() => new Promise((resolve) => (finish = resolve)))
     const first = send()
@@ -148,7 +147,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: those that only look ignore keys, and a key that is none is refused', async () => {
-    const { send, route, asked } = stageOver(new MemoryStore())
+    const { send, route, asked } = stageOver(openMemoryStore())
     const get = route({ method: 'GET' })
     for (let time = 0; time < 2; time += 1) expect((await send({}, get)).headers).not.toHaveProperty(REPLAY)
     expect(asked).toHaveLength(2)
@@ -159,7 +158,7 @@ describe('keys of requests that change something', () => {
   })
 
   it('OWP-92: an answer is given again for a day after it was given', async () => {
-    const store = new MemoryStore()
+    const store = openMemoryStore()
     const { send, clock, asked } = stageOver(store)
     await send()
     clock.advance(REPLY_KEPT_MS)

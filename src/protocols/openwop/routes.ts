@@ -45,7 +45,7 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     { ...openApiRoute(settings), owns: API_ROOT },
     ...schemaRoutes(),
     ...runRoutes(gateway),
-    ...interruptRoutes(gateway, settings.clock),
+    ...interruptRoutes(gateway),
     ...(options.testSeams === true ? seamRoutes(gateway, toolCatalog && sessionLifecycle) : []),
     // Without them the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),

@@ -1,4 +1,4 @@
-import { type Approver, type DecisionResult, stateOf } from '#core/approvals/approvals'
+import type { Approver, DecisionResult } from '#core/approvals/approvals'
 import type { Gateway } from '#core/calls/gateway'
 import { fault, isToolError, type ToolError } from '#core/errors'
 import { checkRunId } from '#core/ids'
@@ -8,7 +8,6 @@ import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { Principal } from '#core/principal'
 import type { RunPage } from '#core/runs/runs'
 import { sessionEnded } from '#core/runs/sessions'
-import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { decodeResume, encodeInterruptFor, INTERRUPT_ANSWERS } from './codec-interrupt.ts'
 import { decodeLastSequence, decodeSessionRequest, decodeTimeout, encodeRunEvents } from './codec-run.ts'
@@ -23,22 +22,16 @@ import {
   SESSIONS_PATH,
 } from './wire.ts'
 
-interface Parts {
-  readonly gateway: Gateway
-  readonly clock: Clock
-}
-
 /** Looks at and answers interrupts of others' runs, for approvers of the same tenant (OWP-66 to OWP-72). */
-export function interruptRoutes(gateway: Gateway, clock: Clock): readonly HttpRoute[] {
-  const parts = { gateway, clock }
+export function interruptRoutes(gateway: Gateway): readonly HttpRoute[] {
   const run = { path: INTERRUPT_PATH, access: 'authenticated', forOperators: true, refuse } as const
   // A token is the credential: whoever holds it is the approver it was made for (OWP-67).
   const token = { path: INTERRUPT_TOKEN_PATH, access: 'open', refuse } as const
   return [
-    { ...run, method: 'GET', body: 'never', handle: (request) => showInterrupt(request, parts) },
-    { ...run, method: 'POST', body: 'json', handle: (request) => resolveInterrupt(request, parts) },
-    { ...token, method: 'GET', body: 'never', handle: (request) => showByToken(request, parts) },
-    { ...token, method: 'POST', body: 'json', handle: (request) => resolveByToken(request, parts) },
+    { ...run, method: 'GET', body: 'never', handle: (request) => showInterrupt(request, gateway) },
+    { ...run, method: 'POST', body: 'json', handle: (request) => resolveInterrupt(request, gateway) },
+    { ...token, method: 'GET', body: 'never', handle: (request) => showByToken(request, gateway) },
+    { ...token, method: 'POST', body: 'json', handle: (request) => resolveByToken(request, gateway) },
   ]
 }
 
@@ -46,17 +39,17 @@ function approverOf({ id, tenant, scopes }: Principal): Approver {
   return { id, tenant, scopes }
 }
 
-async function showInterrupt(request: HttpRequest, { gateway, clock }: Parts): Promise<HttpReply> {
+async function showInterrupt(request: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const approver = approverOf(request.principal)
   // Scopes first: without them nobody learns what is there.
   const lacks = gateway.approvals.lacks(approver)
   if (lacks !== undefined) return refusal(lacks)
   const found = await gateway.approvals.findInRun(approver, placeOf(request))
   if (found === undefined) return refusal({ kind: 'not_found' })
-  return jsonReply(200, encodeInterruptFor(found, stateOf(found, clock.nowMs())))
+  return jsonReply(200, encodeInterruptFor(gateway.approvals.view(found)))
 }
 
-async function resolveInterrupt(request: HttpRequest, { gateway }: Parts): Promise<HttpReply> {
+async function resolveInterrupt(request: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const approver = approverOf(request.principal)
   const lacks = gateway.approvals.lacks(approver)
   if (lacks !== undefined) return refusal(lacks)
@@ -66,15 +59,15 @@ async function resolveInterrupt(request: HttpRequest, { gateway }: Parts): Promi
   return answer(await gateway.approvals.decide(approver, found, decision))
 }
 
-async function showByToken({ params }: HttpRequest, { gateway, clock }: Parts): Promise<HttpReply> {
+async function showByToken({ params }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const view = await gateway.approvals.readLink(params.token ?? '')
   if (view === undefined) return refusal({ kind: 'not_found' })
   const { approval, isOver } = view
   if (isOver && approval.state === 'pending') return refusal({ kind: 'expired', approval })
-  return jsonReply(200, encodeInterruptFor(approval, stateOf(approval, clock.nowMs())))
+  return jsonReply(200, encodeInterruptFor(gateway.approvals.view(approval)))
 }
 
-async function resolveByToken({ params, body }: HttpRequest, { gateway }: Parts): Promise<HttpReply> {
+async function resolveByToken({ params, body }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const view = await gateway.approvals.readLink(params.token ?? '')
   if (view === undefined) return refusal({ kind: 'not_found' })
   const decision = decodeResume(body)

@@ -1,9 +1,9 @@
-import { stateOf } from '#core/approvals/approvals'
+import type { ApprovalView } from '#core/approvals/view'
 import type { Gateway } from '#core/calls/gateway'
 import { fault } from '#core/errors'
-import type { ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
+import type { ApprovalState } from '#core/ports/approval-store'
 import type { ChallengeRecord } from '#core/ports/store'
-import { escapeHtml, PAGE_HEADERS, renderPage } from '#protocols/html-page'
+import { type Html, html, pageReply } from '#protocols/html-page'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
 import { unreadForm } from './codec-response.ts'
 import { jsonReply, type OtcSettings, openGet, refusalReply } from './reply.ts'
@@ -14,19 +14,16 @@ export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readon
   return [
     openGet('/challenges/:id', settings, async (request) => {
       const challenge = await gateway.findChallenge(request.params.id ?? '')
-      if (challenge === undefined) return htmlReplyInChallengeRoutes(404, unknownChallengePage())
+      if (challenge === undefined) return unknownPage('Unknown request', NO_CHALLENGE)
       const status = statusOf(challenge, settings)
       if (settings.askForConsent !== undefined && challenge.consent === true && status === 'pending')
         return await settings.askForConsent(challenge, request)
-      return htmlReplyInChallengeRoutes(200, challengePage(challenge, status))
+      return challengePage(challenge, status)
     }),
     openGet('/challenges/:id/status', settings, async ({ params, headers }) => {
       const challenge = await gateway.findChallenge(params.id ?? '')
       if (challenge !== undefined) return statusReply(statusOf(challenge, settings))
-      const error = fault(
-        'request_invalid',
-        'There is no such authorization request, or it has been forgotten.',
-      )
+      const error = fault('request_invalid', NO_CHALLENGE)
       return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
     }),
   ]
@@ -43,8 +40,12 @@ function statusOf(challenge: ChallengeRecord, settings: OtcSettings): WireChalle
   return isOver ? 'failed' : challenge.status
 }
 
-function htmlReplyInChallengeRoutes(status: number, body: string): HttpReply {
-  return { status, headers: { ...PAGE_HEADERS, [OXP_VERSION_HEADER]: PROTOCOL_VERSION }, body }
+const NO_CHALLENGE = 'There is no such authorization request, or it has been forgotten.'
+const NO_APPROVAL = 'There is no such approval, or it has been forgotten.'
+const HEADERS = { [OXP_VERSION_HEADER]: PROTOCOL_VERSION }
+
+function unknownPage(title: string, text: string): HttpReply {
+  return pageReply(404, { title, content: html`<p>${text}</p>` }, HEADERS)
 }
 
 const STATUS_TEXT = {
@@ -53,33 +54,18 @@ const STATUS_TEXT = {
   failed: 'This request has ended without an authorization. Ask your agent to call the tool again.',
 } satisfies Record<WireChallengeStatus, string>
 
-/** What a person sees behind a challenge's `url` whose provider cannot be asked from here (T-16). */
-function challengePage(challenge: ChallengeRecord, status: WireChallengeStatus): string {
-  const provider = escapeHtml(challenge.provider)
-  const scopes = challenge.scopes.length === 0 ? 'none named' : escapeHtml(challenge.scopes.join(', '))
-  const example = JSON.stringify(
-    { context: { authorization: [{ id: challenge.provider, token: 'YOUR TOKEN' }] } },
-    undefined,
-    2,
-  )
-  return renderPage(
-    `Authorization for ${challenge.provider}`,
-    `<p>${STATUS_TEXT[status]}</p>
-<dl><dt>Tool</dt><dd>${escapeHtml(challenge.tool)}</dd><dt>Provider</dt><dd>${provider}</dd><dt>Scopes</dt><dd>${scopes}</dd></dl>
-${status === 'pending' ? howToPass(provider, escapeHtml(example)) : ''}`,
-  )
+/** What a person sees behind a challenge's `url` whose provider cannot be asked from here (OTC/T-16). */
+function challengePage({ provider, tool, scopes }: ChallengeRecord, status: WireChallengeStatus): HttpReply {
+  const content = html`<p>${STATUS_TEXT[status]}</p>
+<dl><dt>Tool</dt><dd>${tool}</dd><dt>Provider</dt><dd>${provider}</dd><dt>Scopes</dt><dd>${scopes.length === 0 ? 'none named' : scopes.join(', ')}</dd></dl>
+${status === 'pending' ? howToPass(provider) : ''}`
+  return pageReply(200, { title: `Authorization for ${provider}`, content }, HEADERS)
 }
 
-function unknownChallengePage(): string {
-  return renderPage(
-    'Unknown request',
-    '<p>There is no such authorization request, or it has been forgotten.</p>',
-  )
-}
-
-function howToPass(provider: string, example: string): string {
-  return `<p>This server has no sign-in service for ${provider}. Get a token from the provider yourself and let your agent send it with the call:</p>
-<pre>${example}</pre>`
+function howToPass(provider: string): Html {
+  const call = { context: { authorization: [{ id: provider, token: 'YOUR TOKEN' }] } }
+  return html`<p>This server has no sign-in service for ${provider}. Get a token from the provider yourself and let your agent send it with the call:</p>
+<pre>${JSON.stringify(call, undefined, 2)}</pre>`
 }
 
 /**
@@ -87,26 +73,19 @@ function howToPass(provider: string, example: string): string {
  * The caller knows it too, so nothing can be decided here (rule 23).
  */
 export function approvalRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
-  const look = async (id: string) => {
+  const look = async (id = ''): Promise<ApprovalView | undefined> => {
     const approval = await gateway.approvals.look(id)
-    if (approval === undefined) return undefined
-    const isStale = gateway.approvals.isStale(approval)
-    return { approval, isStale, state: stateOf(approval, settings.clock.nowMs()) }
+    return approval === undefined ? undefined : gateway.approvals.view(approval)
   }
   return [
     openGet('/approvals/:id', settings, async ({ params }) => {
-      const found = await look(params.id ?? '')
-      return found === undefined
-        ? htmlReply(404, unknownApprovalPage())
-        : htmlReply(200, approvalPage(found.approval, found.state, found.isStale))
+      const found = await look(params.id)
+      return found === undefined ? unknownPage('Unknown approval', NO_APPROVAL) : approvalPage(found)
     }),
     openGet('/approvals/:id/status', settings, async ({ params, headers }) => {
-      const found = await look(params.id ?? '')
-      if (found !== undefined) {
-        const body = JSON.stringify({ status: found.isStale ? 'failed' : STATUSES[found.state] })
-        return jsonReply(200, body, { 'cache-control': 'no-store' })
-      }
-      const error = fault('request_invalid', 'There is no such approval, or it has been forgotten.')
+      const found = await look(params.id)
+      if (found !== undefined) return statusReply(found.isStale ? 'failed' : STATUSES[found.state])
+      const error = fault('request_invalid', NO_APPROVAL)
       return refusalReply(unreadForm(headers, settings), error, { ...settings, suggested: 404 })
     }),
   ]
@@ -122,10 +101,6 @@ const STATUSES = {
   cancelled: 'failed',
 } as const satisfies Record<ApprovalState, WireChallengeStatus>
 
-function htmlReply(status: number, body: string): HttpReply {
-  return { status, headers: { ...PAGE_HEADERS, [OXP_VERSION_HEADER]: PROTOCOL_VERSION }, body }
-}
-
 /** What a person is told about each state; also on the page behind an approver's link. */
 export const STATE_TEXT = {
   pending: 'This call waits for an approval. Nothing has been run.',
@@ -140,28 +115,19 @@ export const STATE_TEXT = {
 export const STALE_TEXT =
   'The definition of its tool changed since this call was asked about, so it will not run. Make a new call.'
 
-/** What whoever waits for a yes may see: not the input, because the id is no credential. */
-function approvalPage(approval: ApprovalRecord, state: ApprovalState, isStale: boolean): string {
-  const { id, tool, expiresAtMs, quorum, decisions } = approval
-  const until = new Date(expiresAtMs).toISOString()
-  const progress = quorum > 1 ? `<dt>Approvers</dt><dd>${decisions.length} of ${quorum}</dd>` : ''
-  return renderPage(
-    'Approval',
-    `<p>${isStale ? STALE_TEXT : STATE_TEXT[state]}</p>
-<dl><dt>Tool</dt><dd>${escapeHtml(tool)}</dd><dt>Open until</dt><dd>${until}</dd>${progress}</dl>
-${state === 'pending' && !isStale ? howToDecide(id) : ''}`,
-  )
-}
-
-function unknownApprovalPage(): string {
-  return renderPage('Unknown approval', '<p>There is no such approval, or it has been forgotten.</p>')
+/** What the caller that waits for a decision may see: not the input, because the id is no credential. */
+function approvalPage({ id, tool, state, isStale, expiresAtMs, quorum, decisions }: ApprovalView): HttpReply {
+  const progress = quorum > 1 ? html`<dt>Approvers</dt><dd>${decisions.length} of ${quorum}</dd>` : ''
+  const content = html`<p>${isStale ? STALE_TEXT : STATE_TEXT[state]}</p>
+<dl><dt>Tool</dt><dd>${tool}</dd><dt>Open until</dt><dd>${new Date(expiresAtMs).toISOString()}</dd>${progress}</dl>
+${state === 'pending' && !isStale ? howToDecide(id) : ''}`
+  return pageReply(200, { title: 'Approval', content }, HEADERS)
 }
 
 /** A person without a link of its own decides with a credential. */
-export function howToDecide(id: string): string {
-  const shown = escapeHtml(id)
-  return `<p>An operator decides with:</p>
-<pre>collet approvals show ${shown}
-collet approvals approve ${shown}
-collet approvals reject ${shown} --reason TEXT</pre>`
+export function howToDecide(id: string): Html {
+  return html`<p>An operator decides with:</p>
+<pre>collet approvals show ${id}
+collet approvals approve ${id}
+collet approvals reject ${id} --reason TEXT</pre>`
 }

@@ -1,15 +1,8 @@
-import {
-  type Approvals,
-  type Approver,
-  type Decision,
-  type DecisionResult,
-  hidesSomething,
-  stateOf,
-} from '#core/approvals/approvals'
+import type { Approvals, Approver, Decision, DecisionResult } from '#core/approvals/approvals'
+import type { ApprovalView } from '#core/approvals/view'
 import { fault, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { ApprovalFilter, ApprovalRecord, ApprovalState } from '#core/ports/approval-store'
-import type { Clock } from '#core/runtime'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
 import { httpFault, jsonReply } from '#server/http/replies'
 import type { ServerRoute } from '#server/http/router'
@@ -17,7 +10,6 @@ import { adminRoute, approverOf, type OperatorAccess } from './access.ts'
 
 interface ApprovalRoutesOptions {
   readonly approvals: Approvals
-  readonly clock: Clock
   /** Whether approvers can sign in, for links that decide only then (rule 23). */
   readonly canSignIn: boolean
   /** Whether lists have whole inputs too, where room is not bounded. */
@@ -33,20 +25,16 @@ export function createApprovalRoutes(
   options: ApprovalRoutesOptions,
   access: Pick<OperatorAccess, 'authenticate'>,
 ): readonly ServerRoute[] {
-  const { approvals, clock } = options
-  const viewOf = (approval: ApprovalRecord) => ({
-    nowMs: clock.nowMs(),
-    isStale: approvals.isStale(approval),
-  })
+  const { approvals } = options
   const list = async ({ principal, query }: HttpRequest): Promise<HttpReply> => {
     const approver = checkApprover(approvals, approverOf(principal))
     const found = await approvals.list(approver, readFilter(query))
     const render = options.listsInput === true ? renderApproval : renderInList
-    return jsonReply(200, { approvals: found.map((approval) => render(approval, viewOf(approval))) }, FRESH)
+    return jsonReply(200, { approvals: found.map((approval) => render(approvals.view(approval))) }, FRESH)
   }
   const show = async (request: HttpRequest): Promise<HttpReply> => {
     const found = await findApproval(approvals, request)
-    return jsonReply(200, { approval: renderApproval(found, viewOf(found)) }, FRESH)
+    return jsonReply(200, { approval: renderApproval(approvals.view(found)) }, FRESH)
   }
   const decide =
     (verb: 'approve' | 'reject') =>
@@ -54,8 +42,7 @@ export function createApprovalRoutes(
       const decision = readDecision(verb, request.body)
       const found = await findApproval(approvals, request)
       const result = await approvals.decide(approverOf(request.principal), found, decision)
-      const after = decided(result)
-      return jsonReply(200, { approval: renderApproval(after, viewOf(after)) }, FRESH)
+      return jsonReply(200, { approval: renderApproval(approvals.view(decided(result))) }, FRESH)
     }
   const link = async (request: HttpRequest): Promise<HttpReply> => {
     const asked = readLinkRequest(request.body)
@@ -213,52 +200,44 @@ function wrong(message: string): ToolError {
   return fault('request_invalid', message)
 }
 
-/** What is not in the record: when it is looked at, and whether its tool is another one by now. */
-interface ApprovalView {
-  readonly nowMs: number
-  readonly isStale: boolean
-}
-
 /** An approval as operators see it; lists have no input. */
 export type RenderedApproval = ReturnType<typeof renderInList> & { readonly input?: JsonValue }
 
 /** A question as operators see it: ids, a summary of the input, and all of it. */
-export function renderApproval(approval: ApprovalRecord, view: ApprovalView) {
-  const input: JsonValue = JSON.parse(approval.subject.inputJson)
-  return { ...renderInList(approval, view), input }
+export function renderApproval(view: ApprovalView) {
+  return { ...renderInList(view), input: view.input }
 }
 
 /** The same in lists and where room is bounded: how large the whole is stands in its place. */
-export function renderInList(approval: ApprovalRecord, { nowMs, isStale }: ApprovalView) {
-  const { id, tenant, principal, record, attempt, tool, toolId, tier, subject, decidedAtMs } = approval
-  const summary: JsonValue = JSON.parse(subject.summaryJson)
+export function renderInList(view: ApprovalView) {
+  const { id, state, tenant, principal, record, attempt, tool, quorum, summary, decidedAtMs } = view
   return {
     id,
-    state: stateOf(approval, nowMs),
-    stale: isStale,
+    state,
+    stale: view.isStale,
     tenant,
     principal,
     record,
-    call_id: subject.callId,
-    run_id: subject.runId,
-    user_id: subject.userId ?? null,
-    user_proven: subject.isUserProven,
+    call_id: view.callId,
+    run_id: view.runId,
+    user_id: view.userId ?? null,
+    user_proven: view.isUserProven,
     attempt,
     tool,
-    tool_id: toolId,
-    safety_tier: tier,
-    args_hash: subject.argsHash,
-    definition_hash: approval.definitionHash,
+    tool_id: view.toolId,
+    safety_tier: view.safetyTier,
+    args_hash: view.argsHash,
+    definition_hash: view.definitionHash,
     summary,
-    input_bytes: Buffer.byteLength(subject.inputJson),
-    hidden_values: subject.hidden,
-    hides_something: hidesSomething(approval),
-    quorum: approval.quorum,
-    required_scope: approval.requiredScope,
-    created_at: timeOf(approval.createdAtMs),
-    expires_at: timeOf(approval.expiresAtMs),
+    input_bytes: view.inputBytes,
+    hidden_values: view.hiddenValues,
+    hides_something: view.hidesSomething,
+    quorum,
+    required_scope: view.requiredScope,
+    created_at: timeOf(view.createdAtMs),
+    expires_at: timeOf(view.expiresAtMs),
     decided_at: decidedAtMs === undefined ? null : timeOf(decidedAtMs),
-    decisions: approval.decisions.map(({ by, action, reason, atMs }) => ({
+    decisions: view.decisions.map(({ by, action, reason, atMs }) => ({
       by,
       action,
       reason: reason ?? null,

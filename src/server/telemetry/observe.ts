@@ -209,7 +209,7 @@ export function createDenialLog(world: {
       windowEnd ??= setTimeout(() => write(endWindow()), WINDOW_MS).unref()
       if (typeof facts === 'object') {
         const lines = read({ principal, facts, atMs: clock.nowMs() })
-        if (fresh.push(...lines) === 1) setImmediate(() => write(fresh.splice(0)))
+        if (lines.length > 0 && fresh.push(...lines) === 1) setImmediate(() => write(fresh.splice(0)))
         return
       }
       if (noted.length >= MOST_NOTED) dropped += 1

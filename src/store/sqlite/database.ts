@@ -35,6 +35,11 @@ function copy(path: string, target: string): void {
   }
 }
 
+/** The path of a database that is gone with its connection. */
+export const IN_MEMORY = ':memory:'
+/** SQLite's own default, which nothing here changes. */
+const PAGE_BYTES = 4_096
+
 /** How long opening waits for another process that is opening or migrating too. */
 const OPEN_WAIT_MS = 5_000
 
@@ -107,6 +112,11 @@ export class Database {
     }
   }
 
+  /** From here on a change that needs more room is refused as on a full disk; what was freed is used again. */
+  limitTo(bytes: number): void {
+    this.exec(`PRAGMA max_page_count = ${Math.max(1, Math.floor(bytes / PAGE_BYTES))}`)
+  }
+
   exec(sql: string): void {
     this.#connection.exec(sql)
   }
@@ -131,8 +141,10 @@ export class Database {
 
 /** Opens the file, makes the tables on first use, and refuses a key other than the one the file was made with (rule 14). */
 export function openDatabase(path: string, keys: StoreKeys, migrations = MIGRATIONS): Database {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-  closeSync(openSync(path, 'a', 0o600))
+  if (path !== IN_MEMORY) {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+    closeSync(openSync(path, 'a', 0o600))
+  }
   let database: Database | undefined
   try {
     database = connect(path)
@@ -198,6 +210,10 @@ function resultCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('errcode' in error) || typeof error.errcode !== 'number')
     return undefined
   return error.errcode & 0xff
+}
+
+export function isFull(error: unknown): boolean {
+  return resultCode(error) === FULL
 }
 
 export function isBusy(error: unknown): boolean {

@@ -6,30 +6,45 @@ import type { RowGuard } from '#store/row-mac'
 import { integer } from '#store/rows'
 import { type Ask, drive, type Steps } from '#store/steps'
 import { Checkpointer } from './checkpointer.ts'
-import { type Database, isBusy, isStoreWide, openDatabase, storeErrorOf } from './database.ts'
+import {
+  type Database,
+  IN_MEMORY,
+  isBusy,
+  isFull,
+  isStoreWide,
+  openDatabase,
+  storeErrorOf,
+} from './database.ts'
 import { removeLockFile, WriterLiveness, WriterLock } from './writer-lock.ts'
 
 export interface SqliteEngineOptions {
   readonly path: string
   readonly chain: Chain
   readonly guard: RowGuard
+  /** How large the database may become. */
+  readonly mostBytes?: number | undefined
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 
-/** One SQLite file: steps are answered at once, and a commit blocks its thread until it is on the disk. */
+/**
+ * One SQLite file: steps are answered at once, and a commit blocks its thread until it is on the disk. A database in
+ * memory has neither locks, because no other process can reach it, nor a log to move.
+ */
 export class SqliteEngine implements Engine {
   readonly #options: SqliteEngineOptions
   readonly #database: Database
-  readonly #checkpointer: Checkpointer
-  readonly #lockFolder: string
-  readonly #liveness: WriterLiveness
+  readonly #checkpointer: Checkpointer | undefined
+  readonly #lockFolder: string | undefined
+  readonly #liveness: WriterLiveness | undefined
   #lock: WriterLock | undefined
   #headKnown = true
 
   constructor(options: SqliteEngineOptions) {
     this.#options = options
     this.#database = openDatabase(options.path, options.chain.keys)
+    if (options.mostBytes !== undefined) this.#database.limitTo(options.mostBytes)
+    if (options.path === IN_MEMORY) return
     this.#checkpointer = new Checkpointer(this.#database)
     // The same database under another name must have the same locks.
     this.#lockFolder = `${realpathSync(options.path)}-writers`
@@ -60,7 +75,7 @@ export class SqliteEngine implements Engine {
       this.#database.begin()
     } catch (error) {
       if (isBusy(error)) return 'busy'
-      throw writeError(error)
+      throw this.#writeError(error)
     }
     let head: ChainHead | undefined
     try {
@@ -73,7 +88,7 @@ export class SqliteEngine implements Engine {
       if (!this.#isCommitted(head)) throw this.#failed(error)
     }
     if (head !== undefined) chain.head = head
-    this.#checkpointer.noteCommit()
+    this.#checkpointer?.noteCommit()
     onCommit?.(changes.length, performance.now() - startedMs)
     return 'committed'
   }
@@ -85,14 +100,14 @@ export class SqliteEngine implements Engine {
       return true
     }
     try {
-      return this.#liveness.isAlive(writer)
+      return this.#liveness?.isAlive(writer) ?? false
     } catch (error) {
       throw storeErrorOf(error, 'cannot read the database')
     }
   }
 
   forgetWriter(writer: string): void {
-    removeLockFile(this.#lockFolder, writer)
+    if (this.#lockFolder !== undefined) removeLockFile(this.#lockFolder, writer)
   }
 
   foreignVersion(): number {
@@ -113,7 +128,7 @@ export class SqliteEngine implements Engine {
 
   /** Gives the lock back; from then on what is left running counts as cut. */
   async close(): Promise<void> {
-    await this.#checkpointer.close()
+    await this.#checkpointer?.close()
     const { chain } = this.#options
     if (chain.isStarted) this.#lock?.release(this.#hasEnded(chain.id))
     chain.forgetWriter()
@@ -124,7 +139,7 @@ export class SqliteEngine implements Engine {
   #begin(): void {
     const { chain } = this.#options
     if (chain.isStarted) return
-    const lock = new WriterLock(this.#lockFolder, chain.id)
+    const lock = this.#takeLock()
     try {
       this.#database.begin()
       const head = this.#drive(chain.begin())
@@ -134,7 +149,7 @@ export class SqliteEngine implements Engine {
     } catch (error) {
       chain.forgetWriter()
       this.#database.rollback()
-      lock.release(true)
+      lock?.release(true)
       throw error
     }
   }
@@ -142,7 +157,12 @@ export class SqliteEngine implements Engine {
   #keepLock(): void {
     if (this.#lock === undefined || this.#lock.isInPlace) return
     this.#lock.release(false)
-    this.#lock = new WriterLock(this.#lockFolder, this.#options.chain.id)
+    this.#lock = this.#takeLock()
+  }
+
+  #takeLock(): WriterLock | undefined {
+    const folder = this.#lockFolder
+    return folder === undefined ? undefined : new WriterLock(folder, this.#options.chain.id)
   }
 
   #hasEnded(writer: string): boolean {
@@ -169,7 +189,15 @@ export class SqliteEngine implements Engine {
 
   #failed(error: unknown): unknown {
     this.#headKnown = false
-    return isStoreWide(error) || error instanceof StoreError ? writeError(error) : error
+    return isStoreWide(error) || error instanceof StoreError ? this.#writeError(error) : error
+  }
+
+  /** A database that cannot be written is a failure of the store, also when the reason is damage (rule 11). */
+  #writeError(error: unknown): StoreError {
+    if (this.#options.path === IN_MEMORY && isFull(error))
+      return new StoreError('full', 'the memory store is full and takes no more', { cause: error })
+    const found = storeErrorOf(error, 'cannot write to the database')
+    return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
   }
 
   /** Every step at once, on this thread. */
@@ -181,10 +209,4 @@ export class SqliteEngine implements Engine {
     this.#database.answer(ask)
     this.#options.guard.check(ask)
   }
-}
-
-/** A database that cannot be written is a failure of the store, also when the reason is damage (rule 11). */
-function writeError(error: unknown): StoreError {
-  const found = storeErrorOf(error, 'cannot write to the database')
-  return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
 }

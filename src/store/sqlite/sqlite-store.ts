@@ -1,13 +1,18 @@
+import { randomBytes } from 'node:crypto'
+import { getHeapStatistics } from 'node:v8'
 import { Chain } from '#store/chain'
 import { deriveStoreKeys } from '#store/encryption'
 import { RowGuard } from '#store/row-mac'
 import { createStore, type SqlStore } from '#store/store'
+import { IN_MEMORY } from './database.ts'
 import { SqliteEngine } from './engine.ts'
 
 export interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number
+  /** How large the database may become. */
+  readonly mostBytes?: number
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
   /** Told once of each row that decides and was changed by somebody without the key. */
@@ -16,9 +21,19 @@ export interface SqliteStoreOptions {
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
 export function openSqliteStore(options: SqliteStoreOptions): SqlStore {
-  const { path, masterKey, nowMs = Date.now, onCommit, onForeign } = options
+  const { path, masterKey, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
   const keys = deriveStoreKeys(masterKey)
   const chain = new Chain(keys, nowMs)
   const guard = new RowGuard(keys.rows, onForeign)
-  return createStore({ engine: new SqliteEngine({ path, chain, guard, onCommit }), chain, guard, nowMs })
+  const engine = new SqliteEngine({ path, chain, guard, mostBytes, onCommit })
+  return createStore({ engine, chain, guard, nowMs })
+}
+
+/**
+ * A store that is gone with its process: the same rules, without a file, locks and checkpoints. It is for tests and for
+ * tools without effects. When it holds `mostBytes` it refuses what is new and evicts nothing (rule 13).
+ */
+export function openMemoryStore(options: Omit<SqliteStoreOptions, 'path' | 'masterKey'> = {}): SqlStore {
+  const mostBytes = options.mostBytes ?? Math.floor(getHeapStatistics().heap_size_limit / 2)
+  return openSqliteStore({ ...options, mostBytes, path: IN_MEMORY, masterKey: randomBytes(32) })
 }

@@ -1,15 +1,11 @@
 import type { Outcome } from '#core/call'
-import { shownBytes } from '#core/calls/execute'
-import { correctedEvent } from '#core/journal/append'
-import type { CallCorrected, RunPosition, SessionChanged } from '#core/journal/events'
+import type { RunPosition, SessionChanged } from '#core/journal/events'
 import type {
   CallFilter,
   CallRecord,
   CallSession,
   NewCall,
   NewSession,
-  OwnCallsPage,
-  OwnCallsQuery,
   RefusedCall,
   RetentionPolicy,
   RunAddress,
@@ -30,36 +26,20 @@ import {
 } from '#core/runs/events'
 import { isRunEnded } from '#core/runs/runs'
 
-/** Rough heap cost of one call with its events, without its result. */
-export const BYTES_PER_CALL = 2_048
-/** The same of a session with its two events. */
-export const BYTES_PER_SESSION = 2_048
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** What a call costs, roughly: enough to refuse before the heap is full. */
-export function bytesOf(outcome: Outcome | undefined): number {
-  return BYTES_PER_CALL + outcomeBytes(outcome)
-}
-
-export function outcomeBytes(outcome: Outcome | undefined): number {
-  if (outcome === undefined) return 0
-  const shown = 2 * shownBytes(outcome.ok ? outcome.shown : outcome.error.shown)
-  return outcome.ok ? 2 * outcome.valueJson.length + shown : shown
-}
-
-type MutableInMemorySessions<T> = { -readonly [K in keyof T]: T[K] }
-
-interface Session extends MutableInMemorySessions<SessionRecord> {
+interface Session extends Mutable<SessionRecord> {
   closedAtMs: number | undefined
   readonly endsRun: boolean
 }
 
-/** The memory store's sessions; each change gives the event that goes to the journal. */
-export class MemorySessions {
+/** Sessions; each change gives the event that goes to the journal. */
+export class ReferenceSessions {
   readonly #sessions = new Map<string, Session>()
-  readonly #runs: MemoryRuns
+  readonly #runs: ReferenceRuns
   readonly #writer: string
 
-  constructor(runs: MemoryRuns, writer: string) {
+  constructor(runs: ReferenceRuns, writer: string) {
     this.#runs = runs
     this.#writer = writer
   }
@@ -118,22 +98,19 @@ export class MemorySessions {
     return found?.endsRun === true ? found.run : undefined
   }
 
-  /** Gives how many were forgotten. */
-  purge(beforeMs: number): number {
-    const before = this.#sessions.size
+  purge(beforeMs: number): void {
     for (const [id, { closedAtMs }] of this.#sessions) {
       if (closedAtMs !== undefined && closedAtMs < beforeMs) this.#sessions.delete(id)
     }
-    return before - this.#sessions.size
   }
 }
 
-/** What the memory store's calls leave in runs: a pair of events per attempt. */
-export class MemoryRunEvents {
-  readonly #runs: MemoryRuns
+/** What calls leave in runs: a pair of events per attempt. */
+export class ReferenceRunEvents {
+  readonly #runs: ReferenceRuns
   readonly #openSession: (own: NewSession) => void
 
-  constructor(runs: MemoryRuns, openSession: (own: NewSession) => void) {
+  constructor(runs: ReferenceRuns, openSession: (own: NewSession) => void) {
     this.#runs = runs
     this.#openSession = openSession
   }
@@ -181,14 +158,12 @@ function attempted(row: CallRecord) {
   return { record: row.record, attempt: row.attempt, call: labelOf(row), sessionId: row.sessionId }
 }
 
-type MutableInMemoryRuns<T> = { -readonly [K in keyof T]: T[K] }
-
-interface Run extends MutableInMemoryRuns<RunRecord> {
+interface Run extends Mutable<RunRecord> {
   readonly events: RunEvent[]
 }
 
-/** The memory store's runs, with the same rules as any other's. */
-export class MemoryRuns {
+/** Runs and what was told in them. */
+export class ReferenceRuns {
   readonly #runs = new Map<string, Run>()
 
   find({ tenant, run }: RunAddress): RunRecord | undefined {
@@ -241,17 +216,15 @@ export class MemoryRuns {
   }
 }
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] }
-
-/** A call as the memory store holds it. */
-export interface MemoryRow extends Mutable<CallRecord> {
+/** A call, and whether its caller asked to cancel it. */
+export interface ReferenceRow extends Mutable<CallRecord> {
   cancelRequested: boolean
 }
 
 export function newRow(
   call: NewCall,
   end: Pick<CallRecord, 'state' | 'outcome' | 'finishedAtMs' | 'run' | 'writer'>,
-): MemoryRow {
+): ReferenceRow {
   return {
     tenant: call.tenant,
     record: call.record,
@@ -280,43 +253,25 @@ export function newRow(
   }
 }
 
-/** Rule 9: what the call is from its next attempt on. Gives what the journal says of it. */
-export function correctRow(row: MemoryRow, corrected: NewCall, atMs: number): CallCorrected {
-  const event = correctedEvent(row, corrected, atMs)
-  const { fingerprint, traceId } = corrected
-  Object.assign(row, labelOf(corrected), { fingerprint, traceId })
-  return event
-}
-
-export function beginAttempt(
-  row: MemoryRow,
-  begun: {
-    readonly as: 'running' | 'parked'
-    readonly session: CallSession | undefined
-    readonly writer: string
-  },
-): void {
-  row.sessionId = begun.session?.sessionId
-  row.state = begun.as
+export function beginAttempt(row: ReferenceRow, session: CallSession | undefined): void {
+  row.sessionId = session?.sessionId
+  row.state = 'running'
   row.attempt += 1
-  row.writer = begun.writer
   row.outcome = undefined
   row.finishedAtMs = undefined
   row.cancelRequested = false
 }
 
-/** Rule 13: the clock of a step starts when the call that began it all is final. */
+/** Rule 13. */
 export function isForgettable(
-  row: MemoryRow,
-  root: MemoryRow | undefined,
+  row: ReferenceRow,
   { nowMs, policy }: { readonly nowMs: number; readonly policy: RetentionPolicy },
 ): boolean {
-  const beforeMs = nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
-  return [row, root].every((one) => one === undefined || (one.finishedAtMs ?? nowMs) < beforeMs)
+  return (row.finishedAtMs ?? nowMs) < nowMs - (row.expired ? policy.journalMs : policy.resultsMs)
 }
 
 /** Operators' view, as copies. */
-export function newestRows(rows: readonly MemoryRow[], filter: CallFilter): readonly CallRecord[] {
+export function newestRows(rows: readonly ReferenceRow[], filter: CallFilter): readonly CallRecord[] {
   const { state, tenant, limit } = filter
   return rows
     .filter((row) => state === undefined || row.state === state)
@@ -324,18 +279,4 @@ export function newestRows(rows: readonly MemoryRow[], filter: CallFilter): read
     .reverse()
     .slice(0, limit)
     .map((row) => ({ ...row }))
-}
-
-/** A place is how many calls were there before; what was forgotten meanwhile moves it, which at worst shows a call twice. */
-export function ownRows(rows: readonly MemoryRow[], query: OwnCallsQuery): OwnCallsPage {
-  const { tenant, principal, before = rows.length, limit } = query
-  const calls: CallRecord[] = []
-  let place = Math.min(before, rows.length)
-  while (place > 0 && calls.length < limit) {
-    place -= 1
-    const row = rows[place]
-    if (row?.tenant === tenant && row.principal === principal && row.parent === undefined)
-      calls.push({ ...row })
-  }
-  return place > 0 ? { calls, next: place } : { calls }
 }

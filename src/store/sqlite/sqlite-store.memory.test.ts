@@ -1,0 +1,71 @@
+import { existsSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { DAY_MS, POLICY, placeAt, sampleCall, sampleSession, success } from '#testing/samples'
+import { STORE_CONTRACT } from '#testing/store-contract'
+import { openMemoryStore } from './sqlite-store.ts'
+
+/** Room for the empty tables and a few hundred calls. */
+const SMALL_BYTES = 700_000
+const MORE_THAN_FIT = 5_000
+
+/** Claims calls one by one until one is refused; gives how many were taken and why the next was not. */
+async function fill(store: ReturnType<typeof openMemoryStore>) {
+  for (let taken = 0; taken < MORE_THAN_FIT; taken += 1) {
+    try {
+      await store.claim(sampleCall({ record: `record-${taken}` }))
+    } catch (error) {
+      return { taken, error }
+    }
+  }
+  return expect.fail('it takes everything')
+}
+
+describe('the store in memory', () => {
+  for (const { name, run } of STORE_CONTRACT) it(name, () => run(async () => openMemoryStore()))
+
+  it('leaves no file behind, and is a world of its own', async () => {
+    const [one, other] = [openMemoryStore(), openMemoryStore()]
+    await one.claim(sampleCall())
+    expect(await other.find(sampleCall())).toBeUndefined()
+    expect(one.isWriterAlive(one.writer)).toBe(true)
+    expect(await other.recover(1_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
+    expect(one.digest('x')).not.toBe(other.digest('x'))
+    await Promise.all([one.close(), other.close()])
+    expect([':memory:', ':memory:-writers'].filter(existsSync)).toEqual([])
+  })
+
+  it('rule 13: refuses new calls and sessions when full, and evicts nothing', async () => {
+    const store = openMemoryStore({ mostBytes: SMALL_BYTES })
+    const { taken, error } = await fill(store)
+    expect(taken).toBeGreaterThan(10)
+    expect(error).toMatchObject({ code: 'full', message: expect.stringContaining('takes no more') })
+    expect(await store.list({ state: 'running', limit: MORE_THAN_FIT })).toHaveLength(taken)
+    const place = placeAt('run-b')
+    await expect(async () => store.claim(sampleCall({ record: 'one-more', place }))).rejects.toThrow(
+      /takes no more/,
+    )
+    expect(await store.findRun(place)).toBeUndefined()
+    await store.close()
+  })
+
+  it('rule 13: has room again when calls and sessions are forgotten', async () => {
+    const store = openMemoryStore({ mostBytes: SMALL_BYTES })
+    await store.openSession(sampleSession('ses_1'))
+    expect(await store.closeSession(sampleSession('ses_1'), 'completed', 2_000)).toBe(true)
+    const atMs = 3_000
+    let isFull = false
+    for (let taken = 0; taken < MORE_THAN_FIT && !isFull; taken += 1) {
+      const call = sampleCall({ record: `record-${taken}`, tier: 'pure' })
+      const end = { state: 'succeeded', outcome: success('1'), atMs } as const
+      try {
+        await store.insertFinished(call, end)
+      } catch {
+        isFull = true
+      }
+    }
+    expect(isFull).toBe(true)
+    for (let round = 1; round < 20; round += 1) await store.purge(atMs + round * 200 * DAY_MS, POLICY)
+    expect(await store.openSession(sampleSession('ses_2'))).toBe('opened')
+    await store.close()
+  })
+})
