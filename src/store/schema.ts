@@ -1,19 +1,63 @@
-import { tables as approvals } from './calls/approvals.ts'
-import { tables as calls } from './calls/calls.ts'
-import { tables as runs } from './calls/runs.ts'
-import { tables as sessions } from './calls/sessions.ts'
-import { tables as chain } from './chain.ts'
-import { tables as consents } from './consents.ts'
-import { tables as imports } from './imports.ts'
-import { tables as keys } from './keys.ts'
-import { tables as protocolState } from './protocol-state.ts'
-import { tables as meta } from './rows.ts'
-import { tables as vault } from './vault.ts'
+import { queries as approvalQueries, tables as approvalTables } from './calls/approvals.ts'
+import { queries as callChangeQueries } from './calls/call-changes.ts'
+import { queries as callQueries, tables as callTables } from './calls/calls.ts'
+import { queries as recoveryQueries } from './calls/recovery.ts'
+import { queries as runQueries, tables as runTables } from './calls/runs.ts'
+import { queries as sessionQueries, tables as sessionTables } from './calls/sessions.ts'
+import { queries as workflowQueries } from './calls/workflows.ts'
+import { queries as chainQueries, tables as chainTables } from './chain.ts'
+import { queries as consentQueries, tables as consentTables } from './consents.ts'
+import { queries as importQueries, tables as importTables } from './imports.ts'
+import { queries as journalQueries } from './journal.ts'
+import { queries as keyQueries, tables as keyTables } from './keys.ts'
+import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
+import { queries as rowMacQueries } from './row-mac.ts'
+import { queries as metaQueries, tables as metaTables } from './rows.ts'
+import { queries as vaultQueries, tables as vaultTables } from './vault.ts'
+import { queries as verifyQueries } from './verify.ts'
+
+/**
+ * Every statement, from the module that uses it. Parameters are positional. Each text is one that SQLite and PostgreSQL
+ * both understand; `max` and `min` of two values are functions that the schema of PostgreSQL adds.
+ */
+export const QUERIES = {
+  ...approvalQueries,
+  ...callChangeQueries,
+  ...callQueries,
+  ...recoveryQueries,
+  ...runQueries,
+  ...sessionQueries,
+  ...workflowQueries,
+  ...chainQueries,
+  ...consentQueries,
+  ...importQueries,
+  ...journalQueries,
+  ...keyQueries,
+  ...protocolQueries,
+  ...rowMacQueries,
+  ...metaQueries,
+  ...vaultQueries,
+  ...verifyQueries,
+} as const
+
+export type QueryName = keyof typeof QUERIES
 
 /**
  * From nothing to the tables of today, one step per version. Once a version is released its step never changes again: a
  * change of the tables is then a step of its own, at the end.
  */
 export const MIGRATIONS: readonly string[] = [
-  [meta, chain, calls, runs, sessions, approvals, consents, vault, keys, imports, protocolState].join(''),
+  [
+    metaTables,
+    chainTables,
+    callTables,
+    runTables,
+    sessionTables,
+    approvalTables,
+    consentTables,
+    vaultTables,
+    keyTables,
+    importTables,
+    protocolTables,
+  ].join(''),
 ]

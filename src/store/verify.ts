@@ -2,9 +2,9 @@ import type { KeyObject } from 'node:crypto'
 import type { JournalHead } from '#core/journal/events'
 import { CHAIN_START, checkpointSignature, linkOf } from './chain.ts'
 import type { StoreContext } from './engine.ts'
-import type { QueryName } from './queries.ts'
 import { type DecidingTable, foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
 import { integer, optionalBytes, text } from './rows.ts'
+import type { QueryName } from './schema.ts'
 import { all, get, type Row, type Steps } from './steps.ts'
 
 const PAGE = 1_000

@@ -3,10 +3,9 @@ import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
 import { isSameCheck, type StoreKeys } from '#store/encryption'
-import { QUERIES, type QueryName } from '#store/queries'
 import { refuseForeignTriggers } from '#store/row-mac'
 import { text } from '#store/rows'
-import { MIGRATIONS } from '#store/schema'
+import { MIGRATIONS, QUERIES, type QueryName } from '#store/schema'
 import { type Ask, drive, type Row, type SqlValue } from '#store/steps'
 
 /**
