@@ -86,7 +86,7 @@ async function mayTryAgain(failure: CallFailure, run: CallRun): Promise<boolean>
   }
 }
 
-/** Prompt content means that the input must change, so that failure goes to the model (T-06). */
+/** Prompt content means that the input must change, so that failure goes to the model (OTC/T-06). */
 function mayResend(failure: CallFailure, { session, toolRetries }: CallRun): boolean {
   return (
     failure.class === 'tool' &&
@@ -128,7 +128,7 @@ async function showChallenges(failure: CallFailure, run: CallRun): Promise<void>
   }
 }
 
-/** Tries the call paths in order; only an answer from a path that exists counts (C-01). */
+/** Tries the call paths in order; only an answer from a path that exists counts (OTC/C-01). */
 export async function sendCall(run: CallRun): Promise<HttpAnswer> {
   const { session, target } = run
   const { paths } = target.wire
@@ -173,7 +173,7 @@ async function post(path: CallPath, run: CallRun): Promise<HttpAnswer> {
 }
 
 export interface CallResult {
-  /** `null` for tools without output (OTC-91). */
+  /** `null` for tools without output. */
   readonly value: JsonValue
   readonly callId: string
   /** The run whose events tell of it, on servers of this package. */
@@ -274,7 +274,7 @@ function factsOf({ target, callId, progress, toolRetries }: CallRun) {
   return { toolId: target.toolId, callId, retries: progress.resent + toolRetries }
 }
 
-/** Universal tool servers ignore call ids: the same request twice is two runs (C-04). */
+/** Universal tool servers ignore call ids: the same request twice is two runs (OTC/C-04). */
 function isDeduplicated({ target }: CallRun): boolean {
   return target.wire.dialect !== 'uts'
 }
@@ -290,7 +290,7 @@ function doubtOf(run: CallRun): string {
 export interface CallSession {
   readonly settings: ClientSettings
   readonly directory: ToolDirectory
-  /** The call path that worked last (C-01). */
+  /** The call path that worked last (OTC/C-01). */
   readonly route: { path: CallPath | undefined }
 }
 
@@ -303,7 +303,7 @@ interface CallTarget {
   headers(): Promise<Readonly<Record<string, string>>>
 }
 
-/** A pinned dialect needs no list, unless there is something to resolve (§3.2 item 5). */
+/** A pinned dialect needs no list, unless there is something to resolve (OTC §3.2 item 5). */
 async function findTarget(
   session: CallSession,
   tool: string | RemoteTool,
@@ -325,7 +325,7 @@ async function findTarget(
 
 /**
  * A call under its caller's own id may be recorded already, of an older version than the newest one listed. Servers of
- * this package find it if no version is named (rule 5); to all others full ids are sent (C-15).
+ * this package find it if no version is named (rule 5); to all others full ids are sent (OTC/C-15).
  */
 function anyVersionOf(id: string, asked: string): string {
   return parseToolName(asked)?.version === LATEST ? (parseToolId(id)?.base ?? id) : id

@@ -103,7 +103,7 @@ export class ColletClient {
     return new ToolSession(opened, this.#resources, (input, each) => this.call(named, input, each))
   }
 
-  /** Whether the server takes calls. A server that cannot be reached is not healthy; nothing is thrown (OTC-03). */
+  /** Whether the server takes calls. A server that cannot be reached is not healthy; nothing is thrown. */
   async health(options: { readonly signal?: AbortSignal } = {}): Promise<Health> {
     const { settings } = this.#session
     const signal = joinSignals(settings.signal, options.signal)

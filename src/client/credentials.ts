@@ -77,17 +77,17 @@ function checkHeaderSafe(value: unknown, option: string): string {
   )
 }
 
-/** How to sign tokens for a server that shares a secret with us (OTC-104 to OTC-110). */
+/** How to sign tokens for a server that shares a secret with us. */
 export interface JwtSigning {
   /** Secret shared with the server. */
   readonly secret: string
   /** `sub`: who calls. Without it the server cannot tell callers apart. */
   readonly subject?: string
-  /** `aud`: what the server documents (C-33). */
+  /** `aud`: what the server documents. */
   readonly audience?: string
   /** `iss`. */
   readonly issuer?: string
-  /** 300 to 900, default 600 (OTC-110). */
+  /** 300 to 900, default 600. */
   readonly lifetimeSeconds?: number
 }
 

@@ -22,15 +22,15 @@ export class CallFailure extends Error {
   readonly code: string | undefined
   /** The run whose events tell of the call, on servers of this package. */
   readonly runId: string | undefined
-  /** For logs and developers; never show it to a user or a model (OTC-86). */
+  /** For logs and developers; never show it to a user or a model. */
   readonly developerMessage: string | undefined
-  /** The server says that the same call may be tried again; absent on the wire means false (OTC-93). */
+  /** The server says that the same call may be tried again; absent on the wire means false. */
   readonly canRetry: boolean
   readonly retryAfterMs: number | undefined
   readonly additionalPromptContent: string | undefined
   /** What is wrong, by parameter name. */
   readonly parameterErrors: Readonly<Record<string, string>>
-  /** Addresses to show to the user before the call is repeated with the same `callId` (OTC-77). */
+  /** Addresses to show to the user before the call is repeated with the same `callId`. */
   readonly challenges: readonly RemoteChallenge[]
   readonly missing: RemoteMissing | undefined
   readonly toolId: string | undefined
@@ -61,7 +61,7 @@ export class CallFailure extends Error {
     this.retries = options.retries ?? 0
   }
 
-  /** Everything a model needs for its next step, without `developerMessage` (OTC-86, OTC-96). */
+  /** Everything a model needs for its next step, without `developerMessage`. */
   get modelText(): string {
     const parameters = Object.entries(this.parameterErrors)
       .filter(([name, problem]) => !tells(this.message, name, problem))

@@ -262,7 +262,7 @@ function classOf({ name, code }: ReadException, status: number): FailureClass {
   }
 }
 
-/** What the OpenTool client specification calls this failure: the cause of a `CallFailure` (OTS-64). */
+/** What the OpenTool client specification calls this failure: the cause of a `CallFailure`. */
 export class OpenToolException extends Error {
   override readonly name: ExceptionName
   readonly code: number

@@ -65,7 +65,7 @@ export class OpenToolSession {
     return named === undefined || named.isOther ? undefined : toRemoteTool(named.described)
   }
 
-  /** `callId` travels as the idempotency key; the call itself is sent once (OTS-66). */
+  /** `callId` travels as the idempotency key; the call itself is sent once. */
   async call(tool: string | RemoteTool, input: JsonObject, options: CallOptions): Promise<CallResult> {
     const asked = typeof tool === 'string' ? tool : tool.id
     if (typeof asked !== 'string' || asked === '') throw configFailure('Name the function to call.')
@@ -205,7 +205,7 @@ function toRemoteTool(described: OpenToolFunction): RemoteTool {
   }
 }
 
-/** Host, port and whether to use TLS, as OpenTool's own clients take them (OTS-60). */
+/** Host, port and whether to use TLS, as OpenTool's own clients take them. */
 export interface OpenToolAddress {
   /** A name or address; a whole base URL is taken too. */
   readonly host?: string
@@ -224,7 +224,7 @@ export class OpenToolClient {
     this.#settings = settings
   }
 
-  /** The server's own version (OTS-61). */
+  /** The server's own version. */
   async version({ signal }: Waiting = {}): Promise<{ readonly version: string }> {
     const answer = await getEndpoint(this.#settings, '/version', signal)
     const body = bodyOf(answer)
@@ -234,7 +234,7 @@ export class OpenToolClient {
     throw failureOf(responseNull(answer.status), { status: answer.status })
   }
 
-  /** What the server offers, references resolved; `null` when it does not say (OTS-63). */
+  /** What the server offers, references resolved; `null` when it does not say. */
   async load({ signal }: Waiting = {}): Promise<OpenToolDocument | null> {
     const answer = await getEndpoint(this.#settings, '/load', signal)
     if (answer.status === 404) return null
@@ -251,13 +251,13 @@ export class OpenToolClient {
     }
   }
 
-  /** Calls a function; never sends it twice (OTS-62, OTS-66). */
+  /** Calls a function; never sends it twice. */
   async call(call: FunctionCall, options: OpenToolCallOptions = {}): Promise<ToolReturn> {
     const { result } = await postCall(this.#settings, call, options)
     return { id: call.id, result }
   }
 
-  /** Calls a function of a server that streams; each result as it comes (OTS-50). */
+  /** Calls a function of a server that streams; each result as it comes. */
   stream(call: FunctionCall, options: OpenToolCallOptions = {}): AsyncGenerator<StreamedResult> {
     return streamCall(this.#settings, call, options)
   }
@@ -284,13 +284,13 @@ function addressUrl(address: string | URL | OpenToolAddress): string | URL {
   return `${ssl ? 'https' : 'http'}://${name}:${port ?? DEFAULT_PORT}`
 }
 
-/** What a function gave, under the id of its call (OTS-67). */
+/** What a function gave, under the id of its call. */
 export interface ToolReturn {
   readonly id: string
   readonly result: JsonObject
 }
 
-/** Reads a call as models and agents pass it on: `{ id, name, arguments }` (OTS-67). */
+/** Reads a call as models and agents pass it on: `{ id, name, arguments }`. */
 export function functionCallFromJson(json: unknown): FunctionCall {
   const { id, name, arguments: given } = membersOf(json)
   if (typeof id === 'string' && typeof name === 'string' && isJsonObject(given ?? {})) {
@@ -315,7 +315,7 @@ export function toolReturnToJson({ id, result }: ToolReturn): JsonObject {
 
 /**
  * Samples of two SDKs return a tool's exception as a successful result, which is not taken for an error by itself: it
- * may be what the function is about (OTS-65).
+ * may be what the function is about.
  */
 export function errorInResult(
   result: JsonObject,

@@ -12,8 +12,8 @@ import { type Fetch, type HttpLimits, type Sleep, sleep } from './http.ts'
 type Resolved = string | undefined | Promise<string | undefined>
 
 /**
- * Where what a tool needs beyond its input comes from; asked before each call (OTC-50 to OTC-53). What they do not give
- * may lie with the server, in its vault or in who we are, so the call is sent all the same (T-32).
+ * Where what a tool needs beyond its input comes from; asked before each call. What they do not give
+ * may lie with the server, in its vault or in who we are, so the call is sent all the same.
  */
 export interface RequirementResolvers {
   /** A token for this provider. */
@@ -30,18 +30,18 @@ export type ClientProtocol = (typeof CLIENT_PROTOCOLS)[number]
 
 export interface ClientOptions {
   readonly apiKey?: string | undefined
-  /** A token, a function that gives one, or what to sign tokens with. Wins over `apiKey` (OTC-113). */
+  /** A token, a function that gives one, or what to sign tokens with. Wins over `apiKey`. */
   readonly jwt?: JwtOption | undefined
   /** Skips detection of the protocol: `otc` stands for OXP too. */
   readonly protocol?: ClientProtocol
   /** Skips detection of the server's dialect of OTC. */
   readonly dialect?: ClientDialect
   readonly requirements?: RequirementResolvers
-  /** A token, secret or user id that no resolver gave. Default `send`: the server has it, or says what is missing (T-32). */
+  /** A token, secret or user id that no resolver gave. Default `send`: the server has it, or says what is missing. */
   readonly missingRequirements?: 'send' | 'refuse'
-  /** Told once of each place a user has to visit (OTC-77). */
+  /** Told once of each place a user has to visit. */
   readonly onChallenge?: (challenge: RemoteChallenge) => void | Promise<void>
-  /** Waits until every challenge is completed, then repeats the call once with the same id (OTC-78). */
+  /** Waits until every challenge is completed, then repeats the call once with the same id. */
   readonly pollChallenges?: boolean
   /** How long to poll, default five minutes. */
   readonly challengeTimeoutMs?: number

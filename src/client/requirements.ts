@@ -94,7 +94,7 @@ async function ask(
   }
 }
 
-/** The server may have it in its vault, or know the user by the credential; only its answer tells (T-32). */
+/** The server may have it in its vault, or know the user by the credential; only its answer tells (OTC/T-32). */
 function refuseIfAsked(
   { toolId }: ContextNeeds,
   { missingRequirements }: ClientSettings,

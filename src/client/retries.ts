@@ -14,7 +14,7 @@ interface SendingRules {
 }
 
 /**
- * Sends one request until it is answered, at most `maxRetries` times more (T-07). The request never changes,
+ * Sends one request until it is answered, at most `maxRetries` times more (OTC/T-07). The request never changes,
  * so a call keeps its id. Throws `NoAnswer` when there was none; the last answer is for the caller to read.
  */
 export async function sendWithRetries(sending: HttpSending, rules: SendingRules): Promise<HttpAnswer> {
@@ -82,15 +82,15 @@ function adviceOnAnswer(answer: HttpAnswer, { dedupes, settings }: SendingRules)
   return retryAdvice(answer, dedupes, settings.now())
 }
 
-/** Nobody is made to wait longer than this between attempts; a longer wait goes back to the caller (T-06). */
+/** Nobody is made to wait longer than this between attempts; a longer wait goes back to the caller (OTC/T-06). */
 export const LONGEST_WAIT_MS = 60_000
-/** How often a failure with `can_retry` is resent at most (T-06). */
+/** How often a failure with `can_retry` is resent at most (OTC/T-06). */
 export const MOST_TOOL_RETRIES = 2
 
 const FIRST_WAIT_MS = 500
 const JITTER = 0.25
 
-/** 500 ms, doubling, at most one minute (T-06). */
+/** 500 ms, doubling, at most one minute (OTC/T-06). */
 export function backoffMs(earlierRetries: number): number {
   return Math.min(FIRST_WAIT_MS * 2 ** earlierRetries, LONGEST_WAIT_MS)
 }
@@ -109,8 +109,8 @@ interface RetryAdvice {
 }
 
 /**
- * Whether the same request, with the same call id, may go out again (T-07). `x-should-retry` overrules the
- * status in both directions (C-24). A server that ignores call ids gets a request twice only if it says that
+ * Whether the same request, with the same call id, may go out again (OTC/T-07). `x-should-retry` overrules the
+ * status in both directions (OTC/C-24). A server that ignores call ids gets a request twice only if it says that
  * it refused the first.
  */
 export function retryAdvice(answer: HttpAnswer, dedupes: boolean, now: number): RetryAdvice {

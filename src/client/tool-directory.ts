@@ -68,7 +68,7 @@ export class ToolDirectory {
     }
   }
 
-  /** A tool by any of its names; C-15 asks for full ids on the wire. */
+  /** A tool by any of its names; OTC/C-15 asks for full ids on the wire. */
   async find(id: string, signal?: AbortSignal): Promise<RemoteTool | undefined> {
     const listing = await this.current(signal)
     const found = findTool(listing.tools, id)
@@ -111,7 +111,7 @@ export class ToolDirectory {
     }
   }
 
-  /** Servers of other dialects read API keys from other headers, so a 401 is asked again with those (C-25). */
+  /** Servers of other dialects read API keys from other headers, so a 401 is asked again with those (OTC/C-25). */
   async #ask(): Promise<{ readonly answer: HttpAnswer; readonly keyHeader: ApiKeyHeader | undefined }> {
     const { credentials, dialect } = this.#settings
     const first = { answer: await this.#get(this.#known?.keyHeader), keyHeader: this.#known?.keyHeader }
@@ -127,7 +127,7 @@ export class ToolDirectory {
     const { server, credentials, dialect, signal } = this.#settings
     const sending = {
       method: 'GET' as const,
-      // No body: fetch cannot send one with GET (C-31).
+      // No body: fetch cannot send one with GET (OTC/C-31).
       url: `${server.base}/tools`,
       headers: async () => ({
         ...versionHeaders(dialect),

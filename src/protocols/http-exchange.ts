@@ -4,7 +4,7 @@ import type { Principal } from '#core/principal'
 
 /**
  * Where the server looks for an API key besides `Authorization`, on every protocol: OXP 1.0, OTC 1.0 and the
- * RFC each named another header (C-25).
+ * RFC each named another header (OTC/C-25).
  */
 export const API_KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
 

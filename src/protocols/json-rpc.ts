@@ -11,7 +11,7 @@ interface WireChallenge {
 
 /**
  * What a call lacks, the same on every wire that can say it (OTC-75). `secrets` and `approval` are ours: OTC asks for
- * the 400 but defines no member for them (C-28).
+ * the 400 but defines no member for them (OTC/C-28).
  */
 export interface WireMissing {
   readonly authorization?: readonly WireChallenge[]

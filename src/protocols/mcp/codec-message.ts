@@ -29,12 +29,12 @@ export function headerOf(headers: RequestHeaders, name: string): string | undefi
     : value.replaceAll(SURROUNDING_SPACES, '')
 }
 
-/** T-9: the known revision, or a date later than it. */
+/** MCP/T-9: the known revision, or a date later than it. */
 export function isNewVersionHeader(version: string | undefined): boolean {
   return version === NEW_REVISION || (version !== undefined && DATE.test(version) && version > NEW_REVISION)
 }
 
-/** The text a header stands for; `undefined` for a sentinel that is not base64 of UTF-8 (§1.3). */
+/** The text a header stands for; `undefined` for a sentinel that is not base64 of UTF-8 (MCP §1.3). */
 export function decodeHeaderValue(value: string): string | undefined {
   const encoded = SENTINEL.exec(value)?.[1]
   if (encoded === undefined) return headerText(value)
@@ -47,7 +47,7 @@ export function decodeHeaderValue(value: string): string | undefined {
   }
 }
 
-/** Row 12: what the headers of a new-era request must repeat; the problem, or nothing. */
+/** MCP row 12: what the headers of a new-era request must repeat; the problem, or nothing. */
 export function checkStandardHeaders(
   headers: RequestHeaders,
   asked: { readonly method: string; readonly name: JsonValue | undefined },
@@ -86,7 +86,7 @@ const LOG_LEVELS: ReadonlySet<JsonValue | undefined> = new Set([
   'emergency',
 ])
 
-/** A claim is there when its version is, whatever its type (§1.1); row 9 of the ladder. */
+/** A claim is there when its version is, whatever its type (MCP §1.1, row 9). */
 export function readClaim(params: JsonValue | undefined): ReadClaim {
   const meta = metaOf(params)
   if (!Object.hasOwn(meta, META.protocolVersion)) return { kind: 'none' }
@@ -113,7 +113,7 @@ function isClientInfo(info: JsonValue): boolean {
   return isJsonObject(info) && typeof info.name === 'string' && typeof info.version === 'string'
 }
 
-/** Row 8: the header says the new era, the body does not. */
+/** MCP row 8: the header says the new era, the body does not. */
 export const CLAIM_MISSING: WireError = {
   code: JSON_RPC_CODES.badParams,
   message: `params._meta must have ${META.protocolVersion} and ${META.clientCapabilities}. Served this way: ${NEW_REVISION}; with initialize: ${OLD_REVISIONS.join(', ')}.`,
@@ -121,7 +121,7 @@ export const CLAIM_MISSING: WireError = {
 
 const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
 
-/** T-19: `elicitation: {}` means forms only, `{ url: {} }` pages only; 2025-06-18 knows forms only (MCP-71). */
+/** MCP/T-19: `elicitation: {}` means forms only, `{ url: {} }` pages only; 2025-06-18 knows forms only (MCP-71). */
 export function readCapabilities(declared: JsonValue | undefined, revision: Revision): ClientCapabilities {
   if (!isJsonObject(declared)) return NO_CAPABILITIES
   const { elicitation, sampling, roots } = declared
@@ -136,7 +136,7 @@ export function readCapabilities(declared: JsonValue | undefined, revision: Revi
   }
 }
 
-/** What a client would have to declare (§1.5): the mode is named, as SDKs do. */
+/** What a client would have to declare (MCP §1.5): the mode is named, as SDKs do. */
 export function requiredFor(kind: ElicitationMode): JsonObject {
   return REQUIRED[kind]
 }
@@ -168,7 +168,7 @@ export function encodeResult(id: JsonRpcId, resultJson: string): string {
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${resultJson}}`
 }
 
-/** MCP-04: without a readable id there is none, not null (T-7). */
+/** MCP-04: without a readable id there is none, not null (MCP/T-7). */
 export function encodeError(id: JsonRpcId | undefined, error: WireError): string {
   const shown = id === undefined ? '' : `"id":${JSON.stringify(id)},`
   return `{"jsonrpc":"2.0",${shown}"error":${JSON.stringify(error)}}`
@@ -192,7 +192,7 @@ type DecodedMessage =
   /** `id` is the request's, if it is a legal one. */
   | { readonly ok: false; readonly id: JsonRpcId | undefined; readonly error: WireError }
 
-/** Row 7 of the ladder: one JSON-RPC 2.0 message, never a batch (MCP-01, MCP-02, T-6). */
+/** MCP row 7 of the ladder: one JSON-RPC 2.0 message, never a batch (MCP-01, MCP-02, MCP/T-6). */
 export function decodeMessage(body: JsonValue | undefined): DecodedMessage {
   if (!isJsonObject(body)) {
     const came = Array.isArray(body) ? 'Batches are not taken; send one message.' : 'Send one object.'

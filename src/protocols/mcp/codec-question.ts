@@ -64,7 +64,7 @@ function trustOf({ untrusted }: { readonly untrusted?: true }): JsonObject {
   return untrusted === true ? { _meta: { [META.contentTrust]: 'untrusted' } } : {}
 }
 
-/** §3: the first revision knows no titled choices and no defaults but of yes and no. */
+/** MCP §3: the first revision knows no titled choices and no defaults but of yes and no. */
 function toOldForm(schema: JsonObject): JsonObject {
   const { properties } = schema
   if (!isJsonObject(properties)) return schema

@@ -11,7 +11,7 @@ export function toWireTool(tool: Tool, name: string, revision: Revision): JsonOb
   return {
     name,
     ...(tool.title === undefined ? {} : { title: tool.title }),
-    // Clients take it for required (T-21).
+    // Clients take it for required (MCP/T-21).
     description: tool.description || (tool.title ?? name),
     inputSchema: toInputSchema(inputOf(tool, revision), revision),
     ...(output === undefined ? {} : { outputSchema: toOutputSchema(output, revision) }),
@@ -130,7 +130,7 @@ const ANNOTATION = 'x-mcp-header'
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const TYPES = ['string', 'integer', 'boolean'] as const
 
-/** Annotated parameters that `properties` alone lead to; those that clients would drop a tool for do not count (T-20). */
+/** Annotated parameters that `properties` alone lead to; those that clients would drop a tool for do not count (MCP/T-20). */
 function headerParameters(schema: JsonObject): readonly HeaderParameter[] {
   const found: HeaderParameter[] = []
   const collect = (inner: JsonObject, path: readonly string[]): void => {

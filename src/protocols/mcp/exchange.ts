@@ -24,7 +24,7 @@ type ReadInitialize =
   | { readonly ok: true; readonly revision: OldRevision; readonly capabilities: ClientCapabilities }
   | { readonly ok: false; readonly error: WireError }
 
-/** MCP-22: the revision that was asked for if we serve it, else our newest of that era (T-8, T-29). */
+/** MCP-22: the revision that was asked for if we serve it, else our newest of that era (MCP/T-8, MCP/T-29). */
 export function readInitialize(params: JsonValue | undefined): ReadInitialize {
   if (!isJsonObject(params) || typeof params.protocolVersion !== 'string') {
     const message = 'initialize needs params.protocolVersion, params.capabilities and params.clientInfo.'
@@ -35,7 +35,7 @@ export function readInitialize(params: JsonValue | undefined): ReadInitialize {
   return { ok: true, revision, capabilities: readCapabilities(params.capabilities, revision) }
 }
 
-/** T-8: only what can be used this way; older ones are named in the text (MCP-34). */
+/** MCP/T-8: only what can be used this way; older ones are named in the text (MCP-34). */
 export function unsupportedVersion(requested: string): WireError {
   return {
     code: MCP_CODES.unsupportedVersion,
@@ -127,6 +127,8 @@ export interface McpExchange {
   readonly leaving: Leaving | undefined
   /** Gets the way to cancel what the request began, once there is something (MCP-85). */
   onBegun?(cancel: () => void): void
+  /** Called just before the outcome of its call is written. */
+  onRecording?(): void
 }
 
 /** The way back to one client while its request is being answered. */

@@ -38,10 +38,12 @@ interface UnderWay {
   readonly isCancelled: boolean
   /** What to do when it is cancelled; asked at once when it is already. */
   onBegun(cancel: () => void): void
+  /** Nobody can cancel it any more. Called beside the write of its outcome, this costs no commit of its own. */
+  forget(): void
   end(): void
 }
 
-/** Requests that may be cancelled by their id, which only their session knows: the store carries it over (MCP-85, T-30). */
+/** Requests that may be cancelled by their id, which only their session knows: the store carries it over (MCP-85, MCP/T-30). */
 export class RequestsUnderWay {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
@@ -74,6 +76,11 @@ export class RequestsUnderWay {
     // Beside the call, in the same commit: nobody waits for it.
     this.#write(() => this.#callers.beginRequest(request, this.#clock.nowMs()))
     this.#timer ??= setInterval(() => void this.#look(), POLL_MS).unref()
+    let isForgotten = false
+    const forget = (): void => {
+      if (!isForgotten) this.#write(() => this.#callers.endRequest(request))
+      isForgotten = true
+    }
     return {
       get isCancelled() {
         return isCancelled
@@ -82,9 +89,10 @@ export class RequestsUnderWay {
         stop = cancel
         if (isCancelled) cancel()
       },
+      forget,
       end: () => {
         if (this.#here.get(key) === entry) this.#here.delete(key)
-        this.#write(() => this.#callers.endRequest(request))
+        forget()
         if (this.#here.size === 0) this.close()
       },
     }
@@ -147,7 +155,7 @@ interface Seen {
   readonly untilMs: number
 }
 
-/** Sessions live in the store, so that any process serves any request (§1.6); they never say who asks (MCP-94). */
+/** Sessions live in the store, so that any process serves any request (MCP §1.6); they never say who asks (MCP-94). */
 export class LegacySessions {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock

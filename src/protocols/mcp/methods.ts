@@ -1,4 +1,4 @@
-import { shortHash } from '#core/hash'
+import { isSameSecret, shortHash } from '#core/hash'
 import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
@@ -7,7 +7,6 @@ import type { Catalog } from '#core/tools/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { type HeaderParameter, headersAskedBy, toWireTool } from './codec-tool.ts'
 import { type Answer, errorAnswer, type McpExchange, type McpServices, resultAnswer } from './exchange.ts'
-import { isSameSignature } from './multi-round-calls.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams, OpenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
@@ -96,13 +95,13 @@ export class Methods {
   }
 }
 
-/** Row 13: 404 in the newest revision, 200 before it (§1.5). */
+/** MCP row 13: 404 in the newest revision, 200 before it (MCP §1.5). */
 function unknownMethod({ id, revision }: McpExchange): Answer {
   const error = { code: JSON_RPC_CODES.unknownMethod, message: 'Method not found' }
   return errorAnswer(id, error, { status: revision === NEW_REVISION ? 404 : 200 })
 }
 
-/** MCP-45, T-27: short, and nobody else's. */
+/** MCP-45, MCP/T-27: short, and nobody else's. */
 const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
 
 /** `tools/list`: the caller's own catalog, the newest version of each tool (MCP-40 to MCP-45). */
@@ -211,7 +210,7 @@ class ToolLists {
     const end = cursor.lastIndexOf('.')
     if (end < 1) return undefined
     const after = cursor.slice(0, end)
-    return isSameSignature(cursor.slice(end + 1), this.#signatureOf(after, principal)) ? after : undefined
+    return isSameSecret(cursor.slice(end + 1), this.#signatureOf(after, principal)) ? after : undefined
   }
 
   #signatureOf(after: string, { tenant, id }: Principal): string {
@@ -231,7 +230,7 @@ export interface ServedTool {
   readonly headers: readonly HeaderParameter[]
 }
 
-/** MCP-50, T-13: what every client takes. */
+/** MCP-50, MCP/T-13: what every client takes. */
 const LEGAL = /^[A-Za-z0-9_-]{1,64}$/
 const LONGEST = 64
 

@@ -1,5 +1,6 @@
-import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { CallReply } from '#core/call'
+import { isSameSecret } from '#core/hash'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import { CALL_ID_HEADER, callIdToHeader, callReplyHeaders } from '#protocols/call-headers'
@@ -69,7 +70,7 @@ export class MultiRoundCalls {
     return resultAnswer(exchange.id, result, { [CALL_ID_HEADER]: callIdToHeader(callId) })
   }
 
-  /** A person has to open something first; `undefined` when this client can only be told so (T-11). */
+  /** A person has to open something first; `undefined` when this client can only be told so (MCP/T-11). */
   askForPages(call: StartedCall, { reply, pages, message, round }: AskedPages): Answer | undefined {
     const { exchange, target } = call
     if (!exchange.capabilities.url) return undefined
@@ -226,7 +227,7 @@ export interface RequestState {
   readonly challenges: readonly string[]
   readonly round: number
   readonly expiresAtMs: number
-  /** Good once, and different every round (T-17). */
+  /** Good once, and different every round (MCP/T-17). */
   readonly nonce: string
 }
 
@@ -252,7 +253,7 @@ export function openState(
 ): RequestState | undefined {
   const [version, payload = '', signature, ...more] = sealed.split('.')
   if (version !== VERSION || more.length > 0) return undefined
-  if (!isSameSignature(signature, signatureOf(payload, owner, sign))) return undefined
+  if (!isSameSecret(signature ?? '', signatureOf(payload, owner, sign))) return undefined
   const state = readState(JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')))
   return state !== undefined && state.expiresAtMs > nowMs ? state : undefined
 }
@@ -272,11 +273,4 @@ function readState(json: JsonValue): RequestState | undefined {
   if (waitsFor !== 'asked' && waitsFor !== 'page') return undefined
   const ids = Array.isArray(challenges) ? challenges.filter((id) => typeof id === 'string') : []
   return { callId, waitsFor, challenges: ids, round, expiresAtMs, nonce }
-}
-
-/** Takes as long for a wrong signature as for a right one. */
-export function isSameSignature(sent: string | undefined, made: string): boolean {
-  const left = Buffer.from(sent ?? '')
-  const right = Buffer.from(made)
-  return left.length === right.length && timingSafeEqual(left, right)
 }

@@ -194,7 +194,7 @@ type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
 
 const DECLINED: ElicitationAnswer = { action: 'decline' }
 
-/** Asks only what was declared; a tool that can go on without goes on declined (T-11). Questions without a key are numbered. */
+/** Asks only what was declared; a tool that can go on without goes on declined (MCP/T-11). Questions without a key are numbered. */
 export function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
   let asked = 0
   return async (question) => {

@@ -221,7 +221,7 @@ export function describeFailure(error: CallError, callId: string): string {
   ].join('\n')
 }
 
-/** T-11: callers that cannot be shown a page get its address, and the id under which the call goes on. */
+/** MCP/T-11: callers that cannot be shown a page get its address, and the id under which the call goes on. */
 function describeMissing(missing: MissingRequirements, callId: string): readonly string[] {
   const pages = pagesOf(missing)
   return [
@@ -256,13 +256,13 @@ function scopesText(scopes: readonly string[]): string {
 
 /** How one error code looks on this wire (MCP-69). */
 type McpAnswer =
-  /** A JSON-RPC error inside HTTP 200, unless told (T-3). */
+  /** A JSON-RPC error; inside HTTP 200 but for faults of ours (MCP/T-3). */
   | { readonly kind: 'error'; readonly code: number; readonly status: 200 | 500 }
   /** A result the model reads (MCP-62, MCP-63). */
   | { readonly kind: 'tool error' }
   /** Nothing ran and waiting helps: the HTTP status, which is the code too (MCP-20). */
   | { readonly kind: 'later'; readonly status: 429 | 503 }
-  /** A person has to do something first (T-11). */
+  /** A person has to do something first (MCP/T-11). */
   | { readonly kind: 'ask' }
   /** 403 with a challenge for tokens, a result for everybody else (MCP-93). */
   | { readonly kind: 'forbidden' }

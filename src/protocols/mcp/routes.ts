@@ -71,7 +71,7 @@ export function serveMcp(services: McpServices): McpServing {
   }
 }
 
-/** `GET` and `DELETE` on `/mcp` exist in sessions of older revisions only (row 2, MCP-24 to MCP-26). */
+/** `GET` and `DELETE` on `/mcp` exist in sessions of older revisions only (MCP row 2, MCP-24 to MCP-26). */
 function sessionRoutes(parts: HttpParts): readonly HttpRoute[] {
   const shared = { path: MCP_PATH, access: 'authenticated', body: 'never', refuse: refuseMessage } as const
   return [
@@ -133,7 +133,7 @@ type RequestMessage = Message & { readonly kind: 'request' }
 
 const ACCEPTED: HttpReply = { status: 202, headers: {}, body: undefined }
 
-/** `POST /mcp`: which era a message is of, and what becomes of it (§1.1, rows 7 to 18). */
+/** `POST /mcp`: which era a message is of, and what becomes of it (MCP §1.1, MCP rows 7 to 18). */
 function postRoute(parts: HttpParts): HttpRoute {
   return {
     method: 'POST',
@@ -176,7 +176,7 @@ async function handleOther(
 ): Promise<HttpReply> {
   const isNew = isNewVersionHeader(version)
   if (message.kind === 'notification') {
-    // Row 15: no notification travels over HTTP in the newest revision.
+    // MCP row 15: no notification travels over HTTP in the newest revision.
     if (isNew || readClaim(message.params).kind !== 'none') return ACCEPTED
   } else if (isNew) {
     const error = { code: JSON_RPC_CODES.badRequest, message: 'This revision has no responses of clients.' }
@@ -209,7 +209,7 @@ function handleRequest(
   return handleOld(message, asked, parts)
 }
 
-/** Rows 10 to 14: the body decides, the headers only repeat it. */
+/** MCP rows 10 to 14: the body decides, the headers only repeat it. */
 function handleNew(
   message: RequestMessage,
   { version: claimed, capabilities }: RequestMeta,
@@ -252,7 +252,7 @@ async function handleOld(
     channel,
     // A reader that leaves detaches; the call goes on (MCP-28).
     leaving: undefined,
-    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun }),
+    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun, onRecording: underWay.forget }),
   }
   const answer = async (): Promise<Answer> => {
     try {
@@ -265,7 +265,7 @@ async function handleOld(
   return await channel.reply(answer())
 }
 
-/** Row 17; a second one in a session is a mistake (MCP-23). */
+/** MCP row 17; a second one in a session is a mistake (MCP-23). */
 async function handleInitialize(
   { id, params }: RequestMessage,
   { headers, principal }: HttpRequest,
@@ -297,7 +297,7 @@ function refuseLater(id: RequestMessage['id'], error: ToolError): Answer {
   return errorAnswer(id, { code: status, message, data: { code } }, { status, headers })
 }
 
-/** Row 18. */
+/** MCP row 18. */
 async function findSession(
   { headers, principal }: HttpRequest,
   version: string | undefined,
@@ -331,7 +331,7 @@ function refusal(error: WireError, id: RequestMessage['id'] | undefined): HttpRe
 
 const UNSUPPORTED_TYPE = 415
 
-/** What failed before a message was read: always JSON-RPC, never with an id (rows 1 and 3 to 6, MCP-04). */
+/** What failed before a message was read: always JSON-RPC, never with an id (MCP rows 1 and 3 to 6, MCP-04). */
 const refuseMessage: HttpRoute['refuse'] = (request, error, suggested) => {
   const { headers, method } = request
   const isTyped = headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase() === JSON_TYPE
@@ -360,7 +360,7 @@ function statusOf(code: string, suggested: number): number {
   return code === 'internal' ? 500 : suggested
 }
 
-/** §1.5: codes of our own are the HTTP status. */
+/** MCP §1.5: codes of our own are the HTTP status. */
 function codeOf(status: number, code: string): number {
   if (code === 'internal') return JSON_RPC_CODES.internal
   if (status === 400) return JSON_RPC_CODES.unreadable
@@ -376,7 +376,7 @@ export interface Accepted {
 const USUAL = 'application/json, text/event-stream'
 const BOTH: Accepted = { json: true, stream: true }
 
-/** MCP-14, T-5: lenient where the standard is silent; nothing said means both. */
+/** MCP-14, MCP/T-5: lenient where the standard is silent; nothing said means both. */
 function readAccept({ accept }: RequestHeaders): Accepted {
   if (accept === undefined || accept === USUAL || accept.trim() === '') return BOTH
   const types = accept.split(',').map((type) => type.split(';', 1)[0]?.trim().toLowerCase())

@@ -42,7 +42,7 @@ interface UnderWay {
   cancel: (() => void) | undefined
 }
 
-/** MCP on a pair of streams: one message a line, both eras in one process (§1.2, MCP-97 to MCP-100). */
+/** MCP on a pair of streams: one message a line, both eras in one process (MCP §1.2, MCP-97 to MCP-100). */
 export class StdioServer {
   readonly #methods: Methods
   readonly #services: McpServices
@@ -157,7 +157,7 @@ export class StdioServer {
     }
   }
 
-  /** Nothing but the body says the era (§1.2). */
+  /** Nothing but the body says the era (MCP §1.2). */
   #eraOf({
     method,
     params,

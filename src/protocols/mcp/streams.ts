@@ -131,7 +131,7 @@ export class ListenStreams {
     channel.send(encodeNotification(LIST_CHANGED, tag), 'question')
   }
 
-  /** T-4: the result of the request, as on every transport. */
+  /** MCP/T-4: the result of the request, as on every transport. */
   #end({ id }: McpExchange): Answer {
     const meta = { [META.subscriptionId]: id, [META.serverInfo]: serverInfoOf(this.#services) }
     return resultAnswer(id, JSON.stringify({ resultType: 'complete', _meta: meta }))

@@ -209,7 +209,7 @@ export class ToolCalls {
     return this.#finish(call, step.reply, round)
   }
 
-  /** What needs a person first is asked for as this client can take it (T-11). */
+  /** What needs a person first is asked for as this client can take it (MCP/T-11). */
   #finish(call: StartedCall, reply: CallReply, round: number): Answer {
     const { outcome } = reply
     const missing = outcome.ok ? undefined : outcome.error.details?.missing
@@ -242,6 +242,7 @@ export class ToolCalls {
       ...(waitMs === undefined ? undefined : { waitMs }),
       ...(progress === undefined ? undefined : { onProgress: progress.tell }),
       ...(ask === undefined ? undefined : { onElicit: ask }),
+      ...(exchange.onRecording === undefined ? undefined : { onRecording: exchange.onRecording }),
       leaving,
     }
   }

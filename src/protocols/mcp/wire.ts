@@ -11,14 +11,14 @@ export const NEW_REVISION = '2026-07-28'
 export type OldRevision = (typeof OLD_REVISIONS)[number]
 export type Revision = OldRevision | typeof NEW_REVISION
 
-/** What we offer to clients that name a revision we do not serve (MCP-22, T-8). */
+/** What we offer to clients that name a revision we do not serve (MCP-22, MCP/T-8). */
 export const NEWEST_OLD_REVISION: OldRevision = '2025-11-25'
 
 export function isOldRevision(text: JsonValue | undefined): text is OldRevision {
   return OLD_REVISIONS.some((known) => known === text)
 }
 
-/** §1.5; the first three exist in the new era only. */
+/** MCP §1.5; the first three exist in the new era only. */
 export const MCP_CODES = {
   headerMismatch: -32_020,
   missingCapability: -32_021,
@@ -36,7 +36,7 @@ export const META = {
   logLevel: `${RESERVED}logLevel`,
   serverInfo: `${RESERVED}serverInfo`,
   subscriptionId: `${RESERVED}subscriptionId`,
-  /** Ours (§1.3): one label, so not reserved. */
+  /** Ours (MCP §1.3): one label, so not reserved. */
   idempotencyKey: 'collet/idempotencyKey',
   callId: 'collet/callId',
   runId: 'collet/runId',
@@ -63,7 +63,7 @@ export interface WireError {
   readonly data?: JsonObject
 }
 
-/** What a client may be asked, by what it declared (MCP-71, T-19). */
+/** What a client may be asked, by what it declared (MCP-71, MCP/T-19). */
 export interface ClientCapabilities {
   readonly form: boolean
   readonly url: boolean

@@ -25,14 +25,14 @@ import type {
 } from './codec-document.ts'
 
 export interface FromJsonSchemaOptions {
-  /** `strict` unless told (OTS-83). */
+  /** Default `strict`. */
   readonly mode?: ConversionMode
-  /** What stands for "any value"; `object` unless told. */
+  /** What stands for "any value". Default `object`. */
   readonly anyFallback?: AnyFallback
 }
 
 export interface FromInputSchemaOptions extends FromJsonSchemaOptions {
-  /** A schema that is no object becomes one parameter `input`; refused unless told. */
+  /** A schema that is no object becomes one parameter `input`. Default: it is refused. */
   readonly wrap?: boolean
 }
 
@@ -44,8 +44,8 @@ export interface ConvertedInput {
 }
 
 /**
- * The parameters that a JSON Schema of an input describes (OTS-81, OTS-82). Widens: what the schema accepts
- * the parameters accept, except where a loss is `approximated`. Throws `SchemaConversionError` (OTS-83).
+ * The parameters that a JSON Schema of an input describes. Widens: what the schema accepts
+ * the parameters accept, except where a loss is `approximated`. Throws `SchemaConversionError`.
  */
 export function fromJsonSchema(schema: unknown, options: FromInputSchemaOptions = {}): ConvertedInput {
   const { shape, lowering } = open(schema, options)
@@ -76,7 +76,7 @@ export interface ConvertedOutput {
   readonly losses: readonly SchemaLoss[]
 }
 
-/** The return that a JSON Schema of an output value describes; the value travels under `name` (OTS-38). */
+/** The return that a JSON Schema of an output value describes; the value travels under `name`. */
 export function returnFromJsonSchema(schema: unknown, options: FromOutputSchemaOptions): ConvertedOutput {
   const { shape, lowering } = open(schema, options)
   if (shape.never) lowering.lose({ pointer: '', keyword: 'type' }, 'unrepresentable')

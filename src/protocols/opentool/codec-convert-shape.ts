@@ -341,7 +341,7 @@ export function labelOf({ types, hints, never }: Shape): string {
 }
 
 /**
- * How much of a JSON Schema keyword is left in OpenTool (OTS-82): `annotated` moved into the description,
+ * How much of a JSON Schema keyword is left in OpenTool: `annotated` moved into the description,
  * `dropped` not expressible, so the result accepts more; `approximated` the result accepts different values;
  * `unrepresentable` there is no result.
  */
@@ -354,7 +354,7 @@ export interface SchemaLoss {
   readonly severity: LossSeverity
 }
 
-/** `strict` refuses what would not mean the same, `lossy` makes the best of it (OTS-83). */
+/** `strict` refuses what would not mean the same, `lossy` makes the best of it. */
 export type ConversionMode = 'strict' | 'lossy'
 
 const MOST_SHOWN = 20

@@ -19,7 +19,7 @@ import {
 import { targetOf } from './codec-document-references.ts'
 import { referenceName } from './codec-document-schema.ts'
 
-/** A tool as the chat interfaces of OpenAI and others take it (OTS-68). */
+/** A tool as the chat interfaces of OpenAI and others take it. */
 export interface OpenAiTool {
   readonly type: 'function'
   readonly function: {
@@ -35,7 +35,7 @@ export interface OpenAiToolCall {
   readonly function: { readonly name: string; readonly arguments: string }
 }
 
-/** A call before it is put on the wire, where `arguments` is called `params` (OTS-67). */
+/** A call before it is put on the wire, where `arguments` is called `params`. */
 export interface FunctionCall {
   readonly id: string
   readonly name: string
@@ -75,7 +75,7 @@ export interface ToJsonSchemaOptions {
 export interface FunctionJsonSchemas {
   /** Of the arguments, one object. */
   readonly input: JsonObject
-  /** Of the result object that travels (OTS-38); `null` if the function returns nothing. */
+  /** Of the result object that travels; `null` if the function returns nothing. */
   readonly output: JsonObject | null
 }
 
@@ -84,7 +84,7 @@ export const SCHEMA_DESCRIPTION = 'x-opentool-schema-description'
 
 type Described = Pick<OpenToolReturn, 'name' | 'description' | 'schema'>
 
-/** JSON Schema 2020-12 of a function's arguments and result; nothing is lost (OTS-80). */
+/** JSON Schema 2020-12 of a function's arguments and result; nothing is lost. */
 export function toJsonSchema(
   written: Pick<OpenToolFunction, 'parameters' | 'return'>,
   { schemas = {} }: ToJsonSchemaOptions = {},

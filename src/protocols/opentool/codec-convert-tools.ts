@@ -34,12 +34,12 @@ export interface ToolLoss extends SchemaLoss {
 
 export interface ToolsDocument {
   readonly document: OpenToolDocument
-  /** Function name → tool: how a call is dispatched (OTS-84). Skipped tools are not there. */
+  /** Function name → tool: how a call is dispatched. Skipped tools are not there. */
   readonly toolOf: ReadonlyMap<string, Tool>
   /** Tool id → function name. */
   readonly nameOf: ReadonlyMap<string, string>
   readonly losses: readonly ToolLoss[]
-  /** Tools that OpenTool cannot describe; their losses say why (OTS-83). */
+  /** Tools that OpenTool cannot describe; their losses say why. */
   readonly skipped: readonly Tool[]
 }
 
@@ -82,7 +82,7 @@ export function documentOf(
   }
 }
 
-/** The name under which a tool's output travels (OTS-38). */
+/** The name under which a tool's output travels. */
 export function returnNameOf({ outputSchema }: Pick<Tool, 'outputSchema'>): string {
   const title = outputSchema?.title
   return typeof title === 'string' && isFunctionName(title) ? title : RESULT
@@ -181,7 +181,7 @@ export interface WantedName {
   readonly name: string
 }
 
-/** Function names of an OpenTool document and where they came from (OTS-84). */
+/** Function names of an OpenTool document and where they came from. */
 export interface NameMap {
   /** Key → function name. */
   readonly nameOf: ReadonlyMap<string, string>

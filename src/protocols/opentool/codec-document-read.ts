@@ -21,7 +21,7 @@ import {
 import { checkReferences } from './codec-document-references.ts'
 import { readFunction, readSchemas } from './codec-document-schema.ts'
 
-/** Everything there is to say about a document, given as text, UTF-8 bytes or a value; never throws (OTS-25). */
+/** Everything there is to say about a document, given as text, UTF-8 bytes or a value; never throws. */
 export function validate(input: unknown, options: ReadOptions = {}): readonly DocumentFinding[] {
   return readDocument(input, options).findings
 }
@@ -34,17 +34,17 @@ export function load(input: string | Uint8Array | object, options: ReadOptions =
 }
 
 export interface SerializeOptions {
-  /** Spaces a level; 0, on one line, unless told. */
+  /** Spaces a level. Default 0: all on one line. */
   readonly indent?: number
 }
 
-/** JSON text that loads as an equal document (OTS-24). */
+/** JSON text that loads as an equal document. */
 export function serialize(document: OpenToolDocument, { indent = 0 }: SerializeOptions = {}): string {
   return JSON.stringify(document, undefined, indent)
 }
 
 export interface ReadOptions {
-  /** `strict` unless told. */
+  /** Default `strict`. */
   readonly mode?: DocumentMode
   readonly limits?: Partial<DocumentLimits>
 }
@@ -59,7 +59,7 @@ const DOCUMENT = ['opentool', 'info', 'server', 'functions', 'schemas']
 const INFO = ['title', 'description', 'version']
 const SERVER = ['url', 'description']
 
-/** Reads text, UTF-8 bytes or a value; never throws, whatever it is given (OTS-25). */
+/** Reads text, UTF-8 bytes or a value; never throws, whatever it is given. */
 export function readDocument(input: unknown, options: ReadOptions = {}): ReadDocument {
   const findings = new FindingList(options.mode ?? 'strict')
   const limits = { ...DOCUMENT_LIMITS, ...options.limits }

@@ -17,8 +17,8 @@ import {
 import { referenceName } from './codec-document-schema.ts'
 
 /**
- * The same document without a `$ref`, `schemas` kept and written out as well (OTS-24, OTS-45). A reference
- * that closes a cycle becomes a free-form object with a note (OTS-22). Equal parts are shared, so treat the
+ * The same document without a `$ref`, `schemas` kept and written out as well. A reference
+ * that closes a cycle becomes a free-form object with a note. Equal parts are shared, so treat the
  * result as read-only. Throws `OpenToolDocumentError` for what cannot be written out.
  */
 export function dereference(document: OpenToolDocument): OpenToolDocument {

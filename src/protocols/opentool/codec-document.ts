@@ -60,12 +60,12 @@ const NONE: OpenToolExtensions = Object.freeze({})
 export interface DocumentFinding {
   /** JSON Pointer into the document; empty for the whole of it. */
   readonly path: string
-  /** Row of the requirements ledger: `OTS-07`. */
+  /** The requirement it breaks, by its number in docs/specs/opentool.md. */
   readonly rule: string
   /** A document with errors is not loaded. */
   readonly level: 'error' | 'warning'
   readonly message: string
-  /** Where JSON stops being JSON; only for text that does not parse (OTS-01). */
+  /** Where JSON stops being JSON; only for text that does not parse. */
   readonly position?: TextPosition
 }
 
@@ -132,7 +132,7 @@ export class FindingList {
 
 const MOST_SHOWN = 20
 
-/** Thrown by `load` and `dereference`: carries every finding, warnings too (OTS-25). */
+/** Thrown by `load` and `dereference`: carries every finding, warnings too. */
 export class OpenToolDocumentError extends Error {
   override readonly name = 'OpenToolDocumentError'
   readonly findings: readonly DocumentFinding[]
@@ -149,7 +149,7 @@ export class OpenToolDocumentError extends Error {
   }
 }
 
-/** What a document may cost to read; hostile ones fail before they cost more (OTS-26). */
+/** What a document may cost to read; hostile ones fail before they cost more. */
 export interface DocumentLimits {
   readonly characters: number
   /** JSON values as written. */
@@ -170,7 +170,7 @@ export const ADDED = { characters: 16 * 1024 * 1024, times: 4 }
 
 /**
  * Where the endpoints of a document's server are, without a slash at the end. The specification leaves the
- * base path open: a URL without a path gets `/opentool`, any other is used as it is (OTS-04). `undefined` if
+ * base path open: a URL without a path gets `/opentool`, any other is used as it is. `undefined` if
  * it is no absolute http or https URL.
  */
 export function serverBaseUrl({ url }: OpenToolServer): string | undefined {
@@ -180,7 +180,7 @@ export function serverBaseUrl({ url }: OpenToolServer): string | undefined {
   return pathname === '/' ? `${origin}/opentool` : `${origin}${pathname.replace(/\/+$/, '')}`
 }
 
-/** Members the specification does not know; they travel through a round trip unchanged (OTS-23). */
+/** Members the specification does not know; they travel through a round trip unchanged. */
 export interface OpenToolExtensions {
   readonly [extension: `x-${string}`]: JsonValue
 }
@@ -201,7 +201,7 @@ export interface OpenToolDocument extends OpenToolExtensions {
 export interface OpenToolInfo extends OpenToolExtensions {
   readonly title: string
   readonly description?: string
-  /** Version of the document itself; need not be the server's (OTS-03). */
+  /** Version of the document itself; need not be the server's. */
   readonly version: string
 }
 
@@ -214,9 +214,9 @@ export interface OpenToolFunction extends OpenToolExtensions {
   readonly name: string
   readonly description: string
   readonly parameters: readonly OpenToolParameter[]
-  /** Absent = no return value (OTS-10). */
+  /** Absent = no return value. */
   readonly return?: OpenToolReturn
-  /** Event name → what the event carries; a field of the Dart SDK (OTS-50). */
+  /** Event name → what the event carries; a field of the Dart SDK. */
   readonly stream?: Readonly<Record<string, OpenToolReturn>>
 }
 
@@ -227,7 +227,7 @@ export interface OpenToolParameter extends OpenToolExtensions {
   readonly required: boolean
 }
 
-/** `schema` describes the value stored under `name` in the result, not the whole result (OTS-38). */
+/** `schema` describes the value stored under `name` in the result, not the whole result. */
 export interface OpenToolReturn extends OpenToolExtensions {
   readonly name: string
   readonly description?: string
@@ -237,7 +237,7 @@ export interface OpenToolReturn extends OpenToolExtensions {
 export type OpenToolSchemas = Readonly<Record<string, OpenToolSchema>>
 export type OpenToolSchema = OpenToolValueSchema | OpenToolReference
 
-/** Whatever stands beside `$ref` is ignored (OTS-21). */
+/** Whatever stands beside `$ref` is ignored. */
 export interface OpenToolReference {
   /** `#/schemas/NAME`. */
   readonly $ref: string
@@ -246,9 +246,9 @@ export interface OpenToolReference {
 export interface OpenToolValueSchema extends OpenToolExtensions {
   readonly type: OpenToolType
   readonly description?: string
-  /** Always there when `type` is `object` (OTS-14). */
+  /** Always there when `type` is `object`. */
   readonly properties?: OpenToolSchemas
-  /** Absent in an array only if the document was read leniently: any item (OTS-15). */
+  /** Absent in an array only if the document was read leniently: any item. */
   readonly items?: OpenToolSchema
   readonly enum?: readonly JsonValue[]
   readonly required?: readonly string[]

@@ -83,7 +83,7 @@ export interface LoadFileOptions extends ReadOptions {
   readonly signal?: AbortSignal
 }
 
-/** `load` for a file (OTS-25). Rejects with the file system's error if the file cannot be read. */
+/** `load` for a file. Rejects with the file system's error if the file cannot be read. */
 export async function loadFile(path: string | URL, options: LoadFileOptions = {}): Promise<OpenToolDocument> {
   const { signal, ...reading } = options
   return load(await readFile(path, signal === undefined ? {} : { signal }), reading)

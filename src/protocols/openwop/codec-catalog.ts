@@ -10,7 +10,7 @@ import {
   type WireToolDescriptor,
 } from './wire.ts'
 
-/** `standard` is a bare array, `envelope` the same under `tools`, `compact` is always under `tools` (C1). */
+/** `standard` is a bare array, `envelope` the same under `tools`, `compact` is always under `tools` (OWP/C1). */
 type ListView = 'standard' | 'envelope' | 'compact'
 
 interface ListForm {
@@ -27,7 +27,7 @@ export interface DecodeOptions {
 /** Every form there is: views × sources, and no source. */
 export const MOST_FORMS = 3 * (SOURCE_KINDS.length + 1)
 
-/** Unknown parameters and views are ignored (C11, OWP-19); a source nobody can have is refused. */
+/** Unknown parameters and views are ignored (OWP/C11, OWP-19); a source nobody can have is refused. */
 export function decodeListForm(query: URLSearchParams, options: DecodeOptions): ListForm {
   const source = decodeSource(query)
   if (isCompact(query, options)) return { view: 'compact', source }

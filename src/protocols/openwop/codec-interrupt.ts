@@ -16,7 +16,7 @@ type Asked = Pick<
   'record' | 'attempt' | 'approval' | 'requiredScope' | 'quorum' | 'tier' | 'timeoutMs'
 > & { readonly call: Pick<CallLabel, 'callId' | 'toolId' | 'argsHash'> }
 
-/** §6.5: ids and an opaque hash of the input; what the input says is for approvers only. */
+/** OWP §6.5: ids and an opaque hash of the input; what the input says is for approvers only. */
 export function encodeInterrupt(asked: Asked, at: { readonly runId: string; readonly atMs: number }) {
   const { record, attempt, approval, call, requiredScope, quorum, tier, timeoutMs } = asked
   const { toolId, callId, argsHash } = call
@@ -67,7 +67,7 @@ export function encodeInterruptFor(view: ApprovalView): JsonObject {
 
 const LONGEST_REASON = 1_000
 
-/** What a resume says, in each of the three vocabularies (C8). */
+/** What a resume says, in each of the three vocabularies (OWP/C8). */
 const WORDS: Readonly<Record<string, Decision['action']>> = {
   accept: 'grant',
   granted: 'grant',
@@ -78,7 +78,7 @@ const WORDS: Readonly<Record<string, Decision['action']>> = {
   overridden: 'override',
 }
 
-/** A text says what is wrong (C7). Who decides and when is never taken from the body (OWP-72). */
+/** A text says what is wrong (OWP/C7). Who decides and when is never taken from the body (OWP-72). */
 export function decodeResume(body: JsonValue | undefined): Decision | string {
   const resume = isJsonObject(body) ? body.resumeValue : undefined
   if (!isJsonObject(resume)) return 'The body must be { "resumeValue": { "action": "accept" } }.'

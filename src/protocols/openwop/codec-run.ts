@@ -178,7 +178,7 @@ function callOrSession(event: CallOrSession, principal: string): JsonObject {
   return { ...names, ...endOf(event), ...session }
 }
 
-/** C10: what a limit refused, by whatever name it has here. */
+/** OWP/C10: what a limit refused, by whatever name it has here. */
 const LIMITED: ReadonlySet<ErrorCode> = new Set(['rate_limited', 'budget_exceeded'])
 
 /** OWP-53 and OWP-54: how it ended, in a code and never in the tool's words. */
@@ -207,7 +207,7 @@ type ConsentEvent = Extract<
   }
 >
 
-/** An interrupt like any other, but one that only a person at the provider resolves (OWP-45, §7.3). */
+/** An interrupt like any other, but one that only a person at the provider resolves (OWP-45, OWP §7.3). */
 function encodeConsent(event: ConsentEvent, runId: string): JsonObject {
   switch (event.type) {
     case 'connector.authorized':

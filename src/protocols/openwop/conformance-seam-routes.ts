@@ -81,7 +81,7 @@ function statefulTool(gateway: Gateway, principal: Principal, toolId: unknown): 
   throw noSuchTool()
 }
 
-/** C14: unknown and foreign runs have no events here, so that the suite does not skip. */
+/** OWP/C14: unknown and foreign runs have no events here, so that the suite does not skip. */
 async function readEventLog({ principal, params, query }: HttpRequest, gateway: Gateway): Promise<HttpReply> {
   const runId = params.runId ?? ''
   const events: WireRunEvent[] = []
@@ -94,7 +94,7 @@ async function readEventLog({ principal, params, query }: HttpRequest, gateway: 
   return jsonReply(200, { events: events.filter((event) => isAsked(event, query)).map(withTrust) })
 }
 
-/** C13: said here only, because the event itself is closed. */
+/** OWP/C13: said here only, because the event itself is closed. */
 function withTrust(event: WireRunEvent): WireRunEvent & { readonly contentTrust?: 'untrusted' } {
   const { toolName } = event.payload
   const isResult = event.type === 'agent.toolReturned' && typeof toolName === 'string'

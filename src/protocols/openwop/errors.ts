@@ -55,7 +55,7 @@ function toWholeMs(ms: number): number {
   return Number.isFinite(ms) ? Math.max(1, Math.ceil(ms)) : DEFAULT_RETRY_AFTER_MS
 }
 
-/** How one error code looks on this wire (§6.6). */
+/** How one error code looks on this wire (OWP §6.6). */
 interface OpenwopAnswer {
   readonly status: 400 | 401 | 403 | 404 | 409 | 422 | 429 | 500 | 503
   readonly error: string
@@ -115,7 +115,7 @@ const HTTP_ERRORS: ReadonlyMap<number, string> = new Map([
 interface ShownError extends Pick<WireError, 'error' | 'message'> {
   /** Beside `Retry-After`, which carries whole seconds (OWP-96). */
   readonly retryAfterMs?: number | undefined
-  /** Which limit refused (C6). */
+  /** Which limit refused (OWP/C6). */
   readonly scope?: LimitScope | undefined
   /** What a caller quotes to the operator, on 5xx only (OWP-95). */
   readonly correlationId?: string | undefined

@@ -209,7 +209,7 @@ function discoveryDocument(
   }
 }
 
-/** C3: promised only where there is something to bracket. */
+/** OWP/C3: promised only where there is something to bracket. */
 function hasState(catalog: Catalog): boolean {
   return catalog.latest().some(({ session }) => session !== undefined)
 }
@@ -225,9 +225,9 @@ export interface OpenwopCapabilities {
   readonly toolCatalog?: boolean
   /** `?view=compact`. Default on. */
   readonly compactView?: boolean
-  /** `/v1/sessions`; every stateful use of a tool is bracketed by `tool.session.*` (C3). Default on. */
+  /** `/v1/sessions`; every stateful use of a tool is bracketed by `tool.session.*` (OWP/C3). Default on. */
   readonly sessionLifecycle?: boolean
-  /** Further families at the document's root, by name: `toolHooks`, `authorization` … (C4). */
+  /** Further families at the document's root, by name: `toolHooks`, `authorization` … (OWP/C4). */
   readonly families?: Readonly<Record<string, JsonObject>>
 }
 

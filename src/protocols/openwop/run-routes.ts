@@ -102,7 +102,7 @@ function refusal(result: DecisionResult): HttpReply {
   return { ...reply, headers: { ...reply.headers, 'www-authenticate': 'Bearer' } }
 }
 
-/** C7: every interrupt of ours is a gate. */
+/** OWP/C7: every interrupt of ours is a gate. */
 function invalidResume(message: string): HttpReply {
   return jsonReply(400, {
     error: 'INVALID_RESUME_VALUE',

@@ -63,7 +63,7 @@ export interface WireCompactToolDescriptor {
   readonly inputSchema?: JsonObject
 }
 
-/** One event of a run, closed (§6.3). */
+/** One event of a run, closed (OWP §6.3). */
 export interface WireRunEvent {
   readonly eventId: string
   readonly runId: string
@@ -87,14 +87,14 @@ export interface WireRunEvent {
   readonly payload: JsonObject
 }
 
-/** Every body that is not a 2xx, flat and closed (§6.6, OWP-95). */
+/** Every body that is not a 2xx, flat and closed (OWP §6.6, OWP-95). */
 export interface WireError {
   readonly error: string
   readonly message: string
   readonly details?: JsonObject
 }
 
-/** The discovery document: every family at the root, no wrapper (C4, OWP-03). */
+/** The discovery document: every family at the root, no wrapper (OWP/C4, OWP-03). */
 export interface WireDiscovery {
   readonly protocolVersion: string
   readonly supportedEnvelopes: readonly string[]

@@ -39,7 +39,7 @@ export function readCallReply(
 
 /**
  * Whether a 404 or 405 means that the path does not exist. A 404 that names a tool is the answer of a server
- * that has the path but not the tool (C-01).
+ * that has the path but not the tool (OTC/C-01).
  */
 export function isRouteMiss(status: number, body: JsonValue | undefined, toolId: string): boolean {
   if (status === 405) return true
@@ -49,14 +49,14 @@ export function isRouteMiss(status: number, body: JsonValue | undefined, toolId:
   return !/\btool\b/i.test(message) && !message.includes(base)
 }
 
-/** `result`, else `response`, else the body itself if it has `success` (C-03). */
+/** `result`, else `response`, else the body itself if it has `success` (OTC/C-03). */
 function replyIn(body: JsonObject): JsonObject | undefined {
   if (isJsonObject(body.result)) return body.result
   if (isJsonObject(body.response)) return body.response
   return 'success' in body ? body : undefined
 }
 
-/** `call_id`, else `execution_id` (C-04). */
+/** `call_id`, else `execution_id` (OTC/C-04). */
 function readMeta(reply: JsonObject): { readonly callId?: string; readonly durationMs?: number } {
   const callId = reply.call_id ?? reply.execution_id
   return {
@@ -65,7 +65,7 @@ function readMeta(reply: JsonObject): { readonly callId?: string; readonly durat
   }
 }
 
-/** Elsewhere such an object is an ordinary value, so it counts only in uts mode (C-27). */
+/** Elsewhere such an object is an ordinary value, so it counts only in uts mode (OTC/C-27). */
 function utsChallenge(
   value: JsonValue | undefined,
   { dialect }: Pick<ServerWire, 'dialect'>,
@@ -73,7 +73,7 @@ function utsChallenge(
   return dialect === 'uts' && isJsonObject(value) && value.auth_required === true ? value : undefined
 }
 
-/** Why a call gave no value, in the words a caller acts on (§3.2 item 4). */
+/** Why a call gave no value, in the words a caller acts on (OTC §3.2 item 4). */
 export const FAILURE_CLASSES = [
   /** The tool ran and failed. */
   'tool',
@@ -96,7 +96,7 @@ export const FAILURE_CLASSES = [
 ] as const
 export type FailureClass = (typeof FAILURE_CLASSES)[number]
 
-/** Where somebody has to go before the call can run (OTC-76, OTC-77). */
+/** Where somebody has to go before the call can run. */
 export interface RemoteChallenge {
   readonly id?: string
   /** Absolute `http` or `https` address to show to the user. */
@@ -152,7 +152,7 @@ export function readRefusal(
   }
 }
 
-/** A tool's own error, from `error` of a 200 (OTC-84); missing requirements inside it win (C-27). */
+/** A tool's own error, from `error` of a 200 (OTC-84); missing requirements inside it win (OTC/C-27). */
 export function readToolError(error: JsonObject, outside: RemoteMissing | undefined): WireFailure {
   const missing = outside ?? readMissing(error.missing_requirements, error.challenges)
   const kind = missing === undefined ? 'tool' : classOfMissing(missing)
@@ -163,7 +163,7 @@ export function readToolError(error: JsonObject, outside: RemoteMissing | undefi
   }
 }
 
-/** `message`, else `detail`, else `error` (C-23). */
+/** `message`, else `detail`, else `error` (OTC/C-23). */
 function readMessage(body: JsonValue | undefined): string | undefined {
   if (!isJsonObject(body)) return undefined
   return sentence(body.message) ?? sentence(body.detail) ?? sentence(body.error)
@@ -172,7 +172,7 @@ function readMessage(body: JsonValue | undefined): string | undefined {
 /** More than any tool needs, and few enough to poll. */
 const MOST_CHALLENGES = 20
 
-/** Challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, T-30). */
+/** Challenges in any of their spellings; addresses that are not http(s) are never shown (OTC-76, OTC/T-30). */
 function readChallenges(value: JsonValue | undefined, about?: JsonValue): readonly RemoteChallenge[] {
   const entries = Array.isArray(value) ? value.slice(0, MOST_CHALLENGES) : [value]
   return entries.flatMap((entry) => {
@@ -257,7 +257,7 @@ function readErrorMembers(members: JsonObject, message: string): Omit<WireFailur
   }
 }
 
-/** Values are untyped in the schema: whatever is no string becomes JSON text (C-30). */
+/** Values are untyped in the schema: whatever is no string becomes JSON text (OTC/C-30). */
 function stringMembers(value: JsonObject): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [

@@ -4,7 +4,7 @@ import { ARCADE_SCHEMA_ID, DEFAULT_SCHEMA_ID, FACTS_MEMBER, OTC_SCHEMA_ID, PROTO
 
 /** A tool as a client sees it, whatever dialect its server speaks. */
 export interface RemoteTool {
-  /** Opaque: send it back as it is (C-14). */
+  /** Opaque: send it back as it is. */
   readonly id: string
   /** Function name for models. */
   readonly name: string
@@ -17,7 +17,7 @@ export interface RemoteTool {
   readonly requirements: RemoteRequirements
   /** Its third name, how dangerous it is and what a call waits for, where the server tells; those of this package do. */
   readonly facts?: ToolFacts
-  /** Parameters the application fills in, left out of `input` (T-29). */
+  /** Parameters the application fills in, left out of `input`. */
   readonly nonInferrable?: readonly string[]
 }
 
@@ -31,11 +31,11 @@ export interface RemoteAuthorization {
   readonly id: string
   /** OAuth 2 scopes, empty when none are named. */
   readonly scopes: readonly string[]
-  /** The requirement as the server published it; unknown members are kept (OTC-41). */
+  /** The requirement as the server published it; unknown members are kept. */
   readonly definition: JsonObject
 }
 
-/** Reads any form of `GET /tools`; `undefined` when the body is no tool list (C-07, C-08). */
+/** Reads any form of `GET /tools`; `undefined` when the body is no tool list (OTC/C-07, OTC/C-08). */
 export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined {
   const entries = listEntries(body)
   const told = isJsonObject(body) ? body[FACTS_MEMBER] : undefined
@@ -68,7 +68,7 @@ function listEntries(body: JsonValue): readonly JsonValue[] | undefined {
   return isArray(body.tools) ? body.tools : undefined
 }
 
-/** A definition in any dialect; only one without `id` and `name` is unusable (C-10 to C-14). */
+/** A definition in any dialect; only one without `id` and `name` is unusable (OTC/C-10 to OTC/C-14). */
 function readTool(entry: JsonObject): RemoteTool | undefined {
   const toolkit = isJsonObject(entry.toolkit) ? entry.toolkit : {}
   const id = text(entry.id) ?? builtId(entry, toolkit)
@@ -101,7 +101,7 @@ function versionInId(id: string): string | undefined {
   return at < 0 ? undefined : text(id.slice(at + 1))
 }
 
-/** Wrapped in `parameters` or plain (C-09); absent means no parameters (C-13). */
+/** Wrapped in `parameters` or plain (OTC/C-09); absent means no parameters (OTC/C-13). */
 function inputSchema(declared: JsonValue | undefined): JsonObject {
   if (!isJsonObject(declared)) return {}
   const wrapped = declared.parameters !== undefined && !('type' in declared) && !('properties' in declared)
@@ -109,7 +109,7 @@ function inputSchema(declared: JsonValue | undefined): JsonObject {
   return isJsonObject(declared.parameters) ? declared.parameters : {}
 }
 
-/** `null` and `{"type":"null"}` are no output; unknown forms promise nothing (C-12). */
+/** `null` and `{"type":"null"}` are no output; unknown forms promise nothing (OTC/C-12). */
 function outputSchema(declared: JsonValue | undefined): JsonObject | 'none' | 'any' {
   if (declared === null) return 'none'
   if (!isJsonObject(declared) || Object.keys(declared).length === 0) return 'any'
@@ -121,7 +121,7 @@ function hiddenParameters(declared: JsonValue | undefined): readonly string[] | 
   return texts(declared.non_inferrable_parameters)
 }
 
-/** A model never sees parameters it must not infer (T-29). */
+/** A model never sees parameters it must not infer (OTC/T-29). */
 function without(hidden: readonly string[], schema: JsonObject): JsonObject {
   if (hidden.length === 0) return schema
   const shown = ([name]: readonly [string, JsonValue]) => !hidden.includes(name)
@@ -135,7 +135,7 @@ function without(hidden: readonly string[], schema: JsonObject): JsonObject {
   }
 }
 
-/** Entries without an `id` cannot be answered and are passed over (C-29). */
+/** Entries without an `id` cannot be answered and are passed over (OTC/C-29). */
 function readRequirements(declared: JsonValue | undefined): RemoteRequirements {
   const members = isJsonObject(declared) ? declared : {}
   return {
@@ -186,11 +186,11 @@ export interface WireContext {
   readonly userInfo?: JsonValue
 }
 
-/** The body of a call: only members the closed request schema knows (OTC-57, C-05, C-06). */
+/** The body of a call: only members the closed request schema knows (OTC-57, OTC/C-05, OTC/C-06). */
 export function buildCallBody(wire: ServerWire, path: CallPath, call: WireCall): JsonObject {
   const executing = path === '/execute' || path === '/tools/execute'
   const request: JsonObject = {
-    // The execute drafts know a call's id only under its first name (C-04).
+    // The execute drafts know a call's id only under its first name (OTC/C-04).
     [executing ? 'execution_id' : 'call_id']: call.callId,
     ...(call.traceId === undefined ? {} : { trace_id: call.traceId }),
     tool_id: call.toolId,
@@ -201,7 +201,7 @@ export function buildCallBody(wire: ServerWire, path: CallPath, call: WireCall):
   return { ...(wire.schemaId === undefined ? {} : { $schema: wire.schemaId }), request }
 }
 
-/** Arrays of `{id, token}` and `{id, value}`, never the older objects (C-26). */
+/** Arrays of `{id, token}` and `{id, value}`, never the older objects (OTC/C-26). */
 function contextMembers(context: WireContext): JsonObject {
   const { authorization = [], secrets = [], userId, userInfo } = context
   return {
@@ -214,26 +214,26 @@ function contextMembers(context: WireContext): JsonObject {
   }
 }
 
-/** Dialects a client can speak; `proto` defined no endpoint, so it is only read (T-30). */
+/** Dialects a client can speak; `proto` defined no endpoint, so it is only read (OTC/T-30). */
 export const CLIENT_DIALECTS = ['otc-1.0', 'oxp-1.0', 'oxp-header', 'rfc-call', 'execute', 'uts'] as const
 export type ClientDialect = (typeof CLIENT_DIALECTS)[number]
 
 export const VERSION_HEADER = 'OXP-Version'
 
-/** Every path a call has had, newest first (C-01). */
+/** Every path a call has had, newest first (OTC/C-01). */
 const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute'] as const
 export type CallPath = (typeof CALL_PATHS)[number]
 
 /** How one server wants to be spoken to. */
 export interface ServerWire {
   readonly dialect: ClientDialect
-  /** `$schema` to repeat in requests; absent when the server showed none (C-16). */
+  /** `$schema` to repeat in requests; absent when the server showed none (OTC/C-16). */
   readonly schemaId?: string
   /** Call paths in the order in which they are tried. */
   readonly paths: readonly CallPath[]
 }
 
-/** What a server's answer to `GET /tools` says about its dialect (C-02, §3.2). */
+/** What a server's answer to `GET /tools` says about its dialect (OTC/C-02, OTC §3.2). */
 export function detectWire(list: JsonValue, versionHeader: string | null): ServerWire {
   if (!isJsonObject(list)) return { dialect: 'uts', paths: CALL_PATHS }
   const schemaId = list.$schema
@@ -277,7 +277,7 @@ const KEY_HEADER_OF = {
   uts: 'OXP-API-Key',
 } satisfies Record<ClientDialect, ApiKeyHeader>
 
-/** The header an API key travels in (C-25). */
+/** The header an API key travels in (OTC/C-25). */
 export function apiKeyHeaderOf(dialect: ClientDialect | undefined): ApiKeyHeader {
   return dialect === undefined ? 'OXP-API-Key' : KEY_HEADER_OF[dialect]
 }

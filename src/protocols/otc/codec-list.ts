@@ -13,7 +13,7 @@ import {
   type WireToolFacts,
 } from './wire.ts'
 
-/** The published shapes of a list (§3.1): `header` has no `$schema`, `uts` is a bare array (C-08). */
+/** The published shapes of a list (OTC §3.1): `header` has no `$schema`, `uts` is a bare array (OTC/C-08). */
 export type ListShape = 'header' | 'tools' | 'arcade' | 'both' | 'items' | 'uts'
 
 export interface ListForm {
@@ -27,7 +27,7 @@ const SHAPES = { arcade: 'arcade', otc: 'tools', oxp: 'both' } as const satisfie
   ListShape
 >
 
-/** Which list a request asks for. A browser cannot send a GET body, so `?schema=` says the same (C-31). */
+/** Which list a request asks for. A browser cannot send a GET body, so `?schema=` says the same (OTC/C-31). */
 export function decodeListRequest(
   request: Pick<HttpRequest, 'headers' | 'body' | 'query'>,
   defaultSchema = DEFAULT_SCHEMA_ID,
@@ -58,7 +58,7 @@ function readSchema(body: JsonValue | undefined, query: URLSearchParams): JsonVa
 
 interface ListContent {
   readonly tools: readonly Tool[]
-  /** Toolkit descriptions by name (C-11). */
+  /** Toolkit descriptions by name (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
 }
 
@@ -84,7 +84,7 @@ function encodeArray(tools: readonly Tool[], toWire: (tool: Tool) => object): st
 }
 
 /**
- * Danger and names of each tool, by its id, beside the definitions: those are closed (OTC-41), the list is not (C-32).
+ * Danger and names of each tool, by its id, beside the definitions: those are closed (OTC-41), the list is not (OTC/C-32).
  * Once, also where a list has every definition twice.
  */
 function encodeFacts(tools: readonly Tool[]): string {
@@ -105,7 +105,7 @@ function toWireFacts(tool: Tool): WireToolFacts {
   }
 }
 
-/** All six members always, though some texts make two of them optional (C-13). */
+/** All six members always, though some texts make two of them optional (OTC/C-13). */
 function toItem(tool: Tool) {
   return {
     id: tool.id,
@@ -118,12 +118,12 @@ function toItem(tool: Tool) {
   }
 }
 
-/** In `tools[]` the schema stands under `parameters`, in `items[]` it stands by itself (C-09). */
+/** In `tools[]` the schema stands under `parameters`, in `items[]` it stands by itself (OTC/C-09). */
 function toWrappedItem(tool: Tool) {
   return { ...toItem(tool), input_schema: { parameters: tool.inputSchema } }
 }
 
-/** What the RFC's list sample has besides (C-11). */
+/** What the RFC's list sample has besides (OTC/C-11). */
 function toArcadeItem(tool: Tool, { toolkits }: ListContent) {
   const { toolkit: name, version } = tool.parts
   const { required } = tool.inputSchema

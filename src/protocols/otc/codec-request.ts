@@ -23,20 +23,20 @@ export interface DecodedCall {
   /** `$schema` of the answer; `oxp-header` sends none. */
   readonly schemaId: string
   readonly call: CallRequest
-  /** A token without a provider, to be bound once the tool is known (C-26). */
+  /** A token without a provider, to be bound once the tool is known (OTC/C-26). */
   readonly loneToken: Secret | undefined
 }
 
 interface DecodeOptions {
-  /** Refuses members no published shape has (T-23). */
+  /** Refuses members no published shape has (OTC/T-23). */
   readonly strict: boolean
-  /** `$schema` of answers to requests that name no version (C-16). */
+  /** `$schema` of answers to requests that name no version (OTC/C-16). */
   readonly defaultSchema: string
 }
 
 type CallExchange = Pick<HttpRequest, 'headers' | 'body' | 'traceId' | 'traceparent' | 'adoptTrace'>
 
-/** One HTTP request as one call, or a fault. Checks in the order of T-12: version, envelope, members. */
+/** One HTTP request as one call, or a fault. Checks in the order of OTC/T-12: version, envelope, members. */
 export function decodeCall(path: CallPath, request: CallExchange, options: DecodeOptions): DecodedCall {
   const body = withoutNulls(bodyObject(request.body))
   const { schemaId, family } = decodeVersion(
@@ -70,7 +70,7 @@ export function decodeCall(path: CallPath, request: CallExchange, options: Decod
   }
 }
 
-/** `call_id` and `execution_id` are one id (C-04); the header is another name for it (rule 4). */
+/** `call_id` and `execution_id` are one id (OTC/C-04); the header is another name for it (rule 4). */
 export function readCallKey(call: JsonObject, headers: HttpRequest['headers']): string | undefined {
   const inBody = oneOf(readString(call, 'call_id'), readString(call, 'execution_id'))
   const key = oneOf(inBody, readKeyHeader(headers))
@@ -115,7 +115,7 @@ function isPlainName(text: JsonValue | undefined): text is string {
   return typeof text === 'string' && /^\w+$/.test(text)
 }
 
-/** Samples and schemas say `input`, field lists say `inputs` (C-05). Any JSON: core judges it (T-13). */
+/** Samples and schemas say `input`, field lists say `inputs` (OTC/C-05). Any JSON: core judges it (OTC/T-13). */
 function readInput({ input, inputs }: JsonObject): JsonValue | undefined {
   if (input === undefined) return inputs
   if (inputs === undefined || canonicalJson(input) === canonicalJson(inputs)) return input
@@ -128,7 +128,7 @@ function readTraceId(dialect: Dialect, call: JsonObject): string | undefined {
   return traceId ?? (dialect === 'proto' ? readString(call, 'run_id') : undefined)
 }
 
-/** universal-tool-server puts `user_id` beside `tool_id` (C-26). */
+/** universal-tool-server puts `user_id` beside `tool_id` (OTC/C-26). */
 function readUtsUser(call: JsonObject, inContext: string | undefined): string | undefined {
   const beside = readString(call, 'user_id')
   if (beside !== undefined && inContext !== undefined && beside !== inContext) {
@@ -143,7 +143,7 @@ function readString(call: JsonObject, member: string): string | undefined {
   throw fault('request_invalid', `"${member}" must be a string; leave it out when there is none.`)
 }
 
-/** The version a request asks for, in the spelling the answer repeats (C-16). */
+/** The version a request asks for, in the spelling the answer repeats (OTC/C-16). */
 interface DecodedVersion {
   readonly schemaId: string
   /** `undefined` when the request names no `$schema`: the newest version is assumed, or what the operator chose (OTC-15). */
@@ -151,7 +151,7 @@ interface DecodedVersion {
 }
 
 /**
- * Reads both carriers of the version (C-17). Only 1.0 is served, so two carriers that disagree always
+ * Reads both carriers of the version (OTC/C-17). Only 1.0 is served, so two carriers that disagree always
  * contain one that is refused.
  */
 export function decodeVersion(
@@ -180,7 +180,7 @@ export function decodeVersion(
 const WRAPPER = new Set(['$schema', 'request'])
 const CALL = new Set(['tool_id', 'call_id', 'trace_id', 'input', 'context'])
 
-/** Members a call may have in each dialect when unknown ones are refused (T-23, C-32). */
+/** Members a call may have in each dialect when unknown ones are refused (OTC/T-23, OTC/C-32). */
 const MEMBERS = {
   proto: new Set(['$schema', 'run_id', 'execution_id', 'created_at', 'tool', 'inputs', 'input', 'context']),
   execute: new Set(['execution_id', ...CALL, 'inputs']),
@@ -213,7 +213,7 @@ const LONGEST_REMEMBERED = 160
 /** Ids repeat from call to call, so each is taken apart once; bounded in number and in length. */
 const remembered = new Map<string, ToolRef>()
 
-/** A tool by its id (OTC-43) or another of its names (docs/names.md); `@latest` exists only in the execute drafts (C-15). */
+/** A tool by its id (OTC-43) or another of its names (docs/names.md); `@latest` exists only in the execute drafts (OTC/C-15). */
 function decodeToolRef(text: string, allowLatest: boolean): ToolRef {
   const known = remembered.get(text)
   if (known !== undefined) return known
@@ -291,7 +291,7 @@ interface DecodedContext {
   readonly userId: string | undefined
   /** What the caller says about that user. */
   readonly userInfo: JsonValue | undefined
-  /** A token that names no provider: it belongs to the single one the tool requires (C-26). */
+  /** A token that names no provider: it belongs to the single one the tool requires (OTC/C-26). */
   readonly loneToken: Secret | undefined
 }
 
@@ -322,7 +322,7 @@ export function decodeContext(context: JsonValue | undefined): DecodedContext {
   }
 }
 
-/** null is absent, as generated clients write it (T-24). */
+/** null is absent, as generated clients write it (OTC/T-24). */
 export function withoutNulls(members: JsonObject): JsonObject {
   for (const name in members) {
     if (members[name] === null) return Object.fromEntries(Object.entries(members).filter(isPresent))
@@ -343,7 +343,7 @@ function readUserInfo(userInfo: JsonValue | undefined): JsonValue | undefined {
   throw invalid(`"context.user_info" is longer than ${LONGEST_USER_INFO} characters of JSON.`)
 }
 
-/** The form of 4 March 2025: `authorization: { token }` (C-26). */
+/** The form of 4 March 2025: `authorization: { token }` (OTC/C-26). */
 function readLoneToken(authorization: JsonValue | undefined): Secret | undefined {
   if (!isJsonObject(authorization) || (authorization.id ?? undefined) !== undefined) return undefined
   if (typeof authorization.token !== 'string') {
@@ -379,7 +379,7 @@ interface ItemKind {
 const AUTHORIZATION: ItemKind = { where: 'context.authorization', member: 'token' }
 const SECRETS: ItemKind = { where: 'context.secrets', member: 'value' }
 
-/** Items need two strings (OTC-54, OTC-55); one id with two values is refused (T-21). */
+/** Items need two strings (OTC-54, OTC-55); one id with two values is refused (OTC/T-21). */
 function readItems(items: JsonValue, kind: ItemKind): ReadonlyMap<string, string> {
   if (!Array.isArray(items)) {
     throw invalid(

@@ -17,7 +17,7 @@ import {
 /** How one error code looks on this wire. */
 interface OtcAnswer {
   readonly status: 200 | 400 | 401 | 404 | 422
-  /** Nothing ran and waiting helps: `Retry-After` and `x-should-retry` are sent (C-24). */
+  /** Nothing ran and waiting helps: `Retry-After` and `x-should-retry` are sent (OTC/C-24). */
   readonly retry: boolean
 }
 
@@ -76,12 +76,12 @@ interface ResultText {
   readonly success: string
   /** `"value":…` or `"error":…`, never both (OTC-92). */
   readonly ending: string
-  /** `,"output":{…}`, or nothing for a result the March drafts cannot express (C-19). */
+  /** `,"output":{…}`, or nothing for a result the March drafts cannot express (OTC/C-19). */
   readonly output: string
   readonly finishedAtMs: number
 }
 
-/** The 200 body of each dialect (§3.1). */
+/** The 200 body of each dialect (OTC §3.1). */
 const BODIES = {
   proto: (text) =>
     `{"$schema":${text.schema},"execution_id":${text.id},${text.duration}"finished_at":"${new Date(text.finishedAtMs).toISOString()}","success":${text.success},"output":{${text.ending}}}`,
@@ -100,7 +100,7 @@ const BODIES = {
 export function encodeResult(form: ResultForm, reply: CallReply, options: EncodeOptions): string {
   const { outcome } = reply
   const ending = outcomeEnding(outcome, options)
-  // RFC values are objects, numbers, strings and booleans, so null is no output there (C-19).
+  // RFC values are objects, numbers, strings and booleans, so null is no output there (OTC/C-19).
   const hasOutput = !outcome.ok || outcome.valueJson !== 'null'
   return BODIES[form.dialect]({
     schema: JSON.stringify(form.schemaId),
@@ -139,11 +139,11 @@ export interface ShownError {
 }
 
 export interface EncodeOptions {
-  /** Keeps `developer_message` off the wire (T-20). */
+  /** Keeps `developer_message` off the wire (OTC/T-20). */
   readonly hideDeveloperMessages: boolean
 }
 
-/** Body of a refusal, the same members in every dialect (§3.1). */
+/** Body of a refusal, the same members in every dialect (OTC §3.1). */
 export function encodeRefusal(form: AnswerForm, error: ShownError, options: EncodeOptions): string {
   const { issues, missing } = error.details ?? {}
   const parameterErrors = issues === undefined ? undefined : toParameterErrors(issues)
@@ -173,7 +173,7 @@ export function encodeToolError(error: ShownError, options: EncodeOptions): stri
   return JSON.stringify(shown)
 }
 
-/** A non-negative integer on this wire (C-30). */
+/** A non-negative integer on this wire (OTC/C-30). */
 export function toWholeMs(ms: number): number {
   return Number.isFinite(ms) ? Math.max(0, Math.ceil(ms)) : 0
 }
@@ -185,7 +185,7 @@ function developerMessage(error: ShownError, options: EncodeOptions): { develope
 
 /** What an answer repeats of its request. */
 export interface AnswerForm {
-  /** `undefined` in the header dialect, which has no `$schema` (C-18). */
+  /** `undefined` in the header dialect, which has no `$schema` (OTC/C-18). */
   readonly schemaId: string | undefined
   /** `undefined` as long as no call id is known (rule 6). */
   readonly callId: string | undefined
@@ -193,7 +193,7 @@ export interface AnswerForm {
 
 /** What the operator chose about answers. */
 export interface Answering {
-  /** `$schema` where the request names no version (C-16). */
+  /** `$schema` where the request names no version (OTC/C-16). */
   readonly defaultSchema?: string
 }
 
@@ -232,7 +232,7 @@ function refusedSchemaId(
   if (typeof schema === 'string' && schemaFamily(schema) !== undefined && toolId === undefined) return schema
   const isBare = toolId !== undefined && request === undefined
   if (isBare) return path === '/uts/tools/call' || isExecutePath(path) ? defaultSchema : undefined
-  // T-08: an unsupported version is answered under the server's own id.
+  // OTC/T-08: an unsupported version is answered under the server's own id.
   return schema === undefined && request === undefined
     ? unreadForm(headers, { defaultSchema }).schemaId
     : defaultSchema

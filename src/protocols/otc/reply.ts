@@ -34,7 +34,7 @@ export function openGet(path: string, settings: OtcSettings, handle: HttpRoute['
 
 const DEFAULT_RETRY_AFTER_MS = 1_000
 
-/** Statuses of HTTP itself, which the server decides and this protocol keeps (T-26). */
+/** Statuses of HTTP itself, which the server decides and this protocol keeps (OTC/T-26). */
 const HTTP_STATUSES: ReadonlySet<number> = new Set([403, 404, 405, 413, 421, 431])
 
 export function jsonReply(status: number, body: string, headers: Record<string, string> = {}): HttpReply {
@@ -75,7 +75,7 @@ export function refuseWith(options: EncodeOptions & Answering): HttpRoute['refus
     refusalReply(unreadForm(request.headers, options), error, { ...options, suggested: status })
 }
 
-/** Generated SDKs obey both headers; sending again is safe because nothing ran (C-24). */
+/** Generated SDKs obey both headers; sending again is safe because nothing ran (OTC/C-24). */
 function retryHeaders(retryAfterMs: number | undefined): Record<string, string> {
   const seconds = Math.max(1, Math.ceil(toWholeMs(retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) / 1_000))
   return { 'retry-after': String(seconds), 'x-should-retry': 'true' }
@@ -85,13 +85,13 @@ function retryHeaders(retryAfterMs: number | undefined): Record<string, string> 
 export interface OtcOptions {
   /** Shown at `/uts/info` and in the OpenAPI document. */
   readonly serverVersion: string
-  /** Keeps `developer_message` off the wire (T-20). */
+  /** Keeps `developer_message` off the wire (OTC/T-20). */
   readonly hideDeveloperMessages?: boolean
-  /** Refuses request members that no published shape has (T-23). */
+  /** Refuses request members that no published shape has (OTC/T-23). */
   readonly strictRequests?: boolean
-  /** Leaves one of the two list keys out of answers that would carry both (T-31). */
+  /** Leaves one of the two list keys out of answers that would carry both (OTC/T-31). */
   readonly omitListKey?: 'tools' | 'items' | undefined
-  /** `$schema` of answers to requests that name no version (C-16); default the newest. */
+  /** `$schema` of answers to requests that name no version (OTC/C-16); default the newest. */
   readonly defaultSchema?: string | undefined
   readonly clock?: Clock
   /** Sends the person behind a challenge's `url` to where it can be met. */

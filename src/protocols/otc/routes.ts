@@ -70,7 +70,7 @@ const VARY = ['accept-encoding', OXP_VERSION_HEADER, 'authorization', ...API_KEY
 /** Callers choose the spelling of `$schema`. */
 const MOST_VARIANTS = 8
 
-/** GET `/tools` in the form the request asks for (§3.1), and its bare-array twin under the uts mount. */
+/** GET `/tools` in the form the request asks for (OTC §3.1), and its bare-array twin under the uts mount. */
 function listRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   const lists = new PreparedViews(MOST_VARIANTS)
   const route = (path: string, formOf: (request: HttpRequest) => ListForm): HttpRoute => ({
@@ -261,7 +261,7 @@ function membersOf(view: CallView): object {
   }
 }
 
-/** The one operation behind every path that runs a tool (C-01). */
+/** The one operation behind every path that runs a tool (OTC/C-01). */
 function callRoute(path: CallPath, gateway: Gateway, settings: OtcSettings): HttpRoute {
   return {
     method: 'POST',
@@ -316,7 +316,7 @@ async function handleCall(
   }
 }
 
-/** Gives a token without a provider to the only provider the tool requires (C-26). */
+/** Gives a token without a provider to the only provider the tool requires (OTC/C-26). */
 function bindLoneToken(
   { call, loneToken }: DecodedCall,
   principal: Principal,
@@ -335,7 +335,7 @@ function bindLoneToken(
   return loneToken.reveal() === '' ? call : { ...call, tokens: new Map([[first.id, loneToken]]) }
 }
 
-/** The recorded end, so that a replay tells the same (T-25). */
+/** The recorded end, so that a replay tells the same (OTC/T-25). */
 async function endOf(
   reply: CallReply,
   principal: Principal,

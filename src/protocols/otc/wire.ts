@@ -8,10 +8,10 @@ export {
   IDEMPOTENCY_KEY_HEADER,
 } from '#protocols/call-headers'
 
-/** The one protocol version this code speaks (T-08: a newer minor is unsupported too). */
+/** The one protocol version this code speaks (OTC/T-08: a newer minor is unsupported too). */
 export const PROTOCOL_VERSION = '1.0'
 
-/** `$schema` of every answer whose request named none (C-16). */
+/** `$schema` of every answer whose request named none (OTC/C-16). */
 export const DEFAULT_SCHEMA_ID = 'urn:oxp:1.0'
 export const OTC_SCHEMA_ID = 'otc://1.0'
 export const ARCADE_SCHEMA_ID =
@@ -20,10 +20,10 @@ export const ARCADE_SCHEMA_ID =
 /** Header names in lower case, as requests are read and replies are written. */
 export const OXP_VERSION_HEADER = 'oxp-version'
 
-/** The published shapes of one operation, oldest first (ledger §1). */
+/** The published shapes of one operation, oldest first (OTC §1). */
 export type Dialect = 'proto' | 'execute' | 'rfc-call' | 'otc-1.0' | 'oxp-1.0' | 'oxp-header' | 'uts'
 
-/** Every path that runs a tool; path and body together pick the dialect (C-01, §3.1). */
+/** Every path that runs a tool; path and body together pick the dialect (OTC/C-01, OTC §3.1). */
 export const CALL_PATHS = ['/tools/call', '/call', '/tools/execute', '/execute', '/uts/tools/call'] as const
 export type CallPath = (typeof CALL_PATHS)[number]
 
@@ -39,7 +39,7 @@ const GITHUB_FAMILIES: Readonly<Record<string, SchemaFamily>> = {
   'OpenExecProtocol/Specification': 'oxp',
 }
 
-/** The family of a `$schema` id of version 1.0; `undefined` for every other text (C-16, OTC-18). */
+/** The family of a `$schema` id of version 1.0; `undefined` for every other text (OTC/C-16, OTC-18). */
 export function schemaFamily(schemaId: string): SchemaFamily | undefined {
   if (schemaId === DEFAULT_SCHEMA_ID) return 'oxp'
   if (schemaId === OTC_SCHEMA_ID) return 'otc'
