@@ -1,3 +1,5 @@
+import { StoreError } from '#core/errors'
+import { isSameSecret } from '#core/hash'
 import { queries as approvalQueries, tables as approvalTables } from './calls/approvals.ts'
 import { queries as callChangeQueries } from './calls/call-changes.ts'
 import { queries as callQueries, tables as callTables } from './calls/calls.ts'
@@ -7,12 +9,14 @@ import { queries as sessionQueries, tables as sessionTables } from './calls/sess
 import { queries as workflowQueries } from './calls/workflows.ts'
 import { queries as chainQueries, tables as chainTables } from './chain.ts'
 import { queries as consentQueries, tables as consentTables } from './consents.ts'
+import type { StoreKeys } from './encryption.ts'
 import { queries as importQueries, tables as importTables } from './imports.ts'
 import { queries as journalQueries } from './journal.ts'
 import { queries as keyQueries, tables as keyTables } from './keys.ts'
 import { queries as protocolQueries, tables as protocolTables } from './protocol-state.ts'
-import { queries as rowMacQueries } from './row-mac.ts'
-import { queries as metaQueries, tables as metaTables } from './rows.ts'
+import { refuseForeignTriggers, queries as rowMacQueries } from './row-mac.ts'
+import { queries as metaQueries, tables as metaTables, text } from './rows.ts'
+import { get, type Steps } from './steps.ts'
 import { queries as vaultQueries, tables as vaultTables } from './vault.ts'
 import { queries as verifyQueries } from './verify.ts'
 
@@ -61,3 +65,29 @@ export const MIGRATIONS: readonly string[] = [
     protocolTables,
   ].join(''),
 ]
+
+/** What a database of some version still lacks, once it is certain that it is ours to change (rule 14). */
+export function* missingSteps(
+  version: number,
+  keys: StoreKeys,
+  migrations: readonly string[],
+): Steps<readonly string[]> {
+  yield* refuseForeignTriggers()
+  if (version > migrations.length) {
+    throw new StoreError(
+      'unreadable',
+      `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
+    )
+  }
+  if (version > 0) yield* refuseOtherKey(keys)
+  return migrations.slice(version)
+}
+
+function* refuseOtherKey({ check }: StoreKeys): Steps<void> {
+  const row = yield* get('readMeta', 'key_check')
+  if (isSameSecret(row === undefined ? '' : text(row, 'value'), check)) return
+  throw new StoreError(
+    'unreadable',
+    'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
+  )
+}
