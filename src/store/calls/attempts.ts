@@ -9,7 +9,7 @@ import { appendFact, IN_CALLER_TEXT, openRun } from './runs.ts'
 import { closeSession, insertSession } from './sessions.ts'
 
 /** The attempt that begins, and where its call's caller text lies. */
-export interface BeginningAttempt {
+interface BeginningAttempt {
   readonly call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>
   readonly run: string
   readonly attempt: number
@@ -19,7 +19,7 @@ export interface BeginningAttempt {
 }
 
 /** An attempt whose process is gone, as its row tells. */
-export interface CutAttempt {
+interface CutAttempt {
   readonly row: Row
   readonly record: string
   readonly attempt: number

@@ -34,7 +34,7 @@ export function sqlRuns(context: StoreContext): RunStore {
 }
 
 /** A fact and when it became one; `caller` is where the caller text of its call lies. */
-export interface NewFact {
+interface NewFact {
   readonly fact: RunFact
   readonly caller: Slice | undefined
   readonly atMs: number
