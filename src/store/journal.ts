@@ -1,3 +1,4 @@
+import { BoundedMap } from '#core/bounded-map'
 import { StoreError } from '#core/errors'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { type Segment, sealContext } from './chain.ts'
@@ -10,19 +11,7 @@ const MOST_BYTES = 16 * 1024 * 1024
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
 export function openGroups(wrapKey: Buffer): SealedText {
   const dataKeys = new Map<number, DataKey>()
-  const opened = new Map<string, Buffer>()
-  let openBytes = 0
-
-  const remember = (name: string, plain: Buffer): void => {
-    if (plain.length > MOST_BYTES || opened.has(name)) return
-    opened.set(name, plain)
-    openBytes += plain.length
-    for (const [oldest, { length }] of opened) {
-      if (openBytes <= MOST_BYTES) return
-      opened.delete(oldest)
-      openBytes -= length
-    }
-  }
+  const opened = new BoundedMap<string, Buffer>({ weight: MOST_BYTES })
 
   return function* read(segment, { group, at, length }) {
     const name = `${segment} ${group}`
@@ -33,7 +22,7 @@ export function openGroups(wrapKey: Buffer): SealedText {
       const { id, key } = dataKeys.get(writer) ?? (yield* readDataKey(wrapKey, writer))
       dataKeys.set(writer, { id, key })
       plain = unseal(key, bytes(row, segment), sealContext(segment, id, integer(row, 'n')))
-      remember(name, plain)
+      if (plain.length <= MOST_BYTES) opened.set(name, plain, plain.length)
     }
     return plain.toString('utf8', at, at + length)
   }
