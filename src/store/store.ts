@@ -7,19 +7,21 @@ import { endParkedIn } from './calls/approval-changes.ts'
 import { sqlApprovals } from './calls/approvals.ts'
 import { sqlCalls } from './calls/calls.ts'
 import { sqlRecovery } from './calls/recovery.ts'
-import { beginSessionClose, closeSession, findSession, openSession, sqlRuns } from './calls/runs.ts'
+import { sqlRuns } from './calls/runs.ts'
+import { beginSessionClose, closeSession, findSession, openSession } from './calls/sessions.ts'
 import { sqlWorkflows } from './calls/workflows.ts'
 import type { Chain } from './chain.ts'
 import { CommitQueue } from './commit-queue.ts'
 import { sqlChallenges, sqlConsents } from './consents.ts'
 import type { CommitGroup, Engine, StoreContext } from './engine.ts'
 import { sqlPins, sqlSources } from './imports.ts'
-import { openGroups, readJournal, type Verification, verifyJournal } from './journal.ts'
+import { openGroups, readJournal } from './journal.ts'
 import { sqlAudit, sqlKeys } from './keys.ts'
 import { sqlBudgets, sqlIdempotentRequests, sqlProtocolSessions } from './protocol-state.ts'
 import type { RowGuard } from './row-mac.ts'
 import { type Steps, write } from './steps.ts'
 import { sqlVault } from './vault.ts'
+import { type Verification, verifyJournal } from './verify.ts'
 
 const DIGEST_CHARACTERS = 24
 /** Sorts behind every record: a writer's last change comes after all others of its group. */
@@ -29,7 +31,7 @@ const CLOSE_KEY = '|'
 /** How long a look waits for another process that is writing. */
 const LONGEST_LOCK_MS = 5_000
 
-export interface SqlStoreParts {
+interface SqlStoreParts {
   readonly engine: Engine
   readonly chain: Chain
   readonly guard: RowGuard

@@ -45,7 +45,7 @@ import {
   type WireError,
 } from './wire.ts'
 
-export interface McpServing {
+interface McpServing {
   readonly routes: readonly HttpRoute[]
   /** Ends the open streams, so that nobody waits for a server that goes (MCP-49). */
   close(): void
@@ -252,7 +252,7 @@ async function handleOld(
     channel,
     // A reader that leaves detaches; the call goes on (MCP-28).
     leaving: undefined,
-    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun }),
+    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun, onRecording: underWay.forget }),
   }
   const answer = async (): Promise<Answer> => {
     try {

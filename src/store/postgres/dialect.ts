@@ -1,4 +1,4 @@
-import { QUERIES, type QueryName } from '#store/queries'
+import { QUERIES, type QueryName } from '#store/schema'
 
 /** Numbers what a text leaves open, as PostgreSQL wants it: `?` becomes `$1`, `$2`, …, except in quotes. */
 export function numbered(sql: string): string {
@@ -23,6 +23,18 @@ export function postgresText(query: QueryName): string {
   const text = numbered(OWN_TEXTS[query] ?? QUERIES[query])
   texts.set(query, text)
   return text
+}
+
+/** What a change reads in order to decide by it, and must find unchanged when it commits. SQLite has one writer anyway. */
+const LOCKS: Partial<Record<QueryName, string>> = {
+  findRun: 'FOR NO KEY UPDATE',
+  expiredResults: 'FOR UPDATE',
+}
+
+/** The same statement inside a change, where it differs. */
+export function lockingText(query: QueryName): string | undefined {
+  const lock = LOCKS[query]
+  return lock === undefined ? undefined : `${postgresText(query)} ${lock}`
 }
 
 /**
