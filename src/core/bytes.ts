@@ -1,5 +1,5 @@
 /** The beginning of a stream of bytes. */
-export interface StreamStart {
+interface StreamStart {
   readonly bytes: Buffer
   /** Whether that is all of it. */
   readonly isWhole: boolean
