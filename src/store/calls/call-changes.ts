@@ -44,7 +44,6 @@ import {
   openRun,
   removeRun,
   runOf,
-  toldByRow,
 } from './runs.ts'
 
 /**
@@ -250,8 +249,6 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
     yield* deleteCall(settlement.record)
     yield* removeRun(settlement.record)
   } else {
-    // Calls from before there were runs: what was told of their end does not change with their outcome.
-    yield* keepInRun(row, toldByRow(row, 'ambiguous'))
     const outcome = settledOutcome(settlement)
     const slice: Slice | typeof NO_SLICE =
       outcome === undefined
