@@ -86,7 +86,7 @@ export class RowGuard {
     } else if (ask.answer !== undefined && !this.isOwn(table, ask.answer)) {
       throw new StoreError(
         'unreadable',
-        `${nameOfRow(table, ask.answer)} was changed by somebody without the key, so it is refused: collet journal verify`,
+        `${nameOfRow(table, ask.answer)} was changed by someone without the key, so it is refused: collet journal verify`,
       )
     }
   }
@@ -132,7 +132,7 @@ export function* refuseForeignTriggers(): Steps<void> {
   if (name === undefined) return
   throw new StoreError(
     'unreadable',
-    `somebody put a trigger into the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
+    `someone added a trigger to the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
   )
 }
 
@@ -152,19 +152,6 @@ const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
   listKeys: 'api_keys',
 }
 
-export const MAC_QUERIES = {
+export const queries = {
   triggers: "SELECT name FROM sqlite_schema WHERE type = 'trigger'",
-  ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
-  keyRow: 'SELECT * FROM api_keys WHERE id = ?',
-  approvalRow: 'SELECT * FROM approvals WHERE id = ?',
-  decisionRow: 'SELECT * FROM approval_decisions WHERE approval = ? AND principal = ?',
-  sealOwner: 'UPDATE key_owners SET mac = ? WHERE tenant = ? AND name = ?',
-  sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
-  sealApproval: 'UPDATE approvals SET mac = ? WHERE id = ?',
-  sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
-  allApprovals: 'SELECT * FROM approvals',
-  allDecisions: 'SELECT * FROM approval_decisions',
-  allOwners: 'SELECT * FROM key_owners',
-  allKeys: 'SELECT * FROM api_keys',
-  allPins: 'SELECT * FROM pins',
 } as const
