@@ -1,5 +1,6 @@
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { ApiKeySettings, JwtSettings } from '#config/settings'
+import { isSameSecret } from '#core/hash'
 import { principalIdOf } from '#core/journal/append'
 import { grantedScopes, makePrincipal, NO_ROLES, type Principal, type RoleTable } from '#core/principal'
 import type { Clock } from '#core/runtime'
@@ -84,7 +85,7 @@ export class ApiKeys {
     if (verified !== undefined) return this.#whileGood(verified)
     const digest = digestOfKey(presented)
     const known = this.#byDigest.get(digest)
-    if (known === undefined || !isSame(digest, known.digest)) return undefined
+    if (known === undefined || !isSameSecret(digest, known.digest)) return undefined
     this.#verified.set(presented, known)
     return this.#whileGood(known)
   }
@@ -127,17 +128,12 @@ export function readKeyId(presented: string, digest: KeyedDigest): string | unde
   const keyId = KEY.exec(presented)?.[1]
   if (keyId === undefined) return undefined
   const random = keyId.slice(0, -TAG_CHARACTERS)
-  return isSame(keyId.slice(-TAG_CHARACTERS), tagOf(random, digest)) ? keyId : undefined
+  return isSameSecret(keyId.slice(-TAG_CHARACTERS), tagOf(random, digest)) ? keyId : undefined
 }
 
 /** SHA-256 is enough for 256 random bits: nobody can try them all, so a slow hash would only slow us. */
 export function digestOfKey(key: string): string {
   return hash('sha256', key)
-}
-
-/** Constant time for texts of one length, which digests are (OTC-100). */
-export function isSame(left: string, right: string): boolean {
-  return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right))
 }
 
 /** Hexadecimal, so that an id never begins with "-" on a command line. */

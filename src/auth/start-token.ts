@@ -1,6 +1,7 @@
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { isSameSecret } from '#core/hash'
 import { Secret } from '#core/secret'
 
 /**
@@ -18,8 +19,7 @@ export interface StartToken {
 
 export function createStartToken(): StartToken {
   const text = randomBytes(32).toString('base64url')
-  const digest = digestOf(text)
-  const matches = (presented: string): boolean => timingSafeEqual(digestOf(presented), digest)
+  const matches = (presented: string): boolean => isSameSecret(presented, text)
   let published: string | undefined
   return {
     token: new Secret(text),
@@ -57,8 +57,4 @@ async function writePrivately(file: string, text: string): Promise<void> {
     await handle.close()
   }
   await rename(draft, file)
-}
-
-function digestOf(text: string): Buffer {
-  return hash('sha256', text, 'buffer')
 }

@@ -1,10 +1,11 @@
 import { fault, type ToolError } from '#core/errors'
+import { isSameSecret } from '#core/hash'
 import { principalIdOf } from '#core/journal/append'
 import type { KeyStore, StoredKey } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
 import { grantedScopes, makePrincipal, type Principal, type RoleTable } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
-import { digestOfKey, isSame, type KeyedDigest, readKeyId } from './api-keys.ts'
+import { digestOfKey, type KeyedDigest, readKeyId } from './api-keys.ts'
 import { BoundedMap } from './tokens.ts'
 
 const MOST_VERIFIED = 10_000
@@ -96,7 +97,7 @@ export class StoredKeys {
   }
 
   #check(presented: string, key: StoredKey | undefined): Principal | undefined {
-    if (key === undefined || !isSame(digestOfKey(presented), key.digest)) return undefined
+    if (key === undefined || !isSameSecret(digestOfKey(presented), key.digest)) return undefined
     if (key.revokedAtMs !== undefined) return undefined
     const { tenant, name, tools, keyId } = key
     const scopes = grantedScopes(this.#options.roles, key)

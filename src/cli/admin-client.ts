@@ -33,10 +33,10 @@ export type AdminOption = keyof ReturnType<typeof adminOptions>
 export function adminOptions(scope: string) {
   return {
     ...STORE_OPTIONS,
-    url: { value: 'U', help: 'Ask this server instead of the store; so does --key.' },
+    url: { value: 'U', help: 'Ask this server instead of the store; --key implies it.' },
     key: {
       value: 'K',
-      help: `API key with the scope ${scope}. Default: COLLET_API_KEY, else the start token of a server here.`,
+      help: `API key with the scope ${scope}. Default: COLLET_API_KEY, or the start token of a server on this machine.`,
     },
   } as const satisfies OptionSpecs
 }
@@ -81,7 +81,7 @@ export class AdminClient {
     if (hasMember<Answer>(answer, member)) return answer
     throw new CommandFailure(
       EXIT.server,
-      `The answer of the server has no "${member}". Is it a Collet server of this version?`,
+      `The server's answer has no "${member}". Is it a Collet server of this version?`,
     )
   }
 
@@ -187,7 +187,7 @@ async function operatorCredential(
   if (token !== undefined) return { credential: token, from: 'start token' }
   throw new CommandFailure(
     EXIT.usage,
-    `${url} needs a credential: --key, COLLET_API_KEY, or the start token of a server that runs here (name its --config or --store, and --url if it listens elsewhere).`,
+    `${url} needs a credential: --key, COLLET_API_KEY, or the start token of a server on this machine (name its --config or --store, and its --url if it is not the default).`,
   )
 }
 

@@ -158,7 +158,7 @@ export function defineCommand<const Name extends string>(command: Command<Name>)
 
 /** Options that every command has. */
 export const COMMON_OPTIONS = {
-  json: { help: 'Print data for machines.' },
+  json: { help: 'Print JSON, for machines.' },
   help: { short: 'h', help: 'Show this help.' },
 } as const satisfies OptionSpecs
 

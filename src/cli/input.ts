@@ -18,7 +18,9 @@ export function readEnd(option: string, text: string, nowMs: number): string {
   const isMoment = /^\d{4}-\d{2}-\d{2}T[\d:.]+(Z|[+-]\d{2}:\d{2})$/.test(text)
   const atMs = isMoment ? Date.parse(text) : nowMs + readSpanMs(option, text)
   if (!Number.isNaN(atMs)) return new Date(atMs).toISOString()
-  throw new UsageError(`--${option} expects 90d, or a moment such as 2027-01-31T00:00:00Z; got "${text}".`)
+  throw new UsageError(
+    `--${option} expects a span such as 90d, or a time such as 2027-01-31T00:00:00Z; got "${text}".`,
+  )
 }
 
 /** Asks on a terminal; anything but a yes is a no, also that nobody is there. */
@@ -41,7 +43,7 @@ export async function readHidden({ stdin, output }: CommandContext, what: string
       : await readAll(stdin)
   const text = value.replace(/\r?\n$/, '')
   if (text === '')
-    throw new UsageError('There is no value. Write it to stdin: it is never taken from the command line.')
+    throw new UsageError('There is no value. Write it to stdin; it is never taken from the command line.')
   return text
 }
 

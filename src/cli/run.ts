@@ -120,7 +120,7 @@ function strayWord(
   const isStray = word !== undefined && !word.startsWith('-') && positionals.length === 0
   if (!isStray || others.length === 0 || guest !== undefined) return undefined
   const typed = `${name} ${word}`
-  return `Unknown command "${cleanText(typed)}".${didYouMean(typed, others) || ` There is: ${others.join(', ')}.`}`
+  return `Unknown command "${cleanText(typed)}".${didYouMean(typed, others) || ` Commands: ${others.join(', ')}.`}`
 }
 
 async function unknownCommand(
@@ -131,23 +131,23 @@ async function unknownCommand(
   if (first.startsWith('-')) return `The command comes first: collet COMMAND ${first}.`
   if (family.length > 0) {
     const typed = [first, ...rest.slice(0, 1)].join(' ')
-    return `"collet ${cleanText(typed)}" is not a command. There is: ${family.map(({ name }) => name).join(', ')}.`
+    return `"collet ${cleanText(typed)}" is not a command. Commands: ${family.map(({ name }) => name).join(', ')}.`
   }
   const names = (await loadCommands()).map(({ name }) => name)
   return `Unknown command "${cleanText(first)}".${didYouMean(first, new Set([...names, ...MODULES.keys()]))}`
 }
 
 const NOT_ALLOWED =
-  'Change the owner or the permissions of that place for the user who runs this, or choose another one (--store sqlite:PATH).'
+  'Change its owner or permissions for the user who runs this, or choose another path (--store sqlite:PATH).'
 
 /** What to do about an error of the file system. */
 const ADVICE: ReadonlyMap<unknown, string> = new Map([
   ['EACCES', NOT_ALLOWED],
   ['EPERM', NOT_ALLOWED],
-  ['EROFS', 'That place is mounted read-only. Choose another one (--store sqlite:PATH).'],
+  ['EROFS', 'It is on a read-only file system. Choose another path (--store sqlite:PATH).'],
   ['ENOSPC', 'The disk is full. Free some space.'],
-  ['ENOENT', 'Make that folder, or name another place.'],
-  ['ENOTDIR', 'A part of that path is a file, not a folder. Choose another place (--store sqlite:PATH).'],
+  ['ENOENT', 'Create the folder, or choose another path.'],
+  ['ENOTDIR', 'A part of that path is a file, not a folder. Choose another path (--store sqlite:PATH).'],
 ])
 
 function report(error: unknown, command: Command, io: CliIo, output: Output): ExitCode {
@@ -223,7 +223,7 @@ export function renderCommandHelp(command: Command): string {
 export function renderOverview(commands: readonly Command[]): string {
   return [
     'Usage: collet COMMAND [options]',
-    'Serves tools, calls them, and looks after the record of every call.',
+    'Serves tools, calls them, and manages the record of every call.',
     section(
       'Commands',
       commands.map(({ name, summary }) => [name, summary]),

@@ -35,7 +35,9 @@ export async function storeAccess(
 ): Promise<StoreAccess> {
   const { store, file, dataFolder } = await chosenStore(args, context)
   if (file === undefined) {
-    throw problem('The store is in memory, which only the running server can see. Ask it with --url.')
+    throw problem(
+      'The store is in memory, where only the running server can see it. Ask the server with --url.',
+    )
   }
   // Opening would make an empty database, and an empty answer would look like a true one.
   if (!existsSync(file))

@@ -78,6 +78,8 @@ export interface CallRequest {
   /** Aborted when nobody waits for the answer any more. The call itself goes on (rule 10). */
   readonly gone?: AbortSignal
   readonly onProgress?: (progress: Progress) => void
+  /** Called just before the outcome of a run is written: what is written at once is in the same commit. */
+  readonly onRecording?: () => void
   /** Present where the protocol can put a tool's question to the person behind the call. */
   readonly onElicit?: Elicit
   /** Its caller, where leaving means cancelling: what it began is then cancelled unless somebody else joined (MCP-84). */
@@ -108,6 +110,8 @@ export interface CallReply {
   readonly replayed: boolean
   /** Somebody else wrote what the outcome says (OWP-58). */
   readonly untrusted?: true
+  /** Id of the tool that ran; absent when none did. */
+  readonly tool?: string
 }
 
 /** How a call ended. `valueJson` is the value serialised once: stored, journaled and sent as these bytes. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ADD, prepared } from '#testing/samples'
+import { isSameSecret } from './hash.ts'
 
 describe('definitionHash', () => {
   it('is the same for the same definition however its members are ordered, and differs for any change', () => {
@@ -21,5 +22,25 @@ describe('definitionHash', () => {
     ]
     const hashes = changed.map((change) => prepared({ ...ADD, ...change }).definitionHash)
     expect(new Set([definitionHash, ...hashes]).size).toBe(changed.length + 1)
+  })
+})
+
+describe('isSameSecret', () => {
+  it.each([
+    ['', ''],
+    ['k-alice', 'k-alice'],
+    ['é', 'é'],
+  ])('takes %j for %j', (given, kept) => {
+    expect(isSameSecret(given, kept)).toBe(true)
+  })
+
+  it.each([
+    ['', 'k'],
+    ['k-alic', 'k-alice'],
+    ['K-ALICE', 'k-alice'],
+    ['é', 'e\u0301'],
+    ['ab', 'é'],
+  ])('does not take %j for %j', (given, kept) => {
+    expect(isSameSecret(given, kept)).toBe(false)
   })
 })

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { OAuthSettings, SignInSettings } from '#config/settings'
 import { packToken, userDigest } from '#core/credentials/credentials'
+import { isSameSecret } from '#core/hash'
 import type { ChallengeNeed, ChallengeRecord, Store } from '#core/ports/store'
 import type { ConsentEnd, VaultEntry } from '#core/ports/vault-store'
 import type { Clock, Logger, TokenSet } from '#core/runtime'
@@ -17,7 +18,7 @@ import {
   unknownReturnPage,
   wrongUserPage,
 } from './pages.ts'
-import { type Arrival, type Destination, isSameText, type RoundTrips } from './round-trips.ts'
+import type { Arrival, Destination, RoundTrips } from './round-trips.ts'
 
 interface ApproverSignInOptions {
   readonly store: Pick<Store, 'digest'>
@@ -159,7 +160,7 @@ export class ConsentFlow {
     const site = request.headers['sec-fetch-site']
     const seen = this.#options.trips.cookies().read(request.headers.cookie, seenName(challenge)) ?? ''
     const isFromPage =
-      (site === undefined || site === 'same-origin') && isSameText(seen, this.#seenMark(challenge))
+      (site === undefined || site === 'same-origin') && isSameSecret(seen, this.#seenMark(challenge))
     return isFromPage ? await this.#departToProvider(challenge) : unknownReturnPage()
   }
 

@@ -1,4 +1,5 @@
-import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
+import { isSameSecret } from '#core/hash'
 import type { Store } from '#core/ports/store'
 import type { Consent } from '#core/ports/vault-store'
 import type { Clock } from '#core/runtime'
@@ -100,7 +101,7 @@ export class RoundTrips {
 
   #isSameBrowser(consent: Consent, request: HttpRequest): boolean {
     const secret = this.cookies().read(request.headers.cookie, flowName(consent.id))
-    return secret !== undefined && isSameText(this.#browserDigest(secret), consent.browser)
+    return secret !== undefined && isSameSecret(this.#browserDigest(secret), consent.browser)
   }
 
   #redirectUri(): string {
@@ -172,9 +173,4 @@ export class FlowCookies {
   #nameOf(name: string): string {
     return this.#options.isSecure ? `__Host-collet-${name}` : `collet-${name}`
   }
-}
-
-export function isSameText(left: string, right: string): boolean {
-  const [one, other] = [Buffer.from(left), Buffer.from(right)]
-  return one.length === other.length && timingSafeEqual(one, other)
 }

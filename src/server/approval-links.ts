@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Approvals, DecisionResult, LinkView } from '#core/approvals/approvals'
-import { isSame } from '#core/approvals/decisions'
 import type { ApprovalView } from '#core/approvals/view'
+import { isSameSecret } from '#core/hash'
 import { cleanJson, cleanText, type JsonValue } from '#core/json'
 import type { ApprovalStore } from '#core/ports/approval-store'
 import type { Clock, Logger } from '#core/runtime'
@@ -209,7 +209,7 @@ export function readPass(
   { cookie, csrf }: ApproverPass,
   nowMs: number,
 ): PassHolder | undefined {
-  if (!isSame(sign('csrf', JSON.stringify([token, cookie])), csrf)) return undefined
+  if (!isSameSecret(csrf, sign('csrf', JSON.stringify([token, cookie])))) return undefined
   const [, until, principal] = cookie.split('.')
   if (until === undefined || principal === undefined) return { signedIn: undefined }
   if (Number(until) <= nowMs) return undefined

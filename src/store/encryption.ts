@@ -6,7 +6,6 @@ import {
   hkdfSync,
   type KeyObject,
   randomBytes,
-  timingSafeEqual,
 } from 'node:crypto'
 import {
   closeSync,
@@ -59,10 +58,6 @@ export function deriveStoreKeys(masterKey: Uint8Array): StoreKeys {
     rows: createSecretKey(derive(masterKey, 'collet/rows/v1')),
     check: checkOf(masterKey, 'collet/key-check/v2'),
   }
-}
-
-export function isSameCheck(left: string, right: string): boolean {
-  return left.length === right.length && timingSafeEqual(Buffer.from(left), Buffer.from(right))
 }
 
 function checkOf(masterKey: Uint8Array, purpose: string): string {

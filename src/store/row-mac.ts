@@ -1,6 +1,6 @@
 import { createHmac, type KeyObject } from 'node:crypto'
 import { StoreError } from '#core/errors'
-import { isSameCheck } from './encryption.ts'
+import { isSameSecret } from '#core/hash'
 import { text } from './rows.ts'
 import { type Ask, all, get, type Row, type Steps, write } from './steps.ts'
 
@@ -48,7 +48,7 @@ export function rowMac(key: KeyObject, table: DecidingTable, row: Row): string {
 }
 
 function hasOwnMac(key: KeyObject, table: DecidingTable, row: Row): boolean {
-  return typeof row.mac === 'string' && isSameCheck(text(row, 'mac'), rowMac(key, table, row))
+  return typeof row.mac === 'string' && isSameSecret(text(row, 'mac'), rowMac(key, table, row))
 }
 
 /** What a row is, for the operator: by what names it, never by what it says. */

@@ -34,7 +34,7 @@ describe('collet backup', () => {
     const io = here()
     expect(await run(io)).toBe(0)
     expect(io.stdout).toBe(`${copy()}\n`)
-    expect(io.stderr).toContain(`Keep the key (${join(folder, 'key')}) too`)
+    expect(io.stderr).toContain(`Back up the key (${join(folder, 'key')}) as well`)
     expect(statSync(copy()).mode & 0o777).toBe(0o600)
     const copied = openSqliteStore({ path: copy(), masterKey })
     expect(copied.find(call)).toEqual(store.find(call))
@@ -47,7 +47,7 @@ describe('collet backup', () => {
     writeFileSync(copy(), '')
     const io = here()
     expect(await run(io)).toBe(2)
-    expect(io.stderr).toContain('is there already')
+    expect(io.stderr).toContain('already exists')
     await expect(
       REAL_SERVICES.backUp(
         { url: `sqlite:${join(folder, 'collet.db')}`, dataFolder: folder, masterKey },
@@ -72,6 +72,6 @@ describe('collet backup', () => {
     const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') })
     const io = here({ environment })
     await run(io)
-    expect(io.stderr).toContain('Keep the key (COLLET_KEY) too')
+    expect(io.stderr).toContain('Back up the key (COLLET_KEY) as well')
   })
 })

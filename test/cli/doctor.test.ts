@@ -70,7 +70,7 @@ describe('collet doctor', () => {
     expect(await io.run('doctor')).toBe(0)
     expect(io.stdout).toContain('✓ node')
     expect(io.stdout).toContain('✓ key    ')
-    expect(io.stdout).toContain('will be made at the first start')
+    expect(io.stdout).toContain('will be created at the first start')
     expect(io.stdout).not.toContain('✗')
   })
 
@@ -148,7 +148,7 @@ describe('collet doctor', () => {
     expect((await examine(here())).check('key')?.message).toContain('does not hold a key of 32 bytes')
     rmSync(join(folder, '.collet', 'key'))
     database()
-    expect((await examine(here())).check('key')?.message).toContain('is gone, but its database is there')
+    expect((await examine(here())).check('key')?.message).toContain('is missing, but its database exists')
   })
 
   it('checks COLLET_KEY instead of the file', async () => {
@@ -182,7 +182,7 @@ describe('collet doctor', () => {
     const { code, check } = await examine(here())
     server.close()
     expect(code).toBe(0)
-    expect(check('port')).toMatchObject({ level: 'warn', message: `127.0.0.1:${port} is taken` })
+    expect(check('port')).toMatchObject({ level: 'warn', message: `127.0.0.1:${port} is in use` })
   })
 
   it('warns of a clock behind the store', async () => {

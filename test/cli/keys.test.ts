@@ -48,7 +48,7 @@ describe('collet keys on a store', () => {
     )
     expect(made.code).toBe(0)
     expect(made.stdout).toMatch(/^clt_[0-9a-f]{24}_[\w-]{43}\n$/)
-    expect(made.stderr).toMatch(/of ci \(tenant default\) expires 20.*shown this once/s)
+    expect(made.stderr).toMatch(/of ci \(tenant default\) expires 20.*shown only this once/s)
     const list = await run('keys', 'list')
     expect(list.stdout).toMatch(/ci +default +good +20[^ ]+Z .*mail:read fs:\* +build/)
     expect(list.stdout).not.toContain(made.stdout.trim())

@@ -334,7 +334,7 @@ describe("operators' commands", () => {
       const io = new FakeIo({ verifyJournal: async () => good })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(0)
       expect(io.stdout).toBe(
-        '✓ The journal holds: 3 events in 2 groups of 1 chain. So do the 3 rows that decide (approvals, keys, pins).\n  Not seen by this check: a cut tail.\n',
+        '✓ The journal is intact: 3 events in 2 groups of 1 chain. So are the 3 rows that decide something (approvals, keys, pins).\n  This check cannot see: a cut tail.\n',
       )
     })
 
@@ -354,7 +354,7 @@ describe("operators' commands", () => {
       const badRows = [{ row: 'api_keys key-1', reason: 'was changed by somebody without the key' }]
       const io = new FakeIo({ verifyJournal: async () => ({ ...good, ok: false, badRows }) })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(1)
-      expect(io.stdout).toContain('but 1 of the 3 rows that decide do not.')
+      expect(io.stdout).toContain('but 1 of the 3 rows that decide something are not.')
       expect(io.stdout).toContain('Row: api_keys key-1 was changed by somebody without the key.')
     })
 

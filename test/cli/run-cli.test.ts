@@ -36,11 +36,11 @@ describe('collet', () => {
     [['calls', 'setle', 'x'], 'Unknown command "calls setle". Did you mean "calls settle"?'],
     [
       ['keys', 'make'],
-      '"collet keys make" is not a command. There is: keys create, keys rotate, keys list, keys revoke, keys generate.',
+      '"collet keys make" is not a command. Commands: keys create, keys rotate, keys list, keys revoke, keys generate.',
     ],
     [
       ['keys'],
-      '"collet keys" is not a command. There is: keys create, keys rotate, keys list, keys revoke, keys generate.',
+      '"collet keys" is not a command. Commands: keys create, keys rotate, keys list, keys revoke, keys generate.',
     ],
     [['--json', 'tools'], 'The command comes first'],
     [['serve', '--prot', '1'], 'Unknown option --prot. Did you mean "--port"?'],

@@ -156,12 +156,7 @@ describe('collet serve', () => {
       3,
       'Store: the key does not fit',
     ],
-    [
-      'a folder it may not write',
-      () => withCode('EACCES', 'mkdir'),
-      3,
-      'Change the owner or the permissions',
-    ],
+    ['a folder it may not write', () => withCode('EACCES', 'mkdir'), 3, 'Change its owner or permissions'],
   ])('explains %s without a stack', async (_, error, code, message) => {
     const io = new FakeIo({ startServer: () => Promise.reject(error()) }, { workingFolder: folder })
     expect(await io.run('serve')).toBe(code)

@@ -80,7 +80,7 @@ describe('collet calls settle on a real store', () => {
     const wrong = settle('--as', 'succeeded', '--value', '"rang"')
     expect(await wrong.code).toBe(2)
     expect(wrong.io.stderr).toContain('! --value: ')
-    expect(wrong.io.stderr).toContain('does not fit what Doorbell.Ring@0.1.0 gives')
+    expect(wrong.io.stderr).toContain('does not fit the output schema of Doorbell.Ring@0.1.0')
     expect((await store.findByRecord(call.record))?.state).toBe('ambiguous')
     expect(await settle('--as', 'succeeded', '--value', '"rang"', '--force').code).toBe(0)
     expect((await store.findByRecord(call.record))?.state).toBe('succeeded')

@@ -205,7 +205,7 @@ describe('collet secrets', () => {
     expect(listed.stdout).toContain(ref)
     expect(listed.stdout + listed.stderr).not.toContain(VALUE)
     expect((await collet(stage, ['vault', 'rotate', ...at])).stdout).toBe(
-      'Sealed anew: 1 credentials of 1 tenants.\n',
+      'Encrypted again: 1 credentials of 1 tenants.\n',
     )
     await stage.call({ tool: 'Text.Secret' })
     expect(stage.given.at(-1)?.token).toBe(VALUE)

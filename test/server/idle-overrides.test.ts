@@ -150,7 +150,10 @@ describe('what an operator says about a tool that is not there', () => {
     const { server, settings } = await start({ include: ['reed*'] })
     await server.close()
     expect(await examine(settings, { include: ['reed*'] })).toMatchObject([
-      { level: 'warn', message: 'Fs: none of its tools is known, so nobody can tell what `include` is for.' },
+      {
+        level: 'warn',
+        message: 'Fs: none of its tools are known yet, so it cannot be checked what `include` is for.',
+      },
     ])
     expect(await examine(settings, {})).toEqual([])
   })

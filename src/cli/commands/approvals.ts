@@ -18,7 +18,7 @@ import { createApprovalRoutes, type RenderedApproval, type RenderedLink } from '
 
 const APPROVAL_OPTIONS = {
   ...adminOptions('approvals:respond'),
-  url: { value: 'U', help: 'Ask this server instead of the store; so do --key and COLLET_API_KEY.' },
+  url: { value: 'U', help: 'Ask this server instead of the store; --key and COLLET_API_KEY imply it.' },
 } as const
 
 const ID = { name: 'ID', help: 'As collet approvals list shows it.' } as const
@@ -36,15 +36,15 @@ const HEADINGS = ['ID', 'STATE', 'TOOL', 'CALLED BY', 'APPROVERS', 'OPEN UNTIL']
 
 const approvalsList = defineCommand<'state' | 'limit' | AdminOption>({
   name: 'approvals list',
-  summary: 'Lists calls that wait for an approval, and what was decided.',
-  details: ['Reads the store itself, also while a server uses it. With --url it asks the server.'],
+  summary: 'Lists calls that wait for approval, and decisions that were made.',
+  details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
   positionals: [],
   options: {
     state: {
       value: 'S',
-      help: `Only such as are: ${STATE_NAMES.join(', ')}. Default pending; "all" for all.`,
+      help: `Only those in this state: ${STATE_NAMES.join(', ')}, or all. Default pending.`,
     },
-    limit: { value: 'N', help: `At most so many. Default ${DEFAULT_LIMIT}.` },
+    limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals list', 'collet approvals list --state rejected --json'],
@@ -72,9 +72,9 @@ function cellsOf(row: RenderedApproval): readonly string[] {
 
 const approvalsShow = defineCommand<AdminOption>({
   name: 'approvals show',
-  summary: 'Shows what an approval is about: tool, caller, and all of the input.',
+  summary: 'Shows what an approval is about: the tool, the caller and the whole input.',
   details: [
-    'Only credentials that the tool asks for are hidden, and it says how many. Characters that hide or turn text are spelled out.',
+    'Only credentials that the tool declares are hidden, and their number is shown. Characters that hide or reverse text are escaped.',
   ],
   positionals: [ID],
   options: APPROVAL_OPTIONS,
@@ -87,7 +87,8 @@ const approvalsShow = defineCommand<AdminOption>({
   },
 })
 
-const STALE = 'its definition changed since it was asked; it can only be rejected'
+const STALE =
+  'the definition of the tool has changed since the approval was requested; it can only be rejected'
 
 /** Everything about one, line by line, for a person who decides. */
 function linesOf(row: RenderedApproval): readonly string[] {
@@ -131,20 +132,22 @@ function userLines({
 function hiddenNote({ hidden_values: hidden, hides_something: hides }: RenderedApproval): string {
   if (!hides) return ''
   const what = hidden === 0 ? 'not all of it is kept' : `${hidden} of its values hidden as credentials`
-  return `, ${what}: approving it takes --accept-hidden`
+  return `, ${what}: approving it requires --accept-hidden`
 }
 
 const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' | AdminOption>({
   name: 'approvals approve',
-  summary: 'Says yes to a call that waits. It runs when its caller repeats it.',
+  summary: 'Approves a waiting call. It runs when its caller repeats it.',
   details: [
-    'A yes is for exactly this call: caller, user, tool definition, input and credentials. It can be used once.',
-    'Decides in the store itself, also while a server uses it. With --url it asks the server. Who and why are journaled.',
+    'The approval is for exactly this call (caller, user, tool definition, input and credentials) and can be used once.',
+    'It is written to the store directly, even while a server uses it; with --url the server is asked. Who decided, and why, is journaled.',
   ],
   positionals: [ID],
   options: {
     reason: { value: 'TEXT', help: 'Why; it goes into the journal.' },
-    'accept-hidden': { help: 'Say yes although some of the input is hidden; collet approvals show says so.' },
+    'accept-hidden': {
+      help: 'Approve although some of the input is hidden, as collet approvals show tells you.',
+    },
     override: { help: 'Override the quorum, where the config allows it; needs --reason.' },
     ...APPROVAL_OPTIONS,
   },
@@ -168,11 +171,11 @@ const approvalsApprove = defineCommand<'reason' | 'accept-hidden' | 'override' |
 
 const approvalsReject = defineCommand<'reason' | AdminOption>({
   name: 'approvals reject',
-  summary: 'Says no to a call that waits. It will never run.',
-  details: ['The caller is told, with the reason. Who and why are journaled.'],
+  summary: 'Rejects a waiting call. It will never run.',
+  details: ['The caller gets the reason. Who decided, and why, goes into the journal.'],
   positionals: [ID],
   options: {
-    reason: { value: 'TEXT', help: 'Why; the caller reads it.' },
+    reason: { value: 'TEXT', help: 'Why; the caller gets to read it.' },
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals reject s0Wc --reason "Wrong recipient."'],
@@ -191,25 +194,25 @@ function reasonOf(args: Arguments<'reason'>): JsonObject {
 }
 
 const ONLY_SHOWS =
-  'This link only shows the call: deciding it takes a sign-in, and the server has no oauth.signIn. Decide with collet approvals approve.'
+  'This link only shows the call: deciding it requires a sign-in, and the server has no oauth.signIn. Decide with collet approvals approve.'
 
 const approvalsLink = defineCommand<'for' | AdminOption>({
   name: 'approvals link',
-  summary: 'Makes a link with which one approver can decide once, for chat or mail.',
+  summary: 'Creates a link, for chat or mail, with which one approver can decide once.',
   details: [
-    'Whoever has the link decides as the approver it was made for: send it to nobody else. It shows a page; only a button there decides.',
-    'Calls that need several approvers, and commands, are decided after a sign-in as NAME (oauth.signIn); without a sign-in the link only shows.',
+    'Anyone who has the link decides as that approver, so send it to nobody else. It opens a page; only a button there decides.',
+    'Calls that need several approvers, and commands, can be decided only after signing in as NAME (oauth.signIn); without a sign-in the link only shows the call.',
   ],
   positionals: [ID],
   options: {
-    for: { value: 'NAME', required: true, help: 'Whom it is for; journaled as who decided.' },
+    for: { value: 'NAME', required: true, help: 'Who it is for; journaled as the one who decided.' },
     ...APPROVAL_OPTIONS,
   },
   examples: ['collet approvals link s0Wc --for alice@example.com'],
   async run(args, context) {
     const [id = ''] = args.positionals
     const approver = args.text('for')
-    if (approver === undefined) throw new UsageError('Say whom the link is for: --for NAME.')
+    if (approver === undefined) throw new UsageError('Say who the link is for: --for NAME.')
     const path = `/admin/approvals/${encodeURIComponent(id)}/link`
     // Only a server knows the address that its links begin with.
     const { token: _inUrl, ...link } = await new AdminClient(args, context).request<RenderedLink>(

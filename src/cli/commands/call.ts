@@ -13,6 +13,7 @@ import { readAll } from '#cli/input'
 import type { CliIo } from '#cli/io'
 import { type Output, renderTable } from '#cli/output'
 import { loadProject } from '#cli/project'
+import { CONFIG_OPTION } from '#cli/store-access'
 import {
   CallFailure,
   type CallOptions,
@@ -37,7 +38,7 @@ const REQUIREMENT_OPTIONS = {
     many: true,
     help: 'A token for an authorization the tool needs; ID=- reads it from stdin.',
   },
-  user: { value: 'ID', help: 'Whom the call is for.' },
+  user: { value: 'ID', help: 'The user that the call is for.' },
 } as const satisfies OptionSpecs
 
 const FROM_STDIN = '-'
@@ -89,12 +90,12 @@ const ADVICE = {
   tool: undefined,
   validation: 'collet tools --url … --json shows the input schema.',
   requirements:
-    'Give what the tool needs with --secret ID=VALUE or --user ID; an operator can store secrets with collet secrets set.',
+    'Supply what the tool needs with --secret ID=VALUE or --user ID; an operator can store secrets with collet secrets set.',
   config: undefined,
   server: undefined,
   unauthenticated: 'Pass the API key with --key, or set COLLET_API_KEY.',
   authorization_required:
-    'Open the address, then repeat the call with the same --call-id; or give a token with --token ID=VALUE.',
+    'Open the address, then repeat the call with the same --call-id; or supply a token with --token ID=VALUE.',
   approval_required: 'Open the address, then repeat the call with the same --call-id.',
   transport: 'Is the server running? collet serve starts one; --url names another.',
 } as const satisfies Record<FailureClass, string | undefined>
@@ -125,12 +126,12 @@ const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'use
   name: 'call',
   summary: 'Calls one tool on a running server and prints its value as JSON.',
   details: [
-    'The call id makes the call safe to repeat: the same id and input give the recorded outcome, the tool does not run again.',
+    'The call id makes the call safe to repeat: the same id and input return the recorded outcome, and the tool does not run again.',
   ],
   positionals: [
     {
       name: 'TOOL',
-      help: 'Any name of it: Toolkit.Name, Toolkit.Name@1.2.3, Toolkit_Name, openwop:Toolkit.Name (collet tools).',
+      help: 'Any of its names: Toolkit.Name, Toolkit.Name@1.2.3, Toolkit_Name, openwop:Toolkit.Name (collet tools).',
     },
     { name: 'JSON|-', optional: true, help: 'The input, a JSON object; - reads it from stdin. Default {}.' },
   ],
@@ -231,19 +232,16 @@ const tools = defineCommand<'config' | 'url' | 'key'>({
   name: 'tools',
   summary: 'Lists the tools of a config, or of a running server.',
   details: [
-    'Without --url the config is loaded and its tools are checked; what is wrong with them is shown.',
-    'TOOL, NAME and CATALOG ID are names of one tool: any of them can be called. TIER is what a call can do at worst',
-    '(pure, read, write, exec), APPROVAL whether somebody has to say yes first, NEEDS what it uses besides its input.',
-    'A terminal that is too narrow gets no NAME and CATALOG ID; --json has everything.',
+    'Without --url it loads the config, checks its tools and shows what is wrong with them.',
+    'TOOL, NAME and CATALOG ID are names of the same tool: you can call it by any of them. TIER is the most that a call can do',
+    '(pure, read, write, exec), APPROVAL whether a person has to approve it first, NEEDS what it uses besides its input.',
+    'NAME and CATALOG ID are left out on a narrow terminal; --json prints everything.',
   ],
   positionals: [],
   options: {
-    config: {
-      value: 'F',
-      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
-    },
+    config: CONFIG_OPTION,
     ...SERVER_OPTIONS,
-    url: { value: 'U', help: 'List what this server offers instead.' },
+    url: { value: 'U', help: 'List the tools of this server instead.' },
   },
   examples: ['collet tools', 'collet tools --json', 'collet tools --url http://127.0.0.1:4100'],
   async run(args, context) {

@@ -40,11 +40,11 @@ const HEADINGS = ['RECORD', 'STATE', 'TOOL', 'PRINCIPAL', 'CREATED', 'ERROR', 'C
 const calls = defineCommand<'state' | 'limit' | AdminOption>({
   name: 'calls',
   summary: 'Lists calls, newest first.',
-  details: ['Reads the store itself, also while a server uses it. With --url it asks the server.'],
+  details: ['Reads the store directly, even while a server uses it; with --url it asks the server.'],
   positionals: [],
   options: {
     state: { value: 'S', help: `Only calls in this state: ${STATE_NAMES.join(', ')}.` },
-    limit: { value: 'N', help: `At most so many. Default ${DEFAULT_LIMIT}.` },
+    limit: { value: 'N', help: `List at most N. Default ${DEFAULT_LIMIT}.` },
     ...adminOptions('admin:calls'),
   },
   examples: ['collet calls --state ambiguous', 'collet calls --limit 20 --json'],
@@ -101,18 +101,18 @@ const ENDINGS = ['succeeded', 'failed', 'not-run'] as const satisfies readonly S
 
 const callsSettle = defineCommand<SettleOption>({
   name: 'calls settle',
-  summary: 'Ends an ambiguous call: says what really happened.',
+  summary: 'Settles an ambiguous call: records what really happened.',
   details: [
-    'A crash cut the call, so nobody knows whether it took effect. Check at the service it went to, then settle it.',
-    'Only not-run frees the call id for another try. Who and why are journaled.',
-    'A value is checked against the output schema of the tool, if the config here knows it and --url is not given.',
+    'A crash interrupted the call, so it is not known whether it took effect. Check with the service it went to, then settle it.',
+    'Only not-run frees the call id for another try. Who settled the call, and why, goes into the journal.',
+    'A value is checked against the output schema of the tool if the config here has the tool and --url is not given.',
   ],
   positionals: [{ name: 'RECORD', help: 'The call, as collet calls --state ambiguous shows it.' }],
   options: {
     as: { value: 'ENDING', required: true, help: 'succeeded, failed or not-run.' },
-    value: { value: 'JSON', help: 'With succeeded: the value the tool is known to have given.' },
+    value: { value: 'JSON', help: 'With succeeded: the value that the tool is known to have returned.' },
     why: { value: 'TEXT', required: true, help: 'How you know.' },
-    force: { help: 'Take a value that does not fit the output schema of the tool.' },
+    force: { help: 'Accept a value that does not fit the output schema of the tool.' },
     ...adminOptions('calls:settle'),
   },
   examples: [
@@ -174,7 +174,7 @@ async function refuseUnfit(
   for (const problem of problems) context.output.warn(`--value: ${cleanText(problem)}`)
   if (problems.length === 0 || args.flag('force')) return
   throw new UsageError(
-    `The value does not fit what ${settled.tool} gives. Put it right, or settle it all the same with --force.`,
+    `The value does not fit the output schema of ${settled.tool}. Correct it, or settle the call anyway with --force.`,
   )
 }
 

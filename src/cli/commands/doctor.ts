@@ -19,6 +19,7 @@ import { z } from 'zod'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import type { Output } from '#cli/output'
 import { loadProjectConfig, problemText } from '#cli/project'
+import { CONFIG_OPTION } from '#cli/store-access'
 import { decodeMasterKey } from '#config/environment'
 import { ConfigError, type ConfigProblem } from '#config/load'
 import { loadTools } from '#config/load-tools'
@@ -56,13 +57,10 @@ const version = defineCommand<never>({
 const doctor = defineCommand<'config' | 'store'>({
   name: 'doctor',
   summary: 'Checks what a server needs: Node, config, tools, access, key, store, disk, port, clock.',
-  details: ['Exit code 2 when something has to be put right before the server can be trusted.'],
+  details: ['Exit code 2 means that something must be fixed before the server can be trusted.'],
   positionals: [],
   options: {
-    config: {
-      value: 'F',
-      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
-    },
+    config: CONFIG_OPTION,
     store: { value: 'URL', help: 'Check this store instead of the one of the config.' },
   },
   examples: ['collet doctor', 'collet doctor --json'],
@@ -165,7 +163,7 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
   if (file === undefined) {
     return warn(
       'store',
-      'The memory store forgets every call when the server stops',
+      'The memory store forgets all calls when the server stops',
       'Use sqlite:PATH to keep them.',
     )
   }
@@ -175,7 +173,7 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
     if (damage !== undefined)
       return fail('store', `${file} is damaged: ${damage}`, 'Restore it from a backup.')
     await checkWritable()
-    return ok('store', `${file} is whole and writable`)
+    return ok('store', `${file} is intact and writable`)
   } catch (error) {
     return fail(
       'store',
@@ -199,7 +197,7 @@ function checkFolder(folder: string, file: string): Check {
   const nearest = nearestFolder(folder)
   try {
     accessSync(nearest, constants.W_OK | constants.X_OK)
-    return ok('store', `${file} will be made at the first start`)
+    return ok('store', `${file} will be created at the first start`)
   } catch {
     return fail(
       'store',
@@ -217,7 +215,7 @@ function checkDurability({ file, dataFolder }: StoreLocation): Check {
   if (type === TMPFS || type === RAMFS) {
     return warn(
       'fsync',
-      `${folder} is in memory and gone after a restart of the machine`,
+      `${folder} is in memory and is lost when the machine restarts`,
       'Put the store on a disk.',
     )
   }
@@ -276,7 +274,7 @@ async function checkSources(checked: CheckedSources): Promise<readonly Check[]> 
       await store.close()
     }
   } catch (error) {
-    return [warn('source', `What sources offer cannot be read: ${reasonOf(error)}`, 'See the store above.')]
+    return [warn('source', `The pins of sources cannot be read: ${reasonOf(error)}`, 'See the store above.')]
   }
 }
 
@@ -306,14 +304,14 @@ async function checkSource(
     return [
       warn(
         'source',
-        `${key}: none of its tools is known, so nobody can tell what ${overrides.map(({ where }) => `\`${where}\``).join(', ')} is for.`,
+        `${key}: none of its tools are known yet, so it cannot be checked what ${overrides.map(({ where }) => `\`${where}\``).join(', ')} is for.`,
         'See collet sources while the server runs.',
       ),
     ]
   return idleOverrides(overrides, { native, tools, isRead: false }).map(({ text, guards }) =>
     guards
-      ? fail('source', `${key}: ${text}`, 'The server keeps its tools back until this is put right.')
-      : warn('source', `${key}: ${text}`, 'Put the name right, or take it out.'),
+      ? fail('source', `${key}: ${text}`, 'The server does not serve its tools until this is fixed.')
+      : warn('source', `${key}: ${text}`, 'Correct the name, or remove it.'),
   )
 }
 
@@ -325,8 +323,8 @@ async function checkPort(host: string, port: number): Promise<Check> {
   if (code === 'EADDRINUSE') {
     return warn(
       'port',
-      `${place} is taken`,
-      'Fine if Collet runs there; otherwise choose another with --port.',
+      `${place} is in use`,
+      'That is fine if Collet runs there; otherwise choose another with --port.',
     )
   }
   return fail(
@@ -410,10 +408,10 @@ function checkVariable(key: Secret): Check {
 }
 
 function checkAbsent(file: string, database: string): Check {
-  if (!existsSync(database)) return ok('key', `${file} will be made at the first start`)
+  if (!existsSync(database)) return ok('key', `${file} will be created at the first start`)
   return fail(
     'key',
-    `${file} is gone, but its database is there`,
+    `${file} is missing, but its database exists`,
     'Restore it from a backup, or set COLLET_KEY.',
   )
 }
@@ -449,7 +447,7 @@ function checkAccess(exposure: Exposure): readonly Check[] {
 function describe({ auth, server }: Exposure): string {
   return needsCredential(auth)
     ? `Credentials are needed and strong (${server.host})`
-    : `No credentials: everybody on this machine may call (${server.host})`
+    : `No credentials: everyone on this machine may call (${server.host})`
 }
 
 /** One thing the doctor looked at. */

@@ -39,27 +39,30 @@ const PATIENCE_MS = 120_000
 
 const importSource = defineCommand<ImportOption>({
   name: 'import',
-  summary: 'Adds a source of tools: finds out what it is, shows its tools, and puts it into the store.',
+  summary: 'Imports a source of tools: finds out what it is, shows its tools and adds it to the store.',
   details: [
-    'An address is asked whether it is MCP, OpenAPI, OTC, OpenTool or openwop. A file is an OpenAPI, Swagger or OpenTool',
-    'document. Other words are a program that speaks MCP on its standard input and output: write them after --.',
-    'Servers on the same store see it within a second. A source of the config with the same key wins.',
-    'Only the address you name may be local: what it points to may not.',
+    'An address is probed for MCP, OpenAPI, OTC, OpenTool and openwop. A file is an OpenAPI, Swagger or OpenTool',
+    'document. Anything else is a program that speaks MCP on its standard input and output: write it after --.',
+    'Servers on the same store notice within a second. A source in the config with the same key takes precedence.',
+    'Only the address that you name may be local; addresses that it refers to may not.',
   ],
   positionals: [{ name: 'TARGET', many: true, help: 'URL, file, or -- and a program with its arguments.' }],
   options: {
-    key: { value: 'NAME', help: 'Key of the source, the toolkit of its tools. Default: from its own name.' },
+    key: {
+      value: 'NAME',
+      help: 'Key of the source, which is the toolkit of its tools. Default: derived from its name.',
+    },
     type: { value: 'T', help: 'What it is, if you know: mcp, openapi, otc or opentool.' },
     'api-key': {
-      help: 'Read a key or token for it from stdin; it is stored encrypted. Needs --yes or --print.',
+      help: 'Read a key or token for it from stdin, to be stored encrypted. Needs --yes or --print.',
     },
-    replace: { help: 'Put it in the place of a source that has this key.' },
+    replace: { help: 'Replace the source that has this key.' },
     yes: { help: 'Add it without asking.' },
-    print: { help: 'Only show what to write into the config.' },
+    print: { help: 'Only print what to write into the config.' },
     url: { value: 'U', help: 'Add it through this server instead of the store.' },
     credential: {
       value: 'K',
-      help: 'With --url: API key with the scope admin:sources. Default: COLLET_API_KEY, else the start token of a server here.',
+      help: 'With --url: API key with the scope admin:sources. Default: COLLET_API_KEY, or the start token of a server on this machine.',
     },
     ...STORE_OPTIONS,
   },
@@ -108,7 +111,7 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   const isPrinted = args.flag('print')
   if (!isPrinted && (await configuredKeys(place, context)).has(key)) {
     throw new UsageError(
-      `"${key}" is a source of the config, which wins: what you import under this key would never be used. Choose another --key.`,
+      `"${key}" is a source in the config, which takes precedence: what you import under this key would never be used. Choose another --key.`,
     )
   }
   const discovery = await output.during(
@@ -121,11 +124,11 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
     return EXIT.ok
   }
   if (!args.flag('yes') && !(await confirm(context, `Add it as "${key}"?`))) {
-    throw new UsageError('Nothing was added. Say --yes to add it without being asked.')
+    throw new UsageError('Nothing was added. Use --yes to add it without being asked.')
   }
   await saveSource({ key, options: found.options, replace: args.flag('replace') }, place, context)
   if (context.json) output.json({ key, ...factsOf(found, discovery) })
-  else output.note(`${key} is added; "collet sources" shows how it is.`)
+  else output.note(`${key} is added; "collet sources" shows its state.`)
   return EXIT.ok
 }
 
@@ -136,12 +139,14 @@ async function readApiKey(
 ): Promise<string | undefined> {
   if (!args.flag('api-key')) return undefined
   if (!args.flag('yes') && !args.flag('print')) {
-    throw new UsageError('With --api-key stdin brings the key, so nobody can be asked: say --yes or --print.')
+    throw new UsageError(
+      'With --api-key the key is read from stdin, so there can be no question: add --yes or --print.',
+    )
   }
-  if (target.kind !== 'url') throw new UsageError('--api-key is for an address.')
+  if (target.kind !== 'url') throw new UsageError('--api-key can only be used with an address.')
   const { protocol, hostname } = new URL(target.url)
   if (protocol === 'http:' && !isLoopback(hostname))
-    throw new UsageError('A key is not sent over plain http. Write the https address.')
+    throw new UsageError('A key is not sent over plain http. Use the https address.')
   return await readHidden(context, 'Key')
 }
 
@@ -151,7 +156,7 @@ function nothingFound(
   { output }: CommandContext,
 ): CommandFailure {
   for (const line of seen) output.warn(cleanText(line))
-  const message = `${words.join(' ')} is nothing that can be imported: no MCP, OpenAPI, OTC or OpenTool.`
+  const message = `${words.join(' ')} cannot be imported: it is not MCP, OpenAPI, OTC or OpenTool.`
   return new CommandFailure(EXIT.usage, message)
 }
 
@@ -180,11 +185,11 @@ async function lookInside(
     case 'seen':
       return preview.discovery
     case 'refused':
-      throw new CommandFailure(EXIT.usage, `It cannot be used as it is: ${preview.problems.join('; ')}`)
+      throw new CommandFailure(EXIT.usage, `It cannot be used like this: ${preview.problems.join('; ')}`)
     case 'failed':
       throw new CommandFailure(
         EXIT.server,
-        `Taken for ${found.what}, but its tools cannot be read: ${preview.why} Nothing was added.`,
+        `It looks like ${found.what}, but its tools cannot be read: ${preview.why} Nothing was added.`,
       )
   }
 }
@@ -251,7 +256,7 @@ function readTarget(words: readonly string[], { workingFolder }: CommandContext)
     const file = resolve(workingFolder, first)
     if (existsSync(file)) return { kind: 'file', file }
     if (/[./\\]/.test(first))
-      throw new UsageError(`There is no file ${file}, and it is no http or https URL.`)
+      throw new UsageError(`There is no file ${file}, and it is not an http or https URL.`)
   }
   return { kind: 'command', words }
 }
@@ -259,7 +264,7 @@ function readTarget(words: readonly string[], { workingFolder }: CommandContext)
 function checkedUrl(text: string, url: URL): string {
   if (url.username !== '' || url.password !== '')
     throw new UsageError('Leave the password out of the URL; --api-key reads a key from stdin.')
-  if (url.hash !== '') throw new UsageError('Leave out what follows # in the URL.')
+  if (url.hash !== '') throw new UsageError('Leave out the # and what follows it in the URL.')
   return text
 }
 

@@ -17,19 +17,19 @@ import type { Store } from '#core/ports/store'
 
 const backup = defineCommand<'store' | 'config'>({
   name: 'backup',
-  summary: 'Copies the database to a new file, also while a server uses it.',
+  summary: 'Copies the database to a new file, even while a server uses it.',
   details: [
-    'A plain copy of the file would miss what is still in its -wal file. Nothing is overwritten, and the key is not copied:',
-    'keep it too, in another place. To restore, stop the server, put both back and remove an old -wal file beside the database.',
+    'A plain copy of the file would miss what is still in its -wal file. Nothing is overwritten. The key is not copied:',
+    'back it up as well, in another place. To restore, stop the server, put both back and remove any old -wal file beside the database.',
   ],
-  positionals: [{ name: 'FILE', help: 'Where to; must not be there yet.' }],
+  positionals: [{ name: 'FILE', help: 'The new file; it must not exist yet.' }],
   options: STORE_OPTIONS,
   examples: ['collet backup /backups/collet-monday.db'],
   async run(args, context) {
     const { output, json, services, workingFolder, environment } = context
     const [name = ''] = args.positionals
     const file = resolve(workingFolder, name)
-    if (existsSync(file)) throw new UsageError(`${file} is there already. Name a new file, or move that one.`)
+    if (existsSync(file)) throw new UsageError(`${file} already exists. Name a new file, or move that one.`)
     const access = await storeAccess(args, context)
     await output.during('Copying', services.backUp(access, file))
     const key = environment.masterKey === undefined ? keyFileIn(access.dataFolder) : 'COLLET_KEY'
@@ -38,23 +38,23 @@ const backup = defineCommand<'store' | 'config'>({
       return EXIT.ok
     }
     output.data(file)
-    output.note(`Keep the key (${key}) too, in another place: without it the copy cannot be read.`)
+    output.note(`Back up the key (${key}) as well, in another place: without it the copy cannot be read.`)
     return EXIT.ok
   },
 })
 
 const journalVerify = defineCommand<'head' | 'store' | 'config'>({
   name: 'journal verify',
-  summary: 'Checks that no recorded event, approval, key or pin was changed, without a server.',
+  summary: 'Checks, without a server, that no recorded event, approval, key or pin was tampered with.',
   details: [
-    'Exit code 1 means that the journal or a row that decides does not hold; the first bad group and every bad row are named.',
+    'Exit code 1 means that the journal, or a row that decides something, is not intact; the first bad group and every bad row are named.',
   ],
   positionals: [],
   options: {
     head: {
       value: 'H',
       many: true,
-      help: 'A head kept elsewhere (collet journal heads): shows a cut end too.',
+      help: 'A head kept elsewhere (collet journal heads), to detect a truncated end as well.',
     },
     ...STORE_OPTIONS,
   },
@@ -78,7 +78,7 @@ function readHeads(text: string): JournalHead[] {
     .map((line) => {
       const head = parseHead(line)
       if (head !== undefined) return head
-      throw new UsageError('--head expects WRITER:GROUP:LINK as collet journal heads prints it.')
+      throw new UsageError('--head expects WRITER:GROUP:LINK, as collet journal heads prints it.')
     })
 }
 
@@ -86,11 +86,13 @@ function describe(result: JournalVerification): string[] {
   const { ok, groups, events, chains, firstBad, rows, badRows, cannotSee } = result
   const size = `${events} events in ${groups} groups of ${chains} ${chains === 1 ? 'chain' : 'chains'}`
   const verdict = ok
-    ? [`✓ The journal holds: ${size}. So do the ${rows} rows that decide (approvals, keys, pins).`]
+    ? [
+        `✓ The journal is intact: ${size}. So are the ${rows} rows that decide something (approvals, keys, pins).`,
+      ]
     : [
         firstBad === undefined
-          ? `✗ The journal holds (${size}), but ${badRows.length} of the ${rows} rows that decide do not.`
-          : `✗ The journal does not hold (${size} were checked).`,
+          ? `✗ The journal is intact (${size}), but ${badRows.length} of the ${rows} rows that decide something are not.`
+          : `✗ The journal is not intact (${size} were checked).`,
         ...badRows.map(({ row, reason }) => `  Row: ${cleanText(row)} ${cleanText(reason)}.`),
         ...(firstBad === undefined
           ? []
@@ -98,13 +100,13 @@ function describe(result: JournalVerification): string[] {
               `  First bad group: ${firstBad.group} of writer ${cleanText(firstBad.writer)}: ${cleanText(firstBad.reason)}.`,
             ]),
       ]
-  return [...verdict, ...cannotSee.map((limit) => `  Not seen by this check: ${limit}.`)]
+  return [...verdict, ...cannotSee.map((limit) => `  This check cannot see: ${limit}.`)]
 }
 
 const journalHeads = defineCommand<'store' | 'config'>({
   name: 'journal heads',
-  summary: 'Prints the end of each chain, to be kept elsewhere for journal verify --head.',
-  details: ['The journal is checked first: the heads of a broken one would be worth nothing.'],
+  summary: 'Prints the head of each chain, to be kept elsewhere for journal verify --head.',
+  details: ['The journal is checked first: the heads of a damaged one would be worthless.'],
   positionals: [],
   options: STORE_OPTIONS,
   examples: ['collet journal heads > heads.txt'],
@@ -113,7 +115,7 @@ const journalHeads = defineCommand<'store' | 'config'>({
     const access = await storeAccess(args, context)
     const { ok, heads } = await output.during('Checking the journal', services.verifyJournal(access, []))
     if (!ok)
-      throw new CommandFailure(EXIT.toolFailed, 'The journal does not hold. See: collet journal verify')
+      throw new CommandFailure(EXIT.toolFailed, 'The journal is not intact. See: collet journal verify')
     if (json) output.json(heads)
     else for (const head of heads) output.data(headText(head))
     return EXIT.ok
@@ -125,10 +127,10 @@ const POLL_MS = 250
 
 const journal = defineCommand<'follow' | 'store' | 'config'>({
   name: 'journal',
-  summary: 'Prints what happened, oldest first: one event a line, without inputs and outputs.',
+  summary: 'Prints the journal, oldest event first: one event per line, without inputs and outputs.',
   positionals: [],
   options: {
-    follow: { help: 'Stay and print what comes, until Ctrl-C.' },
+    follow: { help: 'Keep printing new events, until Ctrl-C.' },
     ...STORE_OPTIONS,
   },
   examples: ['collet journal', 'collet journal --follow --json | grep call.ambiguous'],

@@ -20,19 +20,19 @@ type CreateOption = AdminOption | 'tenant' | 'scope' | 'role' | 'tool' | 'label'
 
 const keysCreate = defineCommand<CreateOption>({
   name: 'keys create',
-  summary: 'Makes a principal with its first API key, and shows the key once.',
+  summary: 'Creates a principal with its first API key, and shows the key once.',
   details: [
-    'From the first key on every caller of the server needs a credential. No principal can be made twice, not even after it ended.',
-    'Without --tool the key sees every tool that its scopes and roles open.',
+    'Once there is a key, every caller of the server needs a credential. A principal cannot be created twice, not even after it was ended.',
+    'Without --tool the key sees every tool that its scopes and roles allow.',
   ],
-  positionals: [{ name: 'PRINCIPAL', help: 'Whom the key belongs to; it acts as key:PRINCIPAL.' }],
+  positionals: [{ name: 'PRINCIPAL', help: 'Who the key belongs to; it acts as key:PRINCIPAL.' }],
   options: {
-    scope: { value: 'S', many: true, help: 'A scope it holds, such as mail:read or mail:*.' },
-    role: { value: 'R', many: true, help: 'A role of auth.roles it holds.' },
+    scope: { value: 'S', many: true, help: 'A scope that it holds, such as mail:read or mail:*.' },
+    role: { value: 'R', many: true, help: 'A role from auth.roles that it holds.' },
     tool: { value: 'NAME', many: true, help: 'Let it see only these tools, by any of their names.' },
     tenant: { value: 'T', help: 'Tenant it belongs to. Default: default.' },
     label: { value: 'TEXT', help: 'What it is for.' },
-    expires: { value: 'WHEN', help: 'When it ends: 90d, or 2027-01-31T00:00:00Z. Default: never.' },
+    expires: { value: 'WHEN', help: 'When it expires: 90d, or 2027-01-31T00:00:00Z. Default: never.' },
     ...KEY_OPTIONS,
   },
   examples: [
@@ -58,14 +58,17 @@ type RotateOption = AdminOption | 'tenant' | 'old-ends' | 'label' | 'expires'
 
 const keysRotate = defineCommand<RotateOption>({
   name: 'keys rotate',
-  summary: 'Gives a principal one more API key with the same rights, and shows it once.',
-  details: ['The keys it has stay good, unless --old-ends says when they end.'],
-  positionals: [{ name: 'PRINCIPAL', help: 'Whose key.' }],
+  summary: 'Creates another API key with the same rights for a principal, and shows it once.',
+  details: ['Its other keys stay valid unless --old-ends says when they end.'],
+  positionals: [{ name: 'PRINCIPAL', help: 'Who gets the key.' }],
   options: {
     'old-ends': { value: 'SPAN', help: 'End the other keys after this time, such as 24h; 0s = now.' },
     tenant: { value: 'T', help: 'Tenant of the principal. Default: default.' },
     label: { value: 'TEXT', help: 'What the new key is for.' },
-    expires: { value: 'WHEN', help: 'When the new key ends: 90d, or 2027-01-31T00:00:00Z. Default: never.' },
+    expires: {
+      value: 'WHEN',
+      help: 'When the new key expires: 90d, or 2027-01-31T00:00:00Z. Default: never.',
+    },
     ...KEY_OPTIONS,
   },
   examples: ['collet keys rotate ci --old-ends 24h'],
@@ -109,7 +112,7 @@ async function issueKey(
   }
   const end = expiresAt === null ? 'does not expire' : `expires ${expiresAt}`
   output.note(`Key ${keyId} of ${principal} (tenant ${tenant}) ${end}.`)
-  output.note('It is shown this once and cannot be shown again.')
+  output.note('It is shown only this once.')
   output.data(key)
 }
 
@@ -127,8 +130,8 @@ const HEADINGS = [
 
 const keysList = defineCommand<AdminOption>({
   name: 'keys list',
-  summary: 'Lists the API keys of the store, newest first: everything about them but the keys.',
-  details: ['When a key was last used is written about once a minute.'],
+  summary: 'Lists the API keys in the store, newest first: everything about them except the keys themselves.',
+  details: ['The time of last use is updated about once a minute.'],
   positionals: [],
   options: KEY_OPTIONS,
   examples: ['collet keys list', 'collet keys list --json'],
@@ -170,8 +173,8 @@ type RevokeOption = AdminOption | 'principal' | 'tenant'
 
 const keysRevoke = defineCommand<RevokeOption>({
   name: 'keys revoke',
-  summary: 'Ends an API key, or a principal with all its keys; servers see it within a second.',
-  details: ['A principal that was ended never comes back: its name cannot be used again.'],
+  summary: 'Revokes an API key, or ends a principal with all its keys; servers notice within a second.',
+  details: ['A principal that was ended cannot come back: its name is never used again.'],
   positionals: [{ name: 'KEY-ID', optional: true, help: 'The key, as collet keys list shows it.' }],
   options: {
     principal: { value: 'P', help: 'End this principal instead of one key.' },
@@ -183,7 +186,7 @@ const keysRevoke = defineCommand<RevokeOption>({
     const [keyId] = args.positionals
     const name = args.text('principal')
     if ((keyId === undefined) === (name === undefined))
-      throw new UsageError('Say one key by its id, or one principal with --principal.')
+      throw new UsageError('Name one key by its id, or one principal with --principal.')
     const tenant = args.text('tenant') ?? DEFAULT_TENANT
     const client = clientOf(args, context)
     if (name === undefined) {
@@ -195,7 +198,7 @@ const keysRevoke = defineCommand<RevokeOption>({
       const path = `/admin/principals/${encodeURIComponent(name)}?${new URLSearchParams({ tenant })}`
       await client.request<{ readonly ended: true }>({ method: 'DELETE', path }, 'ended')
       if (context.json) context.output.json({ tenant, principal: name, ended: true })
-      else context.output.data(`${name} is ended, with all its keys.`)
+      else context.output.data(`${name} is ended, and all its keys are revoked.`)
     }
     return EXIT.ok
   },

@@ -11,6 +11,7 @@ import {
   UsageError,
 } from '#cli/command'
 import { loadProject } from '#cli/project'
+import { CONFIG_OPTION } from '#cli/store-access'
 import type { ApiKeySettings, Settings } from '#config/settings'
 import { toSettings } from '#config/to-settings'
 import { cleanJson, cleanText } from '#core/json'
@@ -27,13 +28,10 @@ const WORTH_A_LINE: ReadonlySet<string> = new Set(['approximated', 'unrepresenta
 const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'description' | 'url' | 'strict'>({
   name: 'opentool export',
   summary: 'Prints an OpenTool document of the tools of a config, newest version of each.',
-  details: ['What OpenTool cannot say exactly is noted on stderr, tool by tool.'],
+  details: ['What OpenTool cannot express exactly is noted on stderr, tool by tool.'],
   positionals: [],
   options: {
-    config: {
-      value: 'F',
-      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
-    },
+    config: CONFIG_OPTION,
     title: { value: 'T', help: 'Title of the document. Default: as the config says, or Collet.' },
     version: {
       value: 'V',
@@ -41,7 +39,7 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
     },
     description: { value: 'D', help: 'Description of the document. Default: as the config says, or none.' },
     url: { value: 'U', help: 'Server to name in the document.' },
-    strict: { help: 'Exit code 1 if a tool is left out, or described only about right.' },
+    strict: { help: 'Exit code 1 if a tool is left out or can only be described approximately.' },
   },
   examples: [
     'collet opentool export > opentool.json',
@@ -252,7 +250,7 @@ function withKeys(settings: Settings, keys: readonly string[]): Settings {
 
 const opentoolStart = defineCommand<never>({
   name: 'opentool',
-  summary: 'Starts an OpenTool server (opentool start), by the OpenTool command-line guidelines.',
+  summary: 'Starts an OpenTool server (opentool start), following the OpenTool command-line guidelines.',
   positionals: [],
   options: {},
   examples: [],
@@ -262,13 +260,13 @@ const opentoolStart = defineCommand<never>({
 
 const opentoolValidate = defineCommand<'lenient'>({
   name: 'opentool validate',
-  summary: 'Checks OpenTool documents and prints everything there is to say about them.',
+  summary: 'Checks OpenTool documents and prints all findings.',
   details: [
-    'One line a finding: file, JSON Pointer, level, rule, text. Exit code 1 if any document has an error, so that CI can check.',
+    'One line per finding: file, JSON Pointer, level, rule, text. Exit code 1 if any document has an error, for use in CI.',
   ],
   positionals: [{ name: 'FILE', many: true, help: 'JSON file with an OpenTool document.' }],
   options: {
-    lenient: { help: 'Forgive what a careful reader can repair: for documents of others.' },
+    lenient: { help: 'Tolerate what a careful reader can repair; for documents written by others.' },
   },
   examples: [
     'collet opentool validate opentool.json',

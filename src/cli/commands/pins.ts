@@ -17,22 +17,22 @@ const PIN_OPTIONS = adminOptions('admin:pins')
 const TOOL = { name: 'TOOL', help: 'As collet pins list shows it.' } as const
 const HASH = {
   value: 'H',
-  help: 'Only the change with this hash, or one that begins so; see collet pins diff.',
+  help: 'Only the change whose hash is or begins with H; see collet pins diff.',
 } as const
 
 const HEADINGS = ['TOOL', 'STATE', 'VERSION', 'WAITING', 'CLASS', 'WHY'] as const
 
 const pinsList = defineCommand<'source' | 'all' | AdminOption>({
   name: 'pins list',
-  summary: 'Lists imported tools whose definition waits for a decision; with --all every imported tool.',
+  summary: 'Lists imported tools whose definition waits for a decision; with --all, every imported tool.',
   details: [
-    'served: called as accepted. suspended: listed as accepted, but calls are refused until you decide.',
-    'held: not shown to agents before you accept it. removed: you accepted that it is gone.',
+    'served: callable as accepted. suspended: listed as accepted, but calls are refused until you decide.',
+    'held: not shown to agents until you accept it. removed: you accepted that it is gone.',
   ],
   positionals: [],
   options: {
     source: { value: 'KEY', help: 'Only tools of this source.' },
-    all: { help: 'Also tools for which nothing waits.' },
+    all: { help: 'Also list tools for which nothing waits.' },
     ...PIN_OPTIONS,
   },
   examples: ['collet pins list', 'collet pins list --all --source github'],
@@ -78,8 +78,8 @@ const MOST_SHOWN = 400
 
 const pinsDiff = defineCommand<AdminOption>({
   name: 'pins diff',
-  summary: 'Shows what accepting would change about an imported tool, heaviest first.',
-  details: ['Invisible characters are shown as \\u escapes. --json has every value whole.'],
+  summary: 'Shows what accepting would change about an imported tool, most serious first.',
+  details: ['Invisible characters are shown as \\u escapes. --json prints every value in full.'],
   positionals: [TOOL],
   options: PIN_OPTIONS,
   examples: ['collet pins diff github.issues_create'],
@@ -118,7 +118,7 @@ function printDiff(diff: RenderedPinDiff, { output }: CommandContext): void {
     if (after !== undefined) output.data(`             + ${short(after)}`)
   }
   if (waiting.rejected_by !== null) output.note(`${cleanText(waiting.rejected_by)} rejected it.`)
-  output.note(`To let in exactly this: collet pins accept ${tool} --hash ${waiting.hash.slice(0, 12)}`)
+  output.note(`To accept exactly this: collet pins accept ${tool} --hash ${waiting.hash.slice(0, 12)}`)
 }
 
 function short(value: unknown): string {
@@ -128,17 +128,17 @@ function short(value: unknown): string {
 
 const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | AdminOption>({
   name: 'pins accept',
-  summary: 'Lets in what waits for an imported tool: a new tool, a changed definition, or its removal.',
+  summary: 'Accepts what waits for an imported tool: the new tool, its changed definition or its removal.',
   details: [
-    'The version rises: major for breaking changes, minor for widening ones, patch for words. Servers see it within a second.',
-    '--all leaves out what is suspicious and what was rejected; --suspicious takes the suspicious too. Who and when are journaled.',
+    'The version rises: major for breaking changes, minor for widening ones, patch for wording. Servers notice within a second.',
+    '--all leaves out what is suspicious or was rejected; --suspicious includes what is suspicious. Who accepted, and when, is journaled.',
   ],
   positionals: [{ ...TOOL, optional: true }],
   options: {
     hash: HASH,
-    all: { help: 'Everything that waits for the source.' },
-    source: { value: 'KEY', help: 'Which source, with --all.' },
-    suspicious: { help: 'With --all: suspicious changes too.' },
+    all: { help: 'Accept everything that waits for the source.' },
+    source: { value: 'KEY', help: 'The source, with --all.' },
+    suspicious: { help: 'With --all: include suspicious changes.' },
     ...PIN_OPTIONS,
   },
   examples: ['collet pins accept github.issues_create', 'collet pins accept --all --source github'],
@@ -148,7 +148,7 @@ const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | Admi
     const source = args.text('source')
     if (args.flag('all')) {
       if (tool !== undefined || source === undefined) {
-        throw new UsageError('Write --all with --source KEY and without a tool.')
+        throw new UsageError('Use --all with --source KEY and without a tool.')
       }
       const suspicious = args.flag('suspicious')
       const { accepted } = await clientOf(args, context).request<{ readonly accepted: readonly string[] }>(
@@ -160,7 +160,7 @@ const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | Admi
       else output.data(`Accepted ${accepted.length}: ${accepted.join(', ')}`)
       return EXIT.ok
     }
-    if (tool === undefined) throw new UsageError('Say which tool, or write --all --source KEY.')
+    if (tool === undefined) throw new UsageError('Name a tool, or use --all --source KEY.')
     const after = await decidePin('accept', tool, args, context)
     if (json) output.json(after)
     else if (after.state === 'removed') output.data(`${tool} is no longer served.`)
@@ -171,10 +171,10 @@ const pinsAccept = defineCommand<'hash' | 'all' | 'source' | 'suspicious' | Admi
 
 const pinsReject = defineCommand<'hash' | AdminOption>({
   name: 'pins reject',
-  summary: 'Says no to what waits for an imported tool. What was accepted stays in force.',
+  summary: 'Rejects what waits for an imported tool. What was accepted stays in force.',
   details: [
-    'The no holds for as long as the upstream offers exactly this; another change waits anew.',
-    'A tool that is suspended stays so until the upstream goes back, or you accept. Who and when are journaled.',
+    'The rejection holds as long as the upstream offers exactly this; any other change waits for a new decision.',
+    'A suspended tool stays suspended until the upstream reverts the change or you accept it. Who rejected, and when, is journaled.',
   ],
   positionals: [TOOL],
   options: {

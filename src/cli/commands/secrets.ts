@@ -22,16 +22,16 @@ type SetOption = 'principal' | 'user' | 'token' | 'scope' | 'tenant' | AdminOpti
 
 const secretsSet = defineCommand<SetOption>({
   name: 'secrets set',
-  summary: 'Puts a secret or token into the vault; the value comes from stdin.',
+  summary: 'Stores a secret or token in the vault; the value is read from stdin.',
   details: [
-    'It is handed only to tools that declare NAME in their requirements, in calls of exactly this principal and user.',
-    'A value that is there is replaced. Values never come out again, by no command.',
+    'It is given only to tools that declare NAME in their requirements, in calls by exactly this principal and user.',
+    'An existing value is replaced. No command ever shows a value again.',
   ],
   positionals: [{ name: 'NAME', help: 'Id of the requirement: a secret, or with --token an authorization.' }],
   options: {
-    principal: { value: 'P', required: true, help: 'Whose: key:<id>, or jwt:<issuer>#<sub>.' },
+    principal: { value: 'P', required: true, help: 'Who it belongs to: key:<id> or jwt:<issuer>#<sub>.' },
     user: { value: 'ID', help: 'For calls with this user id. Default: for calls without one.' },
-    token: { help: 'NAME is an authorization, and the value its token.' },
+    token: { help: 'NAME is an authorization, and the value is its token.' },
     scope: { value: 'S', many: true, help: 'With --token: what the token may do.' },
     tenant: { value: 'T', help: 'Default: default.' },
     ...SECRETS_OPTIONS,
@@ -55,10 +55,10 @@ const secretsSet = defineCommand<SetOption>({
 function readSecret(args: Arguments<SetOption>, value: string): JsonObject {
   const [name = ''] = args.positionals
   const principal = args.text('principal')
-  if (principal === undefined) throw new UsageError('Say whose it is: --principal key:<id>.')
+  if (principal === undefined) throw new UsageError('Say who it belongs to: --principal key:<id>.')
   const isToken = args.flag('token')
   const scopes = args.texts('scope')
-  if (scopes.length > 0 && !isToken) throw new UsageError('--scope goes only with --token.')
+  if (scopes.length > 0 && !isToken) throw new UsageError('--scope can only be used with --token.')
   const user = args.text('user')
   const tenant = args.text('tenant')
   return {
@@ -87,8 +87,8 @@ const COLUMNS = [
 
 const secretsList = defineCommand<AdminOption>({
   name: 'secrets list',
-  summary: 'Lists what is in the vault, newest first, without values.',
-  details: ['A user is shown as a digest of its id: the same user, the same text.'],
+  summary: 'Lists the vault, newest entry first, without values.',
+  details: ['A user is shown as a digest of the user id: the same user always has the same digest.'],
   positionals: [],
   options: SECRETS_OPTIONS,
   examples: ['collet secrets list', 'collet secrets list --json'],
@@ -115,8 +115,8 @@ function cellsOf(row: RenderedCredential): readonly string[] {
 
 const secretsRemove = defineCommand<AdminOption>({
   name: 'secrets rm',
-  summary: 'Forgets a credential, and revokes a token at its provider if that is possible.',
-  details: ['With --store alone no provider is known, so nothing is revoked there.'],
+  summary: 'Removes a credential, and revokes a token at its provider if possible.',
+  details: ['With --store alone no provider is known, so nothing is revoked at providers.'],
   positionals: [{ name: 'REF', help: 'The credential, as collet secrets list shows it.' }],
   options: SECRETS_OPTIONS,
   examples: ['collet secrets rm cred_m1Zb0kVtq2sXn4Rf8uYc3aLe'],
@@ -149,10 +149,10 @@ async function brokerOf(args: Arguments<AdminOption>, context: CommandContext): 
 
 const vaultRotate = defineCommand<'store' | 'config'>({
   name: 'vault rotate',
-  summary: 'Gives the vault of every tenant a new data key and seals everything anew.',
+  summary: 'Gives the vault of every tenant a new data key, and encrypts everything again.',
   details: [
-    'Works while a server uses the store. The data keys stay wrapped by COLLET_KEY, which itself does not change.',
-    'Consents that are under way in a browser have to begin again.',
+    'It works while a server uses the store. The data keys stay encrypted with COLLET_KEY, which does not change.',
+    'Consents in progress in a browser have to be started again.',
   ],
   positionals: [],
   options: STORE_OPTIONS,
@@ -165,7 +165,7 @@ const vaultRotate = defineCommand<'store' | 'config'>({
       async (store) => await store.vault.rotate(operatorName(context), clock.nowMs()),
     )
     if (json) output.json(rotated)
-    else output.data(`Sealed anew: ${rotated.entries} credentials of ${rotated.tenants} tenants.`)
+    else output.data(`Encrypted again: ${rotated.entries} credentials of ${rotated.tenants} tenants.`)
     return EXIT.ok
   },
 })

@@ -9,6 +9,7 @@ import {
   type ExitCode,
 } from '#cli/command'
 import { loadProject } from '#cli/project'
+import { CONFIG_OPTION } from '#cli/store-access'
 import { findConfig } from '#config/load'
 import type { Settings } from '#config/settings'
 import { type SettingsFlags, toSettings } from '#config/to-settings'
@@ -21,15 +22,12 @@ const mcp = defineCommand<'config' | 'store'>({
   name: 'mcp',
   summary: 'Serves the tools of a config to one MCP client, on stdin and stdout.',
   details: [
-    'MCP clients start it themselves. Messages go to stdout, logs and what tools print to stderr.',
-    'It ends when stdin closes. COLLET_API_KEY says whose calls they are, once the config has auth.',
+    'MCP clients start it themselves. Messages go to stdout; logs, and what tools print, go to stderr.',
+    'It ends when stdin closes. Once the config has auth, COLLET_API_KEY says who is calling.',
   ],
   positionals: [],
   options: {
-    config: {
-      value: 'F',
-      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
-    },
+    config: CONFIG_OPTION,
     store: {
       value: 'URL',
       help: 'sqlite:PATH or memory:. Default sqlite:.collet/collet.db next to the config.',
@@ -72,21 +70,18 @@ const serve = defineCommand<ServeOption>({
   name: 'serve',
   summary: 'Starts the server with the tools of a config.',
   details: [
-    'Ctrl-C ends it: running calls may finish, then they are cancelled. A second Ctrl-C ends it at once.',
+    'Ctrl-C stops it: running calls get some time to finish, then they are cancelled. A second Ctrl-C stops it at once.',
   ],
   positionals: [],
   options: {
-    config: {
-      value: 'F',
-      help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
-    },
+    config: CONFIG_OPTION,
     host: { value: 'H', help: 'Address to listen on. Default 127.0.0.1.' },
-    port: { value: 'N', help: 'Port to listen on; 0 = any free one. Default 4100.' },
+    port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
     store: {
       value: 'URL',
       help: 'sqlite:PATH or memory:. Default sqlite:.collet/collet.db next to the config.',
     },
-    watch: { help: 'Restart when a file next to the config, or below, changes.' },
+    watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
     'allow-anonymous': { help: 'Listen beyond this machine although the config has no auth.' },
     'test-seams': { help: 'Serve what the openwop conformance suite drives. Never in production.' },
   },
@@ -164,7 +159,7 @@ export async function serveUntilStopped(
   // After an exception out of nowhere nothing in this process can be trusted for long: end it, but in order.
   let isBroken = false
   const endExceptions = context.onUncaughtException((error) => {
-    output.error(`Nobody caught an exception: ${traceOf(error)}`)
+    output.error(`Uncaught exception: ${traceOf(error)}`)
     isBroken = true
     stop.request()
   })
@@ -176,7 +171,7 @@ export async function serveUntilStopped(
     if (testSeams) output.warn('Test seams are on: never on a server that others use.')
     announce(server, settings, { ...context, curl: example(server.url, settings) })
     await stop.requested
-    output.note('Stopping: running calls may finish. Ask again to stop at once.')
+    output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')
     await server.close()
     return isBroken ? EXIT.server : EXIT.ok
   } catch (error) {
@@ -245,7 +240,7 @@ function announce(
   if (ALL_ADDRESSES.has(host)) output.data(`  Listens on   all addresses of this machine (${host})`)
   if (curl !== undefined) output.data(`  Try it       ${curl}`)
   output.data(`  Data         ${whereDataLives(settings)}`)
-  output.data(`  Start token  ${startTokenFile} (for settling calls and other decisions)`)
+  output.data(`  Start token  ${startTokenFile} (lets an operator in: settling calls, approvals, keys)`)
   output.data('')
 }
 

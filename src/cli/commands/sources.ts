@@ -16,10 +16,10 @@ const MOST_WARNINGS = 5
 
 const sources = defineCommand<AdminOption>({
   name: 'sources',
-  summary: 'Shows where tools come from, and how these sources are.',
+  summary: 'Lists the sources that tools come from, and their state.',
   details: [
-    'TOOLS are those that agents see; WAITING are changed definitions that an operator has not decided about',
-    '("collet pins list"). A source that is down keeps its tools: their calls fail until it answers again.',
+    'TOOLS counts what agents see; WAITING counts changed definitions that no operator has decided about yet',
+    '("collet pins list"). A source that is down keeps its tools, but calls to them fail until it answers again.',
   ],
   positionals: [],
   options: SOURCE_OPTIONS,
@@ -65,10 +65,10 @@ function cellsOf(row: RenderedSource): readonly string[] {
 
 const sourcesRefresh = defineCommand<AdminOption>({
   name: 'sources refresh',
-  summary: 'Reads the tools of a source again, now.',
+  summary: 'Reads the tools of a source again now.',
   details: [
-    'Connections are made anew for it, and programs started anew; calls under way end as they are.',
-    'What changed upstream waits for a decision: "collet pins list".',
+    'It opens new connections and starts programs again; calls in progress finish undisturbed.',
+    'Whatever changed upstream waits for a decision: "collet pins list".',
   ],
   positionals: [KEY],
   options: SOURCE_OPTIONS,
@@ -93,10 +93,10 @@ const sourcesRefresh = defineCommand<AdminOption>({
 
 const sourcesRemove = defineCommand<AdminOption>({
   name: 'sources remove',
-  summary: 'Takes a source that was imported away, with its tools.',
+  summary: 'Removes an imported source and its tools.',
   details: [
-    'What was pinned stays known: importing the same source again does not accept what changed meanwhile.',
-    'A source of the config is taken out there.',
+    'Its pins are kept: importing the same source again does not accept what changed in the meantime.',
+    'A source from the config has to be removed there.',
   ],
   positionals: [KEY],
   options: SOURCE_OPTIONS,
@@ -109,7 +109,7 @@ const sourcesRemove = defineCommand<AdminOption>({
       'removed',
     )
     if (context.json) context.output.json({ key, removed: true })
-    else context.output.note(`${key} is gone; servers on the same store see it within a second.`)
+    else context.output.note(`${key} is removed; servers on the same store notice within a second.`)
     return EXIT.ok
   },
 })

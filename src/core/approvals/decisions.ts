@@ -1,5 +1,5 @@
-import { timingSafeEqual } from 'node:crypto'
 import type { Failure } from '#core/call'
+import { isSameSecret } from '#core/hash'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type {
   ApprovalRecord,
@@ -47,14 +47,8 @@ export function mintLink(
 export function readLink(approvals: Pick<ApprovalStore, 'sign'>, token: string): ApprovalLink | undefined {
   if (token.length > LONGEST_TOKEN) return undefined
   const [encoded = '', signature = '', ...rest] = token.split('.')
-  if (rest.length > 0 || !isSame(approvals.sign(PURPOSE, encoded), signature)) return undefined
+  if (rest.length > 0 || !isSameSecret(signature, approvals.sign(PURPOSE, encoded))) return undefined
   return parse(Buffer.from(encoded, 'base64url').toString('utf8'))
-}
-
-/** Compares all of both, however early they differ. */
-export function isSame(expected: string, given: string): boolean {
-  const [left, right] = [Buffer.from(expected), Buffer.from(given)]
-  return left.length === right.length && timingSafeEqual(left, right)
 }
 
 function parse(json: string): ApprovalLink | undefined {

@@ -87,10 +87,10 @@ export async function callTool(
 /** What a tool of others gave is marked, on replays too (OWP-58). */
 function replyOf(
   { callId }: IdentifiedCall,
-  { outcome, runId, toolId }: Pick<Found & { kind: 'answer' }, 'outcome' | 'runId' | 'toolId'>,
+  { outcome, runId, tool, toolId }: Omit<Found & { kind: 'answer' }, 'kind'>,
   replayed: boolean,
 ): CallReply {
-  const reply = { callId, outcome, runId, replayed }
+  const reply = { callId, outcome, runId, replayed, tool }
   return hasUntrustedOutput(toolId) ? { ...reply, untrusted: true } : reply
 }
 

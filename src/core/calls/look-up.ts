@@ -20,7 +20,14 @@ const JOIN_POLL_MS = 50
 const MOST_ROUNDS_ALONE = 100
 
 export type Found =
-  | { readonly kind: 'answer'; readonly outcome: Outcome; readonly runId: string; readonly toolId: string }
+  | {
+      readonly kind: 'answer'
+      readonly outcome: Outcome
+      readonly runId: string
+      /** Id of the tool that ran. */
+      readonly tool: string
+      readonly toolId: string
+    }
   /** A recorded call whose next attempt this request may make. */
   | { readonly kind: 'again'; readonly previous: CallRecord }
   /** The key is another request's. */
@@ -47,6 +54,7 @@ export async function lookUp(needs: LookUpNeeds, call: IdentifiedCall): Promise<
         kind: 'answer',
         outcome,
         runId: runIdOf(call, running.scope),
+        tool: running.tool.id,
         toolId: running.tool.catalogId,
       }
     }
@@ -109,8 +117,8 @@ async function judge(
   // Rule 1: what waits for a yes walks the whole ladder again.
   if (record.state === 'parked') return { kind: 'again', previous: record }
   if (record.state !== 'running') {
-    const { runId = ownRunId(record.record), toolId } = record
-    return { kind: 'answer', outcome: answerRecorded(record), runId, toolId }
+    const { runId = ownRunId(record.record), tool, toolId } = record
+    return { kind: 'answer', outcome: answerRecorded(record), runId, tool, toolId }
   }
   if (record.writer === needs.store.writer && needs.running.takeAbandoned(call.record)) {
     return { kind: 'again', previous: record }

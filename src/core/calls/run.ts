@@ -35,6 +35,8 @@ export type RunResult =
       readonly outcome: Outcome
       readonly runId: string
       readonly toolId: string
+      /** Id of the tool that ran. */
+      readonly tool: string
       readonly joined: boolean
     }
   /** Somebody else's record is under the key: look it up again. */
@@ -51,7 +53,7 @@ export async function runCall(needs: RunNeeds, checked: FundedCall): Promise<Run
     const { scope, tool } = joined
     return {
       ...{ kind: 'answer', outcome, joined: true },
-      ...{ runId: runIdOf(checked.call, scope), toolId: tool.catalogId },
+      ...{ runId: runIdOf(checked.call, scope), tool: tool.id, toolId: tool.catalogId },
     }
   }
   // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
@@ -95,7 +97,8 @@ async function claimAndRun(
   if (late !== undefined) keepLate(needs, checked.slot, { run: attemptOf(running, attempt), late })
   if (outcome === LOST) return { kind: 'lost' }
   const runId = runIdOf(checked.call, checked.scope)
-  return { kind: 'answer', outcome, runId, toolId: checked.tool.catalogId, joined: false }
+  const { id: tool, catalogId: toolId } = checked.tool
+  return { kind: 'answer', outcome, runId, toolId, tool, joined: false }
 }
 
 /** Rule 10: a late result never changes the outcome; it is kept, journaled, and its slot is freed only now. */
@@ -195,6 +198,7 @@ async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | t
   }
   const write = () => (claimed ? needs.store.finish(finished) : needs.store.insertFinished(newCall, finished))
   try {
+    running.call.request.onRecording?.()
     const result = await write()
     if (result.kind === 'recorded') return end(needs, running, outcome)
     // Ours was declared dead while it ran: what it did is not forgotten (rule 10).

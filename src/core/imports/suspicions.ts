@@ -86,7 +86,8 @@ function instructionIn(text: string): string | undefined {
   if (text.length < SHORTEST) return undefined
   const plain = text.replaceAll(/\s+/g, ' ')
   const small = plain.toLowerCase()
-  for (const { compiled, needs, says, unless, honest } of COMPILED) {
+  compiledSigns ??= compileSigns()
+  for (const { compiled, needs, says, unless, honest } of compiledSigns) {
     if (!needs.every((need) => need.test(small))) continue
     const matcher = compiled.matcher(plain)
     while (matcher.find()) {
@@ -248,10 +249,15 @@ const SIGNS: readonly Sign[] = [
   },
 ]
 
-const COMPILED = SIGNS.map(({ pattern, ...sign }) => ({
-  ...sign,
-  compiled: RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE),
-}))
+let compiledSigns: ReturnType<typeof compileSigns> | undefined
+
+/** For the first definition: a server without imports needs none. */
+function compileSigns() {
+  return SIGNS.map(({ pattern, ...sign }) => ({
+    ...sign,
+    compiled: RE2JS.compile(pattern, RE2JS.CASE_INSENSITIVE),
+  }))
+}
 
 /** What is in a text that a reader does not see, or sees as something else; names what it is, `undefined` = nothing. */
 export function hiddenCharacter(text: string): string | undefined {

@@ -100,6 +100,8 @@ export interface McpExchange {
   readonly leaving: Leaving | undefined
   /** Gets the way to cancel what the request began, once there is something (MCP-85). */
   onBegun?(cancel: () => void): void
+  /** Called just before the outcome of its call is written. */
+  onRecording?(): void
 }
 
 /** The way back to one client while its request is being answered. */

@@ -38,6 +38,8 @@ interface UnderWay {
   readonly isCancelled: boolean
   /** What to do when it is cancelled; asked at once when it is already. */
   onBegun(cancel: () => void): void
+  /** Nobody can cancel it any more. Called beside the write of its outcome, this costs no commit of its own. */
+  forget(): void
   end(): void
 }
 
@@ -74,6 +76,11 @@ export class RequestsUnderWay {
     // Beside the call, in the same commit: nobody waits for it.
     this.#write(() => this.#callers.beginRequest(request, this.#clock.nowMs()))
     this.#timer ??= setInterval(() => void this.#look(), POLL_MS).unref()
+    let isForgotten = false
+    const forget = (): void => {
+      if (!isForgotten) this.#write(() => this.#callers.endRequest(request))
+      isForgotten = true
+    }
     return {
       get isCancelled() {
         return isCancelled
@@ -82,9 +89,10 @@ export class RequestsUnderWay {
         stop = cancel
         if (isCancelled) cancel()
       },
+      forget,
       end: () => {
         if (this.#here.get(key) === entry) this.#here.delete(key)
-        this.#write(() => this.#callers.endRequest(request))
+        forget()
         if (this.#here.size === 0) this.close()
       },
     }

@@ -1,5 +1,4 @@
-import { isSame } from '#core/approvals/decisions'
-import { shortHash } from '#core/hash'
+import { isSameSecret, shortHash } from '#core/hash'
 import { LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
@@ -212,7 +211,7 @@ class ToolLists {
     const end = cursor.lastIndexOf('.')
     if (end < 1) return undefined
     const after = cursor.slice(0, end)
-    return isSame(this.#signatureOf(after, principal), cursor.slice(end + 1)) ? after : undefined
+    return isSameSecret(cursor.slice(end + 1), this.#signatureOf(after, principal)) ? after : undefined
   }
 
   #signatureOf(after: string, { tenant, id }: Principal): string {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { isSame } from '#core/approvals/decisions'
 import type { CallReply } from '#core/call'
+import { isSameSecret } from '#core/hash'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import { CALL_ID_HEADER, callIdToHeader, callReplyHeaders } from '#protocols/call-headers'
@@ -254,7 +254,7 @@ export function openState(
 ): RequestState | undefined {
   const [version, payload = '', signature = '', ...more] = sealed.split('.')
   if (version !== VERSION || more.length > 0) return undefined
-  if (!isSame(signatureOf(payload, owner, sign), signature)) return undefined
+  if (!isSameSecret(signature, signatureOf(payload, owner, sign))) return undefined
   const state = readState(JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')))
   return state !== undefined && state.expiresAtMs > nowMs ? state : undefined
 }

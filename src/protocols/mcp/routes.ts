@@ -244,7 +244,7 @@ async function handleLegacy(
     channel,
     // A reader that leaves detaches; the call goes on (MCP-28).
     leaving: undefined,
-    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun }),
+    ...(underWay === undefined ? undefined : { onBegun: underWay.onBegun, onRecording: underWay.forget }),
   }
   const answer = async (): Promise<Answer> => {
     try {

@@ -248,6 +248,7 @@ export class ToolCalls {
       ...(waitMs === undefined ? undefined : { waitMs }),
       ...(progress === undefined ? undefined : { onProgress: progress.tell }),
       ...(ask === undefined ? undefined : { onElicit: ask }),
+      ...(exchange.onRecording === undefined ? undefined : { onRecording: exchange.onRecording }),
       leaving,
     }
   }

@@ -236,9 +236,9 @@ interface ObserveCallsOptions {
 export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Gateway {
   const { metrics, clock } = options
 
-  /** Labels come from the catalog only, so a caller cannot make new ones. */
-  const toolOf = (principal: Principal, request: CallRequest): string =>
-    gateway.catalogFor(principal).resolve(request.tool)?.id ?? 'unknown'
+  /** Labels come from the catalog only, so a caller cannot make new ones. Only replays and refusals are looked up here. */
+  const toolOf = (principal: Principal, request: CallRequest, { tool, replayed }: CallReply): string =>
+    (replayed ? undefined : tool) ?? gateway.catalogFor(principal).resolve(request.tool)?.id ?? 'unknown'
 
   const observe = (tool: string, request: CallRequest, reply: CallReply, durationMs: number): void => {
     const outcome = reply.outcome.ok ? 'ok' : reply.outcome.error.code
@@ -277,7 +277,7 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
       } finally {
         metrics.callLeft()
         if (reply !== undefined) {
-          observe(toolOf(principal, request), request, reply, clock.monotonicMs() - startedMs)
+          observe(toolOf(principal, request, reply), request, reply, clock.monotonicMs() - startedMs)
         }
       }
     },

@@ -2,7 +2,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
-import { isSameCheck, type StoreKeys } from '#store/encryption'
+import { isSameSecret } from '#core/hash'
+import type { StoreKeys } from '#store/encryption'
 import { QUERIES, type QueryName } from '#store/queries'
 import { refuseForeignTriggers } from '#store/row-mac'
 import { text } from '#store/rows'
@@ -195,7 +196,7 @@ function migrate(database: Database, keys: StoreKeys, migrations: readonly strin
 
 function checkKey(database: Database, { check }: StoreKeys): void {
   const row = database.get('readMeta', 'key_check')
-  if (isSameCheck(row === undefined ? '' : text(row, 'value'), check)) return
+  if (isSameSecret(row === undefined ? '' : text(row, 'value'), check)) return
   throw new StoreError(
     'unreadable',
     'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
