@@ -232,6 +232,8 @@ describe('the house', () => {
       'src/server/telemetry/tracing.ts',
       // Wraps the pipe to the server that started it.
       'src/sources/pack/child.ts',
+      // Connects to the operator's own database.
+      'src/store/postgres/connection.ts',
       // Test parts: a gateway without a server.
       'src/testing/test-gateway.ts',
     ])

@@ -27,7 +27,9 @@ const SCOPE = z.string().regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, {
 
 const CLIENT = {
   clientId: TEXT,
+  /** Absent for public clients. */
   clientSecret: TEXT.transform((text) => new Secret(text)).optional(),
+  /** How the secret is sent to the token endpoint. Default `basic`, or `none` without a secret. */
   clientAuth: z.enum(['basic', 'post', 'none']).optional(),
 }
 
@@ -49,13 +51,18 @@ const RESERVED = [
 
 const PROVIDER = closed({
   ...CLIENT,
+  /** Endpoints are discovered there, unless they are given. */
   issuer: ENDPOINT.optional(),
   authorizationEndpoint: ENDPOINT.optional(),
   tokenEndpoint: ENDPOINT.optional(),
   revocationEndpoint: ENDPOINT.optional(),
+  /** All that may be asked for; a tool that needs another scope is refused at the start. Default: any. */
   scopes: z.array(SCOPE).optional(),
+  /** Asked for every time, such as `offline_access`. */
   alwaysScopes: z.array(SCOPE).default([]),
+  /** Whom the tokens are for (RFC 8707), such as the URL of an MCP server; sent with every request for one. */
   resource: ENDPOINT.optional(),
+  /** More parameters of the authorization request, such as `access_type: 'offline'`. */
   parameters: z
     .record(
       TEXT.refine((name) => !RESERVED.includes(name), { error: 'is set by the server itself.' }),
@@ -76,12 +83,16 @@ const PROVIDER = closed({
 
 const SIGN_IN = closed({
   ...CLIENT,
+  /** OpenID Connect issuer where users sign in. */
   issuer: ENDPOINT,
+  /** Default `['openid']`. */
   scopes: z
     .array(SCOPE)
     .default(['openid'])
     .transform((scopes) => [...new Set(['openid', ...scopes])]),
+  /** The claim that is the user id of calls. Default `sub`. */
   userClaim: TEXT.default('sub'),
+  /** Who may consent for a principal itself, by principal: user ids. */
   owners: z.record(TEXT, z.array(TEXT)).default({}),
 }).refine(hasSecretItNeeds, { error: '`clientAuth` needs a `clientSecret`.' })
 
@@ -97,8 +108,11 @@ function hasSecretItNeeds({
 
 /** `oauth` of a config. */
 export const OAUTH = closed({
+  /** By the id that tools name in `requirements.authorization`. */
   providers: z.record(TEXT, PROVIDER).default({}),
+  /** How users prove who they are before they consent. Without it consent works on loopback only. */
   signIn: SIGN_IN.optional(),
+  /** Let whoever has the link consent, without a sign-in and beyond loopback. Default false. */
   allowUnboundConsent: z.boolean().default(false),
 })
 
@@ -127,10 +141,15 @@ function isPrivate(text: string): boolean {
 /** The `approvals` key, in the words of the other keys. */
 export function approvalsSchema({ closed, url, scope, name }: Words) {
   const terms = {
+    /** How long a question stays open. Default 1 800 000, half an hour. */
     expiresAfterMs: z.int().min(1_000).max(LONGEST_MS).optional(),
+    /** How many distinct approvers must say yes. Default 1. */
     quorum: z.int().min(1).max(100).optional(),
+    /** What approvers must hold besides `approvals:respond`. Default nothing more. */
     requiredScope: scope.optional(),
+    /** Let a caller approve its own call. Default false. */
     selfApproval: z.boolean().optional(),
+    /** Let one override, with the scope `approvals:override` and a reason, be enough whatever the quorum. Default false. */
     overrideBypassesQuorum: z.boolean().optional(),
   }
   const webhook = closed({
@@ -139,6 +158,7 @@ export function approvalsSchema({ closed, url, scope, name }: Words) {
       .string()
       .min(SHORTEST_SECRET, { error: `must have at least ${SHORTEST_SECRET} characters.` })
       .transform((text) => new Secret(text)),
+    /** Whom the one-time link in the message is for. Absent = no link. */
     approver: name.optional(),
   }).refine(({ url: text, approver }) => approver === undefined || isPrivate(text), {
     path: ['url'],
@@ -153,7 +173,9 @@ export function approvalsSchema({ closed, url, scope, name }: Words) {
     ...terms,
     when,
     perTool: z.record(z.string().min(1), closed({ ...terms, when })).default({}),
+    /** Told of every new question; messages are signed with the secret. */
     webhooks: z.array(webhook).max(MOST_WEBHOOKS).default([]),
+    /** How many calls of one principal may wait. Default 100. */
     mostParkedPerPrincipal: z.int().min(1).default(DEFAULT_APPROVAL_RULES.mostParkedPerPrincipal),
   }).prefault({})
 }
@@ -220,8 +242,17 @@ const AMOUNT = z
   .max(MOST)
   .refine((value) => value > 0, { error: 'must be more than 0.' })
 
-const RATE = { callsPerMinute: AMOUNT.optional(), burst: COUNT.optional() }
-const LIMIT = { ...RATE, concurrent: COUNT.optional() }
+const RATE = {
+  /** New runs per minute; fractions are fine. */
+  callsPerMinute: AMOUNT.optional(),
+  /** How many may come at once before the rate counts. Default a tenth of `callsPerMinute`, at least 1. */
+  burst: COUNT.optional(),
+}
+const LIMIT = {
+  ...RATE,
+  /** Runs at once; one that was ended but has not settled counts too. */
+  concurrent: COUNT.optional(),
+}
 
 interface WrittenRate {
   readonly callsPerMinute?: number | undefined
@@ -238,31 +269,45 @@ function hasRateForBurst({ callsPerMinute, burst }: WrittenRate): boolean {
 }
 
 const CALL_LIMIT = closed(LIMIT).refine(hasRateForBurst, BURST_ALONE)
-const TOOL_LIMIT = closed({ ...LIMIT, perPrincipal: CALL_LIMIT.prefault({}) }).refine(
-  hasRateForBurst,
-  BURST_ALONE,
-)
+const TOOL_LIMIT = closed({
+  ...LIMIT,
+  /** The same for each principal with the tool. */
+  perPrincipal: CALL_LIMIT.prefault({}),
+}).refine(hasRateForBurst, BURST_ALONE)
 
 const PRINCIPAL = /^(key:.+|jwt:.+|anonymous)$/s
 const NO_PRINCIPAL = 'is no principal id: write "key:<id>", "jwt:<issuer>#<sub>" or "anonymous".'
 
 export const LIMITS = closed({
+  /** For each principal, over all its calls. */
   perPrincipal: CALL_LIMIT.prefault({}),
+  /** For each tool, over all principals and all its versions. */
   perTool: TOOL_LIMIT.prefault({}),
+  /** By principal id, such as `key:alice`: what is said here counts instead of `perPrincipal`. */
   byPrincipal: z.record(z.string(), CALL_LIMIT).default({}),
+  /** By any name of a tool without a version, such as `Mail.Send` or `mcp:github.create_issue`: what is said here counts instead of `perTool`. */
   byTool: z.record(z.string(), TOOL_LIMIT).default({}),
+  /** For the whole server. */
   total: closed({
     ...RATE,
+    /** Default 1 000. */
     concurrent: COUNT.default(1_000),
+    /** Changes that wait to be written before new calls are refused. Default 5 000. */
     pendingWrites: COUNT.default(5_000),
+    /** How late the event loop may be, for more than a moment, before new calls are refused. Default 500. */
     delayMs: COUNT.default(500),
+    /** Bytes of request bodies held at once. Default 64 MiB. */
     bodyBytes: COUNT.default(64 * MIB),
   })
     .refine(hasRateForBurst, BURST_ALONE)
     .prefault({}),
+  /** Requests that are held open: streams and polls of runs, and `Prefer: wait`. */
   waiting: closed({
+    /** Of each principal. Default 100. */
     perPrincipal: COUNT.default(100),
+    /** Default 1 000. */
     total: COUNT.default(1_000),
+    /** The longest that a poll or `Prefer: wait` waits, at most 60. Default 60. */
     longestSeconds: z.int().min(1).max(LONGEST_WAIT_S).default(LONGEST_WAIT_S),
   }).prefault({}),
 })
@@ -283,11 +328,16 @@ const WINDOW = z.string().transform((text, context) => {
 })
 
 const BUDGET = closed({
+  /** Each principal, or each tenant as a whole. */
   for: z.enum(['principal', 'tenant']),
+  /** Only these: ids of principals, or names of tenants. */
   of: z.array(z.string().min(1)).optional(),
+  /** `15m`, `1h`, `1d` …: whole multiples since 1970, in UTC. */
   window: WINDOW,
   calls: COUNT.optional(),
+  /** Run time. A call's `timeoutMs` is set aside while it runs. */
   seconds: AMOUNT.optional(),
+  /** Cost units: the sum of the tools' `policy.cost`. */
   cost: AMOUNT.optional(),
 })
   .superRefine((budget, context) => {

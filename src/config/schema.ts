@@ -98,20 +98,28 @@ export const NAME = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/, {
 })
 
 const API_KEY = closed({
+  /** The key acts as the principal `key:<id>`. Entries may share an id while a key is being rotated. */
   id: NAME,
+  /** At least 32 random bytes: `collet keys generate` makes one. */
   key: TEXT.regex(/^[\x21-\x7e]+$/, {
     error: 'a key travels in a header: printable ASCII without spaces. "collet keys generate" makes one.',
   }),
+  /** Default `default`. */
   tenant: NAME.default(DEFAULT_TENANT),
+  /** What the key may do. Absent = nothing beyond tools that ask for no scope. */
   scopes: z.array(SCOPE).default([]),
+  /** Names in `auth.roles`, whose scopes the key holds too. */
   roles: z.array(NAME).default([]),
+  /** Catalog ids, such as `openwop:Mail.Send`: the key sees these tools and no others. Absent = all its scopes open. */
   tools: z.array(TEXT).optional(),
+  /** ISO 8601 with a zone, such as `2027-01-31T00:00:00Z`: from then on the key is not valid. */
   expiresAt: z.iso
     .datetime({
       offset: true,
       error: 'expected a moment with a zone, for example "2027-01-31T00:00:00Z".',
     })
     .optional(),
+  /** What the key is for, in your words. */
   label: TEXT.max(200).optional(),
 })
 
@@ -133,16 +141,17 @@ const API_KEYS = z
   .transform((entries) =>
     entries.map(({ key, expiresAt, ...entry }) => ({
       ...entry,
-      tools: entry.tools,
-      label: entry.label,
       key: new Secret(key),
       expiresAtMs: expiresAt === undefined ? undefined : Date.parse(expiresAt),
     })),
   )
 
 const JWT = closed({
+  /** Shared HS256 secret of at least 32 random bytes. */
   secret: TEXT.transform((text) => new Secret(text)),
+  /** Accepted `aud` values. */
   audiences: z.array(TEXT).default([]),
+  /** Longest accepted distance of `exp` from now. Default 900. */
   maxLifetimeSeconds: WHOLE.min(1).default(900),
 })
 
@@ -167,28 +176,36 @@ const ISSUER_URL = TEXT.refine(
 )
 
 const ISSUER = closed({
+  /** Exactly as in the `iss` of its tokens: https, or http on loopback. */
   issuer: ISSUER_URL,
+  /** What its tokens for this server have in `aud`. */
   audience: z.union([TEXT.transform((audience) => [audience]), z.array(TEXT).min(1)]),
+  /** Where its keys are, if it has no discovery document. */
   jwksUri: ISSUER_URL.optional(),
-  claims: closed({ tenant: CLAIM.optional(), scopes: CLAIM.optional(), roles: CLAIM.optional() }).prefault(
-    {},
-  ),
+  claims: closed({
+    /** Required of every token once it is set. Default: the tenant is `tenant`. */
+    tenant: CLAIM.optional(),
+    /** Default `scope`. */
+    scopes: CLAIM.optional(),
+    /** Default: tokens bring no roles. */
+    roles: CLAIM.optional(),
+  }).prefault({}),
+  /** Default `default`. */
   tenant: NAME.default(DEFAULT_TENANT),
+  /** Whether `claims.tenant` of a token may be `default`, the tenant of whoever looks after the server. Default `false`. */
   allowDefaultTenant: z.boolean().default(false),
+  /** Default: every one that is not symmetric. */
   algorithms: z.array(z.enum(ISSUER_ALGORITHMS)).min(1).optional(),
-}).transform(({ audience, claims, ...issuer }) => ({
-  ...issuer,
-  audiences: audience,
-  jwksUri: issuer.jwksUri,
-  algorithms: issuer.algorithms,
-  claims: { tenant: claims.tenant, scopes: claims.scopes, roles: claims.roles },
-}))
+}).transform(({ audience, ...issuer }) => ({ ...issuer, audiences: audience }))
 
 const AUTH = closed({
   apiKeys: API_KEYS.prefault([]),
   jwt: JWT.optional(),
+  /** OpenID Connect issuers whose access tokens are taken. */
   issuers: z.array(ISSUER).prefault([]),
+  /** Scopes by role. A role that is not here grants nothing. */
   roles: z.record(z.string(), z.array(SCOPE)).default({}),
+  /** Refuse callers without a credential, also before `collet keys create` made the first key. Default false. */
   required: z.boolean().default(false),
 }).superRefine(({ apiKeys, issuers, roles }, context) => {
   for (const role of Object.keys(roles)) {
@@ -235,47 +252,87 @@ const TOOLKIT_NAME = z.string().regex(/^[A-Za-z0-9_]+$/)
 
 /** The shape of a config, with every default. */
 export const CONFIG_SCHEMA = closed({
+  /**
+   * Tools made by `tool()`, and paths or globs (relative to the config file) of files that export some. They are
+   * listed in this order; the files of one glob, and the exports of one file, by name.
+   */
   tools: z.array(z.unknown()).default([]),
+  /** Where further tools come from. The key is the toolkit of the tools: `<key>.<name>`. */
   sources: SOURCES,
   toolkits: z.record(TOOLKIT_NAME, closed({ description: TEXT })).default({}),
   server: closed({
+    /** Default `127.0.0.1`. Any other than loopback needs `auth`. */
     host: TEXT.default('127.0.0.1'),
+    /** Default 4100; 0 = any free port. */
     port: WHOLE.min(0).max(65_535).default(4100),
+    /** Absolute URL under which callers reach the server; default the bound address. */
     publicUrl: HTTP_URL.optional(),
+    /** Default 1 MiB. */
     bodyLimitBytes: WHOLE.min(1024).default(MIB),
+    /** Origins of web pages that may call the server. Default none. */
     allowedOrigins: z.array(ORIGIN).default([]),
+    /** Serve `/metrics` on this port too, where it needs no credential. Default none. */
     metricsPort: WHOLE.min(0).max(65_535).optional(),
+    /** Address of that listener. Default `127.0.0.1`. */
     metricsHost: TEXT.optional(),
+    /** Open connections; further ones are closed at once. Default 10 000. */
     maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),
+  /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
   store: STORE.default('sqlite:.collet/collet.db'),
+  /** Absent = no credential is needed, and the server listens on loopback only. */
   auth: AUTH.prefault({}),
+  /** Authorization servers whose tokens this server keeps for its callers. */
   oauth: OAUTH.prefault({}),
   calls: closed({
+    /** How long results are kept. Default 24. */
     retentionHours: WHOLE.min(1).default(24),
+    /** For tools that set no `timeoutMs`. Default 60 000. */
     defaultTimeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(60_000),
+    /** Default 1 MiB. */
     maxResultBytes: WHOLE.min(1024).default(MIB),
   }).prefault({}),
-  journal: closed({ retentionDays: WHOLE.min(1).default(90) }).prefault({}),
+  journal: closed({
+    /** How long the journal and the keys of calls are kept. Default 90. */
+    retentionDays: WHOLE.min(1).default(90),
+  }).prefault({}),
+  /** What tools may reach with `ctx.fetch`: the internet, and of this machine and its networks what is allowed here. */
   egress: closed({
+    /** Local upstreams: `host`, `host:port`, `[v6]:port` or a range such as `10.1.0.0/16`. Default none. */
     allow: z.array(ALLOW_ENTRY).default([]),
+    /** Default 10 MiB. */
     maxResponseBytes: WHOLE.min(1024).default(EGRESS_LIMITS.maxResponseBytes),
+    /** For a whole exchange, redirects and body included. Default 30 000. */
     timeoutMs: WHOLE.min(1).max(LONGEST_TIMER_MS).default(EGRESS_LIMITS.timeoutMs),
+    /** Default 5. */
     maxRedirects: WHOLE.min(0).max(20).default(EGRESS_LIMITS.maxRedirects),
   }).prefault({}),
+  /** Rates and numbers of new runs. Default: at most 1 000 at once, and nothing while the server is overloaded. */
   limits: LIMITS,
+  /** What principals and tenants may spend, across restarts. Default no budget. */
   budgets: BUDGETS,
   ...PROTOCOL_SECTIONS.shape,
   approvals: approvalsSchema({ closed, url: WEBHOOK_URL, scope: SCOPE, name: NAME }),
+  /** Older versions that may be served although a newer one is stricter about approval, scopes or tier. */
   acknowledgeLaxerVersions: z.array(TEXT).default([]),
-  authoring: closed({ describeParameters: z.boolean().default(true) }).prefault({}),
+  authoring: closed({
+    /** Whether every parameter needs a description. Default true. */
+    describeParameters: z.boolean().default(true),
+  }).prefault({}),
+  /** The operator's own checks; not in a JSON config. */
   hooks: closed({
     admit: hook<'admit'>(),
     verifyToken: hook<'verifyToken'>(),
     bindUser: hook<'bindUser'>(),
   }).prefault({}),
-  log: closed({ level: z.enum(LOG_LEVELS).default('info') }).prefault({}),
-  telemetry: closed({ otlpEndpoint: HTTP_URL.optional() }).prefault({}),
+  log: closed({
+    /** Default `info`. */
+    level: z.enum(LOG_LEVELS).default('info'),
+  }).prefault({}),
+  telemetry: closed({
+    /** OTLP/HTTP endpoint for traces, for example `http://127.0.0.1:4318`. Default none. */
+    otlpEndpoint: HTTP_URL.optional(),
+  }).prefault({}),
 }).refine(({ calls, journal }) => journal.retentionDays * 24 >= calls.retentionHours, {
   path: ['journal', 'retentionDays'],
   error: 'must be at least as long as calls.retentionHours: a key outlives its result (rule 13).',

@@ -59,9 +59,6 @@ export function toSettings({ loaded, tools, flags, environment, workingFolder }:
       ...config.server,
       host: flags.host ?? config.server.host,
       port: flags.port ?? config.server.port,
-      publicUrl: config.server.publicUrl,
-      metricsPort: config.server.metricsPort,
-      metricsHost: config.server.metricsHost,
     },
     store,
     dataFolder,
@@ -126,53 +123,28 @@ function otlpEndpoint(text: string | undefined): string | undefined {
   throw new ConfigError([{ severity: 'error', where: 'OTEL_EXPORTER_OTLP_ENDPOINT', message }])
 }
 
-type ParsedClient = Pick<ParsedOAuth['providers'][string], 'clientId' | 'clientSecret' | 'clientAuth'> &
-  Partial<
-    Record<'issuer' | 'authorizationEndpoint' | 'tokenEndpoint' | 'revocationEndpoint', string | undefined>
-  >
-
 /** Throws when a tool needs what its provider is not set up for (OWP-79). */
 export function toOAuthSettings(parsed: ParsedOAuth, tools: readonly Tool[], file: string): OAuthSettings {
   const problems = tools.flatMap((tool) => findProblems(parsed, tool, file))
   if (problems.length > 0) throw new ConfigError(problems)
-  const { signIn, allowUnboundConsent } = parsed
+  const { providers, signIn, allowUnboundConsent } = parsed
   return {
     providers: Object.fromEntries(
-      Object.entries(parsed.providers).map(([id, provider]) => [
+      Object.entries(providers).map(([id, provider]) => [
         id,
-        {
-          ...clientOf(provider),
-          scopes: provider.scopes,
-          alwaysScopes: provider.alwaysScopes,
-          parameters: provider.parameters,
-          resource: provider.resource,
-        },
+        { ...provider, clientAuth: clientAuth(provider) },
       ]),
     ),
-    signIn:
-      signIn === undefined
-        ? undefined
-        : {
-            ...clientOf(signIn),
-            scopes: signIn.scopes,
-            userClaim: signIn.userClaim,
-            owners: signIn.owners,
-          },
+    signIn: signIn === undefined ? undefined : { ...signIn, clientAuth: clientAuth(signIn) },
     allowUnboundConsent,
   }
 }
 
-function clientOf(parsed: ParsedClient): OAuthClientSettings {
-  const { clientId, clientSecret, clientAuth } = parsed
-  return {
-    clientId,
-    clientSecret,
-    clientAuth: clientAuth ?? (clientSecret === undefined ? 'none' : 'basic'),
-    issuer: parsed.issuer,
-    authorizationEndpoint: parsed.authorizationEndpoint,
-    tokenEndpoint: parsed.tokenEndpoint,
-    revocationEndpoint: parsed.revocationEndpoint,
-  }
+function clientAuth({
+  clientAuth: said,
+  clientSecret,
+}: Pick<ParsedOAuth['providers'][string], 'clientAuth' | 'clientSecret'>): OAuthClientSettings['clientAuth'] {
+  return said ?? (clientSecret === undefined ? 'none' : 'basic')
 }
 
 /** A provider without an entry is fine: callers then bring its tokens. One that is nearly the name of an entry is a slip. */

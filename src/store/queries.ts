@@ -345,8 +345,9 @@ export const QUERIES = {
 
   /** Rule 13: the clock of a step starts when the call that began it all is final. */
   expiredResults: `SELECT record, tier, run, claim_group, outcome_group, late_group FROM calls
-    WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ? AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r
-      WHERE r.record = calls.root AND (r.finished_at IS NULL OR r.finished_at >= ?))) ORDER BY finished_at LIMIT ?`,
+    WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ?
+      AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
+    ORDER BY finished_at LIMIT ?`,
   makeTombstone: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
       late_group = NULL, late_at = NULL, late_length = NULL WHERE record = ?`,
   /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */

@@ -1,3 +1,10 @@
+import { StoreError } from '#core/errors'
+import { isSameSecret } from '#core/hash'
+import type { StoreKeys } from './encryption.ts'
+import { refuseForeignTriggers } from './row-mac.ts'
+import { text } from './rows.ts'
+import { get, type Steps } from './steps.ts'
+
 /**
  * Calls, and the commit groups that hold their contents. A group row carries the journal events of one commit,
  * the sealed caller text (kept as long as the journal) and the sealed inputs and outcomes (kept as long as
@@ -456,3 +463,29 @@ export const MIGRATIONS: readonly string[] = [
     REQUESTS,
   ].join(''),
 ]
+
+/** What a database of some version still lacks, once it is certain that it is ours to change (rule 14). */
+export function* missingSteps(
+  version: number,
+  keys: StoreKeys,
+  migrations: readonly string[],
+): Steps<readonly string[]> {
+  yield* refuseForeignTriggers()
+  if (version > migrations.length) {
+    throw new StoreError(
+      'unreadable',
+      `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
+    )
+  }
+  if (version > 0) yield* refuseOtherKey(keys)
+  return migrations.slice(version)
+}
+
+function* refuseOtherKey({ check }: StoreKeys): Steps<void> {
+  const row = yield* get('readMeta', 'key_check')
+  if (isSameSecret(row === undefined ? '' : text(row, 'value'), check)) return
+  throw new StoreError(
+    'unreadable',
+    'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
+  )
+}

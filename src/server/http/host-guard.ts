@@ -6,7 +6,7 @@ export interface HostGuardOptions {
   /** What the server is bound to. */
   readonly host: string
   readonly port: number
-  readonly publicUrl: string | undefined
+  readonly publicUrl?: string | undefined
   readonly allowedOrigins: readonly string[]
 }
 

@@ -8,6 +8,16 @@ import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './dial
 
 /** What only SQLite is asked. */
 const SQLITE_ONLY = new Set<string>(['foreignVersion'])
+/** Statements that look at every row of a table, each with its reason. */
+const WALKS: Readonly<Record<string, string>> = {
+  allWriters: 'one row per process that ever wrote',
+  deleteChallenges: 'a few rows, and stopped by its limit',
+  allApprovals: 'a check of the whole store',
+  allDecisions: 'a check of the whole store',
+  allOwners: 'a check of the whole store',
+  allKeys: 'a check of the whole store',
+  allPins: 'a check of the whole store',
+}
 const NAMES = Object.keys(QUERIES).filter((name): name is QueryName => !SQLITE_ONLY.has(name))
 
 let server: PostgresServer
@@ -51,6 +61,18 @@ describe('every statement', () => {
       `SELECT name FROM pg_prepared_statements WHERE 'integer'::regtype = ANY (parameter_types)`,
     )
     expect(rows.map(({ name }) => name)).toEqual([])
+  })
+
+  it('finds its rows by an index, and walks no table for one of them', async () => {
+    await client.query('SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off')
+    const walking: string[] = []
+    for (const name of NAMES) {
+      const { rows } = await client.query(`EXPLAIN (GENERIC_PLAN) ${postgresText(name)}`)
+      const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n')
+      // What is left after seqscan is off has no index to go by.
+      if (/Seq Scan on (?!pg_)/.test(plan)) walking.push(name)
+    }
+    expect(walking.filter((name) => !(name in WALKS))).toEqual([])
   })
 
   it('names no column that PostgreSQL takes for something else', () => {

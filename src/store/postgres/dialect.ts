@@ -25,6 +25,18 @@ export function postgresText(query: QueryName): string {
   return text
 }
 
+/** What a change reads in order to decide by it, and must find unchanged when it commits. SQLite has one writer anyway. */
+const LOCKS: Partial<Record<QueryName, string>> = {
+  findRun: 'FOR NO KEY UPDATE',
+  expiredResults: 'FOR UPDATE',
+}
+
+/** The same statement inside a change, where it differs. */
+export function lockingText(query: QueryName): string | undefined {
+  const lock = LOCKS[query]
+  return lock === undefined ? undefined : `${postgresText(query)} ${lock}`
+}
+
 /**
  * A step of the schema as PostgreSQL writes it. Every number is 64 bits wide; texts compare by their bytes, as in SQLite,
  * which is also what makes their indexes fast.

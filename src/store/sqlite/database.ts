@@ -2,12 +2,9 @@ import { closeSync, fsyncSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
-import { isSameSecret } from '#core/hash'
 import type { StoreKeys } from '#store/encryption'
 import { QUERIES, type QueryName } from '#store/queries'
-import { refuseForeignTriggers } from '#store/row-mac'
-import { text } from '#store/rows'
-import { MIGRATIONS } from '#store/schema'
+import { MIGRATIONS, missingSteps } from '#store/schema'
 import { type Ask, drive, type Row, type SqlValue } from '#store/steps'
 
 /**
@@ -174,17 +171,9 @@ function connect(path: string): Database {
 function migrate(database: Database, keys: StoreKeys, migrations: readonly string[]): void {
   database.begin()
   try {
-    drive(refuseForeignTriggers(), (ask) => database.answer(ask))
     const version = Number(database.pragma('user_version')?.user_version ?? 0)
-    if (version > migrations.length) {
-      throw new StoreError(
-        'unreadable',
-        `it was written by a newer Collet (schema ${version}); this one knows ${migrations.length}`,
-      )
-    }
-    // Before anything is changed: with another key nothing of it could be read.
-    if (version > 0) checkKey(database, keys)
-    for (const step of migrations.slice(version)) database.exec(step)
+    const steps = drive(missingSteps(version, keys, migrations), (ask) => database.answer(ask))
+    for (const step of steps) database.exec(step)
     if (version === 0) database.run('writeMeta', 'key_check', keys.check)
     if (version < migrations.length) database.exec(`PRAGMA user_version = ${migrations.length}`)
     database.commit()
@@ -192,15 +181,6 @@ function migrate(database: Database, keys: StoreKeys, migrations: readonly strin
     database.rollback()
     throw error
   }
-}
-
-function checkKey(database: Database, { check }: StoreKeys): void {
-  const row = database.get('readMeta', 'key_check')
-  if (isSameSecret(row === undefined ? '' : text(row, 'value'), check)) return
-  throw new StoreError(
-    'unreadable',
-    'the key does not fit this database. Set COLLET_KEY (or restore the key file) to the key it was created with',
-  )
 }
 
 const BUSY = 5

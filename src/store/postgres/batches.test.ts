@@ -1,0 +1,110 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { deriveStoreKeys } from '#store/encryption'
+import { type Ask, get, type SqlValue, write } from '#store/steps'
+import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { answerAll, BATCHES } from './batches.ts'
+import { Connection } from './connection.ts'
+import { prepareDatabase } from './open.ts'
+
+const BEFORE = ['record-1', 'record-2', 'record-3']
+const FAR = 2 ** 40
+
+let server: PostgresServer
+let connection: Connection
+
+beforeAll(async () => {
+  server = await startPostgres()
+  const url = await server.createDatabase('batches')
+  await prepareDatabase(url, deriveStoreKeys(randomBytes(32)))
+  connection = await Connection.open(url)
+  await answerAll(connection, [get('insertWriter', 'writer-1', 1_000, Buffer.from('key'))], 'change')
+  await answerAll(
+    connection,
+    BEFORE.map((record) => write('insertCall', ...callValues(record))),
+    'change',
+  )
+  await answerAll(connection, [write('insertRun', 'run-1', 'default', 'key:a', FAR)], 'change')
+})
+afterAll(async () => {
+  await connection.close()
+  await server.stop()
+})
+
+function callValues(record: string): SqlValue[] {
+  const [group, at] = [FAR, 1_000]
+  return [
+    ...[record, 'default', 'key:a', 'tool', 'definition', 'write', 'never', at, 'fingerprint', 'running'],
+    ...[1, at, null, group, 0, 10, 0, 20, null, null, null, null, null, null, null, 0],
+  ]
+}
+
+function finishValues(record: string, attempt = 1): SqlValue[] {
+  return ['succeeded', 2_000, FAR, 5, 6, record, attempt, 1]
+}
+
+/** Each query with asks that succeed, that find nothing, and that are about the same row. */
+const ASKS: Readonly<Record<string, () => Ask[]>> = {
+  insertCall: () =>
+    ['new-1', 'record-1', 'new-2', 'new-1'].map((record) => write('insertCall', ...callValues(record))),
+  finishCall: () =>
+    [
+      finishValues('record-1'),
+      finishValues('record-2', 2),
+      finishValues('nobody'),
+      finishValues('record-1'),
+    ].map((values) => write('finishCall', ...values)),
+  callerOf: () => ['record-2', 'nobody', 'record-2', 'record-1'].map((record) => get('callerOf', record)),
+  findCall: () => ['record-2', 'nobody', 'record-2', 'record-1'].map((record) => get('findCall', record)),
+  insertRun: () =>
+    ['run-1', 'run-2', 'run-2'].map((key) => write('insertRun', key, 'default', 'key:a', 1_000)),
+  takeSequence: () => [
+    get('takeSequence', 1, FAR + 1, 'run-1'),
+    get('takeSequence', 1, 1_000, 'nobody'),
+    get('takeSequence', -1, 1_000, 'run-1'),
+    get('takeSequence', 1, FAR + 2, 'run-1'),
+  ],
+  insertRunEvent: () => [
+    write('insertRunEvent', 1, 0, FAR, '{}', null, null, null),
+    write('insertRunEvent', 1, 1, FAR, '{}', FAR, 1, 2),
+  ],
+}
+
+/** What the asks are answered, and what the tables hold then; undone afterwards. */
+async function outcome(asks: readonly Ask[], inOneGo: boolean) {
+  await connection.one({ text: 'BEGIN' })
+  try {
+    if (inOneGo) await answerAll(connection, asks, 'change')
+    else for (const ask of asks) await answerAll(connection, [ask], 'change')
+    const tables = await connection.send([
+      { text: 'SELECT * FROM calls ORDER BY record' },
+      { text: 'SELECT * FROM runs ORDER BY key' },
+      { text: 'SELECT * FROM run_events ORDER BY run, sequence' },
+    ])
+    return {
+      answers: asks.map(({ answer }) => answer),
+      tables: tables.map(({ rows }) => rows.map(withoutNo)),
+    }
+  } finally {
+    await connection.one({ text: 'ROLLBACK' })
+  }
+}
+
+/** Numbers are given out also by what is undone. */
+function withoutNo({ no: _, ...row }: Readonly<Record<string, unknown>>) {
+  return row
+}
+
+describe('a statement for many', () => {
+  it('is tried here for every query that has one', () => {
+    expect(Object.keys(ASKS).toSorted()).toEqual(Object.keys(BATCHES).toSorted())
+  })
+
+  it.each(Object.keys(ASKS))('%s answers and changes what the single ones do', async (query) => {
+    const asks = ASKS[query] ?? (() => [])
+    const alone = await outcome(asks(), false)
+    const together = await outcome(asks(), true)
+    expect(together.tables).toEqual(alone.tables)
+    expect(together.answers).toMatchObject(alone.answers)
+  })
+})

@@ -1,0 +1,176 @@
+import type { QueryName } from '#store/queries'
+import type { Ask, Row, SqlValue } from '#store/steps'
+import type { Connection, Result, Statement } from './connection.ts'
+import { lockingText, postgresText } from './dialect.ts'
+
+/**
+ * Answers many asks in one write. Asks of the same query become one statement where there is a form for many, which
+ * takes PostgreSQL a third of the time; the logic does not know.
+ */
+export async function answerAll(
+  connection: Connection,
+  asks: readonly Ask[],
+  purpose: Purpose,
+): Promise<void> {
+  const [first] = asks
+  if (first === undefined) return
+  if (asks.length === 1) return answer(first, await connection.one(statementOf(first, purpose)))
+  const alike = Map.groupBy(asks, (ask) => (BATCHES[ask.query] === undefined ? ask : ask.query))
+  const parcels = [...alike.values()].map((same) => parcelOf(same, purpose))
+  const results = await connection.send(parcels.map(({ statement }) => statement))
+  for (const [index, result] of results.entries()) parcels[index]?.deliver(result)
+}
+
+/** What a change reads it holds on to until its commit, where it decides by it. */
+export type Purpose = 'read' | 'change'
+
+export function statementOf({ query, values }: Ask, purpose: Purpose): Statement {
+  const locking = purpose === 'change' ? lockingText(query) : undefined
+  if (locking !== undefined) return { name: `${query} locked`, text: locking, values }
+  return { name: query, text: postgresText(query), values }
+}
+
+interface Parcel {
+  readonly statement: Statement
+  deliver(result: Result): void
+}
+
+function parcelOf(asks: readonly Ask[], purpose: Purpose): Parcel {
+  const [first] = asks
+  if (first === undefined) throw new Error('nothing was asked')
+  const batch = BATCHES[first.query]
+  if (batch === undefined || asks.length === 1) {
+    return { statement: statementOf(first, purpose), deliver: (result) => answer(first, result) }
+  }
+  const rows = asks.map(({ values }) => values)
+  return {
+    statement: { name: `${first.query} of many`, text: batch.text, values: batch.values(rows) },
+    deliver(result) {
+      const split = batch.split(rows, result.rows)
+      for (const [index, ask] of asks.entries()) {
+        const own = split[index] ?? []
+        answer(ask, { rows: own, changed: own.length, command: result.command })
+      }
+    },
+  }
+}
+
+function answer(ask: Ask, { rows, changed }: Result): void {
+  if (ask.way === 'write') ask.answer = changed
+  else if (ask.way === 'get') ask.answer = rows[0]
+  else ask.answer = rows
+}
+
+type Values = readonly SqlValue[]
+
+/** One statement in place of many of the same query. */
+interface Batch {
+  readonly text: string
+  values(asked: readonly Values[]): SqlValue[][]
+  /** The rows that belong to each of those who asked, in their order. */
+  split(asked: readonly Values[], rows: readonly Row[]): readonly (readonly Row[])[]
+}
+
+/** Every value in an array with those of the others. */
+function columns(asked: readonly Values[]): SqlValue[][] {
+  return (asked[0] ?? []).map((_, index) => asked.map((values) => values[index] ?? null))
+}
+
+/** Of those who change one row, the first did; each is known by its value `at`. */
+function splitChanges(at: number, column: string): Batch['split'] {
+  return (asked, rows) => {
+    const changed = new Map(rows.map((row) => [row[column], row]))
+    return asked.map((values) => {
+      const key = values[at] ?? null
+      const row = changed.get(key)
+      changed.delete(key)
+      return row === undefined ? [] : [row]
+    })
+  }
+}
+
+/** Everybody who asks for a row gets it. */
+function splitFound(at: number, column: string): Batch['split'] {
+  return (asked, rows) => {
+    const found = new Map(rows.map((row) => [row[column], row]))
+    return asked.map((values) => {
+      const row = found.get(values[at] ?? null)
+      return row === undefined ? [] : [row]
+    })
+  }
+}
+
+const CALL_COLUMNS = {
+  ...{ record: 'text', tenant: 'text', principal: 'text', tool: 'text', definition: 'text', tier: 'text' },
+  ...{ replay: 'text', rerun_until: 'bigint', fingerprint: 'text', state: 'text', writer: 'bigint' },
+  ...{ created_at: 'bigint', finished_at: 'bigint', claim_group: 'bigint', caller_at: 'bigint' },
+  ...{ caller_length: 'bigint', input_at: 'bigint', input_length: 'bigint', outcome_group: 'bigint' },
+  ...{ outcome_at: 'bigint', outcome_length: 'bigint', run: 'text', session: 'text', parent: 'text' },
+  ...{ root: 'text', resumable: 'bigint' },
+}
+
+/** Many rows as arrays of their columns, `$1` onwards. */
+function unnest(types: readonly string[]): string {
+  return `unnest(${types.map((type, index) => `$${index + 1}::${type}[]`).join(', ')})`
+}
+
+/** Only for what every call needs: a form for many says the same as its query, a second time. */
+export const BATCHES: Partial<Record<QueryName, Batch>> = {
+  insertCall: {
+    text: `INSERT INTO calls (${Object.keys(CALL_COLUMNS).join(', ')}, attempt)
+      SELECT *, 1 FROM ${unnest(Object.values(CALL_COLUMNS))} ON CONFLICT (record) DO NOTHING RETURNING record`,
+    values: columns,
+    split: splitChanges(0, 'record'),
+  },
+  finishCall: {
+    text: `UPDATE calls SET state = u.s, finished_at = u.f, outcome_group = u.g, outcome_at = u.a, outcome_length = u.l
+      FROM ${unnest(['text', 'bigint', 'bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint'])}
+        AS u(s, f, g, a, l, r, t, w)
+      WHERE calls.record = u.r AND calls.state = 'running' AND calls.attempt = u.t AND calls.writer = u.w
+      RETURNING calls.record`,
+    values: columns,
+    split: splitChanges(5, 'record'),
+  },
+  callerOf: {
+    text: 'SELECT record, claim_group, caller_at, caller_length FROM calls WHERE record = ANY($1::text[])',
+    values: columns,
+    split: splitFound(0, 'record'),
+  },
+  findCall: {
+    text: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+      WHERE c.record = ANY($1::text[])`,
+    values: columns,
+    split: splitFound(0, 'record'),
+  },
+  insertRun: {
+    text: `INSERT INTO runs (key, tenant, principal, next, open, touched_at)
+      SELECT k, t, p, 0, 0, a FROM ${unnest(['text', 'text', 'text', 'bigint'])} AS u(k, t, p, a)
+      ON CONFLICT (key) DO NOTHING RETURNING key`,
+    values: columns,
+    split: splitChanges(0, 'key'),
+  },
+  takeSequence: {
+    // Several of one run take as many numbers in a row.
+    text: `WITH u AS (
+        SELECT k, i, row_number() OVER (PARTITION BY k ORDER BY i) AS nth, count(*) OVER (PARTITION BY k) AS many,
+          CAST(sum(o) OVER (PARTITION BY k) AS BIGINT) AS opened, max(a) OVER (PARTITION BY k) AS at
+        FROM ${unnest(['bigint', 'bigint', 'text'])} WITH ORDINALITY AS v(o, a, k, i)),
+      t AS (UPDATE runs SET next = next + u.many, open = open + u.opened, touched_at = greatest(touched_at, u.at)
+        FROM u WHERE runs.key = u.k AND u.nth = 1 RETURNING runs.key, runs.no, runs.next - u.many AS first)
+      SELECT u.i, t.no, t.first + u.nth - 1 AS sequence FROM u JOIN t ON t.key = u.k`,
+    values: columns,
+    split(asked, rows) {
+      const taken = new Map(rows.map(({ i, ...row }) => [i, row]))
+      return asked.map((_, index) => {
+        const row = taken.get(index + 1)
+        return row === undefined ? [] : [row]
+      })
+    },
+  },
+  insertRunEvent: {
+    text: `INSERT INTO run_events (run, sequence, at, fact, caller_group, caller_at, caller_length)
+      SELECT * FROM ${unnest(['bigint', 'bigint', 'bigint', 'text', 'bigint', 'bigint', 'bigint'])}`,
+    values: columns,
+    split: (asked) => asked.map(() => [{}]),
+  },
+}

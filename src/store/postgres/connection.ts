@@ -1,0 +1,178 @@
+import { Socket } from 'node:net'
+import type { Client, QueryResult } from 'pg'
+import { StoreError, type StoreErrorCode } from '#core/errors'
+import type { Row, SqlValue } from '#store/steps'
+
+/** A text with its values; one with a name is planned once for each connection. */
+export interface Statement {
+  readonly name?: string
+  readonly text: string
+  readonly values?: (SqlValue | SqlValue[])[]
+}
+
+export interface Result {
+  readonly rows: readonly Row[]
+  readonly changed: number
+  /** `COMMIT` of a transaction that failed succeeds, and says `ROLLBACK` here. */
+  readonly command: string
+}
+
+/**
+ * Everything is looked up by its key, so plans must not depend on how full a table was when they were made: with its
+ * tables empty PostgreSQL would remember to read all of `runs` for one of them. A process that stops inside a transaction
+ * gives its locks back soon, and nobody waits for a lock for ever.
+ */
+const SETTINGS = {
+  plan_cache_mode: 'force_generic_plan',
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  jit: 'off',
+  idle_in_transaction_session_timeout: '5000',
+  lock_timeout: '5000',
+}
+
+/** The type of `BIGINT`, which `pg` gives as text unless told otherwise. Every number of ours is a safe integer. */
+const INT8 = 20
+
+/** One connection. What is sent together goes out in one write and is answered in order. */
+export class Connection {
+  readonly #client: Client
+  readonly #socket: Socket
+  #isLost = false
+
+  private constructor(client: Client, socket: Socket) {
+    this.#client = client
+    this.#socket = socket
+    const lose = () => {
+      this.#isLost = true
+    }
+    client.on('error', lose).on('end', lose)
+  }
+
+  /** Loads the driver with the first connection: a store in a file needs none of it. */
+  static async open(url: string, name = 'collet'): Promise<Connection> {
+    const { Client, types } = await import('pg')
+    const socket = new Socket()
+    const client = new Client({
+      connectionString: url,
+      application_name: name,
+      options: Object.entries(SETTINGS)
+        .map(([name, value]) => `-c ${name}=${value}`)
+        .join(' '),
+      pipeline: true,
+      stream: () => socket,
+      types: {
+        getTypeParser: (oid, format) => (oid === INT8 ? Number : types.getTypeParser(oid, format)),
+      },
+    })
+    const connection = new Connection(client, socket)
+    try {
+      await client.connect()
+    } catch (error) {
+      throw new StoreError(
+        failureOf(error)?.code ?? 'full',
+        `PostgreSQL cannot be reached: ${messageOf(error)}`,
+        {
+          cause: error,
+        },
+      )
+    }
+    return connection
+  }
+
+  /** Whether it is of no use any more. What it was doing may or may not have happened. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
+  async one(statement: Statement): Promise<Result> {
+    const [result] = await this.send([statement])
+    if (result === undefined) throw new Error('a statement without a result')
+    return result
+  }
+
+  /** Every statement is sent, also behind one that fails; the first failure is the one reported. */
+  send(statements: readonly Statement[]): Promise<readonly Result[]> {
+    return new Promise((resolve, reject) => {
+      const results: Result[] = []
+      let waiting = statements.length
+      let failure: Error | undefined
+      this.#socket.cork()
+      for (const [index, statement] of statements.entries()) {
+        this.#client.query<Row>(statement, (error: Error | null, result: QueryResult<Row>) => {
+          if (error) failure ??= this.#isLost ? new ConnectionLost(error) : error
+          else results[index] = { rows: result.rows, changed: result.rowCount ?? 0, command: result.command }
+          waiting -= 1
+          if (waiting > 0) return
+          if (failure === undefined) resolve(results)
+          else reject(failure)
+        })
+      }
+      this.#socket.uncork()
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#client.end()
+  }
+}
+
+/** The SQLSTATE of an error of PostgreSQL. */
+function stateOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost'
+
+  constructor(cause: Error) {
+    super(`the connection to PostgreSQL was lost: ${cause.message}`, { cause })
+  }
+}
+
+/** Another process was in the way, or nothing was committed before the connection was lost: the same can be tried again. */
+export function isBusy(error: unknown): boolean {
+  return error instanceof ConnectionLost || /^(40001|40P01|55P03)$/.test(stateOf(error) ?? '')
+}
+
+/** Whether the error concerns the whole store, so that trying the changes one by one is pointless. */
+export function isStoreWide(error: unknown): boolean {
+  return error instanceof StoreError || failureOf(error) !== undefined
+}
+
+function failureOf(error: unknown): (typeof FAILURES)[number] | undefined {
+  const state = stateOf(error)
+  return state === undefined ? undefined : FAILURES.find(({ states }) => states.test(state))
+}
+
+/** By the beginning of the SQLSTATE; what is not here concerns a statement, and not the database. */
+const FAILURES: readonly { readonly states: RegExp; readonly code: StoreErrorCode; readonly why: string }[] =
+  [
+    {
+      states: /^(25006|57P03)$/,
+      code: 'full',
+      why: 'PostgreSQL takes no changes now: it is a standby, or starting',
+    },
+    { states: /^53/, code: 'full', why: 'PostgreSQL is out of disk, memory or connections' },
+    { states: /^(58|XX)/, code: 'full', why: 'PostgreSQL reports damage, or an error of its disk' },
+    {
+      states: /^(28|3D|42501)/,
+      code: 'unreadable',
+      why: 'PostgreSQL refuses this user or database; check the URL of the store',
+    },
+    { states: /^(08|57P|25P03|E[A-Z]+$)/, code: 'full', why: 'PostgreSQL cannot be reached' },
+  ]
+
+/** Any error as a `StoreError` that says what happened in words. */
+export function storeErrorOf(error: unknown, doing: string): StoreError {
+  if (error instanceof StoreError)
+    return new StoreError(error.code, `${doing}: ${error.message}`, { cause: error })
+  const known = failureOf(error)
+  const why = known === undefined ? messageOf(error) : `${known.why} (${messageOf(error)})`
+  return new StoreError(known?.code ?? 'not_written', `${doing}: ${why}`, { cause: error })
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,326 @@
+import { StoreError } from '#core/errors'
+import type { MaybePromise } from '#core/runtime'
+import type { Chain, ChainHead } from '#store/chain'
+import type { Engine, PendingChange } from '#store/engine'
+import type { RowGuard } from '#store/row-mac'
+import { integer } from '#store/rows'
+import type { Ask, Steps } from '#store/steps'
+import { answerAll, type Purpose, statementOf } from './batches.ts'
+import { Connection, isBusy, isStoreWide, type Result, type Statement, storeErrorOf } from './connection.ts'
+import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
+
+export interface PostgresEngineOptions {
+  readonly url: string
+  readonly chain: Chain
+  readonly guard: RowGuard
+  /** Told after each commit: how many changes, how long. */
+  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
+}
+
+/** Held through the transaction of a careful change, by one writer of the database at a time. */
+const CAREFUL_LOCK = 20_417
+/** Held by the connection of a living writer, together with its number. */
+const WRITER_LOCK = 20_418
+
+const BEGIN = { text: 'BEGIN' }
+const BEGIN_SNAPSHOT = { text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' }
+const BEGIN_CAREFUL = { text: `SELECT pg_advisory_xact_lock(${CAREFUL_LOCK})` }
+const COMMIT = { text: 'COMMIT' }
+const ROLLBACK = { text: 'ROLLBACK' }
+
+/**
+ * A PostgreSQL database, far away: the steps of all changes of a group go out together. Its transactions see what others
+ * commit meanwhile, so a change that reads before it writes takes a lock first that every process takes.
+ */
+export class PostgresEngine implements Engine {
+  readonly #options: PostgresEngineOptions
+  readonly #writes: Line
+  readonly #reads: Line
+  readonly #snapshots: Line
+  #reading: PendingRead[] = []
+  #snapshotTurn: Promise<unknown> = Promise.resolve()
+
+  constructor(options: PostgresEngineOptions) {
+    const { url } = options
+    this.#options = options
+    this.#writes = new Line(() => this.#connectWriter())
+    this.#reads = new Line(() => Connection.open(url))
+    this.#snapshots = new Line(() => Connection.open(url))
+  }
+
+  async read<T>(steps: Steps<T>): Promise<T> {
+    return await driveEach(steps, ([ask]) => (ask === undefined ? Promise.resolve() : this.#ask(ask)))
+  }
+
+  snapshot<T>(steps: Steps<T>): Promise<T> {
+    return this.#inTurn(async (connection) => {
+      await connection.one(BEGIN_SNAPSHOT)
+      try {
+        return await driveEach(steps, this.#answerOn(connection, 'read'))
+      } finally {
+        await connection.one(COMMIT)
+      }
+    }, 'cannot read the database')
+  }
+
+  async commit(changes: readonly PendingChange[]): Promise<'committed' | 'busy'> {
+    const { chain, onCommit } = this.#options
+    const startedMs = performance.now()
+    try {
+      const connection = await this.#writes.current()
+      if (!chain.isStarted) await this.#beginWriter(connection)
+      await this.#apply(connection, changes)
+    } catch (error) {
+      if (isBusy(error)) return 'busy'
+      throw isStoreWide(error) ? writeError(error) : error
+    }
+    onCommit?.(changes.length, performance.now() - startedMs)
+    return 'committed'
+  }
+
+  async isAlive(writer: string): Promise<boolean> {
+    if (writer === this.#options.chain.id) return true
+    const { rows } = await this.#readOne({ name: 'isAlive', text: IS_ALIVE, values: [writer, WRITER_LOCK] })
+    return rows.length > 0
+  }
+
+  /** The lock of a dead writer ended with its connection. */
+  forgetWriter(): void {}
+
+  async foreignVersion(): Promise<number> {
+    const { no } = this.#options.chain
+    const { rows } = await this.#readOne({ name: 'foreignVersion', text: FOREIGN_VERSION, values: [no] })
+    return integer(rows[0] ?? {}, 'version')
+  }
+
+  checkWritable(waitMs: number): Promise<void> {
+    return this.#inTurn(async (connection) => {
+      try {
+        await connection.send([
+          BEGIN,
+          { text: `SET LOCAL lock_timeout = ${Math.trunc(waitMs)}` },
+          { text: WRITE_CHECK },
+        ])
+      } finally {
+        await connection.one(ROLLBACK)
+      }
+    }, 'cannot write to the database')
+  }
+
+  /** The writer's lock ends with its connection; from then on what is left running counts as cut. */
+  async close(): Promise<void> {
+    await this.#snapshotTurn
+    await Promise.all([this.#writes.close(), this.#reads.close(), this.#snapshots.close()])
+    this.#options.chain.forgetWriter()
+  }
+
+  /** One transaction: what happened decides the events, and the events decide the link of the group. */
+  async #apply(connection: Connection, changes: readonly PendingChange[]): Promise<void> {
+    const { chain } = this.#options
+    const answer = this.#answerOn(connection, 'change')
+    const careful = changes.filter(({ lane }) => lane === undefined)
+    let head: ChainHead | undefined
+    try {
+      // Not waited for: what follows on the same connection comes after it.
+      const begun = connection.send(careful.length === 0 ? [BEGIN] : [BEGIN, BEGIN_CAREFUL])
+      begun.catch(() => undefined)
+      const group = chain.openGroup()
+      const beside = changes.filter(({ lane }) => lane !== undefined)
+      await driveLanes(group, beside, answer)
+      for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
+      await begun
+      if (group.isEmpty) {
+        await commitWith(connection, [])
+        return
+      }
+      const sealing = chain.insert(group)[Symbol.iterator]()
+      const insert = sealing.next()
+      const sealed = sealing.next()
+      if (insert.done === true || sealed.done !== true) throw new Error('a group is one statement')
+      head = sealed.value
+      await commitWith(connection, [statementOf(insert.value, 'change')])
+    } catch (error) {
+      if (!connection.isLost) await connection.one(ROLLBACK)
+      if (!connection.isLost || head === undefined || !(await this.#wasCommitted(head))) throw error
+    }
+    if (head !== undefined) chain.head = head
+  }
+
+  /** Row and lock are one transaction: a row without a lock is a dead writer. */
+  async #beginWriter(connection: Connection): Promise<void> {
+    const { chain } = this.#options
+    await connection.send([BEGIN, BEGIN_CAREFUL])
+    try {
+      const head = await driveEach(chain.begin(), this.#answerOn(connection, 'change'))
+      await commitWith(connection, [writerLock(chain.no)])
+      chain.head = head
+    } catch (error) {
+      chain.forgetWriter()
+      if (!connection.isLost) await connection.one(ROLLBACK)
+      throw error
+    }
+  }
+
+  /**
+   * A writer has one connection. One that was lost may still be at work at the other end, so it is ended and waited for;
+   * only then is it certain what the chain holds (rule 15).
+   */
+  async #connectWriter(): Promise<Connection> {
+    const { url, chain } = this.#options
+    const connection = await Connection.open(url, `collet writer ${chain.id}`)
+    const { rows } = await connection.one({ text: END_EARLIER })
+    if (rows.some(({ ended }) => ended !== true)) {
+      await connection.close()
+      throw new StoreError('full', 'an earlier connection of this process does not end')
+    }
+    if (!chain.isStarted) return connection
+    await connection.one(writerLock(chain.no))
+    const answer = this.#answerOn(connection, 'read')
+    chain.head = (await driveEach(chain.readHead(), answer)) ?? chain.head
+    return connection
+  }
+
+  /** A connection lost during its commit: the chain, which is read when the next one is opened, knows. */
+  async #wasCommitted({ link }: ChainHead): Promise<boolean> {
+    try {
+      await this.#writes.current()
+      return this.#options.chain.head.link === link
+    } catch (error) {
+      throw new StoreError('unknown', 'the connection to PostgreSQL was lost during a commit', {
+        cause: error,
+      })
+    }
+  }
+
+  /** Asks of one turn of the event loop go out together. */
+  async #ask(ask: Ask): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      this.#reading.push({ ask, resolve, reject })
+      if (this.#reading.length === 1) setImmediate(() => void this.#flushReads())
+    })
+    this.#options.guard.check(ask)
+  }
+
+  async #flushReads(): Promise<void> {
+    const reading = this.#reading.splice(0)
+    try {
+      await answerAll(
+        await this.#reads.current(),
+        reading.map(({ ask }) => ask),
+        'read',
+      )
+      for (const { resolve } of reading) resolve()
+    } catch (error) {
+      const [first, ...others] = reading
+      if (others.length === 0) first?.reject(storeErrorOf(error, 'cannot read the database'))
+      // One that cannot be answered does not fail the others.
+      else for (const read of reading) await this.#readAlone(read)
+    }
+  }
+
+  async #readAlone({ ask, resolve, reject }: PendingRead): Promise<void> {
+    try {
+      await answerAll(await this.#reads.current(), [ask], 'read')
+      resolve()
+    } catch (error) {
+      reject(storeErrorOf(error, 'cannot read the database'))
+    }
+  }
+
+  async #readOne(statement: Statement): Promise<Result> {
+    try {
+      const connection = await this.#reads.current()
+      return await connection.one(statement)
+    } catch (error) {
+      throw storeErrorOf(error, 'cannot read the database')
+    }
+  }
+
+  /** One at a time: a transaction has the connection for itself. */
+  #inTurn<T>(act: (connection: Connection) => Promise<T>, doing: string): Promise<T> {
+    const turn = this.#snapshotTurn.then(async () => {
+      try {
+        return await act(await this.#snapshots.current())
+      } catch (error) {
+        throw storeErrorOf(error, doing)
+      }
+    })
+    this.#snapshotTurn = turn.catch(() => undefined)
+    return turn
+  }
+
+  #answerOn(connection: Connection, purpose: Purpose): AnswerAll {
+    return async (asks) => {
+      await answerAll(connection, asks, purpose)
+      for (const ask of asks) this.#options.guard.check(ask)
+    }
+  }
+}
+
+interface PendingRead {
+  readonly ask: Ask
+  resolve(): void
+  reject(error: unknown): void
+}
+
+/** One connection at a time; one that was lost is replaced when it is next needed. */
+class Line {
+  readonly #open: () => Promise<Connection>
+  #opened: Promise<Connection> | undefined
+  #connection: Connection | undefined
+
+  constructor(open: () => Promise<Connection>) {
+    this.#open = open
+  }
+
+  current(): MaybePromise<Connection> {
+    if (this.#connection !== undefined && !this.#connection.isLost) return this.#connection
+    this.#opened ??= this.#connect()
+    return this.#opened
+  }
+
+  async close(): Promise<void> {
+    await this.#opened?.catch(() => undefined)
+    await this.#connection?.close()
+  }
+
+  async #connect(): Promise<Connection> {
+    try {
+      this.#connection = await this.#open()
+      return this.#connection
+    } finally {
+      this.#opened = undefined
+    }
+  }
+}
+
+/** Ends the transaction, or says that there is nothing to end: a `COMMIT` after a failure succeeds as `ROLLBACK`. */
+async function commitWith(connection: Connection, statements: readonly Statement[]): Promise<void> {
+  const results = await connection.send([...statements, COMMIT])
+  if (results.at(-1)?.command !== 'COMMIT') throw new StoreError('not_written', 'the commit was undone')
+}
+
+/** A database that cannot be written is a failure of the store, whatever the reason (rule 11). */
+function writeError(error: unknown): StoreError {
+  const found = storeErrorOf(error, 'cannot write to the database')
+  return found.code === 'unreadable' ? new StoreError('full', found.message, { cause: error }) : found
+}
+
+function writerLock(no: number): Statement {
+  return { text: 'SELECT pg_advisory_lock($1, $2)', values: [WRITER_LOCK, no] }
+}
+
+const IS_ALIVE = `SELECT 1 AS alive FROM writers w JOIN pg_locks l ON CAST(l.objid AS BIGINT) = w.no
+  WHERE w.id = $1 AND l.locktype = 'advisory' AND l.classid = $2 AND l.objsubid = 2 AND l.granted
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+const END_EARLIER = `SELECT pg_terminate_backend(pid, 5000) AS ended FROM pg_stat_activity
+  WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()`
+
+/** Moves with every group of another writer, and with its end. */
+const FOREIGN_VERSION = `SELECT CAST(coalesce(sum(CASE WHEN ended_at IS NOT NULL THEN 1000000
+    ELSE 1 + coalesce((SELECT max(n) FROM commit_groups g WHERE g.writer = w.no), 0) END), 0) AS BIGINT) AS version
+  FROM writers w WHERE no <> $1`
+
+const WRITE_CHECK = `INSERT INTO meta (name, value) VALUES ('write_check', '')
+  ON CONFLICT (name) DO UPDATE SET value = excluded.value`

@@ -1,0 +1,66 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { deriveStoreKeys } from '#store/encryption'
+import { MIGRATIONS } from '#store/schema'
+import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
+import { Connection } from './connection.ts'
+import { prepareDatabase } from './open.ts'
+
+const NEXT = `ALTER TABLE writers ADD COLUMN host TEXT;
+  CREATE TABLE hosts (name TEXT PRIMARY KEY) STRICT;`
+
+const keys = deriveStoreKeys(randomBytes(32))
+let server: PostgresServer
+
+beforeAll(async () => {
+  server = await startPostgres()
+})
+afterAll(() => server.stop())
+
+async function run(url: string, text: string) {
+  const connection = await Connection.open(url)
+  try {
+    return (await connection.one({ text })).rows
+  } finally {
+    await connection.close()
+  }
+}
+
+describe('a database', () => {
+  it('is prepared once by two that open it at once, and gets the steps it lacks', async () => {
+    const url = await server.createDatabase('steps')
+    await Promise.all([prepareDatabase(url, keys), prepareDatabase(url, keys)])
+    await run(url, "INSERT INTO meta (name, value) VALUES ('kept', 'yes')")
+    await prepareDatabase(url, keys, [...MIGRATIONS, NEXT])
+    expect(await run(url, "SELECT value FROM meta WHERE name = 'kept'")).toEqual([{ value: 'yes' }])
+    expect(await run(url, 'SELECT host FROM writers')).toEqual([])
+    await expect(prepareDatabase(url, keys)).rejects.toThrow('newer Collet (schema 2); this one knows 1')
+  })
+
+  it('stays as it is when a step fails, and with another key', async () => {
+    const url = await server.createDatabase('fails')
+    await prepareDatabase(url, keys)
+    const wrong = `${NEXT} CREATE TABLE hosts (name TEXT);`
+    await expect(prepareDatabase(url, keys, [...MIGRATIONS, wrong])).rejects.toThrow('already exists')
+    const other = deriveStoreKeys(randomBytes(32))
+    await expect(prepareDatabase(url, other, [...MIGRATIONS, NEXT])).rejects.toThrow('key does not fit')
+    await expect(run(url, 'SELECT host FROM writers')).rejects.toThrow('does not exist')
+    await prepareDatabase(url, keys)
+  })
+
+  it('is not opened with a trigger in it', async () => {
+    const url = await server.createDatabase('triggers')
+    await prepareDatabase(url, keys)
+    await run(
+      url,
+      `CREATE FUNCTION more() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+      CREATE TRIGGER more BEFORE INSERT ON api_keys FOR EACH ROW EXECUTE FUNCTION more()`,
+    )
+    await expect(prepareDatabase(url, keys)).rejects.toThrow('trigger')
+  })
+
+  it('that is not there is named as such', async () => {
+    const url = (await server.createDatabase('there')).replace('/there', '/nowhere')
+    await expect(prepareDatabase(url, keys)).rejects.toMatchObject({ code: 'unreadable' })
+  })
+})

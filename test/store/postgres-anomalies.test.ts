@@ -1,0 +1,166 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { NewCredential } from '#core/ports/vault-store'
+import { Secret } from '#core/secret'
+import { openPostgresStore } from '#store/postgres/open'
+import type { SqlStore } from '#store/store'
+import { sampleParking, yesOf } from '#testing/approval-store-contract'
+import { POLICY, placeAt, sampleCall, success } from '#testing/samples'
+import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+
+/**
+ * What goes wrong, and at once, when several processes run logic that was written for one writer in transactions that see
+ * what the others commit. Each of these failed most of its rounds without the lock of careful changes.
+ */
+const WRITERS = 4
+const ROUNDS = 10
+const FAR_MS = 1e12
+
+const masterKey = randomBytes(32)
+let server: PostgresServer
+let url: string
+let stores: readonly SqlStore[]
+
+beforeAll(async () => {
+  server = await startPostgres()
+  url = await server.createDatabase('anomalies')
+})
+afterAll(() => server.stop())
+beforeEach(async () => {
+  stores = await Promise.all(Array.from({ length: WRITERS }, () => openPostgresStore({ url, masterKey })))
+  for (const store of stores) await store.probe()
+})
+afterEach(async () => {
+  expect(await storeAt(0).verify()).toMatchObject({ ok: true })
+  for (const store of stores) await store.close()
+  await emptyDatabase(url)
+})
+
+function storeAt(index: number): SqlStore {
+  const store = stores[index]
+  if (store === undefined) throw new Error('no such store')
+  return store
+}
+
+/** All writers at once. */
+function each<T>(act: (store: SqlStore, index: number) => T | Promise<T>): Promise<readonly T[]> {
+  return Promise.all(stores.map(async (store, index) => await act(store, index)))
+}
+
+const rounds = Array.from({ length: ROUNDS }, (_, round) => round)
+
+describe('four writers of one database', () => {
+  it('rule 1: claim each of many calls once', async () => {
+    const calls = rounds.flatMap((round) => [
+      sampleCall({ record: `left-${round}` }),
+      sampleCall({ record: `right-${round}` }),
+    ])
+    const claims = await each((store) => Promise.all(calls.map((call) => store.claim(call))))
+    for (const index of calls.keys()) {
+      expect(claims.filter((of) => of[index]?.kind === 'claimed')).toHaveLength(1)
+    }
+  })
+
+  it('rule 22: never lend more of a budget than there is', async () => {
+    const unit = (calls: number) => ({ calls, milliseconds: 0, cost: 0 })
+    for (const round of rounds) {
+      const window = { tenant: 'default', principal: 'key:alice', lengthMs: 1_000, startMs: round * 1_000 }
+      const lent = await each((store) => store.budgets.lease(window, unit(6), unit(10)))
+      expect(lent.reduce((sum, { calls }) => sum + calls, 0)).toBe(10)
+    }
+  })
+
+  it('rule 21: grant what two approvers allow at once', async () => {
+    for (const round of rounds) {
+      const id = `approval-${round}`
+      const call = sampleCall({ record: id, callId: id })
+      await storeAt(0).approvals.park(call, sampleParking({ id, quorum: 2, expiresAtMs: FAR_MS }))
+      await Promise.all([
+        storeAt(1).approvals.decide(yesOf('key:bob', { id })),
+        storeAt(2).approvals.decide(yesOf('key:carol', { id })),
+      ])
+      expect((await storeAt(3).approvals.find({ tenant: 'default', id }))?.state).toBe('granted')
+    }
+  })
+
+  it('OWP-92: begin a request with a key once', async () => {
+    for (const round of rounds) {
+      const request = { tenant: 'default', id: `request-${round}`, asked: 'x', expiresAtMs: FAR_MS }
+      const begun = await each((store) => store.requests.begin(request))
+      expect(begun.filter(({ kind }) => kind === 'begun')).toHaveLength(1)
+    }
+  })
+
+  it('rule 22: park no more calls than a principal may have', async () => {
+    for (const round of rounds) {
+      const parked = await each((store, index) => {
+        const id = `parked-${round}-${index}`
+        const call = sampleCall({ record: id, callId: id, principal: `key:${round}` })
+        return store.approvals.park(call, sampleParking({ id, expiresAtMs: FAR_MS }, { mostParked: 2 }))
+      })
+      expect(parked.filter(({ kind }) => kind === 'parked')).toHaveLength(2)
+    }
+  })
+
+  it('rule 16: begin nothing in a run that has ended', async () => {
+    for (const round of rounds) {
+      const place = placeAt(`run-${round}`)
+      await storeAt(0).claim(sampleCall({ record: `first-${round}`, place }))
+      await each((store, index) =>
+        index === 1
+          ? store.endRun(place, 5_000)
+          : store.claim(sampleCall({ record: `beside-${round}-${index}`, place })),
+      )
+      const late = await storeAt(0).claim(sampleCall({ record: `last-${round}`, place }))
+      expect(late.kind).toBe('run_ended')
+      const events = await storeAt(2).readRun(place, -1, 100)
+      expect(events.map(({ sequence }) => sequence)).toEqual([...events.keys()])
+    }
+  })
+
+  it('rule 13: forget results at the same time without those that are still young', async () => {
+    const end = (atMs: number) => ({ state: 'succeeded' as const, outcome: success('1'), atMs })
+    const calls = (name: string) =>
+      rounds.map((nth) => sampleCall({ record: `${name}-${nth}`, tier: 'read' }))
+    const [old, young] = [calls('old'), calls('young')]
+    await Promise.all([
+      ...old.map((call) => storeAt(0).insertFinished(call, end(1_000))),
+      ...young.map((call) => storeAt(0).insertFinished(call, end(FAR_MS))),
+    ])
+    await each((store) => store.purge(1_001 + POLICY.resultsMs, POLICY))
+    for (const call of old) expect(await storeAt(3).find(call)).toBeUndefined()
+    for (const call of young) expect((await storeAt(3).find(call))?.outcome).toEqual(success('1'))
+  })
+
+  it('rule 24: keep every credential readable while the key of the vault is replaced', async () => {
+    const credentials = rounds.flatMap((nth) => [credential(`left-${nth}`), credential(`right-${nth}`)])
+    await storeAt(0).vault.put(credential('first'))
+    for (const round of rounds) {
+      const [left, right] = credentials.slice(2 * round, 2 * round + 2)
+      if (left === undefined || right === undefined) throw new Error('no credentials')
+      await Promise.all([
+        storeAt(1).vault.rotate('cli:ann', 2_000),
+        storeAt(2).vault.put(left),
+        storeAt(3).vault.put(right),
+      ])
+    }
+    for (const put of credentials) {
+      const found = await storeAt(0).vault.find(put)
+      expect(found?.ref).toBe(put.ref)
+    }
+  })
+})
+
+function credential(provider: string): NewCredential {
+  return {
+    ...{
+      tenant: 'default',
+      principal: 'key:alice',
+      user: '',
+      kind: 'token',
+      provider,
+      ref: `cred_${provider}`,
+    },
+    ...{ value: new Secret('value'), scopes: [], expiresAtMs: undefined, by: 'cli:ann', atMs: 1_000 },
+  }
+}

@@ -1,0 +1,47 @@
+import { randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openPostgresStore } from '#store/postgres/open'
+import { step } from './model-step.ts'
+import { Subject } from './model-subject.ts'
+import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+import { ReferenceStore } from './reference-model/reference-store.ts'
+
+/** Raise for a longer search; each is a fresh pair of stores and up to `LONGEST` steps. */
+const ROUNDS = 25
+const LONGEST = 40
+const LIMIT_MS = 300_000
+
+let server: PostgresServer
+let url: string
+beforeAll(async () => {
+  server = await startPostgres()
+  url = await server.createDatabase('model')
+})
+afterAll(() => server.stop())
+
+it('a store in PostgreSQL does what the reference does, whatever is done to both', {
+  timeout: LIMIT_MS,
+}, async () => {
+  const masterKey = randomBytes(32)
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: LONGEST, size: 'max' }), async (steps) => {
+      const clock = { nowMs: 1_000 }
+      const store = await openPostgresStore({ url, masterKey, nowMs: () => clock.nowMs })
+      const [reference, subject] = [new Subject(new ReferenceStore(), clock), new Subject(store, clock)]
+      try {
+        for (const taken of steps) {
+          if (taken.do === 'wait') clock.nowMs += taken.ms
+          const expected = await reference.apply(taken)
+          expect({ taken, gave: await subject.apply(taken) }).toEqual({ taken, gave: expected })
+          expect({ taken, state: await subject.state() }).toEqual({ taken, state: await reference.state() })
+        }
+        expect(await store.verify()).toMatchObject({ ok: true })
+      } finally {
+        await store.close()
+        await emptyDatabase(url)
+      }
+    }),
+    { numRuns: ROUNDS },
+  )
+})

@@ -1,0 +1,148 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createConnection, createServer, type Server, type Socket } from 'node:net'
+import { Client } from 'pg'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { StoreError } from '#core/errors'
+import { openPostgresStore } from '#store/postgres/open'
+import type { SqlStore } from '#store/store'
+import { attemptAt, sampleCall, success } from '#testing/samples'
+import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
+
+const masterKey = randomBytes(32)
+const open: SqlStore[] = []
+let server: PostgresServer
+let url: string
+let proxy: Proxy
+
+beforeAll(async () => {
+  server = await startPostgres()
+  url = await server.createDatabase('outage')
+  proxy = await startProxy(Number(new URL(url).port))
+})
+afterAll(async () => {
+  proxy.close()
+  await server.stop()
+})
+afterEach(async () => {
+  proxy.cut = 'never'
+  for (const store of open.splice(0)) await store.close()
+  await emptyDatabase(url)
+})
+
+async function openStore(through = url): Promise<SqlStore> {
+  const store = await openPostgresStore({ url: through, masterKey })
+  open.push(store)
+  return store
+}
+
+/** What an administrator does, or a database that fails over. */
+async function endConnections(): Promise<void> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  await client.query(
+    `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE 'collet%'`,
+  )
+  await client.end()
+}
+
+describe('a store whose connections are ended', () => {
+  it('opens others, and goes on with its chain', async () => {
+    const store = await openStore()
+    await store.claim(sampleCall({ record: 'before' }))
+    await endConnections()
+    const finished = { state: 'succeeded' as const, outcome: success('1'), atMs: 2_000 }
+    const before = sampleCall({ record: 'before' })
+    expect(await store.finish({ run: attemptAt(before, 1), ...finished })).toEqual({ kind: 'recorded' })
+    await endConnections()
+    await store.claim(sampleCall({ record: 'after' }))
+    expect((await store.find(before))?.state).toBe('succeeded')
+    expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
+  })
+
+  it('rule 17: shows others that it lives, as long as it does', async () => {
+    const [store, other] = [await openStore(), await openStore()]
+    await store.claim(sampleCall())
+    await other.recover(5_000)
+    expect((await other.find(sampleCall()))?.state).toBe('running')
+    open.splice(open.indexOf(store), 1)
+    await store.close()
+    await other.recover(5_000)
+    expect((await other.find(sampleCall()))?.state).toBe('ambiguous')
+  })
+})
+
+describe('a connection that is lost', () => {
+  it.each(['before', 'after'] as const)('%s the commit arrives: every call is claimed once', async (cut) => {
+    const store = await openStore(proxy.throughTo(url))
+    await store.probe()
+    proxy.cut = cut
+    const claims = await Promise.all(['a', 'b', 'c'].map((record) => store.claim(sampleCall({ record }))))
+    expect(proxy.cut).toBe('never')
+    expect(claims).toEqual(Array.from(claims, () => ({ kind: 'claimed', attempt: 1 })))
+    const groups = await store.readJournal([], 100)
+    const claimed = groups.flatMap(({ events }) => events).filter(({ type }) => type === 'call.claimed')
+    expect(claimed).toHaveLength(3)
+    expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
+  })
+
+  it('and a database that cannot be reached are failures of the store', async () => {
+    const store = await openStore(proxy.throughTo(url))
+    await store.probe()
+    proxy.refuse = true
+    proxy.cut = 'before'
+    await expect(store.claim(sampleCall())).rejects.toThrow(StoreError)
+    await expect(store.probe()).rejects.toThrow('cannot write to the database')
+    proxy.refuse = false
+    expect(await store.claim(sampleCall())).toMatchObject({ kind: 'claimed' })
+  })
+})
+
+interface Proxy {
+  /** Cuts one connection before a commit reaches the database, or before its answer comes back. */
+  cut: 'never' | 'before' | 'after'
+  refuse: boolean
+  throughTo(url: string): string
+  close(): void
+}
+
+async function startProxy(port: number): Promise<Proxy> {
+  const sockets = new Set<Socket>()
+  const server: Server = createServer((near) => {
+    const far = createConnection({ host: '127.0.0.1', port })
+    if (proxy.refuse) near.destroy()
+    const end = () => {
+      near.destroy()
+      far.destroy()
+    }
+    for (const socket of [near, far]) sockets.add(socket.on('error', end).on('close', end))
+    let isCut = false
+    far.on('data', (answer) => {
+      if (isCut) end()
+      else near.write(answer)
+    })
+    near.on('data', (chunk) => {
+      if (proxy.cut === 'never' || !chunk.includes('COMMIT\0')) {
+        far.write(chunk)
+        return
+      }
+      isCut = true
+      if (proxy.cut === 'before') end()
+      else far.write(chunk)
+      proxy.cut = 'never'
+    })
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const proxy: Proxy = {
+    cut: 'never',
+    refuse: false,
+    throughTo: (of) => of.replace(/:\d+\//, `:${address.port}/`),
+    close() {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+    },
+  }
+  return proxy
+}
