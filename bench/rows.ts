@@ -87,7 +87,7 @@ export const ROWS = {
     title: 'memory store, against bare node:http',
     contender: 'memory',
     against: 'bare',
-    atLeast: 0.5,
+    atLeast: 0.35,
   },
   sqlite: {
     kind: 'ratio',

@@ -36,7 +36,6 @@ export interface Services {
     settings: Settings,
     options: {
       readonly allowAnonymous: boolean
-      readonly testSeams?: boolean
       readonly opentool?: NonNullable<StartOptions['opentool']>
     },
   ): Promise<Pick<RunningServer, 'url' | 'startTokenFile' | 'warnings' | 'counts' | 'close'>>

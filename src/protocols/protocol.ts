@@ -45,8 +45,6 @@ export interface ProtocolServices {
   readonly stop?: (() => void) | undefined
   /** Hears of every tool that was looked up by its catalog id and is unknown to its principal. */
   readonly onUnknownTool?: (principal: Principal, catalogId: string) => void
-  /** Serve what the public openwop suite drives. Never in production. */
-  readonly testSeams?: boolean
 }
 
 /** Sends the person who opens a pending challenge to where it can be met. */

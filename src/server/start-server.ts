@@ -6,11 +6,12 @@ import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
 import { SYSTEM_CLOCK } from '#core/runtime'
-import { isForTenant } from '#core/tool'
+import { isForTenant, type Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
 import { ApproverSignIn, ConsentFlow, consentRoutes } from '#oauth/consent'
 import { RoundTrips } from '#oauth/round-trips'
+import type { HttpRoute } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
@@ -21,7 +22,6 @@ import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
 import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
-import { SEAM_SCOPE, safeFetchTool, serverSeams } from '#server/conformance/routes'
 import { createHttpApp } from '#server/http/app'
 import { createLog, type ServerLog } from '#server/telemetry/log'
 import { createMetrics } from '#server/telemetry/metrics'
@@ -31,7 +31,7 @@ import { createSpanExporter } from '#server/telemetry/tracing'
 import { createApprovalLinks } from './approval-links.ts'
 import { createResourceMetadata } from './resource-metadata.ts'
 import { checkExposure, checkPrincipals, isLoopback } from './safety.ts'
-import { findConsentWarnings, openServices } from './services.ts'
+import { findConsentWarnings, openServices, type Services } from './services.ts'
 import { VERSION } from './version.ts'
 
 /** How long running calls may go on after a stop was asked for. */
@@ -45,8 +45,18 @@ export interface StartOptions {
   readonly opentool?: OpenToolServing
   /** Tell it when tools change while the server runs: clients that listen hear of it. */
   readonly catalogChanges?: CatalogChanges
-  /** Serve what the public openwop suite drives. Never in production. */
-  readonly testSeams?: boolean
+  /** What a conformance suite drives besides the product; only tests have it. */
+  readonly conformance?: Conformance
+}
+
+/** Tools and routes that a conformance suite wants of a host under test. */
+export interface Conformance {
+  readonly tools: readonly Tool[]
+  routes(host: ConformanceHost): readonly HttpRoute[]
+}
+
+interface ConformanceHost extends ProtocolServices, Pick<Services, 'fetch' | 'noteDenial'> {
+  readonly settings: Settings
 }
 
 export interface RunningServer {
@@ -75,11 +85,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   const metrics = createMetrics()
   let url = ''
   const listeners: Listener[] = []
-  const testSeams = options.testSeams ?? false
-  const tools = testSeams ? [...settings.tools, ...safeFetchTool()] : settings.tools
+  const { conformance } = options
   const publicUrl = (): string => settings.server.publicUrl ?? url
   const services = await openServices(
-    { ...settings, tools },
+    conformance === undefined ? settings : { ...settings, tools: [...settings.tools, ...conformance.tools] },
     {
       clock,
       log,
@@ -142,7 +151,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       sign: (purpose, text) => store.approvals.sign(purpose, text),
     })
     const protocolServices: ProtocolServices = {
-      ...{ gateway: observed, store, clock, log, publicUrl, testSeams },
+      ...{ gateway: observed, store, clock, log, publicUrl },
       serverVersion: VERSION,
       isClosed: authenticator.isConfigured,
       metadataUrl: metadata?.urlFor,
@@ -160,12 +169,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
           access,
         ),
         ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
-        ...(testSeams
-          ? serverSeams({
-              ...{ gateway: observed, settings, store, clock, log, noteDenial, publicUrl },
-              fetch: services.fetch,
-            })
-          : []),
+        ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
         ...createCallRoutes({ calls: store, clock }, access),
         ...createApprovalRoutes(
           { approvals: gateway.approvals, publicUrl, canSignIn: signIn.isThere },
@@ -222,7 +226,7 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       startTokenFile,
       warnings: [...warnings, ...idleOf(services.sources.sources.status())],
       counts: () => ({
-        tools: services.registry.tools.filter(({ policy }) => !policy.scopes.includes(SEAM_SCOPE)).length,
+        tools: services.registry.tools.length,
         sources: services.sources.sources.status().length,
       }),
       isReady: gateway.isReady,

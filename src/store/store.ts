@@ -29,7 +29,7 @@ const CLOSE_KEY = '|'
 /** How long a look waits for another process that is writing. */
 const LONGEST_LOCK_MS = 5_000
 
-export interface SqlStoreParts {
+interface SqlStoreParts {
   readonly engine: Engine
   readonly chain: Chain
   readonly guard: RowGuard

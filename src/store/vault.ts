@@ -178,7 +178,7 @@ function factsOf(row: Row): VaultFacts {
 }
 
 /** What a change of the vault writes to the journal: the reference, never the value, and not the user (rule 15). */
-export function vaultChanged(
+function vaultChanged(
   type: VaultChanged['type'],
   changed: VaultAddress & Pick<VaultFacts, 'ref'> & Partial<Pick<NewCredential, 'scopes' | 'by'>>,
   atMs: number,

@@ -27,15 +27,14 @@ describe('collet serve', () => {
   interface Started {
     settings?: Settings
     allowAnonymous?: boolean
-    testSeams?: boolean
     closes: number
   }
 
   /** A server that starts at once; `onStart` then has its turn. */
   function serving(started: Started, onStart: () => void, warnings: string[] = []): Partial<Services> {
     return {
-      startServer: async (settings, { allowAnonymous, testSeams }) => {
-        Object.assign(started, { settings, allowAnonymous, testSeams })
+      startServer: async (settings, { allowAnonymous }) => {
+        Object.assign(started, { settings, allowAnonymous })
         queueMicrotask(() => setImmediate(onStart))
         return {
           url: 'http://127.0.0.1:4200',
@@ -89,19 +88,6 @@ describe('collet serve', () => {
     expect(started.allowAnonymous).toBe(true)
     expect(io.stderr).toContain('! Weak key.')
     expect(JSON.parse(io.stdout)).toMatchObject({ url: 'http://127.0.0.1:4200', tools: 1 })
-  })
-
-  it('OWP-100: serves test seams only if told, and says so', async () => {
-    for (const flags of [[], ['--test-seams']]) {
-      const started: Started = { closes: 0 }
-      const io = new FakeIo(
-        serving(started, () => io.stop()),
-        { workingFolder: folder },
-      )
-      expect(await io.run('serve', ...flags)).toBe(0)
-      expect(started.testSeams).toBe(flags.length === 1)
-      expect(io.stderr.includes('Test seams are on')).toBe(flags.length === 1)
-    }
   })
 
   it.each([

@@ -4,6 +4,7 @@ import { NO_LIMIT } from '#core/limits/budgets'
 import { type CallLimit, NO_LIMITS, UNLIMITED } from '#core/limits/settings'
 import { sqliteSettings, testSettings } from '../test-settings.ts'
 import { KEYS } from './openwop-fixtures.ts'
+import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
 import { startOpenwopServer, wholeOf } from './openwop-server.ts'
 import { type RunServer, startRunServer, typesOf } from './run-server.ts'
 
@@ -89,23 +90,27 @@ describe('a limited call', () => {
     expect((await server.otc('Echo.Say', { text: 'a' }, { id: 'k2' })).status).toBe(400)
   })
 
-  it('C6: a tenant over its budget gets 429 on openwop’s seam and 400 on OTC, until the window ends', async () => {
+  it('C6: a tenant over its budget gets 429 on openwop’s conformance routes and 400 on OTC, until the window ends', async () => {
     const limit = { calls: 1, milliseconds: NO_LIMIT, cost: NO_LIMIT }
     const budgets = [{ for: 'tenant', of: undefined, windowMs: 31 * 86_400_000, limit }] as const
-    const server = await start({ budgets, testSeams: true })
+    const server = await start({ budgets, conformance: OPENWOP_CONFORMANCE })
     expect((await server.otc('Echo.Say')).status).toBe(200)
     const refused = await server.otc('Echo.Say', {}, { key: KEYS.narrow })
     expect([refused.status, refused.headers['collet-error-code']]).toEqual([400, 'budget_exceeded'])
     expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0)
-    const seam = await server.ask('/v1/host/sample/tools/session-run', {
+    const answer = await server.ask('/v1/host/sample/tools/session-run', {
       key: KEYS.root,
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: '{"toolId":"openwop:Box.Push"}',
       isUndocumented: true,
     })
-    expect([seam.status, seam.json.error, seam.json.details.scope]).toEqual([429, 'rate_limited', 'tenant'])
-    expectRetryAfter(seam.headers, seam.json.details.retryAfterMs)
+    expect([answer.status, answer.json.error, answer.json.details.scope]).toEqual([
+      429,
+      'rate_limited',
+      'tenant',
+    ])
+    expectRetryAfter(answer.headers, answer.json.details.retryAfterMs)
     expect((await server.otc('Echo.Say', {}, { key: KEYS.other })).status).toBe(200)
   })
 })

@@ -1,15 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sampleTool } from '#testing/samples'
 import { KEYS } from './openwop-fixtures.ts'
+import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 
 const PATH = '/v1/host/sample/governance/approval-gate'
 
-describe('the approval-gate seam', () => {
+describe('the approval gate of the public suite', () => {
   let server: OpenwopServer
   beforeAll(async () => {
     const tools = [sampleTool('Bank.Pay@1.0.0', () => 'paid', { policy: { approval: 'always' } })]
-    server = await startOpenwopServer({ tools }, { testSeams: true })
+    server = await startOpenwopServer({ tools }, { conformance: OPENWOP_CONFORMANCE })
   })
   afterAll(() => server.close())
 

@@ -9,6 +9,7 @@ import { type RunningServer, startServer } from '#server/start-server'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, openTestGateway } from '#testing/test-gateway'
 import { sqliteSettings } from '../test-settings.ts'
+import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
 
 const TRUST = 'collet-content-trust'
 const ANY = { type: 'object', properties: { say: { description: 'What to answer.' } } } as const
@@ -43,7 +44,7 @@ describe('what tools of others give', () => {
   })
   let server: RunningServer
   beforeAll(async () => {
-    server = await startServer(settings, { graceMs: 0, testSeams: true })
+    server = await startServer(settings, { graceMs: 0, conformance: OPENWOP_CONFORMANCE })
   })
   afterAll(async () => {
     await server.close()
@@ -90,13 +91,13 @@ describe('what tools of others give', () => {
     },
   )
 
-  it('OWP-58: is in no event; the seam alone says of whose end an event tells (C13)', async () => {
+  it('OWP-58: is in no event; the suite’s own log alone says of whose end an event tells (C13)', async () => {
     await call('Other.answer', { say: 'canary-text' }, { run: 'told' })
     await call('Note.Say', {}, { run: 'told' })
     const { json } = await ask('/v1/runs/told/events/poll')
     expect(JSON.stringify(json)).not.toMatch(/canary-text|contentTrust/)
-    const seam = await ask('/v1/host/sample/test/runs/told/events')
-    const trusts = seam.json.events.map((event: JsonObject) => event.contentTrust)
+    const answer = await ask('/v1/host/sample/test/runs/told/events')
+    const trusts = answer.json.events.map((event: JsonObject) => event.contentTrust)
     expect(trusts).toEqual([undefined, 'untrusted', undefined, undefined])
   })
 

@@ -64,7 +64,7 @@ const mcp = defineCommand<'config' | 'store'>({
 
 const LARGEST_PORT = 65_535
 
-type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous' | 'test-seams'
+type ServeOption = 'config' | 'host' | 'port' | 'store' | 'watch' | 'allow-anonymous'
 
 const serve = defineCommand<ServeOption>({
   name: 'serve',
@@ -83,7 +83,6 @@ const serve = defineCommand<ServeOption>({
     },
     watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
     'allow-anonymous': { help: 'Listen beyond this machine although the config has no auth.' },
-    'test-seams': { help: 'Serve what the openwop conformance suite drives. Never in production.' },
   },
   examples: [
     'collet serve',
@@ -107,7 +106,7 @@ const serve = defineCommand<ServeOption>({
     const { loaded, tools } = await loadProject(args.text('config'), context)
     const settings = toSettings({ loaded, tools, flags, environment, workingFolder })
     const allowAnonymous = args.flag('allow-anonymous')
-    return await serveUntilStopped(settings, { allowAnonymous, testSeams: args.flag('test-seams') }, context)
+    return await serveUntilStopped(settings, { allowAnonymous }, context)
   },
 })
 
@@ -128,15 +127,11 @@ function withoutWatch(args: Arguments<ServeOption>): string[] {
     const value = args.text(name)
     return value === undefined ? [] : [`--${name}=${value}`]
   })
-  const switches = (['allow-anonymous', 'test-seams'] as const).flatMap((name) =>
-    args.flag(name) ? [`--${name}`] : [],
-  )
-  return ['serve', ...values, ...switches]
+  return ['serve', ...values, ...(args.flag('allow-anonymous') ? ['--allow-anonymous'] : [])]
 }
 
 interface ServeOptions {
   readonly allowAnonymous: boolean
-  readonly testSeams?: boolean
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
   /** A call to try; OTC's unless told. */
@@ -150,7 +145,7 @@ export async function serveUntilStopped(
   context: CommandContext,
 ): Promise<ExitCode> {
   const { output, services } = context
-  const { allowAnonymous, testSeams = false, example = exampleCurl } = options
+  const { allowAnonymous, example = exampleCurl } = options
   const stop = listenForStop(context)
   // A tool that loses sight of a promise must not take everybody else's calls down with it.
   const endRejections = context.onStrayRejection((reason) => {
@@ -165,10 +160,9 @@ export async function serveUntilStopped(
   })
   try {
     const opentool = options.allowStop === true ? { stop: stop.request } : {}
-    const starting = services.startServer(settings, { allowAnonymous, testSeams, opentool })
+    const starting = services.startServer(settings, { allowAnonymous, opentool })
     const server = await output.during('Starting', starting)
     for (const warning of server.warnings) output.warn(warning)
-    if (testSeams) output.warn('Test seams are on: never on a server that others use.')
     announce(server, settings, { ...context, curl: example(server.url, settings) })
     await stop.requested
     output.note('Stopping: running calls may finish. Press Ctrl-C again to stop at once.')

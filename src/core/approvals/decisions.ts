@@ -186,7 +186,3 @@ export function judgeDecision(approval: ApprovalRecord, decision: ApproverDecisi
 export function isUsable(approval: ApprovalRecord, binding: string, nowMs: number): boolean {
   return approval.state === 'granted' && approval.expiresAtMs > nowMs && approval.binding === binding
 }
-
-export function isOpen({ state }: Pick<ApprovalRecord, 'state'>): boolean {
-  return state === 'pending' || state === 'granted'
-}

@@ -308,7 +308,7 @@ function notStartedError(tool: Tool, why: Interruption): CallError {
   }
 }
 
-export function shownBytes(shown: Shown | undefined): number {
+function shownBytes(shown: Shown | undefined): number {
   if (shown === undefined) return 0
   const { contentJson = '', structuredJson = '', metaJson = '' } = shown
   return Buffer.byteLength(contentJson) + Buffer.byteLength(structuredJson) + Buffer.byteLength(metaJson)

@@ -196,7 +196,7 @@ function baseOf(registry: ToolSet, principal: Principal, { base, isOtherName }: 
  * Rule 5: the version is compared with the recorded one, so it is no part of this. The text it had there, and none for a session, are
  * what the form had before, so that what was recorded then is still found.
  */
-export function fingerprintOf(
+function fingerprintOf(
   store: Pick<Store, 'digest'>,
   about: {
     readonly base: string

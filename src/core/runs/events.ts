@@ -20,7 +20,7 @@ export function askedConsentFacts(asked: AskedConsent, call: CallLabel): readonl
 }
 
 /** A call whose run was told that it waits for a consent. */
-export interface WaitingConsent {
+interface WaitingConsent {
   readonly record: string
   readonly challenge: string
   readonly provider: string

@@ -32,14 +32,14 @@ export function implicitRun({ tenant, id }: Principal, record: string): RunScope
 }
 
 /** What reading a run takes. */
-export interface ReadRunNeeds {
+interface ReadRunNeeds {
   readonly store: Store
   readonly clock: Clock
   readonly feed: RunFeed
 }
 
 /** What ending a run takes. */
-export interface EndRunNeeds extends Followers {
+interface EndRunNeeds extends Followers {
   readonly store: Store
   readonly clock: Clock
   readonly sessions: { closeRun(run: string): Promise<void> }

@@ -16,7 +16,7 @@ const SETTINGS = {
 }
 
 /** The sections that the discovery document tells of. */
-export interface AdvertisedSettings {
+interface AdvertisedSettings {
   readonly openwop: SectionSettings<typeof SETTINGS>
   readonly egress: { readonly maxResponseBytes: number; readonly timeoutMs: number }
   readonly auth: { readonly roles?: RoleTable }
@@ -28,11 +28,11 @@ export const openwop = {
   settings: SETTINGS,
   root: API_ROOT,
   headers: { sent: ['last-event-id'], read: [IDEMPOTENT_REPLAY_HEADER.toLowerCase()] },
-  async serve(settings, { gateway, store, serverVersion, onUnknownTool, testSeams }) {
+  async serve(settings, { gateway, store, serverVersion, onUnknownTool }) {
     const { openwopRoutes } = await import('./routes.ts')
     const capabilities = openwopCapabilities(settings)
     return {
-      routes: openwopRoutes(gateway, { serverVersion, capabilities, testSeams, store, onUnknownTool }),
+      routes: openwopRoutes(gateway, { serverVersion, capabilities, store, onUnknownTool }),
     }
   },
 } satisfies Protocol<AdvertisedSettings>

@@ -17,7 +17,6 @@ import {
   isCompact,
   MOST_FORMS,
 } from './codec-catalog.ts'
-import { seamRoutes } from './conformance-seam-routes.ts'
 import { refuse } from './errors.ts'
 import { type KeyedRequestParts, KeyedRequests } from './keyed-requests.ts'
 import openApi from './openapi.json' with { type: 'json' }
@@ -46,7 +45,6 @@ export function openwopRoutes(gateway: Gateway, options: OpenwopOptions): readon
     ...schemaRoutes(),
     ...runRoutes(gateway),
     ...interruptRoutes(gateway),
-    ...(options.testSeams === true ? seamRoutes(gateway, toolCatalog && sessionLifecycle) : []),
     // Without them the paths are like any other unknown one below the root: 404, whatever the method (OWP-06).
     ...(toolCatalog && sessionLifecycle ? sessionRoutes(gateway) : []),
     ...(toolCatalog ? catalogRoutes(gateway, { compactView }, options.onUnknownTool) : []),
@@ -234,8 +232,6 @@ export interface OpenwopCapabilities {
 interface OpenwopOptions {
   readonly serverVersion: string
   readonly capabilities?: OpenwopCapabilities
-  /** Serve what the public conformance suite drives (OWP-100 to OWP-102, OWP-105). Never in production. */
-  readonly testSeams?: boolean | undefined
   readonly clock?: Clock
   /** Where requests with an `Idempotency-Key` are noted; without it keys are ignored. */
   readonly store?: KeyedRequestParts['store']

@@ -12,7 +12,7 @@ import type { NoteDenial } from '#server/telemetry/observe'
 /** The header in which answers to operators say as whom they were let in. */
 export const ACTING_AS = 'collet-acting-as'
 
-export interface OperatorAccessOptions {
+interface OperatorAccessOptions {
   readonly startToken: Pick<StartToken, 'matches'>
   readonly authenticator: Authenticator
   readonly noteDenial?: NoteDenial

@@ -64,7 +64,7 @@ export function sqlRuns(context: StoreContext): RunStore {
 }
 
 /** A fact and when it became one; `caller` is where the caller text of its call lies. */
-export interface NewFact {
+interface NewFact {
   readonly fact: RunFact
   readonly caller: Slice | undefined
   readonly atMs: number
@@ -134,7 +134,7 @@ function* withStoredToolId(event: RunEvent): Steps<RunEvent> {
 }
 
 /** The attempt that begins, and where its call's caller text lies. */
-export interface BeginningAttempt {
+interface BeginningAttempt {
   readonly call: Pick<CallRecord, 'tenant' | 'record' | 'principal' | 'tool' | 'toolId'>
   readonly run: string
   readonly attempt: number
@@ -144,7 +144,7 @@ export interface BeginningAttempt {
 }
 
 /** An attempt whose process is gone, as its row tells. */
-export interface CutAttempt {
+interface CutAttempt {
   readonly row: Row
   readonly record: string
   readonly attempt: number

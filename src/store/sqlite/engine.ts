@@ -17,7 +17,7 @@ import {
 } from './database.ts'
 import { removeLockFile, WriterLiveness, WriterLock } from './writer-lock.ts'
 
-export interface SqliteEngineOptions {
+interface SqliteEngineOptions {
   readonly path: string
   readonly chain: Chain
   readonly guard: RowGuard

@@ -7,7 +7,7 @@ import { createStore, type SqlStore } from '#store/store'
 import { IN_MEMORY } from './database.ts'
 import { SqliteEngine } from './engine.ts'
 
-export interface SqliteStoreOptions {
+interface SqliteStoreOptions {
   readonly path: string
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number

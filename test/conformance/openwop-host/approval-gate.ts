@@ -5,9 +5,9 @@ import { fault } from '#core/errors'
 import { isJsonObject } from '#core/json'
 import type { ApprovalRecord } from '#core/ports/approval-store'
 import type { HttpReply, HttpRequest } from '#protocols/http-exchange'
-import { encodeRunEvents } from './codec-run.ts'
-import { sampleInput } from './codec-sample-input.ts'
-import { jsonReply } from './errors.ts'
+import { encodeRunEvents } from '#protocols/openwop/codec-run'
+import { jsonReply } from '#protocols/openwop/errors'
+import { sampleInput } from './sample-input.ts'
 
 export const APPROVAL_GATE_PATH = '/v1/host/sample/governance/approval-gate'
 
@@ -35,7 +35,7 @@ export async function driveApprovalGate(request: HttpRequest, gateway: Gateway):
   const approval = await park(request, gateway)
   const { action, isAuthorized } = scenario
   const approver = {
-    id: `seam:${typeof asked.principal === 'string' ? asked.principal : 'approver'}`,
+    id: `conformance:${typeof asked.principal === 'string' ? asked.principal : 'approver'}`,
     tenant: request.principal.tenant,
     scopes: isAuthorized ? [RESPOND_SCOPE, OVERRIDE_SCOPE, approval.requiredScope] : [],
   }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { KEYS } from './openwop-fixtures.ts'
+import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
 import { type RunServer, startRunServer, typesOf } from './run-server.ts'
 
 const SESSION_RUN = '/v1/host/sample/tools/session-run'
@@ -12,7 +13,7 @@ let server: RunServer
 let plain: RunServer
 
 beforeAll(async () => {
-  server = await startRunServer({ testSeams: true })
+  server = await startRunServer({ conformance: OPENWOP_CONFORMANCE })
   plain = await startRunServer()
 })
 
@@ -30,7 +31,7 @@ function get(on: RunServer, path: string, key: string = KEYS.root) {
   return on.ask(path, { key, isUndocumented: true })
 }
 
-describe('the seams of the public suite', () => {
+describe('what the public suite drives', () => {
   it('OWP-100…102: do not exist without the flag', async () => {
     for (const answer of [
       await post(plain, SESSION_RUN, {}),
@@ -137,7 +138,7 @@ describe('the seams of the public suite', () => {
   })
 })
 
-describe('the safe-fetch seam', () => {
+describe('the safe fetch of the public suite', () => {
   const SAFE_FETCH = '/v1/host/sample/http/safe-fetch'
 
   it('OWP-104: does not exist without the flag', async () => {
@@ -181,7 +182,7 @@ describe('the safe-fetch seam', () => {
   })
 
   it('OWP-104: its tool is nobody else’s to call', async () => {
-    const call = { tool_id: 'Seam.SafeFetch@1.0.0', input: { url: 'http://127.0.0.1/' } }
+    const call = { tool_id: 'Conformance.SafeFetch@1.0.0', input: { url: 'http://127.0.0.1/' } }
     const { json } = await post(server, '/tools/call', call, KEYS.narrow)
     expect(json.message).toContain('was not found')
   })

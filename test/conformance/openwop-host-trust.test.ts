@@ -4,6 +4,7 @@ import type { JsonObject } from '#core/json'
 import { canonicalJson } from '#core/json'
 import { Secret } from '#core/secret'
 import { KEYS, TWO_TENANTS } from './openwop-fixtures.ts'
+import { OPENWOP_CONFORMANCE } from './openwop-host/host.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 
 const INVOKE = '/v1/host/sample/toolhooks/invoke'
@@ -24,7 +25,7 @@ let server: OpenwopServer
 let plain: OpenwopServer
 
 beforeAll(async () => {
-  server = await startOpenwopServer({ auth: AUTH }, { testSeams: true })
+  server = await startOpenwopServer({ auth: AUTH }, { conformance: OPENWOP_CONFORMANCE })
   plain = await startOpenwopServer({ auth: AUTH })
 })
 
@@ -47,7 +48,7 @@ function post(path: string, body: unknown, { on = server, key = KEYS.root as str
 
 const sha256 = (value: JsonObject) => createHash('sha256').update(canonicalJson(value)).digest('hex')
 
-describe('the seams of hooks and roles', () => {
+describe('hooks and roles of the public suite', () => {
   it('OWP-103, OWP-106: do not exist without the flag, and need a credential with it', async () => {
     for (const path of [INVOKE, DECIDE]) {
       const missing = await post(path, { principal: 'core.system', toolName: 't' }, { on: plain })
@@ -57,7 +58,7 @@ describe('the seams of hooks and roles', () => {
   })
 })
 
-describe('the tool-hooks seam', () => {
+describe('the tool hooks of the public suite', () => {
   const system = { principal: 'core.system', toolName: 'web.search' }
 
   it('OWP-51, OWP-103: lets core.system call, and tells the pair without contents', async () => {
@@ -137,11 +138,11 @@ describe('the tool-hooks seam', () => {
 
   it('OWP-103: its tools are in nobody’s catalog', async () => {
     const { text } = await server.ask('/v1/tools', { key: KEYS.root })
-    expect(text).not.toContain('Seam.Hooked')
+    expect(text).not.toContain('Conformance.Hooked')
   })
 })
 
-describe('the authorization seam', () => {
+describe('the authorization of the public suite', () => {
   const decide = async (body: unknown, key?: string) =>
     (await post(DECIDE, body, key === undefined ? {} : { key })).json
 
@@ -180,6 +181,6 @@ describe('the authorization seam', () => {
     const { status, text, json } = await server.ask('/admin/audit', { key: KEYS.root, isUndocumented: true })
     expect(status).toBe(200)
     expect(text).not.toContain(CANARY)
-    expect(JSON.stringify(json)).toContain('seam.decide')
+    expect(JSON.stringify(json)).toContain('conformance.decide')
   })
 })

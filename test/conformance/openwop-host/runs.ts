@@ -5,11 +5,11 @@ import { isJsonObject, type JsonObject } from '#core/json'
 import type { Principal } from '#core/principal'
 import { hasUntrustedOutput, type Tool } from '#core/tool'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { encodeRunEvents } from './codec-run.ts'
-import { sampleInput } from './codec-sample-input.ts'
-import { APPROVAL_GATE_PATH, driveApprovalGate } from './conformance-governance-seam.ts'
-import { jsonReply, noContent, refuse } from './errors.ts'
-import type { WireRunEvent } from './wire.ts'
+import { encodeRunEvents } from '#protocols/openwop/codec-run'
+import { jsonReply, noContent, refuse } from '#protocols/openwop/errors'
+import type { WireRunEvent } from '#protocols/openwop/wire'
+import { APPROVAL_GATE_PATH, driveApprovalGate } from './approval-gate.ts'
+import { sampleInput } from './sample-input.ts'
 
 const SESSION_RUN_PATH = '/v1/host/sample/tools/session-run'
 const EVENT_LOG_PATH = '/v1/host/sample/test/runs/:runId/events'
@@ -19,7 +19,7 @@ const RESET_PATH = '/v1/host/sample/test/reset'
 const MOST_EVENTS = 10_000
 
 /** What the public conformance suite drives; everything goes the way production goes (OWP-100 to OWP-102, OWP-105). */
-export function seamRoutes(gateway: Gateway, hasSessions: boolean): readonly HttpRoute[] {
+export function runRoutes(gateway: Gateway, hasSessions: boolean): readonly HttpRoute[] {
   const common = { access: 'authenticated', refuse } as const
   const sessionRun: HttpRoute = {
     ...common,

@@ -1,0 +1,116 @@
+import type { Settings } from '#config/settings'
+import type { Gateway } from '#core/calls/gateway'
+import { principalIdOf } from '#core/journal/append'
+import { isJsonObject } from '#core/json'
+import type { KeyStore } from '#core/ports/key-store'
+import {
+  coversScope,
+  grantedScopes,
+  makePrincipal,
+  NO_ROLES,
+  type Principal,
+  type RoleTable,
+} from '#core/principal'
+import type { Clock, Logger } from '#core/runtime'
+import type { HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { jsonReply, refuse } from '#protocols/openwop/errors'
+import type { NoteDenial } from '#server/telemetry/observe'
+
+const SYSTEM_ROLE = 'system'
+const ROLES: RoleTable = new Map([[SYSTEM_ROLE, ['*']]])
+const ROLES_OF: ReadonlyMap<string, readonly string[]> = new Map([['core.system', [SYSTEM_ROLE]]])
+
+/** Somebody the suite speaks of. Who has no role here has no scope either (OWP-60). */
+export function seededPrincipal(name: string, tenant: string): Principal {
+  const scopes = grantedScopes(ROLES, { scopes: [], roles: ROLES_OF.get(name) ?? [] })
+  return makePrincipal({ id: `conformance:${name}`, tenant, scopes })
+}
+
+const PATH = '/v1/host/sample/authorization/decide'
+
+interface AuthorizationParts {
+  readonly gateway: Pick<Gateway, 'catalogFor'>
+  readonly auth: Settings['auth']
+  readonly keys: Pick<KeyStore, 'keysOf'>
+  readonly clock: Clock
+  readonly log: Logger
+  readonly noteDenial: NoteDenial
+}
+
+/** OWP-106: whether a principal of the asker's tenant may do something, as its keys and roles of production say. */
+export function authorizationRoutes(parts: AuthorizationParts): readonly HttpRoute[] {
+  return [
+    {
+      method: 'POST',
+      path: PATH,
+      access: 'authenticated',
+      body: 'json',
+      handle: async (request) => jsonReply(200, { allowed: await isAllowed(request, parts) }),
+      refuse,
+    },
+  ]
+}
+
+/** What cannot be decided is denied (OWP-60). */
+async function isAllowed(
+  { principal: asker, body }: HttpRequest,
+  parts: AuthorizationParts,
+): Promise<boolean> {
+  const { principal: name, action, resource } = isJsonObject(body) ? body : {}
+  if (typeof name !== 'string' || typeof action !== 'string') return false
+  try {
+    const principals = await principalsOf(name, asker.tenant, parts)
+    const isGranted = principals.some((each) => covers(each, action, resource, parts))
+    if (!isGranted) noteDenied(principals[0] ?? seededPrincipal(name, asker.tenant), parts)
+    return isGranted
+  } catch (err) {
+    parts.log.warn({ err }, 'a decision could not be made, so it is a no')
+    return false
+  }
+}
+
+/** One for each good key it has, those of the configuration and those of the store; nobody knows any other name. */
+async function principalsOf(
+  name: string,
+  tenant: string,
+  { auth, keys, clock }: AuthorizationParts,
+): Promise<readonly Principal[]> {
+  const { roles = NO_ROLES } = auth
+  const owner = name.replace(/^key:/, '')
+  const nowMs = clock.nowMs()
+  const configured = auth.apiKeys.filter((key) => key.id === owner && key.tenant === tenant)
+  const stored = (await keys.keysOf({ tenant, name: owner })).filter(
+    ({ revokedAtMs }) => revokedAtMs === undefined,
+  )
+  return [...configured, ...stored]
+    .filter(({ expiresAtMs = Number.POSITIVE_INFINITY }) => nowMs < expiresAtMs)
+    .map(({ scopes, roles: held = [], tools }) =>
+      makePrincipal({
+        id: principalIdOf(owner),
+        tenant,
+        scopes: grantedScopes(roles, { scopes, roles: held }),
+        tools,
+      }),
+    )
+}
+
+/** The scope of the action, and where the resource is a tool, that it is there for this principal. */
+function covers(
+  principal: Principal,
+  action: string,
+  resource: unknown,
+  { gateway }: AuthorizationParts,
+): boolean {
+  if (!coversScope(principal.scopes, action)) return false
+  if (typeof resource !== 'string') return true
+  const everything = { ...principal, scopes: ['*'], tools: undefined }
+  return (
+    gateway.catalogFor(makePrincipal(everything)).find(resource) === undefined ||
+    gateway.catalogFor(principal).find(resource) !== undefined
+  )
+}
+
+/** OWP-62, without a word of the asker's. */
+function noteDenied(principal: Principal, { noteDenial }: AuthorizationParts): void {
+  noteDenial(principal, { action: 'conformance.decide', resource: PATH, reason: 'scope' })
+}

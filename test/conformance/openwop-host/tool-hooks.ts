@@ -1,0 +1,192 @@
+import { randomUUID } from 'node:crypto'
+import { type CallRequest, NO_SECRETS } from '#core/call'
+import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#core/calls/gateway'
+import { argsHash, identifyCall } from '#core/calls/identity'
+import { fault } from '#core/errors'
+import { LATEST } from '#core/ids'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { type LimitSettings, NO_LIMITS, UNLIMITED } from '#core/limits/settings'
+import type { Principal } from '#core/principal'
+import { namedScope } from '#core/runs/runs'
+import type { Clock } from '#core/runtime'
+import { isSecretName, Secret } from '#core/secret'
+import { type Tool, transportOf } from '#core/tool'
+import { Registry } from '#core/tools/catalog'
+import { tool } from '#core/tools/define'
+import { requireTools } from '#core/tools/prepare-tools'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
+import { encodeRunEvents } from '#protocols/openwop/codec-run'
+import { jsonReply, refuse } from '#protocols/openwop/errors'
+import { seededPrincipal } from './authorization.ts'
+import { CONFORMANCE_SCOPE } from './safe-fetch.ts'
+
+/** Makes the run that the other one is asked in. Everybody may call it. */
+const OPENING_TOOL = 'Conformance.Open'
+const HOOKED_TOOL = 'Conformance.Hooked'
+
+const definition = {
+  description: 'Does nothing. For conformance tests only.',
+  input: { type: 'object' },
+  output: null,
+  run: () => undefined,
+} as const
+
+const [opening, hooked] = requireTools([
+  tool({ ...definition, id: `${OPENING_TOOL}@1.0.0`, policy: { safetyTier: 'pure' } }),
+  tool({ ...definition, id: `${HOOKED_TOOL}@1.0.0`, policy: { scopes: [CONFORMANCE_SCOPE] } }),
+])
+
+/** The tool the suite speaks of, by its name and with its scopes; somebody without any role never sees it. */
+function toolHooksTools(toolName: string, requiredScopes: readonly string[]): readonly Tool[] {
+  if (opening === undefined || hooked === undefined) return []
+  const scopes = [...hooked.policy.scopes, ...requiredScopes]
+  return [opening, { ...hooked, catalogId: toolName, policy: { ...hooked.policy, scopes } }]
+}
+
+const PATH = '/v1/host/sample/toolhooks/invoke'
+const LONGEST_NAME = 256
+
+/** One call an hour, so that a second one finds nothing left (OWP-56). */
+const ONE_CALL: LimitSettings = {
+  ...NO_LIMITS,
+  byTool: new Map([
+    [HOOKED_TOOL, { ...UNLIMITED, perPrincipal: { ...UNLIMITED, rate: { perMs: 1 / 3_600_000, burst: 1 } } }],
+  ]),
+}
+
+/** What a gateway needs besides the tools and limits of one question. */
+type ToolHooksWorld = Omit<RunningGatewayOptions, 'registry' | 'limits' | 'budgets'>
+
+/** OWP-103: a call of a tool the suite makes up, through the pipeline, the limits and the runs of production. */
+export function toolHooksRoutes(world: ToolHooksWorld): readonly HttpRoute[] {
+  return [
+    {
+      method: 'POST',
+      path: PATH,
+      access: 'authenticated',
+      body: 'json',
+      handle: (request) => invoke(request, world),
+      refuse,
+    },
+  ]
+}
+
+interface Invocation {
+  readonly principal: Principal
+  readonly toolName: string
+  readonly requiredScopes: readonly string[]
+  readonly args: JsonObject
+  readonly isExhausted: boolean
+}
+
+async function invoke(request: HttpRequest, world: ToolHooksWorld): Promise<HttpReply> {
+  const asked = readInvocation(request)
+  const registry = new Registry(toolHooksTools(asked.toolName, asked.requiredScopes))
+  const gateway = openGateway({ ...world, registry, limits: asked.isExhausted ? ONE_CALL : NO_LIMITS })
+  try {
+    const [toolCalled, toolReturned] = await callInRun({ gateway, registry, clock: world.clock }, asked)
+    return jsonReply(200, { toolCalled, toolReturned })
+  } finally {
+    await gateway.drain(0)
+  }
+}
+
+interface Stage {
+  readonly gateway: RunningGateway
+  readonly registry: Registry
+  readonly clock: Clock
+}
+
+/** The last two events of a run in which the tool is asked for, after whatever has to go before. */
+async function callInRun(stage: Stage, asked: Invocation): Promise<readonly JsonObject[]> {
+  const { gateway } = stage
+  const { principal, args, isExhausted } = asked
+  const runId = `conformance-${randomUUID()}`
+  const requestOf = (base: string, input: JsonObject): CallRequest => ({
+    tool: { base, version: LATEST },
+    input,
+    key: randomUUID(),
+    traceId: undefined,
+    userId: undefined,
+    tokens: NO_SECRETS,
+    secrets: secretsIn(input),
+    runId,
+  })
+  await gateway.call(principal, requestOf(OPENING_TOOL, {}))
+  if (isExhausted) await gateway.call(principal, requestOf(HOOKED_TOOL, {}))
+  const call = requestOf(HOOKED_TOOL, args)
+  const { outcome } = await gateway.call(principal, call)
+  if (!outcome.ok && outcome.error.code === 'tool_not_found') {
+    await tellForbidden(stage, { principal, call, runId })
+  }
+  const page = await gateway.readRun(principal, { runId, after: -1, waitMs: 0 })
+  const events = page === undefined ? [] : encodeRunEvents(page, runId)
+  return events.slice(-2).map(({ payload }) => payload)
+}
+
+/** C9, C10: the suite itself named the tool, so its run may say that it was there to be refused. */
+async function tellForbidden(
+  { gateway: { store }, registry, clock }: Stage,
+  refused: { readonly principal: Principal; readonly call: CallRequest; readonly runId: string },
+): Promise<void> {
+  const { principal, call, runId } = refused
+  const tool = registry.tools.find(({ parts }) => parts.base === HOOKED_TOOL)
+  if (tool === undefined) return
+  const identified = identifyCall({ store, registry }, { principal, request: call, freshId: randomUUID })
+  await store.noteRefusal({
+    tenant: principal.tenant,
+    record: identified.record,
+    principal: principal.id,
+    callId: identified.callId,
+    toolId: tool.catalogId,
+    transport: transportOf(tool),
+    argsHash: argsHash(identified),
+    place: namedScope(store, principal, runId),
+    sessionId: undefined,
+    traceId: '',
+    userId: undefined,
+    tool: tool.id,
+    code: 'not_authorized',
+    atMs: clock.nowMs(),
+  })
+}
+
+/** Whoever cannot be read is nobody, and scopes that cannot be read are held by nobody (OWP-55). */
+function readInvocation({ body, principal: { tenant } }: HttpRequest): Invocation {
+  const asked = isJsonObject(body) ? body : {}
+  const { principal, toolName, requiredScopes = [], args, simulateRateLimitExhausted } = asked
+  if (typeof toolName !== 'string' || toolName === '' || toolName.length > LONGEST_NAME) {
+    throw fault('request_invalid', `"toolName" must be a text of 1 to ${LONGEST_NAME} characters.`)
+  }
+  const scopes = readScopes(requiredScopes)
+  const name = typeof principal === 'string' && scopes !== undefined ? principal : ''
+  return {
+    principal: seededPrincipal(name, tenant),
+    toolName,
+    requiredScopes: scopes ?? [],
+    args: isJsonObject(args) ? args : {},
+    isExhausted: simulateRateLimitExhausted === true,
+  }
+}
+
+function readScopes(value: JsonValue): readonly string[] | undefined {
+  if (!Array.isArray(value)) return undefined
+  const scopes = value.filter((scope) => typeof scope === 'string')
+  return scopes.length === value.length ? scopes : undefined
+}
+
+/** What looks like a secret is one of the call's own credentials, and so cut out of whatever tells of it (OWP-52). */
+function secretsIn(args: JsonObject): ReadonlyMap<string, Secret> {
+  const found = new Map<string, Secret>()
+  const look = (value: JsonValue | undefined, isSecret: boolean): void => {
+    if (typeof value === 'string') {
+      if (isSecret) found.set(`conformance-${found.size}`, new Secret(value))
+    } else if (Array.isArray(value)) {
+      for (const member of value) look(member, isSecret)
+    } else if (isJsonObject(value)) {
+      for (const [name, member] of Object.entries(value)) look(member, isSecret || isSecretName(name))
+    }
+  }
+  look(args, false)
+  return found
+}
