@@ -1,6 +1,6 @@
-import { createPublicKey, type KeyObject } from 'node:crypto'
-import type { JWTPayload, ProtectedHeaderParameters } from 'jose'
-import { ISSUER_ALGORITHMS, type IssuerAlgorithm, type IssuerSettings } from '#config/settings'
+import { createPublicKey } from 'node:crypto'
+import type { CryptoKey, createLocalJWKSet, JWK, JWTHeaderParameters, JWTPayload } from 'jose'
+import { ISSUER_ALGORITHMS, type IssuerSettings } from '#config/settings'
 import { fault, type ToolError } from '#core/errors'
 import { isRecord } from '#core/json'
 import { DEFAULT_TENANT, grantedScopes, type RoleTable } from '#core/principal'
@@ -16,8 +16,6 @@ import {
 
 /** Other kinds of signed tokens (logout tokens, DPoP proofs …) are no access tokens (RFC 8725 §3.11). */
 const TYPES: ReadonlySet<string> = new Set(['jwt', 'at+jwt', 'application/at+jwt'])
-/** Without a `kid` several keys may have signed; no real issuer has more than these. */
-const MOST_TRIED = 4
 const TENANT = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,127}$/
 
 interface OidcIssuerOptions {
@@ -34,29 +32,20 @@ export class OidcIssuer {
   readonly #keys: IssuerKeySet
 
   constructor(settings: IssuerSettings, options: OidcIssuerOptions) {
-    const { issuer, jwksUri } = settings
     this.#settings = settings
     this.#options = options
-    const { fetch: send, clock, log } = options
-    this.#keys = new IssuerKeySet({
-      issuer,
-      jwksUri,
-      algorithms: algorithmsOf(settings),
-      fetch: send,
-      clock,
-      log,
-    })
+    this.#keys = new IssuerKeySet(settings, options)
   }
 
   /** Throws `unauthenticated`, or `not_ready` when the issuer's keys cannot be had. */
   async verify(token: string): Promise<VerifiedToken> {
-    const { alg, kid, typ } = await readHeader(token)
-    if (alg === undefined || !algorithmsOf(this.#settings).some((name) => name === alg))
+    const header = await readHeader(token)
+    const allowed: readonly string[] = this.#settings.algorithms ?? ISSUER_ALGORITHMS
+    if (!allowed.includes(header.alg))
       throw refusedToken(`The token is signed with an algorithm that is not taken here.`)
-    if (typ !== undefined && !TYPES.has(typ.toLowerCase()))
+    if (header.typ !== undefined && !TYPES.has(header.typ.toLowerCase()))
       throw refusedToken('The token is not an access token.')
-    const keys = await this.#keys.candidates(kid, alg)
-    const claims = await this.#checkSignature(token, keys.slice(0, MOST_TRIED))
+    const claims = await this.#checkSignature(token, header.alg, await this.#keys.candidates(header))
     const { iss, sub, exp } = claims
     if (exp === undefined || iss !== this.#settings.issuer)
       throw refusedToken('The token has no `exp` claim, or another issuer.')
@@ -67,12 +56,12 @@ export class OidcIssuer {
     return { principal, expiresAt: exp }
   }
 
-  async #checkSignature(token: string, keys: readonly IssuerKey[]): Promise<JWTPayload> {
+  async #checkSignature(token: string, alg: string, keys: readonly CryptoKey[]): Promise<JWTPayload> {
     const { errors, jwtVerify } = await import('jose')
-    for (const { key, algorithms } of keys) {
+    for (const key of keys) {
       try {
         const { payload } = await jwtVerify(token, key, {
-          algorithms: [...algorithms],
+          algorithms: [alg],
           issuer: this.#settings.issuer,
           audience: [...this.#settings.audiences],
           requiredClaims: ['exp'],
@@ -113,14 +102,11 @@ export class OidcIssuer {
   }
 }
 
-function algorithmsOf({ algorithms }: IssuerSettings): readonly IssuerAlgorithm[] {
-  return algorithms ?? ISSUER_ALGORITHMS
-}
-
-async function readHeader(token: string): Promise<ProtectedHeaderParameters> {
+async function readHeader(token: string): Promise<JWTHeaderParameters> {
   const { decodeProtectedHeader } = await import('jose')
   try {
-    return decodeProtectedHeader(token)
+    const { alg = '', ...header } = decodeProtectedHeader(token)
+    return { ...header, alg }
   } catch {
     throw refusedToken('The token is not a JWT.')
   }
@@ -135,24 +121,17 @@ const PAUSE_MS = 30_000
 /** … and after one that failed, so that an outage ends soon after its cause. */
 const PAUSE_AFTER_FAILURE_MS = 5_000
 
-interface IssuerKeySetOptions {
-  readonly issuer: string
-  readonly jwksUri: string | undefined
-  readonly algorithms: readonly IssuerAlgorithm[]
-  readonly fetch: typeof fetch
-  readonly clock: Clock
-  readonly log: Logger
-}
-
 /** The signing keys of one issuer: found by discovery, kept, refreshed, rotated. */
 class IssuerKeySet {
-  readonly #options: IssuerKeySetOptions
-  #keys: readonly IssuerKey[] | undefined
+  readonly #settings: IssuerSettings
+  readonly #options: OidcIssuerOptions
+  #find: ReturnType<typeof createLocalJWKSet> | undefined
   #readAtMs = Number.NEGATIVE_INFINITY
   #askAgainAtMs = Number.NEGATIVE_INFINITY
   #asking: Promise<void> | undefined
 
-  constructor(options: IssuerKeySetOptions) {
+  constructor(settings: IssuerSettings, options: OidcIssuerOptions) {
+    this.#settings = settings
     this.#options = options
   }
 
@@ -160,22 +139,25 @@ class IssuerKeySet {
    * The keys that may have signed a token with this header. An unknown `kid` may be a new key, so it asks the issuer
    * once more; a known one never waits for it.
    */
-  async candidates(kid: string | undefined, algorithm: string): Promise<readonly IssuerKey[]> {
+  async candidates(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
-    if (this.#keys === undefined || ageMs > LONGEST_STALE_MS) await this.#ask()
+    if (this.#find === undefined || ageMs > LONGEST_STALE_MS) await this.#ask()
     else if (ageMs > FRESH_MS) void this.#ask()
-    const known = this.#matching(kid, algorithm)
+    const known = await this.#matching(header)
     if (known.length > 0) return known
     await this.#ask()
-    return this.#matching(kid, algorithm)
+    return this.#matching(header)
   }
 
-  #matching(kid: string | undefined, algorithm: string): readonly IssuerKey[] {
+  async #matching(header: JWTHeaderParameters): Promise<readonly CryptoKey[]> {
     const ageMs = this.#options.clock.monotonicMs() - this.#readAtMs
-    if (this.#keys === undefined || ageMs > LONGEST_STALE_MS) throw this.#unavailable()
-    return this.#keys.filter(
-      (key) => (kid === undefined || key.kid === kid) && key.algorithms.some((name) => name === algorithm),
-    )
+    if (this.#find === undefined || ageMs > LONGEST_STALE_MS) throw this.#unavailable()
+    try {
+      return [await this.#find(header)]
+    } catch (error) {
+      const { errors } = await import('jose')
+      return error instanceof errors.JWKSMultipleMatchingKeys ? await firstOf(error) : []
+    }
   }
 
   /** One request at a time, and one per pause. Never throws: what it could not get shows in the keys. */
@@ -191,12 +173,13 @@ class IssuerKeySet {
   }
 
   async #read(sentAtMs: number): Promise<void> {
-    const { issuer, fetch: send, algorithms, log } = this.#options
+    const { issuer, jwksUri } = this.#settings
+    const { fetch: send, log } = this.#options
     try {
-      const uri = this.#options.jwksUri ?? (await this.#discover())
-      const keys = readKeySet(await fetchJson(uri, send), algorithms)
+      const keys = readKeySet(await fetchJson(jwksUri ?? (await this.#discover()), send))
       if (keys.length === 0) throw new Error('the key set has no key that can be used')
-      this.#keys = keys
+      const { createLocalJWKSet } = await import('jose')
+      this.#find = createLocalJWKSet({ keys: [...keys] })
       this.#readAtMs = sentAtMs
     } catch (err) {
       this.#askAgainAtMs = sentAtMs + PAUSE_AFTER_FAILURE_MS
@@ -209,7 +192,8 @@ class IssuerKeySet {
 
   /** OpenID Connect Discovery §4. The document must be the issuer's own, or another's keys could be slipped in. */
   async #discover(): Promise<string> {
-    const { issuer, fetch: send } = this.#options
+    const { issuer } = this.#settings
+    const { fetch: send } = this.#options
     const url = `${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`
     const document = await fetchJson(url, send)
     if (document.issuer !== issuer) throw new Error(`${url} is the document of another issuer`)
@@ -227,65 +211,38 @@ class IssuerKeySet {
   }
 }
 
+/** Without a `kid` several keys may have signed; no real issuer has more than these. */
+async function firstOf(keys: AsyncIterable<CryptoKey>): Promise<readonly CryptoKey[]> {
+  const found: CryptoKey[] = []
+  for await (const key of keys) if (found.push(key) === MOST_TRIED) break
+  return found
+}
+
+const MOST_TRIED = 4
 const MOST_KEYS = 100
 
-/** A key of an issuer, and the only algorithms it is ever used with: they are fixed before a token is looked at. */
-interface IssuerKey {
-  readonly kid: string | undefined
-  readonly algorithms: readonly IssuerAlgorithm[]
-  readonly key: KeyObject
-}
-
-const BY_CURVE: Readonly<Record<string, readonly IssuerAlgorithm[]>> = {
-  'P-256': ['ES256'],
-  'P-384': ['ES384'],
-  'P-521': ['ES512'],
-  Ed25519: ['EdDSA', 'Ed25519'],
-}
-
-/** The keys of a set that can check signatures; those we cannot use are left out, as RFC 7517 §5 asks. */
-function readKeySet(
-  document: Readonly<Record<string, unknown>>,
-  allowed: readonly IssuerAlgorithm[],
-): readonly IssuerKey[] {
-  const { keys } = document
+/** The public keys of a set; those we cannot use are left out, as RFC 7517 §5 asks. */
+function readKeySet({ keys }: Readonly<Record<string, unknown>>): readonly JWK[] {
   if (!Array.isArray(keys)) throw new Error('the key set has no `keys`')
   if (keys.length > MOST_KEYS) throw new Error(`the key set has more than ${MOST_KEYS} keys`)
-  return keys.flatMap((jwk: unknown) => readKey(jwk, allowed) ?? [])
+  return keys.flatMap((jwk: unknown) => readKey(jwk) ?? [])
 }
 
-function readKey(jwk: unknown, allowed: readonly IssuerAlgorithm[]): IssuerKey | undefined {
-  if (!isRecord(jwk) || !isForSignatures(jwk)) return undefined
-  const algorithms = algorithmsOfInIssuerKeys(jwk).filter((name) => allowed.includes(name))
-  if (algorithms.length === 0) return undefined
-  // Only the public members: whatever else a hostile set holds is not even looked at.
-  const { kty, crv, x, y, n, e, kid } = jwk
+/** Only the public members, and what the key is for: whatever else a hostile set holds is not even looked at. */
+function readKey(jwk: unknown): JWK | undefined {
+  if (!isRecord(jwk)) return undefined
+  const { kty, crv, x, y, n, e, kid, alg, use, key_ops } = jwk
   const members = Object.entries({ kty, crv, x, y, n, e }).filter(([, value]) => typeof value === 'string')
+  const key = Object.fromEntries(members)
   try {
-    const key = createPublicKey({ format: 'jwk', key: Object.fromEntries(members) })
-    return { kid: typeof kid === 'string' ? kid : undefined, algorithms, key }
+    createPublicKey({ format: 'jwk', key })
   } catch {
     return undefined
   }
-}
-
-function isForSignatures({ use, key_ops: operations }: Readonly<Record<string, unknown>>): boolean {
-  if (use !== undefined && use !== 'sig') return false
-  return operations === undefined || (Array.isArray(operations) && operations.includes('verify'))
-}
-
-/** The key's own `alg`, or what its type can do. */
-function algorithmsOfInIssuerKeys(jwk: Readonly<Record<string, unknown>>): readonly IssuerAlgorithm[] {
-  const { kty, crv, alg } = jwk
-  const possible: readonly IssuerAlgorithm[] =
-    kty === 'RSA'
-      ? ISSUER_ALGORITHMS.filter((name) => /^[RP]S/.test(name))
-      : kty === 'EC' || kty === 'OKP'
-        ? (BY_CURVE[String(crv)] ?? [])
-        : []
-  if (alg === undefined) return possible
+  // One algorithm under two names (RFC 9864); the curve says the same.
   const isEdwards = alg === 'EdDSA' || alg === 'Ed25519'
-  return isEdwards ? possible.filter((name) => /^Ed/.test(name)) : possible.filter((name) => name === alg)
+  const limits = Object.entries({ kid, alg: isEdwards ? undefined : alg, use, key_ops })
+  return { ...key, ...Object.fromEntries(limits.filter(([, value]) => value !== undefined)) }
 }
 
 const LARGEST_BYTES = 512 * 1_024

@@ -1,3 +1,4 @@
+import { BoundedMap } from '#core/bounded-map'
 import { fault, type ToolError } from '#core/errors'
 import { isSameSecret } from '#core/hash'
 import { principalIdOf } from '#core/journal/append'
@@ -6,7 +7,6 @@ import type { MaybePromise } from '#core/ports/store'
 import { grantedScopes, makePrincipal, type Principal, type RoleTable } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { digestOfKey, type KeyedDigest, readKeyId } from './api-keys.ts'
-import { BoundedMap } from './tokens.ts'
 
 const MOST_VERIFIED = 10_000
 const MOST_LOOKED_UP = 10_000

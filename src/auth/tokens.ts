@@ -1,6 +1,7 @@
 import { createSecretKey, type KeyObject } from 'node:crypto'
 import type { JWTPayload } from 'jose'
 import type { JwtSettings } from '#config/settings'
+import { BoundedMap } from '#core/bounded-map'
 import { fault, type ToolError } from '#core/errors'
 import { hasControlCharacter } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
@@ -204,50 +205,3 @@ export function refusedToken(message: string): ToolError {
 
 /** How far clocks may differ (T-15). */
 export const SKEW_SECONDS = 60
-
-/** A map that forgets what was put in first once it is full. */
-export class BoundedMap<Key, Value> {
-  readonly #entries = new Map<Key, { readonly value: Value; readonly weight: number }>()
-  readonly #most: number
-  readonly #heaviest: number
-  #weight = 0
-
-  constructor(limits: { readonly entries: number; readonly weight?: number }) {
-    this.#most = limits.entries
-    this.#heaviest = limits.weight ?? Number.POSITIVE_INFINITY
-  }
-
-  get size(): number {
-    return this.#entries.size
-  }
-
-  has(key: Key): boolean {
-    return this.#entries.has(key)
-  }
-
-  get(key: Key): Value | undefined {
-    return this.#entries.get(key)?.value
-  }
-
-  set(key: Key, value: Value, weight = 1): void {
-    this.delete(key)
-    this.#entries.set(key, { value, weight })
-    this.#weight += weight
-    for (const oldest of this.#entries.keys()) {
-      if (this.#entries.size <= this.#most && this.#weight <= this.#heaviest) return
-      this.delete(oldest)
-    }
-  }
-
-  delete(key: Key): void {
-    const entry = this.#entries.get(key)
-    if (entry === undefined) return
-    this.#weight -= entry.weight
-    this.#entries.delete(key)
-  }
-
-  clear(): void {
-    this.#entries.clear()
-    this.#weight = 0
-  }
-}

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
+import { BoundedMap } from '#core/bounded-map'
 import type { Catalog } from '#core/tools/catalog'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 
@@ -9,7 +10,7 @@ import type { HttpReply, HttpRequest } from './http-exchange.ts'
  * the same scopes share a catalog, so this grows with the sets of scopes and not with the principals.
  */
 export class PreparedViews {
-  readonly #byCatalog = new WeakMap<Catalog, Map<string, PreparedBytes>>()
+  readonly #byCatalog = new WeakMap<Catalog, BoundedMap<string, PreparedBytes>>()
   readonly #mostViews: number
 
   /** Callers choose the view, so the number kept per catalog is bounded. */
@@ -20,18 +21,15 @@ export class PreparedViews {
   get(catalog: Catalog, view: string, encode: () => string): PreparedBytes {
     const views = this.#viewsOf(catalog)
     const prepared = views.get(view) ?? new PreparedBytes(encode())
-    // Moved to the end on every use, so that the one dropped is the one unused for longest.
-    views.delete(view)
-    const [oldest] = views.keys()
-    if (views.size >= this.#mostViews && oldest !== undefined) views.delete(oldest)
+    // Set on every use, so that the one dropped is the one unused for longest.
     views.set(view, prepared)
     return prepared
   }
 
-  #viewsOf(catalog: Catalog): Map<string, PreparedBytes> {
+  #viewsOf(catalog: Catalog): BoundedMap<string, PreparedBytes> {
     const known = this.#byCatalog.get(catalog)
     if (known !== undefined) return known
-    const views = new Map<string, PreparedBytes>()
+    const views = new BoundedMap<string, PreparedBytes>({ entries: this.#mostViews })
     this.#byCatalog.set(catalog, views)
     return views
   }

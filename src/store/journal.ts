@@ -1,4 +1,5 @@
 import { createHmac, type KeyObject } from 'node:crypto'
+import { BoundedMap } from '#core/bounded-map'
 import { StoreError } from '#core/errors'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { openReasonIn, unseal, unwrapDataKey } from './encryption.ts'
@@ -15,19 +16,7 @@ type Segment = 'callers' | 'payload'
 /** Reads sealed texts back. Recently opened groups are kept: a replayed call is often followed by its neighbours. */
 export function openGroups(wrapKey: Buffer): SealedText {
   const dataKeys = new Map<number, DataKey>()
-  const opened = new Map<string, Buffer>()
-  let openBytes = 0
-
-  const remember = (name: string, plain: Buffer): void => {
-    if (plain.length > MOST_BYTES || opened.has(name)) return
-    opened.set(name, plain)
-    openBytes += plain.length
-    for (const [oldest, { length }] of opened) {
-      if (openBytes <= MOST_BYTES) return
-      opened.delete(oldest)
-      openBytes -= length
-    }
-  }
+  const opened = new BoundedMap<string, Buffer>({ weight: MOST_BYTES })
 
   return function* read(segment, { group, at, length }) {
     const name = `${segment} ${group}`
@@ -38,7 +27,7 @@ export function openGroups(wrapKey: Buffer): SealedText {
       const { id, key } = dataKeys.get(writer) ?? (yield* readDataKey(wrapKey, writer))
       dataKeys.set(writer, { id, key })
       plain = unseal(key, bytes(row, segment), sealContext(segment, id, integer(row, 'n')))
-      remember(name, plain)
+      if (plain.length <= MOST_BYTES) opened.set(name, plain, plain.length)
     }
     return plain.toString('utf8', at, at + length)
   }
