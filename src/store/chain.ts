@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto'
+import { createHmac, type KeyObject, randomUUID } from 'node:crypto'
 import { StoreError } from '#core/errors'
 import type { JournalHead } from '#core/journal/events'
 import { newDataKey, Sealer, type StoreKeys, wrapDataKey } from './encryption.ts'
 import { CommitGroup } from './engine.ts'
-import { CHAIN_START, linkOf, sealContext } from './journal.ts'
 import { integer, text } from './rows.ts'
 import { all, get, type Steps, write } from './steps.ts'
 
@@ -76,7 +75,7 @@ export class Chain {
     const { no, sealer } = this.#writer
     const n = this.head.n + 1
     const atMs = this.#nowMs()
-    const seal = (segment: 'callers' | 'payload', plain: string) =>
+    const seal = (segment: Segment, plain: string) =>
       plain === '' ? null : sealer.seal(plain, sealContext(segment, this.id, n))
     const callers = seal('callers', group.callers)
     const payload = seal('payload', group.payload)
@@ -110,3 +109,99 @@ function* newHeads(): Steps<readonly (JournalHead & { readonly no: number })[]> 
     link: text(row, 'link'),
   }))
 }
+
+/** The two sealed parts of a group: what callers wrote, and inputs and outcomes. */
+export type Segment = 'callers' | 'payload'
+
+/** What a sealed segment is bound to: it cannot be moved to another group, writer or segment. */
+export function sealContext(segment: Segment, writer: string, group: number): string {
+  return `commit_groups ${segment} ${writer} ${group}`
+}
+
+/** What one link of the chain covers: everything of a group that stays as long as the journal. */
+interface LinkedGroup {
+  /** Number of the group in the whole store: what call rows point to. */
+  readonly id: number
+  readonly writer: string
+  readonly group: number
+  readonly atMs: number
+  /** The events as the exact text that is stored. */
+  readonly eventsJson: string
+  /** Sealed caller text, or nothing. */
+  readonly callers: Uint8Array | null
+}
+
+/** Rule 15: one HMAC per commit group, over the group and the link before it. */
+export function linkOf(chainKey: KeyObject, previous: string, group: LinkedGroup): string {
+  const hmac = createHmac('sha256', chainKey)
+  hmac.update(JSON.stringify([previous, group.id, group.writer, group.group, group.atMs, group.eventsJson]))
+  if (group.callers !== null) hmac.update(group.callers)
+  return hmac.digest('base64url')
+}
+
+/** What retention leaves behind in place of the groups it removed. */
+export function checkpointSignature(
+  chainKey: KeyObject,
+  checkpoint: { readonly writer: string; readonly group: number; readonly link: string },
+): string {
+  const { writer, group, link } = checkpoint
+  return createHmac('sha256', chainKey)
+    .update(JSON.stringify(['checkpoint', writer, group, link]))
+    .digest('base64url')
+}
+
+/** The link before a chain's first group. */
+export const CHAIN_START = ''
+
+export const queries = {
+  insertWriter: 'INSERT INTO writers (id, started_at, data_key) VALUES (?, ?, ?) RETURNING no',
+  /** A writer has ended when nothing of it runs any more; what does is left for recovery. */
+  endWriter: `UPDATE writers SET ended_at = ? WHERE id = ?
+    AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.writer = writers.no AND calls.state = 'running')
+    AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.writer = writers.no AND sessions.state <> 'closed')`,
+  insertGroup:
+    'INSERT INTO commit_groups (id, writer, n, at, events, callers, payload, live, link) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+  headOf: 'SELECT n, link FROM commit_groups WHERE writer = ? ORDER BY n DESC LIMIT 1',
+  // Heads that nobody recorded, and those whose recording retention has forgotten. The newest group of each writer is
+  // looked up; CROSS JOIN keeps SQLite from reading every group instead.
+  newHeads: `SELECT w.no, w.id AS writer, g.n, g.link FROM writers w CROSS JOIN commit_groups g
+    WHERE g.writer = w.no AND g.n = (SELECT max(n) FROM commit_groups WHERE writer = w.no)
+      AND (g.n <> w.recorded_n OR NOT EXISTS (SELECT 1 FROM commit_groups r WHERE r.writer = w.recorded_by AND r.n = 0))`,
+  recordHead: 'UPDATE writers SET recorded_n = ?, recorded_by = ? WHERE no = ?',
+} as const
+
+/**
+ * A group row carries the journal events of one commit, the sealed caller text (kept as long as the journal) and the
+ * sealed inputs and outcomes (kept as long as results); call rows point into it by group, offset and length (rule 14).
+ */
+export const tables = `
+CREATE TABLE writers (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  started_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  data_key BLOB NOT NULL,
+  recorded_n INTEGER NOT NULL DEFAULT -1,
+  recorded_by INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE commit_groups (
+  id INTEGER PRIMARY KEY,
+  writer INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  events TEXT NOT NULL,
+  callers BLOB,
+  payload BLOB,
+  live INTEGER NOT NULL,
+  link TEXT NOT NULL,
+  UNIQUE (writer, n)
+) STRICT;
+
+CREATE TABLE checkpoints (
+  writer INTEGER PRIMARY KEY,
+  n INTEGER NOT NULL,
+  link TEXT NOT NULL,
+  signature TEXT NOT NULL
+) STRICT;
+`

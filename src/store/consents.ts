@@ -213,3 +213,80 @@ function* endInRuns(rows: readonly Row[], { atMs, ...end }: ConsentEnd): Steps<r
 function* isRecorded(run: string, record: string): Steps<boolean> {
   return run === record && (yield* get('callerOf', record)) !== undefined
 }
+
+export const queries = {
+  expireChallenge:
+    "UPDATE challenges SET status = 'failed' WHERE need = ? AND status = 'pending' AND expires_at <= ?",
+  openChallenge: "SELECT * FROM challenges WHERE need = ? AND status = 'pending'",
+  insertChallenge: `INSERT INTO challenges (id, need, tenant, principal, user_id, provider, scopes, tool, status, created_at, expires_at, consent)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?)`,
+  findChallenge: 'SELECT * FROM challenges WHERE id = ?',
+  endChallenge: "UPDATE challenges SET status = ? WHERE id = ? AND status = 'pending'",
+  deleteChallenges:
+    'DELETE FROM challenges WHERE id IN (SELECT id FROM challenges WHERE expires_at < ? LIMIT ?)',
+  insertConsent: `INSERT INTO consents (id, tenant, challenge, stage, browser, data_key, held, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  trimConsents: `DELETE FROM consents WHERE challenge = ? AND stage = ? AND no NOT IN
+    (SELECT no FROM consents WHERE challenge = ? AND stage = ? ORDER BY no DESC LIMIT ?)`,
+  findConsent: `SELECT c.*, k.wrapped FROM consents c LEFT JOIN vault_keys k ON k.no = c.data_key AND k.tenant = c.tenant
+    WHERE c.id = ?`,
+  takeConsent: 'DELETE FROM consents WHERE id = ?',
+  deleteConsents: 'DELETE FROM consents WHERE expires_at < ?',
+  deleteConsentsOfTenant: 'DELETE FROM consents WHERE tenant = ?',
+  insertConsentRun: `INSERT INTO consent_runs (challenge, record, need, tenant, run, provider, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+  findConsentRun: 'SELECT run FROM consent_runs WHERE challenge = ? AND record = ?',
+  consentRunsOf: 'SELECT * FROM consent_runs WHERE need = ?',
+  expiredConsentRuns: 'SELECT * FROM consent_runs WHERE expires_at <= ? ORDER BY expires_at LIMIT 500',
+  deleteConsentRun: 'DELETE FROM consent_runs WHERE challenge = ? AND record = ?',
+} as const
+
+/** A row of `consent_runs` goes when its run has heard the end. */
+export const tables = `
+CREATE TABLE challenges (
+  id TEXT PRIMARY KEY,
+  need TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  scopes TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  status TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  consent INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE UNIQUE INDEX challenges_open ON challenges (need) WHERE status = 'pending';
+
+CREATE TABLE consents (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  challenge TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  browser TEXT NOT NULL,
+  data_key INTEGER NOT NULL,
+  held BLOB NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX consents_challenge ON consents (challenge, no);
+CREATE INDEX consents_tenant ON consents (tenant);
+CREATE INDEX consents_expiry ON consents (expires_at);
+
+CREATE TABLE consent_runs (
+  challenge TEXT NOT NULL,
+  record TEXT NOT NULL,
+  need TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  run TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (challenge, record)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX consent_runs_need ON consent_runs (need);
+CREATE INDEX consent_runs_expiry ON consent_runs (expires_at);
+`

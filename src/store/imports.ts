@@ -189,3 +189,51 @@ function isKept(value: unknown): value is KeptDefinition {
   const { offered } = value
   return 'nativeName' in offered && 'inputSchema' in offered && 'binding' in offered && 'policy' in offered
 }
+
+export const queries = {
+  pinRevision: 'SELECT revision FROM pin_sources WHERE source = ?',
+  insertPinSource: 'INSERT INTO pin_sources (source, revision) VALUES (?, ?) ON CONFLICT (source) DO NOTHING',
+  raisePinRevision: 'UPDATE pin_sources SET revision = ? WHERE source = ? AND revision = ?',
+  pinSources: 'SELECT source FROM pin_sources ORDER BY source',
+  pinsAfter: 'SELECT * FROM pins WHERE source = ? AND native_name > ? ORDER BY native_name LIMIT ?',
+  writePin: `INSERT INTO pins (source, native_name, local, served, accepted, waiting, mac) VALUES (?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (source, native_name)
+    DO UPDATE SET local = excluded.local, mac = excluded.mac, served = excluded.served, accepted = excluded.accepted, waiting = excluded.waiting`,
+  raisePinEpoch: `INSERT INTO meta (name, value) VALUES ('pin_epoch', '1')
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
+  allPins: 'SELECT * FROM pins',
+  listSources: 'SELECT * FROM sources ORDER BY key',
+  hasSource: 'SELECT 1 FROM sources WHERE key = ?',
+  putSource: `INSERT INTO sources (key, options, added_by, added_at) VALUES (?, ?, ?, ?)
+    ON CONFLICT (key) DO UPDATE SET options = excluded.options, added_by = excluded.added_by, added_at = excluded.added_at`,
+  deleteSource: 'DELETE FROM sources WHERE key = ?',
+  raiseSourceEpoch: `INSERT INTO meta (name, value) VALUES ('source_epoch', '1')
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
+} as const
+
+/** Rows of pins are never deleted, so a name in an id is never given twice. */
+export const tables = `
+CREATE TABLE pin_sources (
+  source TEXT PRIMARY KEY,
+  revision INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE pins (
+  source TEXT NOT NULL,
+  native_name TEXT NOT NULL,
+  local TEXT NOT NULL,
+  served INTEGER NOT NULL,
+  accepted TEXT,
+  waiting TEXT,
+  mac TEXT,
+  PRIMARY KEY (source, native_name),
+  UNIQUE (source, local)
+) STRICT;
+
+CREATE TABLE sources (
+  key TEXT PRIMARY KEY,
+  options BLOB NOT NULL,
+  added_by TEXT NOT NULL,
+  added_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`

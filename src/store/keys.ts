@@ -204,3 +204,78 @@ function denialFromRow(row: Row): RecordedDenial {
     count: integer(row, 'count'),
   }
 }
+
+export const queries = {
+  insertKeyOwner: 'INSERT INTO key_owners (tenant, name, created_at) VALUES (?, ?, ?)',
+  findKeyOwner: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
+  endKeyOwner: 'UPDATE key_owners SET ended_at = ? WHERE tenant = ? AND name = ? AND ended_at IS NULL',
+  ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
+  sealOwner: 'UPDATE key_owners SET mac = ? WHERE tenant = ? AND name = ?',
+  allOwners: 'SELECT * FROM key_owners',
+  insertKey: `INSERT INTO api_keys (id, digest, tenant, name, label, scopes, roles, tools, created_at, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  findKey: 'SELECT * FROM api_keys WHERE id = ?',
+  keysOf: 'SELECT * FROM api_keys WHERE tenant = ? AND name = ? ORDER BY no DESC',
+  listKeys: 'SELECT * FROM api_keys WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) ORDER BY no DESC LIMIT ?',
+  shortenKeys: `UPDATE api_keys SET expires_at = min(coalesce(expires_at, ?), ?)
+    WHERE tenant = ? AND name = ? AND revoked_at IS NULL`,
+  revokeKey:
+    'UPDATE api_keys SET revoked_at = ? WHERE id = ? AND tenant = ? AND revoked_at IS NULL RETURNING name',
+  noteKeyUse: 'UPDATE api_keys SET used_at = max(coalesce(used_at, 0), ?) WHERE id = ?',
+  raiseKeyEpoch: `INSERT INTO meta (name, value) VALUES ('key_epoch', '1')
+    ON CONFLICT (name) DO UPDATE SET value = CAST(CAST(meta.value AS INTEGER) + 1 AS TEXT)`,
+  keyRow: 'SELECT * FROM api_keys WHERE id = ?',
+  sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
+  allKeys: 'SELECT * FROM api_keys',
+  deleteDenial: 'DELETE FROM denials WHERE no = ?',
+  insertDenial: `INSERT INTO denials (at, tenant, principal, action, resource, reason, count)
+    VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING no`,
+  denialsAfter: 'SELECT * FROM denials WHERE no > ? ORDER BY no LIMIT ?',
+  denialsOfTenantAfter: 'SELECT * FROM denials WHERE tenant = ? AND no > ? ORDER BY no LIMIT ?',
+  deleteDenials: 'DELETE FROM denials WHERE no IN (SELECT no FROM denials WHERE at < ? LIMIT ?)',
+} as const
+
+/** Principals that own keys, their keys, and the audit stream. Rows of the first two are never deleted (rule 3). */
+export const tables = `
+CREATE TABLE key_owners (
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  mac TEXT,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE api_keys (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  digest TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  label TEXT,
+  scopes TEXT NOT NULL,
+  roles TEXT NOT NULL,
+  tools TEXT,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER,
+  used_at INTEGER,
+  mac TEXT
+) STRICT;
+
+CREATE INDEX api_keys_owner ON api_keys (tenant, name);
+
+CREATE TABLE denials (
+  no INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  action TEXT NOT NULL,
+  resource TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  count INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX denials_at ON denials (at);
+CREATE INDEX denials_tenant ON denials (tenant, no);
+`

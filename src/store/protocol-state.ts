@@ -301,3 +301,127 @@ function objectOf(json: string): JsonObject {
   const value: JsonValue = JSON.parse(json)
   return isJsonObject(value) ? value : {}
 }
+
+const WINDOW = 'tenant = ? AND principal = ? AND length_ms = ? AND ends_at = ?'
+
+const REQUEST = 'tenant = ? AND session = ? AND request = ?'
+
+const OWN = 'tenant = ? AND id = ? AND writer = ? AND reply IS NULL'
+
+export const queries = {
+  openBudget: `INSERT INTO budgets (tenant, principal, length_ms, ends_at, calls, milliseconds, cost)
+    VALUES (?, ?, ?, ?, 0, 0, 0) ON CONFLICT DO NOTHING`,
+  findBudget: `SELECT calls, milliseconds, cost FROM budgets WHERE ${WINDOW}`,
+  changeBudget: `UPDATE budgets SET calls = max(0, calls + ?), milliseconds = max(0, milliseconds + ?), cost = max(0, cost + ?)
+    WHERE ${WINDOW}`,
+  deleteBudgets: `DELETE FROM budgets WHERE (tenant, principal, length_ms, ends_at) IN
+    (SELECT tenant, principal, length_ms, ends_at FROM budgets WHERE ends_at < ? ORDER BY ends_at LIMIT ?)`,
+  openCallerSession: `INSERT INTO caller_sessions (tenant, id, principal, agreed, touched_at) VALUES (?, ?, ?, ?, ?)`,
+  findCallerSession: 'SELECT * FROM caller_sessions WHERE tenant = ? AND id = ?',
+  callerSessionsOf:
+    'SELECT id, touched_at FROM caller_sessions WHERE tenant = ? AND principal = ? ORDER BY touched_at',
+  touchCallerSession: 'UPDATE caller_sessions SET touched_at = ? WHERE tenant = ? AND id = ?',
+  endCallerSession: 'DELETE FROM caller_sessions WHERE tenant = ? AND id = ?',
+  deleteCallerSessions: 'DELETE FROM caller_sessions WHERE touched_at < ?',
+  beginCallerRequest: `INSERT INTO caller_requests (tenant, session, request, began_at) VALUES (?, ?, ?, ?)
+    ON CONFLICT (tenant, session, request) DO UPDATE SET cancelled = 0, began_at = excluded.began_at`,
+  cancelCallerRequest: `UPDATE caller_requests SET cancelled = 1 WHERE ${REQUEST}`,
+  findCallerRequest: `SELECT cancelled FROM caller_requests WHERE ${REQUEST}`,
+  endCallerRequest: `DELETE FROM caller_requests WHERE ${REQUEST}`,
+  deleteCallerRequests: 'DELETE FROM caller_requests WHERE began_at < ?',
+  askCaller: `INSERT INTO caller_questions (tenant, id, principal, call, data_key, question, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?)`,
+  findQuestion: `SELECT q.*, k.wrapped FROM caller_questions q LEFT JOIN vault_keys k ON k.no = q.data_key AND k.tenant = q.tenant
+    WHERE q.tenant = ? AND q.id = ?`,
+  answerQuestion:
+    'UPDATE caller_questions SET answer = ? WHERE tenant = ? AND id = ? AND principal = ? AND answer IS NULL',
+  openQuestions: `SELECT q.*, k.wrapped FROM caller_questions q LEFT JOIN vault_keys k ON k.no = q.data_key AND k.tenant = q.tenant
+    WHERE q.tenant = ? AND q.call = ? AND q.principal = ? AND q.answer IS NULL ORDER BY q.no`,
+  endQuestion: 'DELETE FROM caller_questions WHERE tenant = ? AND id = ?',
+  deleteQuestionsOfTenant: 'DELETE FROM caller_questions WHERE tenant = ?',
+  deleteQuestions: 'DELETE FROM caller_questions WHERE expires_at < ?',
+  spendMark: 'INSERT INTO caller_marks (tenant, mark, expires_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING',
+  deleteMarks: 'DELETE FROM caller_marks WHERE expires_at < ?',
+  findRequest: 'SELECT asked, writer, reply FROM keyed_requests WHERE tenant = ? AND id = ?',
+  beginRequest: `INSERT INTO keyed_requests (tenant, id, asked, writer, expires_at) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (tenant, id) DO UPDATE SET writer = excluded.writer, expires_at = excluded.expires_at`,
+  answerRequest: `UPDATE keyed_requests SET reply = ?, expires_at = ? WHERE ${OWN}`,
+  releaseRequest: `DELETE FROM keyed_requests WHERE ${OWN}`,
+  deleteRequests: 'DELETE FROM keyed_requests WHERE expires_at < ?',
+} as const
+
+/** Budgets: `principal` is empty for the tenant as a whole. What people are asked and say is sealed under their tenant's key, replies under a key of their own. */
+export const tables = `
+CREATE TABLE budgets (
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  length_ms INTEGER NOT NULL,
+  ends_at INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  milliseconds INTEGER NOT NULL,
+  cost INTEGER NOT NULL,
+  PRIMARY KEY (tenant, principal, length_ms, ends_at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX budgets_end ON budgets (ends_at);
+
+CREATE TABLE caller_sessions (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  agreed TEXT NOT NULL,
+  touched_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX caller_sessions_touched ON caller_sessions (touched_at);
+CREATE INDEX caller_sessions_owner ON caller_sessions (tenant, principal, touched_at);
+
+CREATE TABLE caller_requests (
+  tenant TEXT NOT NULL,
+  session TEXT NOT NULL,
+  request TEXT NOT NULL,
+  cancelled INTEGER NOT NULL DEFAULT 0,
+  began_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, session, request)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX caller_requests_began ON caller_requests (began_at);
+
+CREATE TABLE caller_questions (
+  no INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  call TEXT NOT NULL,
+  data_key INTEGER NOT NULL,
+  question BLOB NOT NULL,
+  answer BLOB,
+  expires_at INTEGER NOT NULL,
+  UNIQUE (tenant, id)
+) STRICT;
+
+CREATE INDEX caller_questions_call ON caller_questions (tenant, call);
+CREATE INDEX caller_questions_end ON caller_questions (expires_at);
+
+CREATE TABLE caller_marks (
+  tenant TEXT NOT NULL,
+  mark TEXT NOT NULL,
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, mark)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX caller_marks_end ON caller_marks (expires_at);
+
+CREATE TABLE keyed_requests (
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  asked TEXT NOT NULL,
+  writer TEXT NOT NULL,
+  reply BLOB,
+  expires_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX keyed_requests_end ON keyed_requests (expires_at);
+`

@@ -152,19 +152,6 @@ const CHECKED_READS: Readonly<Record<string, DecidingTable>> = {
   listKeys: 'api_keys',
 }
 
-export const MAC_QUERIES = {
+export const queries = {
   triggers: "SELECT name FROM sqlite_schema WHERE type = 'trigger'",
-  ownerRow: 'SELECT * FROM key_owners WHERE tenant = ? AND name = ?',
-  keyRow: 'SELECT * FROM api_keys WHERE id = ?',
-  approvalRow: 'SELECT * FROM approvals WHERE id = ?',
-  decisionRow: 'SELECT * FROM approval_decisions WHERE approval = ? AND principal = ?',
-  sealOwner: 'UPDATE key_owners SET mac = ? WHERE tenant = ? AND name = ?',
-  sealKey: 'UPDATE api_keys SET mac = ? WHERE id = ?',
-  sealApproval: 'UPDATE approvals SET mac = ? WHERE id = ?',
-  sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
-  allApprovals: 'SELECT * FROM approvals',
-  allDecisions: 'SELECT * FROM approval_decisions',
-  allOwners: 'SELECT * FROM key_owners',
-  allKeys: 'SELECT * FROM api_keys',
-  allPins: 'SELECT * FROM pins',
 } as const

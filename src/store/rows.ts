@@ -236,3 +236,16 @@ export function word<W extends string>(row: Row, column: string, words: readonly
 function damaged(column: string): StoreError {
   return new StoreError('unreadable', `the database holds something unexpected in column ${column}`)
 }
+
+export const queries = {
+  readMeta: 'SELECT value FROM meta WHERE name = ?',
+  writeMeta:
+    'INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+} as const
+
+export const tables = `
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT;
+`

@@ -1,4 +1,4 @@
-import type { QueryName } from './queries.ts'
+import type { QueryName } from './schema.ts'
 
 /** A row as a driver gives it. */
 export type Row = Readonly<Record<string, unknown>>

@@ -256,3 +256,63 @@ function unwrap(wrapKey: Buffer, row: Row, tenant: string): Buffer {
 function keyContext(tenant: string): string {
   return JSON.stringify(['vault key', tenant])
 }
+
+const AT = 'tenant = ? AND principal = ? AND user_id = ? AND provider = ? AND kind = ?'
+
+export const queries = {
+  insertVaultKey: 'INSERT INTO vault_keys (tenant, wrapped, created_at) VALUES (?, ?, ?) RETURNING no',
+  newestVaultKey: 'SELECT no, wrapped FROM vault_keys WHERE tenant = ? ORDER BY no DESC LIMIT 1',
+  vaultTenants: 'SELECT DISTINCT tenant FROM vault_keys',
+  deleteVaultKeys: 'DELETE FROM vault_keys WHERE tenant = ? AND no <> ?',
+  putCredential: `INSERT INTO vault (ref, tenant, principal, user_id, provider, kind, version, data_key, value, scopes, expires_at,
+      lease_until, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, 0, ?, ?)
+    ON CONFLICT (tenant, principal, user_id, provider, kind) DO UPDATE SET ref = excluded.ref, version = vault.version + 1,
+      data_key = excluded.data_key, value = excluded.value, scopes = excluded.scopes, expires_at = excluded.expires_at,
+      lease_until = 0, created_at = excluded.created_at, updated_at = excluded.updated_at`,
+  findCredential: `SELECT v.*, k.wrapped FROM vault v LEFT JOIN vault_keys k ON k.no = v.data_key AND k.tenant = v.tenant
+    WHERE v.tenant = ? AND v.principal = ? AND v.user_id = ? AND v.provider = ? AND v.kind = ?`,
+  findCredentialByRef: 'SELECT * FROM vault WHERE ref = ?',
+  listCredentials:
+    'SELECT * FROM vault WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) ORDER BY no DESC LIMIT ?',
+  leaseCredential: `UPDATE vault SET lease_until = ? WHERE ${AT} AND ref = ? AND version = ? AND lease_until <= ?`,
+  unleaseCredential: `UPDATE vault SET lease_until = 0 WHERE ${AT} AND ref = ? AND version = ?`,
+  renewCredential: `UPDATE vault SET version = version + 1, data_key = ?, value = ?, scopes = ?, expires_at = ?, lease_until = 0,
+      updated_at = ? WHERE ${AT} AND ref = ? AND version = ?`,
+  spendCredential: `UPDATE vault SET version = version + 1, value = NULL, lease_until = 0, updated_at = ?
+    WHERE ${AT} AND ref = ? AND version = ? AND value IS NOT NULL`,
+  deleteCredential: `DELETE FROM vault WHERE ${AT} AND ref = ?`,
+  credentialsOfTenant: `SELECT v.*, k.wrapped FROM vault v LEFT JOIN vault_keys k ON k.no = v.data_key AND k.tenant = v.tenant
+    WHERE v.tenant = ? AND v.value IS NOT NULL`,
+  resealCredential: 'UPDATE vault SET data_key = ?, value = ? WHERE no = ?',
+} as const
+
+/** A row names the data key of its tenant, so that a rotation by another process is never a guess. */
+export const tables = `
+CREATE TABLE vault_keys (
+  no INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  wrapped BLOB NOT NULL,
+  created_at INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX vault_keys_tenant ON vault_keys (tenant, no);
+
+CREATE TABLE vault (
+  no INTEGER PRIMARY KEY,
+  ref TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  data_key INTEGER NOT NULL,
+  value BLOB,
+  scopes TEXT NOT NULL,
+  expires_at INTEGER,
+  lease_until INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  UNIQUE (tenant, principal, user_id, provider, kind)
+) STRICT;
+`

@@ -2,7 +2,7 @@ import type { BudgetStore, BudgetWindow, Spending } from '#core/ports/protocol-s
 import type { Principal } from '#core/principal'
 import type { Clock, MaybePromise } from '#core/runtime'
 import type { Tool } from '#core/tool'
-import { subjectKey } from './counters.ts'
+import { subjectKey } from './limits.ts'
 import { type LimitName, limitRefusal } from './settings.ts'
 
 /** More than any window can use, and exact in a double and in SQLite. */

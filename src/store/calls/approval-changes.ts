@@ -26,8 +26,9 @@ import { sealRow } from '#store/row-mac'
 import { boundText, integer, optionalText, outcomeToText, type Slice, text } from '#store/rows'
 import { all, get, type Row, type Steps, write } from '#store/steps'
 import { approvalFromRow, subjectToText } from './approval-rows.ts'
+import { endAttempt, endOwnSession } from './attempts.ts'
 import { type Parked, parkCall, parkCallAgain, type RUN_ENDED, TAKEN } from './call-changes.ts'
-import { appendFact, endAttempt, endOwnSession } from './runs.ts'
+import { appendFact } from './runs.ts'
 
 /** Nobody: what waits belongs to no writer, so that no writer's death ends it. */
 const NO_WRITER = 0

@@ -206,3 +206,112 @@ function* settleNotice(_group: CommitGroup, id: string, nextAtMs: number | undef
   if (nextAtMs === undefined) yield* write('dropNotice', id)
   else yield* write('putOffNotice', nextAtMs, id)
 }
+
+export const queries = {
+  countParked:
+    "SELECT count(*) AS n FROM calls WHERE tenant = ? AND principal = ? AND state = 'parked' AND waits_for IS NULL",
+  findParkedLike: `SELECT record FROM calls WHERE tenant = ? AND principal = ? AND fingerprint = ? AND state = 'parked'
+    AND definition = ? AND root IS NULL ORDER BY no LIMIT 1`,
+  isParkedIn: "SELECT 1 AS n FROM calls WHERE session = ? AND tenant = ? AND state = 'parked' LIMIT 1",
+  resumeCall: `UPDATE calls SET state = 'running', writer = ?, cancel_requested = 0, rerun_until = ?
+    WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
+  refuseCall: `UPDATE calls SET state = 'failed', finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'parked' AND attempt = ? AND waits_for IS NULL`,
+  /** A session of a single attempt that waits belongs to nobody: no writer's death ends it. */
+  setSessionWriter: 'UPDATE sessions SET writer = ? WHERE id = ?',
+  insertApproval: `INSERT INTO approvals (id, tenant, record, attempt, principal, tool, tool_id, tier, definition, run, own_session,
+      binding, subject_group, subject_at, subject_length, quorum, required_scope, self_approval, bypass, state, created_at, expires_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
+  findApproval: 'SELECT * FROM approvals WHERE id = ?',
+  newestApproval: 'SELECT * FROM approvals WHERE record = ? ORDER BY attempt DESC LIMIT 1',
+  /** One conditional update per change: whoever comes second changes nothing (OWP-68). */
+  changeApproval: `UPDATE approvals SET state = ?, decided_at = coalesce(decided_at, ?), expires_at = ? WHERE id = ? AND state = ?`,
+  expiredApprovals:
+    "SELECT * FROM approvals WHERE state IN ('pending', 'granted') AND expires_at <= ? ORDER BY expires_at LIMIT ?",
+  parkedApprovalOf: `SELECT a.* FROM approvals a JOIN calls c ON c.record = a.record AND c.attempt = a.attempt
+    WHERE c.record = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted')`,
+  parkedApprovalsInRun: `SELECT a.* FROM calls c JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
+    WHERE c.run = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
+  parkedApprovalsInSession: `SELECT a.* FROM calls c JOIN approvals a ON a.record = c.record AND a.attempt = c.attempt
+    WHERE c.session = ? AND c.tenant = ? AND c.state = 'parked' AND a.state IN ('pending', 'granted') LIMIT 1000`,
+  listApprovals: `SELECT * FROM approvals WHERE (CAST(? AS TEXT) IS NULL OR tenant = ?) AND (CAST(? AS TEXT) IS NULL OR state = ?) ORDER BY no DESC LIMIT ?`,
+  approvalRow: 'SELECT * FROM approvals WHERE id = ?',
+  sealApproval: 'UPDATE approvals SET mac = ? WHERE id = ?',
+  allApprovals: 'SELECT * FROM approvals',
+  decisionsOf: 'SELECT * FROM approval_decisions WHERE approval = ? ORDER BY n',
+  saveDecision: `INSERT INTO approval_decisions (approval, principal, action, reason, at, n) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (approval, principal) DO UPDATE SET action = excluded.action, reason = excluded.reason, at = excluded.at`,
+  decisionRow: 'SELECT * FROM approval_decisions WHERE approval = ? AND principal = ?',
+  sealDecision: 'UPDATE approval_decisions SET mac = ? WHERE approval = ? AND principal = ?',
+  allDecisions: 'SELECT * FROM approval_decisions',
+  insertNotice: 'INSERT INTO approval_notices (id, approval, target, tries, next_at) VALUES (?, ?, ?, 0, ?)',
+  dueNotices: 'SELECT * FROM approval_notices WHERE next_at <= ? ORDER BY next_at LIMIT ?',
+  takeNotice:
+    'UPDATE approval_notices SET tries = tries + 1, next_at = ? WHERE id = ? AND tries = ? AND next_at <= ?',
+  putOffNotice: 'UPDATE approval_notices SET next_at = ? WHERE id = ?',
+  dropNotice: 'DELETE FROM approval_notices WHERE id = ?',
+  deleteDecisionsOfCall:
+    'DELETE FROM approval_decisions WHERE approval IN (SELECT id FROM approvals WHERE record = ?)',
+  deleteNoticesOfCall:
+    'DELETE FROM approval_notices WHERE approval IN (SELECT id FROM approvals WHERE record = ?)',
+  deleteApprovalsOfCall: 'DELETE FROM approvals WHERE record = ?',
+} as const
+
+/**
+ * Questions for a yes, one per attempt of a call, with the words of their approvers and the webhook messages that are
+ * still to be delivered. They live as long as the row of their call: a tombstone keeps who said what (rule 13).
+ */
+export const tables = `
+CREATE TABLE approvals (
+  no INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  record TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  tool_id TEXT NOT NULL,
+  tier TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  run TEXT NOT NULL,
+  own_session TEXT,
+  binding TEXT NOT NULL,
+  subject_group INTEGER NOT NULL,
+  subject_at INTEGER NOT NULL,
+  subject_length INTEGER NOT NULL,
+  quorum INTEGER NOT NULL,
+  required_scope TEXT NOT NULL,
+  self_approval INTEGER NOT NULL,
+  bypass INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  decided_at INTEGER,
+  mac TEXT,
+  UNIQUE (record, attempt)
+) STRICT;
+
+CREATE INDEX approvals_open ON approvals (expires_at) WHERE state IN ('pending', 'granted');
+
+CREATE TABLE approval_decisions (
+  approval TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  action TEXT NOT NULL,
+  reason TEXT,
+  at INTEGER NOT NULL,
+  n INTEGER NOT NULL,
+  mac TEXT,
+  PRIMARY KEY (approval, principal)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE approval_notices (
+  id TEXT PRIMARY KEY,
+  approval TEXT NOT NULL,
+  target TEXT NOT NULL,
+  tries INTEGER NOT NULL,
+  next_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX approval_notices_due ON approval_notices (next_at);
+CREATE INDEX approval_notices_of ON approval_notices (approval);
+`

@@ -36,16 +36,15 @@ import {
 import { get, type Row, type Steps, write } from '#store/steps'
 import {
   beginAttempt,
-  closeSession,
   cutAttempt,
   endAttempt,
   endOwnSession,
   keepInRun,
-  openRun,
-  removeRun,
   runOf,
   toldByRow,
-} from './runs.ts'
+} from './attempts.ts'
+import { openRun, removeRun } from './runs.ts'
+import { closeSession } from './sessions.ts'
 
 /**
  * Somebody else has the call. Its record is read after the commit: the winner may be in the very group that is
@@ -359,3 +358,32 @@ function settledOutcome(settlement: Settlement): Outcome | undefined {
   if (as === 'succeeded') return valueJson === undefined ? undefined : { ok: true, valueJson }
   return error === undefined ? undefined : { ok: false, error }
 }
+
+/** How many questions for a yes go with a call that is deleted. */
+export const APPROVALS_OF_CALL =
+  '(SELECT count(*) FROM approvals WHERE approvals.record = calls.record) AS approvals'
+
+export const queries = {
+  insertCall: `INSERT INTO calls (record, tenant, principal, tool, definition, tier, replay, rerun_until, fingerprint,
+      state, attempt, writer, created_at, finished_at, claim_group, caller_at, caller_length, input_at, input_length,
+      outcome_group, outcome_at, outcome_length, run, session, parent, root, resumable)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (record) DO NOTHING`,
+  reclaimCall: `UPDATE calls SET state = ?, attempt = attempt + 1, writer = ?, finished_at = NULL, cancel_requested = 0,
+      outcome_group = NULL, outcome_at = NULL, outcome_length = NULL, run = coalesce(run, record), session = ?
+    WHERE record = ? AND state = ? AND attempt = ? AND writer = (SELECT no FROM writers WHERE id = ?)
+      AND state IN ('released', 'running') AND expired = 0`,
+  /** Rule 9, beside `reclaimCall` in one transaction. */
+  correctCall: `UPDATE calls SET fingerprint = ?, claim_group = ?, caller_at = ?, caller_length = ?, input_at = ?,
+      input_length = ? WHERE record = ?`,
+  finishCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ?`,
+  lateCall: `UPDATE calls SET late_group = ?, late_at = ?, late_length = ?
+    WHERE record = ? AND attempt = ? AND late_group IS NULL AND expired = 0`,
+  requestCancel:
+    "UPDATE calls SET cancel_requested = 1 WHERE record = ? AND tenant = ? AND state = 'running' AND cancel_requested = 0",
+  settleCall: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'ambiguous'`,
+  deleteCall: `DELETE FROM calls WHERE record = ? RETURNING record, ${APPROVALS_OF_CALL}`,
+  dropReference:
+    'UPDATE commit_groups SET live = live - ?, payload = CASE WHEN live <= ? THEN NULL ELSE payload END WHERE id = ?',
+} as const

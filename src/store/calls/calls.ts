@@ -10,6 +10,7 @@ import type {
 import type { StoreContext } from '#store/engine'
 import { callFromRow, integer, type SealedText, text, unreadableText } from '#store/rows'
 import { all, get, type Row, type Steps } from '#store/steps'
+import { runOf } from './attempts.ts'
 import {
   claimCall,
   findUnsettled,
@@ -21,7 +22,6 @@ import {
   settleCall,
   TAKEN,
 } from './call-changes.ts'
-import { runOf } from './runs.ts'
 
 type CallPort = Pick<
   Store,
@@ -175,3 +175,72 @@ function* showCalls(rows: readonly Row[], sealed: SealedText): Steps<readonly Ca
   for (const row of rows) calls.push(yield* showCall(row, sealed))
   return calls
 }
+
+export const queries = {
+  findCall: 'SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer WHERE c.record = ?',
+  callerOf: 'SELECT claim_group, caller_at, caller_length FROM calls WHERE record = ?',
+  cancelRequests:
+    "SELECT tenant, record FROM calls WHERE state = 'running' AND writer = ? AND cancel_requested = 1",
+  listCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+  listAmbiguousCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.state = 'ambiguous' AND (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+  listCallsByState: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.state = ? AND (CAST(? AS TEXT) IS NULL OR c.tenant = ?) ORDER BY c.no DESC LIMIT ?`,
+  /** By number, which is there already: an index over principals would cost every call. */
+  listOwnCalls: `SELECT c.*, w.id AS writer_id FROM calls c JOIN writers w ON w.no = c.writer
+    WHERE c.no < ? AND c.no >= ? AND c.tenant = ? AND c.principal = ? AND c.parent IS NULL ORDER BY c.no DESC LIMIT ?`,
+  /** Two look-ups: SQLite walks the whole table for a minimum and a maximum in one. */
+  callNumbers: `SELECT coalesce((SELECT min(no) FROM calls), 0) AS first,
+    coalesce((SELECT max(no) FROM calls), 0) AS last`,
+} as const
+
+export const tables = `
+CREATE TABLE calls (
+  no INTEGER PRIMARY KEY,
+  record TEXT NOT NULL UNIQUE,
+  tenant TEXT NOT NULL,
+  principal TEXT NOT NULL,
+  tool TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  tier TEXT NOT NULL,
+  replay TEXT NOT NULL,
+  rerun_until INTEGER NOT NULL,
+  fingerprint TEXT NOT NULL,
+  state TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  writer INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  finished_at INTEGER,
+  claim_group INTEGER NOT NULL,
+  caller_at INTEGER NOT NULL,
+  caller_length INTEGER NOT NULL,
+  input_at INTEGER NOT NULL,
+  input_length INTEGER NOT NULL,
+  outcome_group INTEGER,
+  outcome_at INTEGER,
+  outcome_length INTEGER,
+  late_group INTEGER,
+  late_at INTEGER,
+  late_length INTEGER,
+  cancel_requested INTEGER NOT NULL DEFAULT 0,
+  expired INTEGER NOT NULL DEFAULT 0,
+  run TEXT,
+  session TEXT,
+  parent TEXT,
+  root TEXT,
+  resumable INTEGER NOT NULL DEFAULT 0,
+  waits_for TEXT
+) STRICT;
+
+CREATE INDEX calls_running ON calls (writer) WHERE state = 'running';
+CREATE INDEX calls_ambiguous ON calls (no) WHERE state = 'ambiguous';
+CREATE INDEX calls_ambiguous_run ON calls (run) WHERE state = 'ambiguous';
+CREATE INDEX calls_parked ON calls (tenant, principal, fingerprint) WHERE state = 'parked';
+CREATE INDEX calls_parked_run ON calls (run) WHERE state = 'parked';
+CREATE INDEX calls_parked_session ON calls (session) WHERE state = 'parked';
+CREATE INDEX calls_results ON calls (finished_at) WHERE finished_at IS NOT NULL AND expired = 0;
+CREATE INDEX calls_tombstones ON calls (finished_at) WHERE expired = 1;
+CREATE INDEX calls_steps ON calls (parent) WHERE parent IS NOT NULL;
+CREATE INDEX calls_suspended ON calls (rerun_until) WHERE waits_for IS NOT NULL;
+`

@@ -5,15 +5,16 @@ import { ambiguousEvent, endedEvent } from '#core/journal/append'
 import { CALLER_REQUEST_KEPT_MS, CALLER_SESSION_IDLE_MS } from '#core/ports/protocol-store'
 import type { RetentionPolicy, Store } from '#core/ports/store'
 import { sessionLostError } from '#core/runs/sessions'
-import type { Chain } from '#store/chain'
+import { type Chain, checkpointSignature } from '#store/chain'
 import type { CommitGroup, Engine, StoreContext } from '#store/engine'
-import { checkpointSignature } from '#store/journal'
 import { BUDGETS_KEPT_MS } from '#store/protocol-state'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { all, get, type Row, type Steps, write } from '#store/steps'
 import { endParkedIn } from './approval-changes.ts'
-import { deleteApprovalsOf, deleteCall, dropReferences } from './call-changes.ts'
-import { closeSession, cutAttempt, forgetRun, keepInRun, removeRun, toldByRow } from './runs.ts'
+import { cutAttempt, keepInRun, toldByRow } from './attempts.ts'
+import { APPROVALS_OF_CALL, deleteApprovalsOf, deleteCall, dropReferences } from './call-changes.ts'
+import { forgetRun, removeRun } from './runs.ts'
+import { closeSession } from './sessions.ts'
 
 /** Recovery and retention: what is left over, and what is forgotten. */
 export function sqlRecovery(
@@ -235,3 +236,40 @@ function outcomeOfCut(row: Row): Failure | undefined {
 function failureOf(error: CallError): Failure {
   return { ok: false, error }
 }
+
+export const queries = {
+  openWriters: `SELECT no, id FROM writers WHERE ended_at IS NULL
+    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM calls WHERE state = 'running')
+    UNION SELECT no, id FROM writers WHERE no IN (SELECT DISTINCT writer FROM sessions WHERE state <> 'closed')`,
+  writerEnd: 'SELECT ended_at FROM writers WHERE id = ?',
+  /** What a dead writer left running and nobody may run again. */
+  cutCallsOf: `SELECT record, tenant, principal, tool, tier, attempt, run, session, created_at,
+      claim_group, caller_at, caller_length FROM calls
+    WHERE state = 'running' AND writer = ? AND (rerun_until <= ? OR session IS NOT NULL
+      OR (resumable = 0 AND (attempt >= ? OR tier IN ('pure', 'read')))) LIMIT ?`,
+  endCut: `UPDATE calls SET state = ?, finished_at = ?, outcome_group = ?, outcome_at = ?, outcome_length = ?
+    WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
+  makeAmbiguous: `UPDATE calls SET state = 'ambiguous' WHERE record = ? AND state = 'running' AND writer = ? AND attempt = ?`,
+  openSessionsOf: "SELECT tenant, id FROM sessions WHERE writer = ? AND state <> 'closed' LIMIT ?",
+  /** Rule 13: the clock of a step starts when the call that began it all is final. */
+  expiredResults: `SELECT record, tier, run, claim_group, outcome_group, late_group FROM calls
+    WHERE finished_at IS NOT NULL AND expired = 0 AND finished_at < ?
+      AND coalesce((SELECT coalesce(r.finished_at, ${Number.MAX_SAFE_INTEGER}) FROM calls r WHERE r.record = calls.root), 0) < ?
+    ORDER BY finished_at LIMIT ?`,
+  makeTombstone: `UPDATE calls SET expired = 1, outcome_group = NULL, outcome_at = NULL, outcome_length = NULL,
+      late_group = NULL, late_at = NULL, late_length = NULL WHERE record = ?`,
+  /** A key is free only when the own run of the call that had it is forgotten too: the next one begins anew. */
+  deleteTombstones: `DELETE FROM calls WHERE no IN (SELECT no FROM calls WHERE expired = 1 AND finished_at < ?
+      AND (run IS NULL OR run <> record OR NOT EXISTS (SELECT 1 FROM runs WHERE key = calls.record))
+      AND (root IS NULL OR NOT EXISTS (SELECT 1 FROM calls r WHERE r.record = calls.root)) LIMIT ?)
+    RETURNING record, ${APPROVALS_OF_CALL}`,
+  /** Nothing of an ambiguous call is forgotten, and so not the run it is in (rule 13). */
+  oldRuns: `SELECT no FROM runs WHERE touched_at < ? AND open = 0
+      AND NOT EXISTS (SELECT 1 FROM calls WHERE calls.run = runs.key AND calls.state = 'ambiguous')
+    ORDER BY touched_at LIMIT ?`,
+  deleteSessions: `DELETE FROM sessions WHERE no IN (SELECT no FROM sessions WHERE state = 'closed' AND closed_at < ? LIMIT ?)`,
+  oldestGroups: 'SELECT n, at, live FROM commit_groups WHERE writer = ? ORDER BY n LIMIT ?',
+  saveCheckpoint: `INSERT INTO checkpoints (writer, n, link, signature) VALUES (?, ?, ?, ?)
+    ON CONFLICT (writer) DO UPDATE SET n = excluded.n, link = excluded.link, signature = excluded.signature`,
+  deletePrefix: 'DELETE FROM commit_groups WHERE writer = ? AND n <= ?',
+} as const

@@ -5,8 +5,8 @@ import { endSuspended } from '#core/workflow/suspend'
 import type { CommitGroup, StoreContext } from '#store/engine'
 import { boundText, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { all, get, type Row, type Steps, write } from '#store/steps'
+import { endAttempt } from './attempts.ts'
 import { holderOf } from './calls.ts'
-import { endAttempt } from './runs.ts'
 
 const STEP = 100
 
@@ -92,3 +92,18 @@ function* openSteps({ record, tenant }: CallAddress): Steps<readonly CallAddress
     .map((row) => ({ tenant: text(row, 'tenant'), record: text(row, 'record') }))
     .filter((step) => step.tenant === tenant)
 }
+
+export const queries = {
+  suspendCall: `UPDATE calls SET state = 'parked', waits_for = ?
+    WHERE record = ? AND state = 'running' AND attempt = ? AND writer = ? AND resumable = 1`,
+  resumeSuspended: `UPDATE calls SET state = 'running', waits_for = NULL, writer = ?, cancel_requested = 0, rerun_until = ?
+    WHERE record = ? AND state = 'parked' AND waits_for IS NOT NULL AND attempt = ?`,
+  suspendedCall:
+    "SELECT * FROM calls WHERE record = ? AND tenant = ? AND state = 'parked' AND waits_for IS NOT NULL",
+  endSuspended: `UPDATE calls SET state = 'failed', waits_for = NULL, finished_at = ?, outcome_group = ?, outcome_at = ?,
+      outcome_length = ? WHERE record = ? AND state = 'parked' AND waits_for IS NOT NULL`,
+  expiredSuspended: `SELECT * FROM calls WHERE waits_for IS NOT NULL AND state = 'parked' AND rerun_until <= ?
+    ORDER BY rerun_until LIMIT ?`,
+  openSteps:
+    "SELECT tenant, record FROM calls WHERE parent = ? AND state IN ('running', 'parked') LIMIT 10000",
+} as const

@@ -1,4 +1,4 @@
-import type { QueryName } from '#store/queries'
+import type { QueryName } from '#store/schema'
 import type { Ask, Row, SqlValue } from '#store/steps'
 import type { Connection, Result, Statement } from './connection.ts'
 import { lockingText, postgresText } from './dialect.ts'

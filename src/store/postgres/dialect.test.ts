@@ -1,8 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { QUERIES, type QueryName } from '#store/queries'
-import { MIGRATIONS } from '#store/schema'
+import { MIGRATIONS, QUERIES, type QueryName } from '#store/schema'
 import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
 import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './dialect.ts'
 

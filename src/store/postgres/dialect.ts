@@ -1,4 +1,4 @@
-import { QUERIES, type QueryName } from '#store/queries'
+import { QUERIES, type QueryName } from '#store/schema'
 
 /** Numbers what a text leaves open, as PostgreSQL wants it: `?` becomes `$1`, `$2`, …, except in quotes. */
 export function numbered(sql: string): string {

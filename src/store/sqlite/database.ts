@@ -3,8 +3,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { StoreError, type StoreErrorCode } from '#core/errors'
 import type { StoreKeys } from '#store/encryption'
-import { QUERIES, type QueryName } from '#store/queries'
-import { MIGRATIONS, missingSteps } from '#store/schema'
+import { MIGRATIONS, missingSteps, QUERIES, type QueryName } from '#store/schema'
 import { type Ask, drive, type Row, type SqlValue } from '#store/steps'
 
 /**

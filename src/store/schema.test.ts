@@ -1,7 +1,6 @@
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it } from 'vitest'
-import { QUERIES } from './queries.ts'
-import { MIGRATIONS } from './schema.ts'
+import { MIGRATIONS, QUERIES } from './schema.ts'
 
 /** Statements that may look at every row, each with its reason. */
 const SCANS: Readonly<Record<string, string>> = {

@@ -1,0 +1,285 @@
+import type { KeyObject } from 'node:crypto'
+import type { JournalHead } from '#core/journal/events'
+import { CHAIN_START, checkpointSignature, linkOf } from './chain.ts'
+import type { StoreContext } from './engine.ts'
+import { type DecidingTable, foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
+import { integer, optionalBytes, text } from './rows.ts'
+import type { QueryName } from './schema.ts'
+import { all, get, type Row, type Steps } from './steps.ts'
+
+const PAGE = 1_000
+
+interface BadGroup {
+  readonly writer: string
+  readonly group: number
+  readonly reason: string
+}
+
+/** A row that decides and is not what it should be. */
+interface BadRow {
+  /** Its table and what names it. */
+  readonly row: string
+  readonly reason: string
+}
+
+export interface Verification {
+  readonly ok: boolean
+  /** How many rows that decide were checked: approvals, words of approvers, keys, their owners, pins. */
+  readonly rows: number
+  readonly badRows: readonly BadRow[]
+  readonly chains: number
+  readonly groups: number
+  readonly events: number
+  readonly firstBad: BadGroup | undefined
+  /** The newest link of each chain: keep one elsewhere to see a cut tail later. */
+  readonly heads: readonly JournalHead[]
+  /** What this check cannot see, in words. */
+  readonly cannotSee: readonly string[]
+}
+
+/** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
+export function* verifyJournal(
+  { keys, guard }: Pick<StoreContext, 'keys' | 'guard'>,
+  kept: JournalHead | undefined,
+): Steps<Verification> {
+  const walks: ChainWalk[] = []
+  for (const row of yield* all('allWriters')) {
+    const walk = new ChainWalk(keys.chain, row)
+    yield* walk.toHead()
+    walks.push(walk)
+  }
+  const chains = new Map(walks.map((walk) => [walk.writer, walk]))
+  const promised = walks.flatMap((walk) => walk.promises)
+  const firstBad =
+    walks.find((walk) => walk.bad !== undefined)?.bad ??
+    (yield* firstBroken([...promised, ...(kept === undefined ? [] : [kept])], chains)) ??
+    firstUnrecorded(walks)
+  const { rows, badRows } = yield* verifyRows(guard, new Map(walks.flatMap((walk) => [...walk.ends])))
+  return {
+    ok: firstBad === undefined && badRows.length === 0,
+    rows,
+    badRows,
+    chains: walks.length,
+    groups: walks.reduce((sum, walk) => sum + walk.groups, 0),
+    events: walks.reduce((sum, walk) => sum + walk.events, 0),
+    firstBad,
+    heads: walks.flatMap((walk) => (walk.head === undefined ? [] : [walk.head])),
+    cannotSee: [
+      'groups cut from the end of a chain since its head was last recorded elsewhere (compare with --head)',
+      'rows that decide (approvals, keys, pins) which were deleted, or set back to what they were before, where the journal has no end of theirs to compare with: none for pins, and none older than the journal is kept',
+      'rows of calls, runs, run events and sessions that were changed, deleted or set back: their events are in the journal, but rows and events are not compared',
+      'sealed contents (inputs, outcomes, vault entries, options of sources, answers to requests) and the wrapped data keys: changing them is noticed when they are read, deleting them is not',
+      'rows without a MAC: refusals in the audit stream, budgets, challenges and consents that wait, webhook messages to be sent, when a key was last used',
+      'a whole older copy of the database put in its place (compare with --head)',
+      'changes made by somebody who holds the key',
+    ],
+  }
+}
+
+/** Every row that decides has its own MAC, and is as ended as the journal says. */
+function* verifyRows(
+  guard: RowGuard,
+  ends: ReadonlyMap<string, string>,
+): Steps<Pick<Verification, 'rows' | 'badRows'>> {
+  const badRows: BadRow[] = (yield* foreignTriggers()).map((name) => ({
+    row: `trigger ${name}`,
+    reason: 'was put there by somebody without the key',
+  }))
+  let rows = 0
+  for (const [table, query] of READS) {
+    for (const row of yield* all(query)) {
+      rows += 1
+      const name = nameOfRow(table, row)
+      const end = ends.get(name)
+      if (!guard.isOwn(table, row)) {
+        badRows.push({ row: name, reason: 'was changed by somebody without the key' })
+      } else if (end !== undefined && end !== endOf(table, row)) {
+        badRows.push({ row: name, reason: `was set back: the journal says that it is ${end}` })
+      }
+    }
+  }
+  return { rows, badRows }
+}
+
+const READS = [
+  ['approvals', 'allApprovals'],
+  ['approval_decisions', 'allDecisions'],
+  ['key_owners', 'allOwners'],
+  ['api_keys', 'allKeys'],
+  ['pins', 'allPins'],
+] as const satisfies readonly (readonly [DecidingTable, QueryName])[]
+
+/** What a row says about its own end, in the words of the journal. */
+function endOf(table: DecidingTable, row: Row): string | undefined {
+  if (table === 'approvals') return text(row, 'state')
+  if (table === 'api_keys') return row.revoked_at === null ? undefined : 'revoked'
+  return table === 'key_owners' && row.ended_at !== null ? 'ended' : undefined
+}
+
+/** What an event ends for good, by the name of its row. */
+function endedBy(event: EventFacts): readonly [string, string] | undefined {
+  const { type, approval = '', key = '', tenant = '', principal = '' } = event
+  const state = /^approval\.(used|rejected|expired|cancelled)$/.exec(type)?.[1]
+  if (state !== undefined) return [nameOfRow('approvals', { id: approval }), state]
+  if (type === 'key.revoked') return [nameOfRow('api_keys', { id: key }), 'revoked']
+  if (type !== 'principal.ended') return undefined
+  return [nameOfRow('key_owners', { tenant, name: principal.replace(/^key:/, '') }), 'ended']
+}
+
+/** What of an event is looked at here. */
+interface EventFacts {
+  readonly type: string
+  readonly heads?: readonly JournalHead[]
+  readonly approval?: string
+  readonly key?: string
+  readonly tenant?: string
+  readonly principal?: string
+}
+
+/** A writer's row says who recorded its head; if that one did not, somebody kept it from being recorded. */
+function firstUnrecorded(walks: readonly ChainWalk[]): BadGroup | undefined {
+  const byNo = new Map(walks.map((walk) => [walk.no, walk]))
+  for (const { writer, recorded } of walks) {
+    const recorder = byNo.get(recorded.by)
+    if (recorded.n < 0 || recorder === undefined || recorder.isCut) continue
+    const isThere = recorder.promises.some((head) => head.writer === writer && head.group === recorded.n)
+    if (!isThere)
+      return { writer, group: recorded.n, reason: 'its head was never recorded, although its row says so' }
+  }
+  return undefined
+}
+
+/** A head that was recorded elsewhere must still be in its chain. */
+function* firstBroken(
+  promised: readonly JournalHead[],
+  chains: ReadonlyMap<string, ChainWalk>,
+): Steps<BadGroup | undefined> {
+  for (const { writer, group, link } of promised) {
+    const chain = chains.get(writer)
+    if (chain === undefined) return { writer, group, reason: 'the whole chain is missing' }
+    const found = yield* chain.linkAt(group)
+    if (found === 'forgotten') continue
+    if (found === undefined) return { writer, group, reason: 'groups are missing at the end of the chain' }
+    if (found !== link)
+      return { writer, group, reason: 'the chain was replaced: its link is not the recorded one' }
+  }
+  return undefined
+}
+
+class ChainWalk {
+  readonly writer: string
+  bad: BadGroup | undefined
+  head: JournalHead | undefined
+  groups = 0
+  events = 0
+  /** Heads of other chains that this one's writer saw when it began. */
+  readonly promises: JournalHead[] = []
+  /** Rows that its events ended, and how. */
+  readonly ends = new Map<string, string>()
+  readonly no: number
+  /** Up to where another writer recorded this chain when it began, as the writer's row says. */
+  readonly recorded: { readonly n: number; readonly by: number }
+  readonly #chainKey: KeyObject
+  #checkpoint = -1
+
+  constructor(chainKey: KeyObject, row: Row) {
+    this.#chainKey = chainKey
+    this.no = integer(row, 'no')
+    this.recorded = { n: integer(row, 'recorded_n'), by: integer(row, 'recorded_by') }
+    this.writer = text(row, 'id')
+  }
+
+  /** Whether retention removed its beginning, and with it what it recorded. */
+  get isCut(): boolean {
+    return this.#checkpoint >= 0
+  }
+
+  /** The checked link of a group; `forgotten` when retention removed it. */
+  *linkAt(group: number): Steps<string | 'forgotten' | undefined> {
+    if (group < this.#checkpoint) return 'forgotten'
+    if (group === this.head?.group) return this.head.link
+    const row = group < (this.head?.group ?? 0) ? yield* get('linkAt', this.no, group) : undefined
+    return row === undefined ? undefined : text(row, 'link')
+  }
+
+  *toHead(): Steps<void> {
+    let { n, link } = yield* this.#start()
+    for (;;) {
+      const rows = this.bad === undefined ? yield* all('chainAfter', this.no, n, PAGE) : []
+      // Every writer's first change is its own start, so a chain is never empty.
+      if (rows.length === 0 && this.head === undefined) this.#fail(0, 'the whole chain is missing')
+      if (rows.length === 0) return
+      for (const row of rows) {
+        const found = this.#check(row, n + 1, link)
+        if (found === undefined) return
+        n += 1
+        link = found
+      }
+    }
+  }
+
+  *#start(): Steps<{ readonly n: number; readonly link: string }> {
+    const row = yield* get('checkpointOf', this.no)
+    if (row === undefined) return { n: -1, link: CHAIN_START }
+    const group = integer(row, 'n')
+    const link = text(row, 'link')
+    if (
+      checkpointSignature(this.#chainKey, { writer: this.writer, group, link }) !== text(row, 'signature')
+    ) {
+      this.#fail(group, 'the checkpoint left by retention has a wrong signature')
+    }
+    this.#checkpoint = group
+    this.#note(group, link)
+    return { n: group, link }
+  }
+
+  /** The group's link when it is right. */
+  #check(row: Row, expected: number, previous: string): string | undefined {
+    const group = integer(row, 'n')
+    if (group !== expected) return this.#fail(expected, 'the group is missing')
+    const eventsJson = text(row, 'events')
+    const linked = {
+      id: integer(row, 'id'),
+      writer: this.writer,
+      group,
+      atMs: integer(row, 'at'),
+      eventsJson,
+      callers: optionalBytes(row, 'callers'),
+    }
+    const link = text(row, 'link')
+    if (linkOf(this.#chainKey, previous, linked) !== link) {
+      return this.#fail(group, 'its contents or the link before it were changed')
+    }
+    this.#note(group, link)
+    this.groups += 1
+    this.#readEvents(eventsJson)
+    return link
+  }
+
+  #readEvents(eventsJson: string): void {
+    const events: readonly EventFacts[] = JSON.parse(eventsJson)
+    this.events += events.length
+    for (const event of events) {
+      if (event.type === 'writer.started') this.promises.push(...(event.heads ?? []))
+      const ended = endedBy(event)
+      if (ended !== undefined) this.ends.set(...ended)
+    }
+  }
+
+  #note(group: number, link: string): void {
+    this.head = { writer: this.writer, group, link }
+  }
+
+  #fail(group: number, reason: string): undefined {
+    this.bad ??= { writer: this.writer, group, reason }
+    return undefined
+  }
+}
+
+export const queries = {
+  allWriters: 'SELECT no, id, recorded_n, recorded_by FROM writers',
+  chainAfter:
+    'SELECT id, n, at, events, callers, link FROM commit_groups WHERE writer = ? AND n > ? ORDER BY n LIMIT ?',
+  linkAt: 'SELECT link FROM commit_groups WHERE writer = ? AND n = ?',
+  checkpointOf: 'SELECT n, link, signature FROM checkpoints WHERE writer = ?',
+} as const
