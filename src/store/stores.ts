@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { Store } from '#core/ports/store'
 
 /** How a process opens a store. */
-export interface OpenStoreOptions {
+interface OpenStoreOptions {
   /** Folder of the key file. */
   readonly dataFolder: string
   /** `COLLET_KEY`; without it the key file is used. */
