@@ -1,27 +1,32 @@
+import { BadLine, checkLength, LineReader } from '#core/bytes'
 import { isToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
-import { decodeMessage, encodeNotification, readClaim } from './codec-message.ts'
 import {
   type Answer,
-  type Channel,
+  decodeMessage,
+  encodeNotification,
   errorAnswer,
+  NO_ANSWER,
+  readMeta,
+  resultAnswer,
+} from './codec-message.ts'
+import {
+  type Channel,
   type McpExchange,
   type McpServices,
-  NO_ANSWER,
   readInitialize,
-  resultAnswer,
   unsupportedVersion,
 } from './exchange.ts'
 import { Methods } from './methods.ts'
 import { LIST_CHANGED } from './streams.ts'
 import {
   type ClientCapabilities,
+  type LegacyRevision,
   type Message,
   NEW_REVISION,
-  type OldRevision,
   type WireError,
 } from './wire.ts'
 
@@ -51,7 +56,7 @@ export class StdioServer {
   readonly #answering = new Set<Promise<void>>()
   readonly #channel: Channel
   /** The one session of an older revision. */
-  #session: { readonly revision: OldRevision; readonly capabilities: ClientCapabilities } | undefined
+  #session: { readonly revision: LegacyRevision; readonly capabilities: ClientCapabilities } | undefined
 
   constructor(services: McpServices, options: StdioOptions) {
     this.#services = services
@@ -65,14 +70,17 @@ export class StdioServer {
     const stop = this.#services.gateway.catalogChanges.listen(
       (isAffected) => void this.#tellChange(isAffected),
     )
+    const { mostLineBytes } = this.#options
+    const lines = new LineReader(() => checkLength(mostLineBytes))
     try {
-      for await (const line of readLines(chunks, this.#options.mostLineBytes)) {
-        if (line === TOO_LONG) {
-          this.#services.log.error({ mostBytes: this.#options.mostLineBytes }, 'a line was too long')
-          return
-        }
-        this.#takeLine(line)
+      for await (const chunk of chunks) {
+        for (const line of lines.read(Buffer.from(chunk))) this.#takeLine(line)
       }
+      this.#takeLine(lines.end())
+    } catch (error) {
+      if (!(error instanceof BadLine)) throw error
+      // Nothing after such a line can be trusted to be a message (MCP-99).
+      this.#services.log.error({ mostBytes: mostLineBytes }, 'a line was too long')
     } finally {
       stop()
     }
@@ -165,10 +173,10 @@ export class StdioServer {
     | Pick<McpExchange, 'revision' | 'capabilities'>
     | { readonly error: WireError }
     | { readonly result: string } {
-    const read = readClaim(params)
+    const read = readMeta(params)
     if (read.kind === 'bad') return { error: read.error }
-    if (read.kind === 'claim') {
-      const { version, capabilities } = read.claim
+    if (read.kind === 'meta') {
+      const { version, capabilities } = read.meta
       if (version !== NEW_REVISION) return { error: unsupportedVersion(version) }
       return { revision: NEW_REVISION, capabilities }
     }
@@ -215,37 +223,4 @@ export class StdioServer {
   #write({ json }: Answer): void {
     if (json !== undefined) this.#options.write(json)
   }
-}
-
-/** A line longer than allowed: nothing after it can be trusted to be a message (MCP-99). */
-const TOO_LONG = Symbol('too long')
-
-const NEWLINE = 0x0a
-
-/** Lines of a stream of bytes, without their ends; the last one may lack its end. */
-async function* readLines(
-  chunks: AsyncIterable<string | Uint8Array>,
-  mostBytes: number,
-): AsyncGenerator<Buffer | typeof TOO_LONG> {
-  let pieces: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of chunks) {
-    let rest = Buffer.from(chunk)
-    for (;;) {
-      const end = rest.indexOf(NEWLINE)
-      const piece = end === -1 ? rest : rest.subarray(0, end)
-      bytes += piece.length
-      if (bytes > mostBytes) {
-        yield TOO_LONG
-        return
-      }
-      pieces.push(piece)
-      if (end === -1) break
-      yield Buffer.concat(pieces)
-      pieces = []
-      bytes = 0
-      rest = rest.subarray(end + 1)
-    }
-  }
-  if (bytes > 0) yield Buffer.concat(pieces)
 }
