@@ -8,7 +8,11 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
   { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
   { zone: 'core', files: /^src\/core\//, may: [] },
-  { zone: 'http-exchange', files: /^src\/protocols\/(http-exchange|html-page)\.ts$/, may: ['core'] },
+  {
+    zone: 'http-exchange',
+    files: /^src\/protocols\/(http-exchange|html-page|frame-queue)\.ts$/,
+    may: ['core'],
+  },
   { zone: 'prepared', files: /^src\/protocols\/prepared\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',
@@ -35,7 +39,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   },
   { zone: 'sources', files: /^src\/sources\//, may: ['core', 'codec', 'source-options', 'client'] },
   { zone: 'config', files: /^src\/config\//, may: ['core', 'egress', 'source-types', 'protocol-list'] },
-  { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config'] },
+  { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'oauth', files: /^src\/oauth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
   {

@@ -91,11 +91,11 @@ export function* keepInRun(row: Row, told: ToldCall): Steps<void> {
 }
 
 /** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
-export function toldByRow(row: Row, state: 'running' | 'ambiguous'): ToldCall {
+export function toldByRow(row: Row): ToldCall {
   return {
     ...subjectFromRow(row),
     ...IN_CALLER_TEXT,
-    state,
+    state: 'running',
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: undefined,
     outcome: undefined,
