@@ -40,7 +40,7 @@ import {
   type WireError,
 } from './wire.ts'
 
-export interface McpServing {
+interface McpServing {
   readonly routes: readonly HttpRoute[]
   /** Ends the open streams, so that nobody waits for a server that goes (MCP-49). */
   close(): void
