@@ -7,7 +7,7 @@ import { LONGEST_TIMER_MS } from '#core/tool'
 import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
-import { approvalsSchema, BUDGETS, closed, LIMITS, OAUTH } from './schema-policies.ts'
+import { approvalsSchema, BUDGETS, closed, LIMITS, LOOPBACK, OAUTH } from './schema-policies.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
 /** The key is the toolkit of the source's tools. */
@@ -162,8 +162,6 @@ const ALLOW_ENTRY = TEXT.superRefine((text, context) => {
 
 /** A member name, or the path of one. */
 const CLAIM = z.union([TEXT.transform((name) => [name]), z.array(TEXT).min(1)])
-
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Keys in the clear could be anybody's, except on this machine. */
 const ISSUER_URL = TEXT.refine(
