@@ -68,7 +68,7 @@ const OWN_CODE = 'openwop:'
 
 /**
  * Whether what a tool gives was written by somebody else, by its catalog id: everything but code of this server's own
- * operator, and so workflows too, which pass on what their steps gave. Models must not take it for instructions.
+ * operator, and so workflows too, which pass on what their steps gave (OWP-58). Models must not take it for instructions.
  */
 export function hasUntrustedOutput(catalogId: string): boolean {
   return !catalogId.startsWith(OWN_CODE)
@@ -266,7 +266,7 @@ export type ParsedInput =
   | { readonly ok: true; readonly input: unknown }
   | { readonly ok: false; readonly issues: readonly InputIssue[] }
 
-/** How the host reaches a tool. */
+/** How the host reaches a tool (OWP-51). */
 const TRANSPORTS = {
   'node-pack': 'native',
   workflow: 'native',
@@ -275,14 +275,14 @@ const TRANSPORTS = {
   'host-extension': 'native',
 } as const satisfies Record<SourceKind, Transport>
 
-/** How the host reaches the tool behind a call. */
+/** How the host reaches the tool behind a call (OWP-51). */
 export type Transport = 'mcp' | 'http' | 'native'
 
 export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
 }
 
-/** What callers are told about approval: a workflow without a gate of its own has those of its steps. */
+/** What callers are told about approval: a workflow without a gate of its own has those of its steps (OWP-35). */
 export function toldApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
   if (policy.approval !== 'never') return policy.approval
   return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
@@ -307,7 +307,7 @@ export function isForTenant({ tenants }: Pick<ToolPolicy, 'tenants'>, tenant: st
   return tenants === undefined || tenants.includes(tenant)
 }
 
-/** Whether a run may change the world: such calls are claimed before they start. */
+/** Whether a run may change the world: such calls are claimed before they start (rule 7). */
 export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {
   return policy.safetyTier === 'write' || policy.safetyTier === 'exec'
 }
