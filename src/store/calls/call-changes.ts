@@ -40,8 +40,8 @@ import {
   endAttempt,
   endOwnSession,
   keepInRun,
+  labelledByRow,
   runOf,
-  toldByRow,
 } from './attempts.ts'
 import { openRun, removeRun } from './runs.ts'
 import { closeSession } from './sessions.ts'
@@ -250,7 +250,7 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
     yield* removeRun(settlement.record)
   } else {
     // Calls from before there were runs: what was told of their end does not change with their outcome.
-    yield* keepInRun(row, toldByRow(row, 'ambiguous'))
+    yield* keepInRun(row, labelledByRow(row, 'ambiguous'))
     const outcome = settledOutcome(settlement)
     const slice: Slice | typeof NO_SLICE =
       outcome === undefined
