@@ -1,5 +1,5 @@
 import { pathToFileURL } from 'node:url'
-import { readSourceFiles, resolveImport } from '../test/source-files.ts'
+import { readSourceFiles, resolveImport, type SourceFile } from '../test/source-files.ts'
 
 /** `npm run house`: how the source is cut, and what breaks the rules of CONTRIBUTING.md. Fails when a rule is broken. */
 
@@ -19,10 +19,26 @@ const SMALL_FOR_A_REASON: Readonly<Record<string, string>> = {
   'src/server/resource-metadata.ts': 'RFC 9728 is a concept of its own',
 }
 
+/** What the package's users import; their names are for others to use. */
+const ENTRY_POINTS = new Set([
+  'src/index.ts',
+  'src/client/index.ts',
+  'src/protocols/opentool/index.ts',
+  'src/testing/index.ts',
+])
+
+/** Names that nobody imports, each with the reason why it is exported all the same. */
+const EXPORTED_FOR_A_REASON: Readonly<Record<string, string>> = {
+  'src/core/runtime.ts VisitorFacts': 'the declaration of the config schema names it',
+  'src/core/runtime.ts TokenFacts': 'the declaration of the config schema names it',
+}
+
 export interface Module {
   readonly path: string
   readonly lines: number
   readonly importers: readonly string[]
+  /** Names it exports and no other file imports, tests included. */
+  readonly needless: readonly string[]
 }
 
 export function readHouse(): readonly Module[] {
@@ -33,11 +49,54 @@ export function readHouse(): readonly Module[] {
       const target = resolveImport(path, specifier)
       if (target !== undefined) importers.get(target)?.add(path)
     }
-  return files.map(({ path, text }) => ({
-    path,
-    lines: text.split('\n').length - 1,
-    importers: [...(importers.get(path) ?? [])],
+  const imported = readImportedNames()
+  return files.map((file) => ({
+    path: file.path,
+    lines: file.text.split('\n').length - 1,
+    importers: [...(importers.get(file.path) ?? [])],
+    needless: ENTRY_POINTS.has(file.path) ? [] : needlessIn(file, imported.get(file.path) ?? new Set()),
   }))
+}
+
+const EXPORT = /^export (?:async )?(?:abstract )?(?:function\*?|const|class|interface|type|let) (\w+)/gm
+const STATIC_IMPORT = /(?:^|\n)\s*(?:import|export)\s([^'"`;]*?)\sfrom\s*['"]([^'"]+)['"]/g
+const DYNAMIC_IMPORT = /import\(\s*['"]([^'"]+)['"]\s*\)/g
+
+function needlessIn({ path, text }: SourceFile, imported: ReadonlySet<string>): readonly string[] {
+  if (imported.has('*')) return []
+  return [...text.matchAll(EXPORT)]
+    .map(([, name = '']) => name)
+    .filter((name) => !imported.has(name) && EXPORTED_FOR_A_REASON[`${path} ${name}`] === undefined)
+}
+
+/** By module: what any other file names when it imports it. A dynamic import may use every word of its file. */
+function readImportedNames(): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>()
+  const add = (target: string | undefined, names: readonly string[]): void => {
+    if (target === undefined) return
+    const known = found.get(target) ?? new Set()
+    for (const name of names) known.add(name)
+    found.set(target, known)
+  }
+  for (const { path, text } of readSourceFiles('{src,test,bench,examples,scripts}/**/*.{ts,js,mjs}')) {
+    for (const [, clause = '', specifier = ''] of text.matchAll(STATIC_IMPORT))
+      add(resolveImport(path, specifier), namesIn(clause))
+    for (const [, specifier = ''] of text.matchAll(DYNAMIC_IMPORT))
+      add(resolveImport(path, specifier), text.match(/\w+/g) ?? [])
+  }
+  return found
+}
+
+/** `{ a, type B, c as d }` is a, B and c; `*` is everything. */
+function namesIn(clause: string): readonly string[] {
+  if (clause.includes('*')) return ['*']
+  const [, listed = ''] = /\{([^}]*)\}/.exec(clause) ?? []
+  return listed.split(',').map((part) =>
+    part
+      .trim()
+      .replace(/^type /, '')
+      .replace(/ as .*$/, ''),
+  )
 }
 
 /** What breaks a rule of the house, a sentence each; empty when nothing does. */
@@ -57,6 +116,9 @@ export function findFaults(modules: readonly Module[]): readonly string[] {
     ...small.map(
       ({ path, lines, importers }) =>
         `${path} has ${lines} lines and one importer: make it a private part of ${importers[0]}`,
+    ),
+    ...modules.flatMap(({ path, needless }) =>
+      needless.map((name) => `${path} exports ${name}, which no other file imports`),
     ),
     ...unneeded.map((path) => `${path} is listed in scripts/house.ts and is not there`),
   ]

@@ -180,19 +180,22 @@ describe('the house', () => {
     ])
   })
 
-  it('is cut into concepts: no crowded folder, no endless module, no scrap of another module', () => {
+  it('is cut into concepts: no crowded folder, no endless module, no scrap of another module, no needless export', () => {
     expect(findFaults(readHouse())).toEqual([])
   })
 
-  it('notices a crowded folder, an endless module and a scrap', () => {
-    const shelf = Array.from({ length: 21 }, (_, n) => ({ path: `src/a/${n}.ts`, lines: 99, importers: [] }))
-    const endless = { path: 'src/b/long.ts', lines: 501, importers: [] }
-    const scrap = { path: 'src/b/scrap.ts', lines: 59, importers: ['src/b/long.ts'] }
-    const found = findFaults([...readHouse(), ...shelf, endless, scrap])
+  it('notices a crowded folder, an endless module, a scrap and a needless export', () => {
+    const plain = { lines: 99, importers: [], needless: [] }
+    const shelf = Array.from({ length: 21 }, (_, n) => ({ ...plain, path: `src/a/${n}.ts` }))
+    const endless = { ...plain, path: 'src/b/long.ts', lines: 501 }
+    const scrap = { ...plain, path: 'src/b/scrap.ts', lines: 59, importers: ['src/b/long.ts'] }
+    const shown = { ...plain, path: 'src/b/shown.ts', needless: ['inside'] }
+    const found = findFaults([...readHouse(), ...shelf, endless, scrap, shown])
     expect(found).toEqual([
       'src/a has 21 source files; the most is 20',
       'src/b/long.ts has 501 lines; split it where it is two concepts',
       'src/b/scrap.ts has 59 lines and one importer: make it a private part of src/b/long.ts',
+      'src/b/shown.ts exports inside, which no other file imports',
     ])
   })
 

@@ -335,7 +335,8 @@ export const CONFIG_SCHEMA = closed({
   }).prefault({}),
 }).refine(({ calls, journal }) => journal.retentionDays * 24 >= calls.retentionHours, {
   path: ['journal', 'retentionDays'],
-  error: 'must be at least as long as calls.retentionHours: a key outlives its result (rule 13).',
+  error:
+    'must be at least as long as calls.retentionHours: the key of a call is kept longer than its result.',
 })
 
 /** A checked config with every default filled in; keys and secrets already wrapped. */

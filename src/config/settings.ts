@@ -24,8 +24,6 @@ export const ISSUER_ALGORITHMS = [
   'Ed25519',
 ] as const
 
-export type IssuerAlgorithm = (typeof ISSUER_ALGORITHMS)[number]
-
 /** Nobody changes settings. */
 type Fixed<Value> = Value extends Secret
   ? Value

@@ -98,13 +98,9 @@ const BLOCKED_PORTS: ReadonlySet<number> = new Set([
 
 /** A refusal by policy. Callers learn nothing of what was found where; that is for developers. */
 export function denied(developerMessage: string): ToolError {
-  return fault(
-    'egress_denied',
-    'The tool wanted to reach an address that this server does not let it reach.',
-    {
-      developerMessage,
-    },
-  )
+  return fault('egress_denied', 'The tool tried to reach an address that this server does not allow.', {
+    developerMessage,
+  })
 }
 
 interface UpstreamFailure {

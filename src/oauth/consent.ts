@@ -194,7 +194,7 @@ export class ConsentFlow {
     if (isConsenter(store, signIn, { challenge, claims: answer.claims ?? {} }))
       return await this.#showAsking(challenge)
     const { principal, provider } = challenge
-    log.warn({ principal, provider }, 'a consent was opened by somebody it is not for')
+    log.warn({ principal, provider }, 'a consent was opened by someone other than its user')
     return wrongUserPage(`${this.#options.publicUrl()}/challenges/${challenge.id}?as=other`, clear)
   }
 

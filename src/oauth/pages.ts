@@ -20,7 +20,7 @@ export function askingPage(
     ['Scopes', asked.scopes.length === 0 ? 'none named' : asked.scopes.join(', ')],
   ]
   const list = rows.map(([name = '', text = '']) => html`<dt>${name}</dt><dd>${text}</dd>`)
-  const content = html`<p>The caller below will be able to use your account at ${provider}. Go on only if you have just asked it to do something.</p>
+  const content = html`<p>The caller below will be able to use your account at ${provider}. Continue only if you have just asked it to do something.</p>
 <dl>${list}</dl>
 <p><a href="${asked.startUrl}" rel="noreferrer">Continue to ${provider}</a></p>`
   return pageReply(200, { title: `Authorization for ${provider}`, content }, headers)
@@ -30,7 +30,7 @@ export function completedPage({ provider }: ChallengeRecord, headers: Headers): 
   return textPage(
     200,
     `Authorization for ${provider}`,
-    'This authorization has been given. You can go back to your agent.',
+    'Access has been granted. You can go back to your agent.',
     headers,
   )
 }
@@ -39,7 +39,7 @@ export function deniedPage({ provider }: ChallengeRecord, headers: Headers): Htt
   return textPage(
     403,
     `Authorization for ${provider}`,
-    'The authorization was not given. Nothing was stored. To try again, ask your agent to call the tool again.',
+    'Access was not granted. Nothing was stored. To try again, ask your agent to call the tool again.',
     headers,
   )
 }
@@ -57,8 +57,8 @@ export function tooLittlePage({ provider }: ChallengeRecord, headers: Headers): 
 export function unknownReturnPage(): HttpReply {
   return textPage(
     400,
-    'This link does not work here',
-    'It was used already, took too long, or was begun in another browser. Open the link from your agent again.',
+    'This link does not work',
+    'It has already been used, has expired, or was opened in another browser first. Open the link from your agent again.',
     {},
   )
 }
@@ -67,13 +67,13 @@ export function providerFailedPage(name: string, headers: Headers = {}): HttpRep
   return textPage(
     502,
     'No usable answer',
-    `${name} did not answer as expected. Nothing was stored. Open the link from your agent again in a while.`,
+    `${name} did not answer as expected. Nothing was stored. Open the link from your agent again later.`,
     headers,
   )
 }
 
 export function wrongUserPage(againUrl: string, headers: Headers): HttpReply {
-  const content = html`<p>You are signed in as somebody other than the user this authorization is for. Nothing was stored.</p>
+  const content = html`<p>You are signed in as someone other than the user this authorization is for. Nothing was stored.</p>
 <p><a href="${againUrl}" rel="noreferrer">Sign in as another user</a></p>`
   return pageReply(403, { title: 'Not for this user', content }, headers)
 }

@@ -114,7 +114,10 @@ async function finishSignIn(arrival: Arrival, options: ApprovalLinkOptions): Pro
   const { view } = opened
   if (view.link.power !== 'decide') return showingPage(view)
   if (came.name !== view.link.approver) {
-    options.log.warn({ approval: view.approval.id }, 'an approval link was opened by somebody it is not for')
+    options.log.warn(
+      { approval: view.approval.id },
+      'an approval link was opened by someone other than its approver',
+    )
     return wrongApproverPage(pathOf(options, came.token))
   }
   return formPage(view, came.token, { signedIn: { principal: came.principal } }, options)
@@ -216,28 +219,28 @@ export function readPass(
   return { signedIn: { principal: Buffer.from(principal, 'base64url').toString() } }
 }
 
-const UNKNOWN_LINK = 'This link is not one of ours, or what it was for has been forgotten.'
+const UNKNOWN_LINK = 'This link was not made by this server, or what it was for is no longer kept.'
 
 /** What a decision by link came to. */
 const LINK_ANSWERS = {
-  decided: { status: 200, text: 'Your decision counts. You can close this page.' },
-  counted: { status: 200, text: 'Your decision counts. More approvers are needed.' },
-  resolved: { status: 409, text: 'Somebody decided this before.' },
-  expired: { status: 410, text: 'The time for this decision is over.' },
+  decided: { status: 200, text: 'Your decision has been recorded. You can close this page.' },
+  counted: { status: 200, text: 'Your decision has been recorded. More approvers are needed.' },
+  resolved: { status: 409, text: 'This has already been decided.' },
+  expired: { status: 410, text: 'The time to decide has run out.' },
   cancelled: { status: 409, text: 'The call was cancelled, so there is nothing to decide.' },
   not_found: { status: 404, text: UNKNOWN_LINK },
-  unauthenticated: { status: 403, text: 'Deciding this needs a credential.' },
+  unauthenticated: { status: 403, text: 'Deciding this requires a credential.' },
   forbidden: { status: 403, text: 'This link may not decide that.' },
   own: { status: 403, text: 'The caller of a tool cannot approve its own call.' },
   stale: {
     status: 409,
-    text: 'Its definition changed since it was asked; make a new call. Nothing was decided.',
+    text: 'The definition of the tool has changed since the approval was requested; make a new call. Nothing was decided.',
   },
   hidden: {
     status: 409,
-    text: 'Some of its input is hidden, and your yes did not say that it is for that too. Open the link again. Nothing was decided.',
+    text: 'Some of the input is hidden, and your approval did not include what is hidden. Open the link again. Nothing was decided.',
   },
-  link_only_shows: { status: 403, text: 'This link only shows the call. Deciding needs a credential.' },
+  link_only_shows: { status: 403, text: 'This link only shows the call. Deciding requires a credential.' },
 } as const satisfies Record<DecisionResult['kind'], { readonly status: number; readonly text: string }>
 
 /** With the two buttons that decide. `path` is that of the link, as the browser sees it. */
@@ -245,7 +248,7 @@ function decidingPage(view: OpenLink, path: string, csrf: string): HttpReply {
   const form = (verb: string, label: string, more = '') =>
     html`<form method="post" action="${path}/${verb}?csrf=${encodeURIComponent(csrf)}${more}"><button type="submit">${label}</button></form>`
   const approve = view.shown.hidesSomething
-    ? form('approve', 'Approve, with what is hidden', '&hidden=accepted')
+    ? form('approve', 'Approve, including what is hidden', '&hidden=accepted')
     : form('approve', 'Approve')
   const content = html`${questionHtml(view)}<p>${approve}${form('reject', 'Reject')}</p>`
   return pageReply(200, { title: TITLE, content }, FORM_PAGE_HEADERS)
@@ -253,20 +256,20 @@ function decidingPage(view: OpenLink, path: string, csrf: string): HttpReply {
 
 /** Shows, and says how to decide otherwise. */
 function showingPage(view: OpenLink): HttpReply {
-  const content = html`${questionHtml(view)}<p>This link only shows the call. Deciding needs a credential.</p>
+  const content = html`${questionHtml(view)}<p>This link only shows the call. Deciding requires a credential.</p>
 ${howToDecide(view.shown.id)}`
   return pageReply(200, { title: TITLE, content })
 }
 
 /** Shows, and leads to the sign-in (rule 23). */
 function signInPage(view: OpenLink, path: string): HttpReply {
-  const content = html`${questionHtml(view)}<p>This call can be decided after a sign-in only.</p>
+  const content = html`${questionHtml(view)}<p>This call can only be decided after signing in.</p>
 <p><a href="${path}/sign-in" rel="noreferrer">Sign in as ${cleanText(view.link.approver)}</a></p>`
   return pageReply(200, { title: TITLE, content })
 }
 
 function wrongApproverPage(path: string): HttpReply {
-  const content = html`<p>You are signed in as somebody other than whom this link is for. Nothing was decided.</p>
+  const content = html`<p>You are signed in as someone other than the person this link is for. Nothing was decided.</p>
 <p><a href="${path}/sign-in?as=other" rel="noreferrer">Sign in as another user</a></p>`
   return pageReply(403, { title: 'Not for this user', content })
 }
@@ -275,7 +278,7 @@ function signInFailedPage(): HttpReply {
   return textPage(
     502,
     'No usable answer',
-    'The sign-in did not answer as expected. Nothing was decided. Open the link again in a while.',
+    'The sign-in service did not answer as expected. Nothing was decided. Open the link again later.',
   )
 }
 
@@ -305,9 +308,9 @@ function inputHtml({ input, summary, inputBytes, hiddenValues, isPartial }: Appr
   const hidden =
     hiddenValues === 0
       ? ''
-      : html`<p><strong>${hiddenValues} of its values ${hiddenValues === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential that the tool asks for. You do not see them.</p>`
+      : html`<p><strong>${hiddenValues} of its values ${hiddenValues === 1 ? 'is' : 'are'} hidden</strong>, because the caller sent the same text as a credential for the tool. They are not shown to you.</p>`
   const partial = isPartial
-    ? html`<p><strong>This is not all of the input:</strong> it was asked by an earlier version, which kept a summary only.</p>`
+    ? html`<p><strong>This is not the whole input:</strong> the approval was requested by an earlier version, which kept only a summary.</p>`
     : ''
   const whole = html`<h2>The whole input (${inputBytes} bytes)</h2>${block(input)}`
   return html`${hidden}${partial}${isShort ? '' : html`<h2>Summary</h2>${block(summary)}`}${whole}`

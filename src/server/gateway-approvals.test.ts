@@ -53,7 +53,7 @@ describe('approvals of a gateway in this process', () => {
     for (const _ of [1, 2]) expect((await call('yes')).ok).toBe(true)
     expect(ran).toHaveLength(1)
     expect((await gateway.approvals.show(boss, id))?.state).toBe('used')
-    await expect(gateway.approvals.reject(boss, id)).rejects.toThrow('Somebody decided this before')
+    await expect(gateway.approvals.reject(boss, id)).rejects.toThrow('already been decided')
   })
 
   it('a no is final', async () => {

@@ -76,7 +76,7 @@ export function gatewayApprovals(approvals: Approvals): GatewayApprovals {
     const approver = checkApprover(approvals, principal)
     const found = await approvals.find(approver, id)
     if (found === undefined) {
-      throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows what there is.`)
+      throw fault('request_invalid', `There is no approval '${id}'; approvals.list shows those that exist.`)
     }
     return shown(approvals.view(decided(await approvals.decide(approver, found, said))))
   }

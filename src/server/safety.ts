@@ -14,7 +14,7 @@ export async function checkPrincipals(
   for (const { id, tenant } of apiKeys) {
     if (!(await keys.isEnded({ tenant, name: id }))) continue
     throw new StartRefused(
-      `auth.apiKeys: the principal "${id}" of tenant "${tenant}" was ended with collet keys revoke, and no name is given twice. Choose another id.`,
+      `auth.apiKeys: the principal "${id}" of tenant "${tenant}" was ended with collet keys revoke, and names are never used again. Choose another id.`,
     )
   }
 }
@@ -52,7 +52,7 @@ export function checkExposure(settings: Exposure, allowAnonymous: boolean): read
     return [lackingCredential(text), ...warnings]
   }
   throw new StartRefused(
-    `Refusing to listen on ${server.host} without credentials: anybody who can reach it could call your tools. Configure auth.apiKeys, auth.jwt or auth.issuers, set auth.required and make keys with collet keys create (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
+    `Refusing to listen on ${server.host} without credentials: anyone who can reach it could call your tools. Configure auth.apiKeys, auth.jwt or auth.issuers, set auth.required and make keys with collet keys create (opentool start: -k KEY), listen on 127.0.0.1, or let everybody in with collet serve --allow-anonymous (\`allowAnonymous: true\` in code).`,
   )
 }
 
@@ -81,7 +81,7 @@ function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly Exp
 function findUnreachableTools(settings: Exposure): readonly ExposureWarning[] {
   const scoped = settings.tools.filter(({ policy }) => policy.scopes.length > 0).map(({ id }) => id)
   if (scoped.length === 0) return []
-  const text = `No credential is configured, so nobody holds the scopes that these tools ask for: ${scoped.join(', ')}.`
+  const text = `No credential is configured, so no caller holds the scopes that these tools require: ${scoped.join(', ')}.`
   return [lackingCredential(text)]
 }
 

@@ -71,7 +71,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     mode: 'server',
     onCommit: options.onCommit,
     onForeign: (row, table) => {
-      log.error({ row }, 'a stored row was changed by somebody without the key, and is refused')
+      log.error({ row }, 'a stored row was changed by someone without the key, and is refused')
       // What the row says is somebody else's text, its tenant too; which one it is stands in the log.
       denials.note(UNKNOWN_WRITER, { action: 'store.read', resource: table, reason: 'changed_row' })
     },
@@ -251,9 +251,9 @@ export function findConsentWarnings({
   if (names.length === 0 || oauth.signIn !== undefined || isOwnMachine(server)) return []
   return oauth.allowUnboundConsent
     ? [
-        'Whoever has the link of a challenge can consent, because oauth.allowUnboundConsent is set and oauth.signIn is not.',
+        'Anyone who has the link of a challenge can consent, because oauth.allowUnboundConsent is set and oauth.signIn is not.',
       ]
-    : [`Nobody can be asked for access to ${names.join(', ')}: beyond this machine that needs oauth.signIn.`]
+    : [`No user can be asked for access to ${names.join(', ')}: beyond this machine that needs oauth.signIn.`]
 }
 
 function isOwnMachine({ host, publicUrl }: Settings['server']): boolean {

@@ -109,7 +109,7 @@ describe('rows that decide', () => {
     }
     expect(foreign).toEqual([row])
     const { ok, badRows } = await store.verify()
-    expect([ok, badRows]).toEqual([false, [{ row, reason: 'was changed by somebody without the key' }]])
+    expect([ok, badRows]).toEqual([false, [{ row, reason: 'was changed by someone without the key' }]])
   })
 
   it('do not count words that no approver said', async () => {
@@ -164,7 +164,7 @@ describe('rows that decide', () => {
     expect(store.keys.findKey('key-2')).toBeUndefined()
     expect(store.verify()).toMatchObject({
       ok: false,
-      badRows: [{ row: 'trigger more', reason: 'was put there by somebody without the key' }],
+      badRows: [{ row: 'trigger more', reason: 'was added by someone without the key' }],
     })
     await store.close()
     expect(open).toThrow('trigger')

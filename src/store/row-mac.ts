@@ -86,7 +86,7 @@ export class RowGuard {
     } else if (ask.answer !== undefined && !this.isOwn(table, ask.answer)) {
       throw new StoreError(
         'unreadable',
-        `${nameOfRow(table, ask.answer)} was changed by somebody without the key, so it is refused: collet journal verify`,
+        `${nameOfRow(table, ask.answer)} was changed by someone without the key, so it is refused: collet journal verify`,
       )
     }
   }
@@ -132,7 +132,7 @@ export function* refuseForeignTriggers(): Steps<void> {
   if (name === undefined) return
   throw new StoreError(
     'unreadable',
-    `somebody put a trigger into the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
+    `someone added a trigger to the database (${name}), which Collet does not do. Restore a backup, or drop it and run \`collet journal verify\``,
   )
 }
 

@@ -70,8 +70,8 @@ export function* verifyJournal(
       'rows of calls, runs, run events and sessions that were changed, deleted or set back: their events are in the journal, but rows and events are not compared',
       'sealed contents (inputs, outcomes, vault entries, options of sources, answers to requests) and the wrapped data keys: changing them is noticed when they are read, deleting them is not',
       'rows without a MAC: refusals in the audit stream, budgets, challenges and consents that wait, webhook messages to be sent, when a key was last used',
-      'a whole older copy of the database put in its place (compare with --head)',
-      'changes made by somebody who holds the key',
+      'the whole database replaced by an older copy (compare with --head)',
+      'changes made by someone who holds the key',
     ],
   }
 }
@@ -83,7 +83,7 @@ function* verifyRows(
 ): Steps<Pick<Verification, 'rows' | 'badRows'>> {
   const badRows: BadRow[] = (yield* foreignTriggers()).map((name) => ({
     row: `trigger ${name}`,
-    reason: 'was put there by somebody without the key',
+    reason: 'was added by someone without the key',
   }))
   let rows = 0
   for (const [table, query] of READS) {
@@ -92,7 +92,7 @@ function* verifyRows(
       const name = nameOfRow(table, row)
       const end = ends.get(name)
       if (!guard.isOwn(table, row)) {
-        badRows.push({ row: name, reason: 'was changed by somebody without the key' })
+        badRows.push({ row: name, reason: 'was changed by someone without the key' })
       } else if (end !== undefined && end !== endOf(table, row)) {
         badRows.push({ row: name, reason: `was set back: the journal says that it is ${end}` })
       }

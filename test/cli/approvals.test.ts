@@ -71,7 +71,7 @@ describe('collet approvals on a real store', () => {
     await io.run('journal', '--store', 'sqlite:collet.db')
     expect(io.stdout).toMatch(/approval\.granted .*by=cli:tester reason="asked the customer"/)
     const again = await run('approve', 'approval-1')
-    expect([again.code, again.err]).toEqual([2, expect.stringContaining('decided this before')])
+    expect([again.code, again.err]).toEqual([2, expect.stringContaining('already been decided')])
     expect((await run('list')).err).toContain('no such approvals')
   })
 

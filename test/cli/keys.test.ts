@@ -69,11 +69,14 @@ describe('collet keys on a store', () => {
     ])
     expect((await run('keys', 'revoke', first.keyId)).stdout).toBe(`${first.keyId} is revoked.\n`)
     const again = await run('keys', 'revoke', first.keyId)
-    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('revoked already')])
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('already been revoked')])
     expect((await run('keys', 'revoke', '--principal', 'ann', '--tenant', 'acme')).code).toBe(0)
     for (const word of ['create', 'rotate']) {
       const refused = await run('keys', word, 'ann', '--tenant', 'acme')
-      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('no name is given twice')])
+      expect([refused.code, refused.stderr]).toEqual([
+        2,
+        expect.stringContaining('names are never used again'),
+      ])
     }
     expect(
       (await json('keys', 'list')).every((row: { revoked_at: unknown }) => row.revoked_at !== null),
@@ -132,7 +135,7 @@ describe('collet keys through a server', () => {
     expect((await run('keys', 'revoke', '--principal', 'ci', '--url', server.url)).code).toBe(0)
     await expect.poll(() => statusOf(rotated.key), { timeout: 1_500 }).toBe(401)
     expect((await run('keys', 'create', 'ci', '--url', server.url)).stderr).toContain(
-      'no name is given twice',
+      'names are never used again',
     )
   })
 

@@ -156,7 +156,7 @@ describe("operators' commands", () => {
       [['--why', 'x'], 'Say how it ended'],
       [['--as', 'failed'], 'Say how you know'],
       [['--as', 'gone', '--why', 'x'], '--as expects one of succeeded, failed, not-run'],
-      [['--as', 'failed', '--why', 'x', '--value', '1'], '--value goes only with --as succeeded'],
+      [['--as', 'failed', '--why', 'x', '--value', '1'], '--value can only be used with --as succeeded'],
       [['--as', 'succeeded', '--why', 'x', '--value', '{'], '--value is not JSON'],
     ])('refuses %j', async (options, message) => {
       const io = new FakeIo()
@@ -351,11 +351,11 @@ describe("operators' commands", () => {
     })
 
     it('names every row that decides and does not hold, exit code 1', async () => {
-      const badRows = [{ row: 'api_keys key-1', reason: 'was changed by somebody without the key' }]
+      const badRows = [{ row: 'api_keys key-1', reason: 'was changed by someone without the key' }]
       const io = new FakeIo({ verifyJournal: async () => ({ ...good, ok: false, badRows }) })
       expect(await io.run('journal', 'verify', storeFlag())).toBe(1)
       expect(io.stdout).toContain('but 1 of the 3 rows that decide something are not.')
-      expect(io.stdout).toContain('Row: api_keys key-1 was changed by somebody without the key.')
+      expect(io.stdout).toContain('Row: api_keys key-1 was changed by someone without the key.')
     })
 
     it('takes back the heads it printed', async () => {

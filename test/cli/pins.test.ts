@@ -66,7 +66,7 @@ describe('collet pins on a store', () => {
     expect(diff.stderr).toContain('collet pins accept files.write --hash ')
 
     const other = await onStore('pins', 'accept', 'files.write', '--hash', 'none')
-    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining('Another change than the one')])
+    expect([other.code, other.stderr]).toEqual([2, expect.stringContaining('is not the one you looked at')])
     expect((await onStore('pins', 'accept', '--all', '--source', 'files')).stdout).toBe(
       'Accepted 1: files.new\n',
     )

@@ -93,7 +93,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
     const back = await leave(browser, url)
     await kills.kill()
 
-    expect((await browser.get(back)).text).toContain('has been given')
+    expect((await browser.get(back)).text).toContain('has been granted')
     expect((await askJson(check, name)).json.status).toBe('completed')
     await kills.kill()
 
@@ -141,7 +141,7 @@ describe('stories of trust, on a server that is killed in the middle of each', (
 
     const browser = new Browser()
     const back = await leave(browser, first.missing.authorization[0].url)
-    expect((await browser.get(back)).text).toContain('has been given')
+    expect((await browser.get(back)).text).toContain('has been granted')
     await kills.kill()
 
     const parked = await call()

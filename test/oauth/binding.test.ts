@@ -37,7 +37,7 @@ describe('who may consent', () => {
     for (const asked of [{ key }, { key, userId: 'ann' }]) {
       const { url } = await stage.challenge(asked)
       expect((await new Browser().visit(url, { login: 'mallory' })).status).toBe(403)
-      expect((await new Browser().visit(url, { login: 'ann' })).text).toContain('has been given')
+      expect((await new Browser().visit(url, { login: 'ann' })).text).toContain('has been granted')
       expect((await stage.call(asked)).value).toBe('mail')
     }
     expect(new Set(stage.given.map(({ token }) => token)).size).toBe(2)
@@ -149,9 +149,9 @@ describe('beyond loopback', () => {
       false,
     )
     expect(warnings).toEqual([
-      expect.stringContaining('Nobody can be asked for access to mailer'),
-      expect.stringContaining('Nobody can be asked for access to mailer'),
-      expect.stringContaining('Whoever has the link'),
+      expect.stringContaining('No user can be asked for access to mailer'),
+      expect.stringContaining('No user can be asked for access to mailer'),
+      expect.stringContaining('Anyone who has the link'),
     ])
   })
 

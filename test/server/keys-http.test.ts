@@ -132,12 +132,12 @@ describe('/admin/keys', () => {
     ]) {
       expect([answer.status, answer.json.message]).toEqual([
         400,
-        expect.stringMatching(/no name is given twice/),
+        expect.stringMatching(/names are never used again/),
       ])
     }
     const { settings } = server
     const auth = { ...settings.auth, apiKeys: [key('dora', [])] }
-    await expect(startServer({ ...settings, auth })).rejects.toThrow(/no name is given twice/)
+    await expect(startServer({ ...settings, auth })).rejects.toThrow(/names are never used again/)
   })
 
   it('nobody gives on what they do not hold', async () => {

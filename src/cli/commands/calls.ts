@@ -148,7 +148,7 @@ function readSettlement(args: Arguments<SettleOption>): JsonObject & Pick<Settle
   if (why === undefined) throw new UsageError('Say how you know: --why TEXT. It goes into the journal.')
   const value = args.text('value')
   if (value === undefined) return { as, why }
-  if (as !== 'succeeded') throw new UsageError('--value goes only with --as succeeded.')
+  if (as !== 'succeeded') throw new UsageError('--value can only be used with --as succeeded.')
   return { as, why, value: parseValue(value) }
 }
 

@@ -182,7 +182,7 @@ describe('a call that needs a yes', () => {
     const gateway = openTestGateway([changed], { store, clock })
     expect(gist(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))).toBe('approval_rejected')
     const told = errorOf(await gateway.call(ALICE, callRequest(RING, { key: 'k' })))
-    expect(told.message).toContain('changed since this call was asked about')
+    expect(told.message).toContain('has changed since approval was requested')
     expect(gist(await gateway.call(ALICE, callRequest(RING)))).toBe('approval_required')
   })
 

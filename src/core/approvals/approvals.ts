@@ -20,7 +20,7 @@ export function approvalRequired(
     {
       missing: { approval: { id, url, checkUrl: `${url}/status` } },
       developerMessage:
-        'An operator decides with collet approvals approve; collet approvals list shows what waits.',
+        'An operator decides with collet approvals approve; collet approvals list shows waiting calls.',
     },
   )
 }

@@ -139,8 +139,8 @@ function errorOf(why: ParkedEnd, tool: string, reason: string | undefined): Fail
   const said = reason === undefined || reason === '' ? '.' : `: ${reason}.`
   const message = {
     rejected: `The call of ${tool} was not approved${said} Nothing was run.`,
-    expired: `Nobody approved the call of ${tool} in time, so it was refused. Nothing was run.`,
-    unused: `The approval of the call of ${tool} ran out before it was used. Nothing was run.`,
+    expired: `The call of ${tool} was not approved in time, so it was refused. Nothing was run.`,
+    unused: `The approval of the call of ${tool} expired before it was used. Nothing was run.`,
   }[why]
   return { code: 'approval_rejected', message, canRetry: false }
 }

@@ -168,7 +168,7 @@ function afterParking(needs: ApprovalNeeds, { call, scope }: CheckedCall, result
     case 'full':
       throw fault(
         'rate_limited',
-        `You have ${result.parked} calls that wait for an approval. Nothing was recorded; try again when some are decided.`,
+        `You have ${result.parked} calls waiting for approval. Nothing was recorded; try again when some have been decided.`,
         { retryAfterMs: 60_000 },
       )
   }

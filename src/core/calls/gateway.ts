@@ -137,8 +137,8 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
     if (ambiguous > 0) log.warn({ ambiguous }, 'calls cut by a crash wait to be settled')
   })
   every(BUDGET_TIDY_MS, 'giving back unused budget', () => budgets.tidy())
-  every(EXPIRY_POLL_MS, 'ending consents nobody gave', () => consents.expire())
-  every(EXPIRY_POLL_MS, 'ending approvals nobody gave', async () => {
+  every(EXPIRY_POLL_MS, 'ending consents that were not given', () => consents.expire())
+  every(EXPIRY_POLL_MS, 'ending approvals that were not given', async () => {
     noteEnded(needs, await store.approvals.expire(clock.nowMs()))
     noteEnded(needs, await store.workflows.expire(clock.nowMs()))
   })

@@ -79,7 +79,7 @@ function makeCursor(store: Store, principal: Principal, position: number): strin
 /** One that was made up leads to some position among the own calls, and to nothing else. */
 function openCursor(store: Store, principal: Principal, cursor: string): number {
   const [, salt = '', hidden = ''] = CURSOR.exec(cursor) ?? []
-  if (salt === '') throw fault('request_invalid', 'The cursor is none that this server gave. Leave it out.')
+  if (salt === '') throw fault('request_invalid', 'The cursor was not issued by this server. Leave it out.')
   return (Number.parseInt(hidden, 16) - padOf(store, principal, salt) + MOST_POSITIONS) % MOST_POSITIONS
 }
 

@@ -52,7 +52,7 @@ export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: C
 function changedSinceAsked(id: string): ToolError {
   return fault(
     'approval_rejected',
-    `The definition of ${id} changed since this call was asked about, so no approval is for it any more. Nothing was run. Make a new call, with a new call id.`,
+    `The definition of ${id} has changed since approval was requested, so the approval is no longer valid. Nothing was run. Make a new call, with a new call id.`,
   )
 }
 
@@ -61,7 +61,7 @@ function changedSinceBegun({ tool, resumable }: CallRecord): ToolError {
   const kept = resumable ? ' Its finished steps are kept.' : ''
   return fault(
     'not_ready',
-    `The definition of ${tool} changed since this call began, and a call goes on only with the one it began with.${kept} Repeat it once that definition is served again, or make a new call, with a new call id, which begins anew.`,
+    `The definition of ${tool} has changed since this call began, and a call continues only with the definition it began with.${kept} Repeat it once that definition is served again, or make a new call, with a new call id, which starts from the beginning.`,
     { retryAfterMs: 5_000 },
   )
 }

@@ -76,7 +76,7 @@ function idleTerms(
     .filter(({ approval = 'conditional' }) => approval !== 'conditional')
     .map(({ id, approval }) => ({
       guards,
-      text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': nobody asks it. Set the tool's approval to 'conditional'.`,
+      text: `\`${where}\` has \`when\` for ${id}, whose approval is '${approval}': it is never asked. Set the tool's approval to 'conditional'.`,
     }))
 }
 

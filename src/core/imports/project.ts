@@ -201,7 +201,7 @@ function refusal(why: string): Error {
     `This tool is suspended: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`,
     {
       canRetry: true,
-      developerMessage: 'See it with `collet pins diff`, let it in with `collet pins accept`.',
+      developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
     },
   )
 }
@@ -229,7 +229,7 @@ function tellUndescribed({ inputSchema: { properties } }: Tool, tell: Report): v
   const names = missing.slice(0, 5).join(', ') + (missing.length > 5 ? ', …' : '')
   tell(
     'input',
-    `${missing.length} of its parameters have no description: ${names} (OTC-32).`,
+    `${missing.length} of its parameters have no description: ${names}.`,
     'Ask its author; the tool is served as it is.',
   )
 }

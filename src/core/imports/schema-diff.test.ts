@@ -140,7 +140,9 @@ describe('the semantic diff of schemas', () => {
       $defs: { a: { type: 'string' } },
     }
     const found = schemaDiff(inPlace, byReference, 'input')
-    expect(found.every(({ says }) => says === 'changes in a way that cannot be told in detail')).toBe(true)
+    expect(found.every(({ says }) => says === 'changes in a way that cannot be described in detail')).toBe(
+      true,
+    )
   })
 
   it('sees what changes behind a reference inside a keyword it cannot compare', () => {

@@ -75,7 +75,7 @@ export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side)
   const { found } = comparison
   const isQuiet = found.every((difference) => difference.class === 'wording')
   if (isQuiet && checkedMeaning(before) !== checkedMeaning(after)) {
-    note(comparison, side, 'other', 'changes in a way that cannot be told in detail')
+    note(comparison, side, 'other', 'changes in a way that cannot be described in detail')
   }
   return found
 }

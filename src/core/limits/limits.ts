@@ -240,7 +240,7 @@ export function subjectKey(principal: Principal): string {
 }
 
 /** The same for a principal and a tool; no base name holds a space. */
-export function pairKey(principal: Principal, base: string): string {
+function pairKey(principal: Principal, base: string): string {
   const { own, withTool } = namesOf(principal)
   const pair = withTool.get(base)
   if (pair !== undefined) return pair

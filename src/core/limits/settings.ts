@@ -81,7 +81,7 @@ const LIMITS = {
   principal_rate: {
     code: 'rate_limited',
     scope: 'key',
-    message: `You make calls faster than this server lets you. ${NOTHING_RAN}`,
+    message: `You make calls faster than this server allows. ${NOTHING_RAN}`,
   },
   tool_rate: {
     code: 'rate_limited',
@@ -91,12 +91,12 @@ const LIMITS = {
   total_rate: {
     code: 'rate_limited',
     scope: 'global',
-    message: `The server gets more calls than it takes. ${NOTHING_RAN}`,
+    message: `The server gets more calls than it can take. ${NOTHING_RAN}`,
   },
   principal_concurrency: {
     code: 'rate_limited',
     scope: 'key',
-    message: `You have as many calls running as this server lets you. ${NOTHING_RAN}`,
+    message: `You have as many calls running as this server allows. ${NOTHING_RAN}`,
   },
   tool_concurrency: {
     code: 'rate_limited',
@@ -129,7 +129,7 @@ const LIMITS = {
     code: 'rate_limited',
     scope: 'key',
     message:
-      'You hold as many streams and waiting requests open as this server lets you. Close some, or try again later.',
+      'You hold as many streams and waiting requests open as this server allows. Close some, or try again later.',
   },
   total_waiting: {
     code: 'overloaded',
@@ -139,12 +139,12 @@ const LIMITS = {
   principal_bodies: {
     code: 'rate_limited',
     scope: 'key',
-    message: `You send more request bodies at once than this server lets you. ${NOTHING_RAN}`,
+    message: `You send more request bodies at once than this server allows. ${NOTHING_RAN}`,
   },
   tenant_bodies: {
     code: 'rate_limited',
     scope: 'tenant',
-    message: `Your tenant sends more request bodies at once than this server lets it. ${NOTHING_RAN}`,
+    message: `Your tenant sends more request bodies at once than this server allows. ${NOTHING_RAN}`,
   },
   body_bytes: {
     code: 'overloaded',

@@ -66,7 +66,7 @@ export class RefusalEvents {
       })
       if (isNoted) feed.notify(run.run)
     } catch (err) {
-      log.warn({ err, record }, 'a refused call could not be told to its run')
+      log.warn({ err, record }, 'a refused call could not be recorded in its run')
     }
   }
 }
@@ -110,7 +110,7 @@ export class ConsentEvents {
       if (isNoted) feed.notify(run.run)
       return isNoted ? run.runId : undefined
     } catch (err) {
-      log.warn({ err, record: call.record }, 'a call that lacks a consent could not be told to its run')
+      log.warn({ err, record: call.record }, 'a call that lacks a consent could not be recorded in its run')
       return undefined
     }
   }

@@ -15,7 +15,7 @@ export async function namedRun(store: Store, principal: Principal, runId: string
 }
 
 export function runEnded(runId: string): ToolError {
-  return fault('request_invalid', `Run '${runId}' has ended and takes nothing new. Use another run id.`)
+  return fault('request_invalid', `Run '${runId}' has ended and accepts no more calls. Use another run id.`)
 }
 
 const PAGE = 500

@@ -389,7 +389,7 @@ export async function closeState(tool: Tool, state: unknown, context: SessionCon
 export function sessionLostError(tool: string, hasEffects: boolean): CallError {
   const error = {
     code: 'session_lost',
-    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and begin again.`,
+    message: `The server stopped while ${tool} was running, and its session was lost with it. Open another session and start again.`,
     canRetry: false,
   } as const
   if (!hasEffects) return error

@@ -169,7 +169,7 @@ function reportRecursion(schema: JsonObject, pointer: string, inlining: Inlining
   inlining.recursive.add(schema)
   inlining.report(
     `${inlining.where}${pointer}`,
-    'The schema contains itself: published definitions carry no references, so it has no end (OTC-34).',
+    'The schema contains itself: published definitions carry no references, so it would never end.',
     'Write out as many levels as callers need and end with any value: `{}`, in zod `z.unknown()` and not `z.json()`.',
   )
 }

@@ -69,7 +69,7 @@ export function checkTogether(policy: ToolPolicy, source: SourceKind, report: Re
   if (policy.replay === 'deterministic' && hasEffects(policy)) {
     report(
       'policy/replay',
-      `A tool of tier \`${policy.safetyTier}\` changes something, so it is not \`deterministic\` (rule 7).`,
+      `A tool of tier \`${policy.safetyTier}\` changes something, so it is not \`deterministic\`.`,
       "Write `replay: 'idempotent'` if a repeated run changes nothing more, or say `safetyTier: 'pure'` or `'read'`.",
     )
   }
@@ -119,7 +119,7 @@ function readTenants(value: unknown, report: Report): readonly string[] | undefi
     report(
       'policy/tenants',
       'Is not a list of tenants.',
-      "Write `tenants: ['acme']`, or leave it out for everybody.",
+      "Write `tenants: ['acme']`, or leave it out for all tenants.",
     )
   }
   return Object.freeze([...new Set(texts)])

@@ -158,7 +158,7 @@ export class WorkflowRun {
 
 function twiceAtOnce(workflow: string, name: string, isNamed: boolean): ToolError {
   const how = isNamed ? `The step name '${name}'` : `'${name}' without a step name`
-  return new ToolError(`${workflow} made two steps at once that cannot be told apart.`, {
+  return new ToolError(`${workflow} made two steps at once that cannot be distinguished.`, {
     developerMessage: `${how} is used twice at the same time. Name each use: call(tool, input, { step: 'send-1' }); the name must be the same each time the workflow runs.`,
   })
 }

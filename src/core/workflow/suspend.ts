@@ -8,7 +8,7 @@ import type { Clock } from '#core/runtime'
 export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failure {
   const what = {
     cancelled: `The call of ${tool} was cancelled while one of its steps waited.`,
-    expired: `Nobody went on with the call of ${tool} in time, so it was ended.`,
+    expired: `The call of ${tool} was not continued in time, so it was ended.`,
   }[why]
   const message = `${what} Steps that had finished keep their effects: check before repeating it.`
   return { ok: false, error: { code: 'cancelled', message, canRetry: false } }

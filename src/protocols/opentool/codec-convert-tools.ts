@@ -131,8 +131,8 @@ function warningsOf(tool: Tool): readonly string[] {
   ]
   return [
     ...(safetyTier === 'exec' ? ['Runs a program on the server.'] : []),
-    ...(approval === 'always' ? ['Somebody has to approve each call.'] : []),
-    ...(approval === 'conditional' ? ['Somebody may have to approve the call.'] : []),
+    ...(approval === 'always' ? ['A person has to approve each call.'] : []),
+    ...(approval === 'conditional' ? ['A person may have to approve the call.'] : []),
     ...(needs.length === 0 ? [] : [`Needs ${needs.join(' and ')}.`]),
   ]
 }

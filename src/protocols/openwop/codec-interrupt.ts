@@ -120,7 +120,7 @@ export const INTERRUPT_ANSWERS = {
   unauthenticated: {
     status: 401,
     error: 'unauthenticated',
-    message: 'Deciding needs a credential, on loopback too.',
+    message: 'Deciding requires a credential, even on loopback.',
   },
   forbidden: { status: 403, error: 'forbidden', message: 'This credential may not decide that.' },
   own: { status: 403, error: 'forbidden', message: 'The caller of a tool cannot approve its own call.' },
@@ -132,19 +132,19 @@ export const INTERRUPT_ANSWERS = {
   resolved: {
     status: 409,
     error: 'interrupt_already_resolved',
-    message: 'Somebody decided this before.',
+    message: 'This has already been decided.',
   },
   stale: {
     status: 409,
     error: 'interrupt_stale',
-    message: 'Its definition changed since it was asked; make a new call.',
+    message: 'The definition of the tool has changed since the approval was requested; make a new call.',
   },
   hidden: {
     status: 409,
     error: 'interrupt_hides_values',
     message: 'Some of its input is hidden. To accept that too, send "acceptHidden": true beside "action".',
   },
-  expired: { status: 410, error: 'interrupt_expired', message: 'The time for this decision is over.' },
+  expired: { status: 410, error: 'interrupt_expired', message: 'The time to decide has run out.' },
   cancelled: {
     status: 422,
     error: 'interrupt_cancelled',

@@ -40,8 +40,8 @@ function statusOf(challenge: ChallengeRecord, settings: OtcSettings): WireChalle
   return isOver ? 'failed' : challenge.status
 }
 
-const NO_CHALLENGE = 'There is no such authorization request, or it has been forgotten.'
-const NO_APPROVAL = 'There is no such approval, or it has been forgotten.'
+const NO_CHALLENGE = 'There is no such authorization request, or it is no longer kept.'
+const NO_APPROVAL = 'There is no such approval, or it is no longer kept.'
 const HEADERS = { [OXP_VERSION_HEADER]: PROTOCOL_VERSION }
 
 function unknownPage(title: string, text: string): HttpReply {
@@ -50,7 +50,7 @@ function unknownPage(title: string, text: string): HttpReply {
 
 const STATUS_TEXT = {
   pending: 'This authorization has not been given yet.',
-  completed: 'This authorization has been given. You can go back to your agent.',
+  completed: 'Access has been granted. You can go back to your agent.',
   failed: 'This request has ended without an authorization. Ask your agent to call the tool again.',
 } satisfies Record<WireChallengeStatus, string>
 
@@ -107,13 +107,13 @@ export const STATE_TEXT = {
   granted: 'This call has been approved. It runs when its caller repeats it.',
   used: 'This call was approved and has been run.',
   rejected: 'This call was not approved. It will not run.',
-  expired: 'Nobody approved this call in time, or the approval was not used in time. It will not run.',
+  expired: 'This call was not approved in time, or its approval was not used in time. It will not run.',
   cancelled: 'This call was cancelled before it was decided. It will not run.',
 } as const satisfies Record<ApprovalState, string>
 
 /** What is told instead of a state that can lead nowhere any more. */
 export const STALE_TEXT =
-  'The definition of its tool changed since this call was asked about, so it will not run. Make a new call.'
+  'The definition of its tool has changed since approval was requested, so this call will not run. Make a new call.'
 
 /** What the caller that waits for a decision may see: not the input, because the id is no credential. */
 function approvalPage({ id, tool, state, isStale, expiresAtMs, quorum, decisions }: ApprovalView): HttpReply {

@@ -46,7 +46,7 @@ export function createOperatorAccess(options: OperatorAccessOptions): OperatorAc
       if (authenticator.isConfigured) return principal
       throw fault(
         'unauthenticated',
-        'Looking after calls, keys, secrets and approvals needs a credential, on loopback too. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
+        'Managing calls, keys, secrets and approvals requires a credential, even on loopback. Send the start token, which the server keeps in the file start-token-<port> of its data folder, as "Authorization: Bearer <token>".',
       )
     },
     requireScope(principal, scope) {
@@ -93,7 +93,7 @@ export function requireServerScope(principal: Principal, scope: string, access: 
   access.requireScope(principal, scope)
   if (isOperator(principal) || principal.tenant === DEFAULT_TENANT) return
   access.noteDenied(principal, scope)
-  throw fault('not_authorized', 'This belongs to the whole server; this credential is for one tenant.')
+  throw fault('not_authorized', 'This concerns the whole server, and this credential is for one tenant.')
 }
 
 /** A route of operators: it has its own authentication, and refuses in plain words. */

@@ -125,7 +125,7 @@ export function checkFilter({
 
 /** `{ reason?, override?, acceptHidden? }`; no body at all is a plain yes or no. */
 export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undefined): Decision {
-  if (body !== undefined && !isJsonObject(body)) throw wrong('Send a JSON object with perhaps `reason`.')
+  if (body !== undefined && !isJsonObject(body)) throw wrong('Send a JSON object, with an optional `reason`.')
   const { reason, override, acceptHidden, ...rest } = body ?? {}
   if (Object.keys(rest).length > 0) {
     throw wrong('Only `reason`, `override` and `acceptHidden` may be sent.')
@@ -141,7 +141,7 @@ export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undef
   const why = typeof reason === 'string' && reason.trim() !== '' ? reason : undefined
   if (override !== true)
     return { action: verb === 'approve' ? 'grant' : 'reject', reason: why, acceptsHidden }
-  if (verb === 'reject') throw wrong('`override` goes only with an approval.')
+  if (verb === 'reject') throw wrong('`override` can only be sent with an approval.')
   if (why === undefined) throw wrong('An override needs a `reason`.')
   return { action: 'override', reason: why, acceptsHidden }
 }
@@ -150,7 +150,7 @@ export function readDecision(verb: 'approve' | 'reject', body: JsonValue | undef
 function readLinkRequest(body: JsonValue | undefined) {
   const { approver, power = 'decide' } = isJsonObject(body) ? body : {}
   if (typeof approver !== 'string' || !APPROVER_NAME.test(approver)) {
-    throw wrong('`approver` names whom the link is for, such as "alice@example.com".')
+    throw wrong('`approver` names the person the link is for, such as "alice@example.com".')
   }
   if (power !== 'decide' && power !== 'inspect') throw wrong('`power` is "decide" or "inspect".')
   return { approver, power } as const
@@ -170,7 +170,7 @@ function lacksScope(scope: string): ToolError {
 function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' | 'forbidden'>): ToolError {
   switch (kind) {
     case 'unauthenticated':
-      return fault('unauthenticated', 'Deciding about calls needs a credential, on loopback too.')
+      return fault('unauthenticated', 'Deciding about calls requires a credential, even on loopback.')
     case 'not_found':
       return httpFault(
         404,
@@ -181,16 +181,19 @@ function refusalOf(kind: Exclude<DecisionResult['kind'], 'decided' | 'counted' |
     case 'link_only_shows':
       return httpFault(403, 'This call needs a credential to be decided, not a link.')
     case 'stale':
-      return httpFault(409, 'Its definition changed since it was asked; make a new call.')
+      return httpFault(
+        409,
+        'The definition of the tool has changed since the approval was requested; make a new call.',
+      )
     case 'hidden':
       return httpFault(
         409,
-        'Some of its input is hidden. To say yes to that too, send "acceptHidden": true (collet approvals approve --accept-hidden).',
+        'Some of the input is hidden. To approve it anyway, send "acceptHidden": true (collet approvals approve --accept-hidden).',
       )
     case 'resolved':
-      return httpFault(409, 'Somebody decided this before.')
+      return httpFault(409, 'This has already been decided.')
     case 'expired':
-      return httpFault(410, 'The time for this decision is over.')
+      return httpFault(410, 'The time to decide has run out.')
     case 'cancelled':
       return httpFault(422, 'The call was cancelled, so there is nothing to decide.')
   }

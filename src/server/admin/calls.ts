@@ -110,7 +110,10 @@ function notFound(): ToolError {
 /** A call whose server died can be told from a running one only when the next server recovers it (rule 8). */
 async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolError> {
   if (call?.state !== 'running')
-    return httpFault(400, 'Only an ambiguous call can be settled, and this one is not ambiguous (any more).')
+    return httpFault(
+      400,
+      'Only an ambiguous call can be settled, and this one is not ambiguous, or no longer so.',
+    )
   return (await calls.isWriterAlive(call.writer))
     ? httpFault(400, 'The call is still running. "collet calls cancel" asks its server to stop it.')
     : httpFault(
@@ -151,7 +154,7 @@ const MEMBERS: ReadonlySet<string> = new Set(['as', 'value', 'why'])
 
 const SETTLED_AS_FAILED: CallError = {
   code: 'tool_failed',
-  message: 'The call was cut short, and an operator found that it failed.',
+  message: 'The call was interrupted, and an operator found that it had failed.',
   canRetry: false,
 }
 
@@ -160,12 +163,13 @@ function readSettlement(
   body: JsonValue | undefined,
   by: Pick<Settlement, 'record' | 'who' | 'atMs'>,
 ): Settlement & { readonly value: JsonValue | undefined } {
-  if (!isJsonObject(body)) throw wrong('Send a JSON object with `as`, `why`, and perhaps `value`.')
+  if (!isJsonObject(body)) throw wrong('Send a JSON object with `as`, `why` and, optionally, `value`.')
   const stranger = Object.keys(body).find((name) => !MEMBERS.has(name))
   if (stranger !== undefined) throw wrong('Only `as`, `value` and `why` may be sent.')
   const as = readAs(body.as)
   const value = Object.hasOwn(body, 'value') ? body.value : undefined
-  if (value !== undefined && as !== 'succeeded') throw wrong('`value` goes only with `as: "succeeded"`.')
+  if (value !== undefined && as !== 'succeeded')
+    throw wrong('`value` can only be sent with `as: "succeeded"`.')
   return {
     ...by,
     as,
@@ -183,7 +187,7 @@ function readAs(as: JsonValue | undefined): Settlement['as'] {
 
 function readWhy(why: JsonValue | undefined): string {
   if (typeof why === 'string' && why.trim() !== '' && why.length <= LONGEST_WHY) return why
-  throw wrong(`\`why\` is a text of 1 to ${LONGEST_WHY} characters: how do you know?`)
+  throw wrong(`\`why\` is a text of 1 to ${LONGEST_WHY} characters that says how you know.`)
 }
 
 function wrong(message: string): ToolError {

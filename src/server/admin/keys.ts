@@ -155,7 +155,10 @@ export class ApiKeys {
     const key = { ...owner, ...grant, label, expiresAtMs, keyId: made.keyId, digest: made.digest }
     const result = await store.keys.createKey({ ...key, by: actor.id, atMs })
     if (result === 'exists') {
-      throw httpFault(400, `There is a principal "${owner.name}" already. Rotating gives it another key.`)
+      throw httpFault(
+        400,
+        `The principal "${owner.name}" already exists. Rotate its keys to give it another one.`,
+      )
     }
     if (result === 'ended') throw endedFault(owner)
     return { ...owner, keyId: made.keyId, key: made.key, expiresAtMs }
@@ -187,7 +190,7 @@ export class ApiKeys {
     const isTheirs = found !== undefined && isWithin(found.tenant, actor)
     if (isTheirs) this.#checkStrength(found, actor)
     if (!isTheirs || !(await keys.revokeKey({ tenant: found.tenant, keyId, ...this.#by(actor) }))) {
-      throw httpFault(404, 'There is no key with this id, or it is revoked already.')
+      throw httpFault(404, 'There is no key with this id, or it has already been revoked.')
     }
   }
 
@@ -232,7 +235,7 @@ export class ApiKeys {
       if (!isToolError(error)) throw error
       throw fault(
         'not_authorized',
-        'You cannot end keys of a principal that may do more than you. Ask somebody who may do as much, or use the start token.',
+        'You cannot revoke keys of a principal that may do more than you. Ask someone with the same rights, or use the start token.',
       )
     }
   }
@@ -243,13 +246,13 @@ export class ApiKeys {
     const scopes = grantedScopes(this.#options.roles ?? NO_ROLES, grant)
     const over = scopes.find((scope) => !coversScope(bounds.scopes, scope))
     if (over !== undefined)
-      throw fault('not_authorized', `You cannot give on the scope ${over}, because you do not hold it.`)
+      throw fault('not_authorized', `You cannot grant the scope ${over}, because you do not hold it.`)
     const { tools } = bounds
     if (
       tools !== undefined &&
       grant.tools?.every((name) => this.#isAmong(name, tools, bounds.tenant)) !== true
     ) {
-      throw fault('not_authorized', 'You can give on only the tools that your own key is limited to.')
+      throw fault('not_authorized', 'You can grant only the tools that your own key is limited to.')
     }
   }
 
@@ -273,7 +276,7 @@ function isWithin(tenant: string, { bounds }: KeyActor): boolean {
 
 function checkTenant(tenant: string, actor: KeyActor): void {
   if (!isWithin(tenant, actor))
-    throw fault('not_authorized', 'You can change the keys of your own tenant only.')
+    throw fault('not_authorized', 'You can only change the keys of your own tenant.')
 }
 
 function noSuchPrincipal() {
@@ -286,7 +289,10 @@ function configuredFault({ name }: KeyOwner) {
 
 /** Rule 3. */
 function endedFault({ name }: KeyOwner) {
-  return httpFault(400, `The principal "${name}" has been ended, and no name is given twice. Choose another.`)
+  return httpFault(
+    400,
+    `The principal "${name}" has been ended, and names are never used again. Choose another name.`,
+  )
 }
 
 const MOST_ENTRIES = 1_000

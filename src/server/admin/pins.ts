@@ -48,7 +48,7 @@ export function createPinRoutes(pins: Pins, access: OperatorAccess): readonly Se
     route('POST', '/accept', async ({ body, principal }) => {
       const { source, suspicious = false } = readBody(body, ['source', 'suspicious'])
       if (typeof source !== 'string' || typeof suspicious !== 'boolean') {
-        throw wrong('Send `{ "source": KEY }`, and `"suspicious": true` to let in suspicious changes too.')
+        throw wrong('Send `{ "source": KEY }`, and `"suspicious": true` to accept suspicious changes too.')
       }
       return jsonReply(200, { accepted: await pins.acceptAll(source, { by: principal.id, suspicious }) })
     }),
@@ -78,13 +78,13 @@ function checkDecided(decided: PinDecided, tool: string): void {
     case 'other_hash':
       throw httpFault(
         400,
-        `Another change than the one you looked at waits for ${tool}. Look again: collet pins diff ${tool}`,
+        `The change that waits for ${tool} is not the one you looked at. Look again: collet pins diff ${tool}`,
       )
   }
 }
 
 function unknownPin(tool: string): string {
-  return `No tool ${tool} is pinned; collet pins list shows those that are.`
+  return `No tool ${tool} is pinned; collet pins list --all shows those that are.`
 }
 
 function readBody(body: JsonValue | undefined, members: readonly string[]): JsonObject {

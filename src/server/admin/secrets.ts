@@ -166,7 +166,7 @@ const LONGEST_VALUE = 64 * 1_024
 function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefined): SecretToSet {
   if (!isJsonObject(body))
     throw wrong(
-      'Send a JSON object with `name`, `principal`, `value`, and perhaps `user_id`, `kind`, `scopes` and `tenant`.',
+      'Send a JSON object with `name`, `principal` and `value`, and optionally `user_id`, `kind`, `scopes` and `tenant`.',
     )
   if (Object.keys(body).some((name) => !MEMBERS.has(name)))
     throw wrong(`Only ${[...MEMBERS].join(', ')} may be sent.`)
@@ -175,13 +175,13 @@ function readSecretToSet(body: JsonValue | undefined, ownTenant: string | undefi
   if (ownTenant !== undefined && tenant !== ownTenant)
     throw fault('not_authorized', 'This credential may only write to its own tenant.')
   const principal = readName(body.principal, 'principal')
-  if (principal === ANONYMOUS.id) throw wrong('`anonymous` is shared by everybody, so it has no vault.')
+  if (principal === ANONYMOUS.id) throw wrong('`anonymous` is shared by all callers, so it has no vault.')
   if (!PRINCIPAL.test(principal))
-    throw wrong('`principal` begins with its kind: "key:<id>", or "jwt:<issuer>#<sub>".')
+    throw wrong('`principal` begins with its kind: "key:<id>" or "jwt:<issuer>#<sub>".')
   if (kind !== 'secret' && kind !== 'token') throw wrong('`kind` is "secret" or "token".')
   if (!Array.isArray(scopes) || !scopes.every((scope) => typeof scope === 'string' && scope !== ''))
     throw wrong('`scopes` is a list of texts.')
-  if (kind === 'secret' && scopes.length > 0) throw wrong('`scopes` goes only with `kind: "token"`.')
+  if (kind === 'secret' && scopes.length > 0) throw wrong('`scopes` can only be sent with `kind: "token"`.')
   if (typeof value !== 'string' || value === '' || value.length > LONGEST_VALUE)
     throw wrong(`\`value\` is a text of 1 to ${LONGEST_VALUE} characters.`)
   const userId = body.user_id === undefined ? undefined : readName(body.user_id, 'user_id')

@@ -41,7 +41,7 @@ export function createSourceRoutes(
     route('GET', '/admin/sources', async () => jsonReply(200, { sources: status() })),
     route('POST', '/admin/sources', async ({ body, principal }) => {
       const { key, options, replace } = readAddition(body)
-      if (isConfigured(key)) throw wrong(`"${key}" is a source of the configuration, which wins.`)
+      if (isConfigured(key)) throw wrong(`"${key}" is a source in the configuration, which takes precedence.`)
       const done = await store.put({ key, options, replace, addedBy: principal.id, addedMs: clock.nowMs() })
       if (done === 'exists')
         throw wrong(
@@ -53,7 +53,7 @@ export function createSourceRoutes(
     }),
     route('DELETE', '/admin/sources/:key', async ({ params, principal }) => {
       const key = params.key ?? ''
-      if (isConfigured(key)) throw wrong(`"${key}" is a source of the configuration: remove it there.`)
+      if (isConfigured(key)) throw wrong(`"${key}" is a source in the configuration: remove it there.`)
       const removed = await store.remove({ key, by: principal.id, atMs: clock.nowMs() })
       if (!removed) throw wrong(`There is no source "${key}".`)
       await sources?.sync()

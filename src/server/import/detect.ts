@@ -48,7 +48,7 @@ export async function detectFile(file: string): Promise<Detection> {
   }
   const look = lookAtDocument(document, { file })
   if (look.kind === 'found') return { found: look.source, seen: [] }
-  const why = look.kind === 'unusable' ? look.why : `${file} is no OpenAPI, Swagger or OpenTool document.`
+  const why = look.kind === 'unusable' ? look.why : `${file} is not an OpenAPI, Swagger or OpenTool document.`
   return { found: undefined, seen: [why] }
 }
 

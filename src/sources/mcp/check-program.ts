@@ -52,7 +52,7 @@ export async function checkProgram(
     `The program behind this tool is another one than was accepted: ${why}. Nothing was sent. An operator must accept the change before it can be called again.`,
     {
       canRetry: true,
-      developerMessage: 'See it with `collet pins diff`, let it in with `collet pins accept`.',
+      developerMessage: 'See it with `collet pins diff`; accept it with `collet pins accept`.',
     },
   )
 }

@@ -209,7 +209,7 @@ export function readOutput(result: JsonObject, isStructured: boolean): JsonValue
   }
   if (structuredContent === undefined)
     throw fault('output_invalid', 'The tool gave no structured result, although its definition says so.', {
-      developerMessage: 'The result has no structuredContent, but the tool has an outputSchema (MCP-65).',
+      developerMessage: 'The result has no structuredContent, but the tool has an outputSchema.',
     })
   if (content === undefined) return structuredContent
   return new ShownValue(structuredContent, { content, ...meta })

@@ -9,7 +9,7 @@ import { answerAll, type Purpose, statementOf } from './batches.ts'
 import { Connection, isBusy, isStoreWide, type Result, type Statement, storeErrorOf } from './connection.ts'
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
 
-export interface PostgresEngineOptions {
+interface PostgresEngineOptions {
   readonly url: string
   readonly chain: Chain
   readonly guard: RowGuard

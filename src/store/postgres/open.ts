@@ -11,7 +11,7 @@ import { postgresSchema, SCALAR_FUNCTIONS } from './dialect.ts'
 import { PostgresEngine } from './engine.ts'
 import { type AnswerAll, driveEach } from './lanes.ts'
 
-export interface PostgresStoreOptions {
+interface PostgresStoreOptions {
   readonly url: string
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number

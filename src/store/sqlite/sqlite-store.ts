@@ -15,7 +15,7 @@ interface SqliteStoreOptions {
   readonly mostBytes?: number
   /** Told after each commit: how many changes, how long. */
   readonly onCommit?: (changes: number, durationMs: number) => void
-  /** Told once of each row that decides and was changed by somebody without the key. */
+  /** Told once of each row that decides and was changed by someone without the key. */
   readonly onForeign?: (row: string, table: string) => void
 }
 
