@@ -35,7 +35,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   },
   { zone: 'sources', files: /^src\/sources\//, may: ['core', 'codec', 'source-options', 'client'] },
   { zone: 'config', files: /^src\/config\//, may: ['core', 'egress', 'source-types', 'protocol-list'] },
-  { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config'] },
+  { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'oauth', files: /^src\/oauth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
   {

@@ -4,6 +4,7 @@ import type { KeyStore } from '#core/ports/key-store'
 import type { MaybePromise } from '#core/ports/store'
 import { ANONYMOUS, NO_ROLES, type Principal } from '#core/principal'
 import { type Clock, type Logger, SILENT_LOGGER } from '#core/runtime'
+import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { ApiKeys, KEY_PREFIX } from './api-keys.ts'
 import { OidcIssuer } from './oidc.ts'
 import { StoredKeys } from './stored-keys.ts'
@@ -29,9 +30,6 @@ interface AuthenticatorParts {
   readonly log?: Logger
 }
 
-/** OXP's, OTC's and the first draft's spelling (C-25). */
-const KEY_HEADERS = ['oxp-api-key', 'otc-api-key', 'x-api-key'] as const
-
 export function createAuthenticator(
   settings: Settings['auth'],
   clock: Clock,
@@ -55,10 +53,10 @@ export function createAuthenticator(
     return andThen(stored.find(presented), (found) => found ?? keys.find(presented))
   }
 
-  /** The principal of the key headers: all that are present must be valid and mean the same caller (T-28). */
+  /** The principal of the key headers: all that are present must be valid and mean the same caller (OTC/T-28). */
   const byKeyHeaders = (headers: RequestHeaders): MaybePromise<Principal | undefined> => {
     let caller: MaybePromise<Principal | undefined>
-    for (const name of KEY_HEADERS) {
+    for (const name of API_KEY_HEADERS) {
       const presented = headers[name]
       if (presented === undefined) continue
       caller = andThen(caller, (known) => andThen(findKey(presented), (found) => sameCaller(known, found)))
@@ -83,12 +81,12 @@ export function createAuthenticator(
   }
 
   const byToken = (token: string): MaybePromise<Principal> => {
-    // Whoever sends a wrong key should not be told about tokens.
+    // A caller with a wrong key learns nothing about tokens.
     if (tokens !== undefined && (!takesKeys || isJwtShaped(token))) return tokens.verify(token)
     throw fault('unauthenticated', `The bearer API key is not valid here. ${expected}`)
   }
 
-  /** Bearer first, then the key headers; whatever is present must be valid, nothing falls back (T-28). */
+  /** Bearer first, then the key headers; whatever is present must be valid, nothing falls back (OTC/T-28). */
   const check = (headers: RequestHeaders): MaybePromise<Principal> => {
     if (!isConfigured()) return ANONYMOUS
     return andThen(byKeyHeaders(headers), (byHeader) => {

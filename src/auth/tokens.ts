@@ -84,7 +84,7 @@ async function issuerOf(token: string): Promise<string> {
   }
 }
 
-/** HS256 tokens signed with a shared secret (OTC-104…110, T-15). */
+/** HS256 tokens signed with a shared secret (OTC-104…110, OTC/T-15). */
 export class JwtVerifier {
   readonly #settings: JwtSettings
   readonly #clock: Clock
@@ -203,5 +203,5 @@ export function refusedToken(message: string): ToolError {
   return fault('unauthenticated', message)
 }
 
-/** How far clocks may differ (T-15). */
+/** How far clocks may differ (OTC/T-15). */
 export const SKEW_SECONDS = 60

@@ -68,10 +68,10 @@ function findUnknownTools({ auth, tools, sources = [] }: Exposure): readonly Exp
   const unknown = new Set(auth.apiKeys.flatMap((entry) => (entry.tools ?? []).filter(isUnknown)))
   if (unknown.size === 0) return []
   const known = tools.flatMap(({ parts, name, catalogId }) => [parts.base, name, catalogId])
-  const told = [...unknown].map((name) => `${name}${didYouMean(name, known)}`)
+  const named = [...unknown].map((name) => `${name}${didYouMean(name, known)}`)
   return [
     {
-      text: `auth.apiKeys[].tools names tools that are not served: ${told.join(', ')}.`,
+      text: `auth.apiKeys[].tools names tools that are not served: ${named.join(', ')}.`,
       advice:
         'Write names as collet tools shows them, or take these out: an entry that names no tool opens nothing.',
     },

@@ -29,7 +29,7 @@ const UNKNOWN_WRITER = { id: 'database', tenant: DEFAULT_TENANT }
 interface ServicesOptions {
   readonly clock: Clock
   readonly log: Logger
-  /** Base of the URLs we hand out (T-16). */
+  /** Base of the URLs we hand out (OTC/T-16). */
   publicUrl(): string
   /** What this process listens on: no tool may reach it (rule 33). */
   ownListeners?(): readonly Listener[]

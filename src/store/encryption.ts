@@ -139,7 +139,7 @@ function encrypt(sealing: {
   return Buffer.concat([sealing.nonce, cipher.update(sealing.plain), cipher.final(), cipher.getAuthTag()])
 }
 
-/** Marks what is sealed: reasons of earlier versions are in the clear where a signed chain keeps them from being changed. */
+/** Marks what is sealed: an event may also give a reason in our own words, such as a timeout. */
 const SEALED = 'sealed:'
 const UNREADABLE = '[unreadable]'
 

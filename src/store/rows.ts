@@ -107,7 +107,7 @@ export function callerToText(call: NewCall | RefusedCall | AskedConsent): string
   ])
 }
 
-/** Opens the caller text of a record. Calls of older versions lack its later parts. */
+/** Opens the caller text of a record. */
 export function* readCaller(record: string, sealed: SealedText, slice: Slice): Steps<Caller> {
   const parts: readonly (string | null)[] = JSON.parse(ownText(record, yield* sealed('callers', slice)))
   const [callId, traceId, userId, argsHash, toolId, transport, runId, protocol] = parts
@@ -144,7 +144,7 @@ function* callerOf(row: Row, sealed: SealedText, expired: boolean): Steps<Caller
   }
 }
 
-/** Calls of older versions, and such as outlive their text, are known by the id that code has unless it says otherwise. */
+/** Calls that outlive their text are known by the id that code has unless it says otherwise. */
 export function withToolId<C extends CallLabel>(label: C, tool: string): C {
   const [name = tool] = tool.split('@')
   return label.toolId === '' ? { ...label, toolId: `openwop:${name}` } : label

@@ -116,7 +116,6 @@ export type OwnRunCall = CallLabel &
 
 /** The run of a call that is alone in it and was tried once: its record says it all, so nothing else is stored. */
 export function ownRunEvents(call: OwnRunCall): readonly RunEvent[] {
-  // Earlier attempts of calls from before there were runs are not told.
   const { record, attempt, sessionId } = call
   const attempted = { record, attempt, call: labelOf(call), sessionId }
   const called = { ...calledFact(attempted, call.principal), sequence: 0, atMs: call.createdAtMs }

@@ -29,7 +29,7 @@ export interface HttpAppOptions {
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
   readonly challengeFor?: (path: string, hasToken: boolean) => string
   readonly timeouts?: Partial<HttpTimeouts>
-  /** Bytes of request bodies held at once; default as many as come. */
+  /** Bytes of request bodies in memory at once; default as many as come. */
   readonly mostBodyBytes?: number
 }
 
@@ -197,7 +197,7 @@ function refuseBrokenRequest(error: Error & { readonly code?: string }, socket: 
     socket.end(render(KNOWN.get(error.code ?? '') ?? MALFORMED), () => socket.destroy())
     return
   }
-  // Node tells of the same broken stream with every further chunk.
+  // Node reports the same broken stream with every further chunk.
   if (waiting.has(socket)) return
   waiting.add(socket)
   running.once('close', () => {

@@ -141,7 +141,7 @@ function leavingOf(response: ServerResponse): AbortSignal {
   return leaving.signal
 }
 
-/** Sends the reply with the server's own headers added, and tells metrics, log and trace. */
+/** Sends the reply with the server's own headers added, and notes it in metrics, log and trace. */
 export function closeExchange(services: HttpServices, exchange: Exchange, reply: HttpReply): void {
   const { raw, response, route, trace } = exchange
   const headers: string[] = []
@@ -170,9 +170,9 @@ function challengeOf(services: HttpServices, { path, headers }: Exchange, reply:
 }
 
 function setHeader(headers: string[], name: string, value: string): void {
-  const place = headers.findIndex((text, index) => index % 2 === 0 && text === name)
-  if (place === -1) headers.push(name, value)
-  else headers[place + 1] = value
+  const at = headers.findIndex((text, index) => index % 2 === 0 && text === name)
+  if (at === -1) headers.push(name, value)
+  else headers[at + 1] = value
 }
 
 /** Headers of every protocol, and those that each adds. */

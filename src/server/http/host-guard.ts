@@ -13,8 +13,8 @@ export interface HostGuardOptions {
 const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::([0-9]{1,5}))?$/
 
 /**
- * Who may knock (rule 28). A web page can reach a loopback server through a name it controls (DNS rebinding)
- * or by a cross-site request; the browser tells both, in `Host` and in `Origin`.
+ * Which requests are let in (rule 28). A web page can reach a loopback server through a name it controls (DNS
+ * rebinding) or by a cross-site request; the browser says so, in `Host` and in `Origin`.
  *
  * Accepted hosts: `localhost`, 127.0.0.0/8 and `[::1]` with our own port, and the host of `publicUrl`. A server
  * bound to more than loopback is also reached by address, through whatever port was published, so it accepts

@@ -16,7 +16,7 @@ import { httpFault } from './replies.ts'
 export function readJsonBody(
   raw: IncomingMessage,
   limitBytes: number,
-  held?: HeldBody,
+  share?: BodyShare,
 ): MaybePromise<JsonValue | undefined> {
   const { headers } = raw
   if (headers['transfer-encoding'] === undefined) {
@@ -31,14 +31,14 @@ export function readJsonBody(
     let bytes = 0
     const onData = (chunk: Buffer): void => {
       bytes += chunk.length
-      const refusal = bytes > limitBytes ? tooLarge(limitBytes) : held?.add(chunk.length)
+      const refusal = bytes > limitBytes ? tooLarge(limitBytes) : share?.add(chunk.length)
       if (refusal === undefined) {
         chunks.push(chunk)
-        if (bytes < announced) held?.wait(stop)
+        if (bytes < announced) share?.wait(stop)
       } else stop(refusal)
     }
     const onEnd = (): void => {
-      held?.complete()
+      share?.complete()
       try {
         resolve(parseChunks(headers, chunks, bytes))
       } catch (error) {
@@ -72,10 +72,10 @@ export function parseJsonBody(bytes: Buffer): JsonValue {
   if (!isUtf8(bytes)) throw fault('request_invalid', 'The body is not UTF-8; send JSON encoded as UTF-8.')
   const text = withoutByteOrderMark(bytes.toString('utf8'))
   const value = parse(text)
-  const problem = findJsonProblem(value, { hasEscapes: text.includes('\\u') })
+  const problem = problemOf(value, text.includes('\\u'), 1)
   if (problem === undefined) return value
-  const place = problem.pointer === '' ? 'the body' : shorten(problem.pointer)
-  throw fault('request_invalid', `The JSON body cannot be used: at ${place}, ${problem.reason}.`)
+  const where = problem.pointer === '' ? 'the body' : shorten(problem.pointer)
+  throw fault('request_invalid', `The JSON body cannot be used: at ${where}, ${problem.reason}.`)
 }
 
 /** A pointer is the sender's own text, and may be as long as the body. */
@@ -89,12 +89,12 @@ function parse(text: string): JsonValue {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw fault('request_invalid', `The body is not valid JSON${placeOf(cause)}.`, { cause })
+    throw fault('request_invalid', `The body is not valid JSON${positionIn(cause)}.`, { cause })
   }
 }
 
-/** The place only: the engine's own message quotes the body, which may hold secrets. */
-function placeOf(error: unknown): string {
+/** The position only: the engine's own message quotes the body, which may hold secrets. */
+function positionIn(error: unknown): string {
   if (!(error instanceof SyntaxError)) return ''
   if (error.message.includes('end of JSON input')) return ': it ends too early'
   const position = /at position (\d+)/.exec(error.message)?.[1]
@@ -134,10 +134,10 @@ const RETRY_MS = 1_000
 /** How much of a body has to arrive, as long as it is not there. */
 const LEAST_BYTES_A_SECOND = 4_096
 
-interface HeldBytesOptions {
+interface BodyBudgetOptions {
   /** Of all bodies together. */
   readonly most: number
-  /** The longest body: whatever others do, a principal that holds nothing may send one. */
+  /** The longest body: whatever others do, a principal with no other body may send one. */
   readonly longestBody: number
   /** How often it is looked whether bodies arrive. */
   readonly lookMs: number
@@ -150,19 +150,19 @@ interface HeldBytesOptions {
  * half of it the most that one tenant takes, and something is always left for others.
  */
 export class BodyBudget {
-  readonly #options: HeldBytesOptions
-  #held = 0
+  readonly #options: BodyBudgetOptions
+  #taken = 0
   readonly #byPrincipal = new Map<string, number>()
   readonly #byTenant = new Map<string, number>()
-  readonly #arriving = new Set<HeldBody>()
+  readonly #arriving = new Set<BodyShare>()
   #looking: NodeJS.Timeout | undefined
 
-  constructor(options: HeldBytesOptions) {
+  constructor(options: BodyBudgetOptions) {
     this.#options = options
   }
 
-  open(): HeldBody {
-    return new HeldBody(this)
+  open(): BodyShare {
+    return new BodyShare(this)
   }
 
   /** What arrives is counted, not what is announced: a slow sender takes no room it does not use. */
@@ -182,7 +182,7 @@ export class BodyBudget {
 
   #whyNot(bytes: number, principal: Principal): LimitName | undefined {
     const { most, longestBody } = this.#options
-    const free = most - this.#held
+    const free = most - this.#taken
     if (bytes > free) return 'body_bytes'
     const own = (this.#byPrincipal.get(subjectKey(principal)) ?? 0) + bytes
     if (own > longestBody && own > (free - bytes) / 2) return 'principal_bodies'
@@ -191,18 +191,18 @@ export class BodyBudget {
   }
 
   #count(bytes: number, principal: Principal): void {
-    this.#held += bytes
+    this.#taken += bytes
     change(this.#byPrincipal, subjectKey(principal), bytes)
     change(this.#byTenant, principal.tenant, bytes)
   }
 
   /** From its first bytes that were not its last. */
-  watch(body: HeldBody): void {
+  watch(body: BodyShare): void {
     this.#arriving.add(body)
     this.#looking ??= setInterval(() => this.#look(), this.#options.lookMs).unref()
   }
 
-  forget(body: HeldBody): void {
+  forget(body: BodyShare): void {
     this.#arriving.delete(body)
   }
 
@@ -217,19 +217,19 @@ export class BodyBudget {
   }
 }
 
-function change(held: Map<string, number>, key: string, bytes: number): void {
-  const now = (held.get(key) ?? 0) + bytes
-  if (now === 0) held.delete(key)
-  else held.set(key, now)
+function change(taken: Map<string, number>, key: string, bytes: number): void {
+  const now = (taken.get(key) ?? 0) + bytes
+  if (now === 0) taken.delete(key)
+  else taken.set(key, now)
 }
 
 /** One body's share. */
-export class HeldBody {
+export class BodyShare {
   readonly #all: BodyBudget
   #principal: Principal | undefined
   #bytes = 0
-  /** When it was last looked at; the first time nothing is expected yet. */
-  #seenBytes: number | undefined
+  /** At the last look; the first time nothing is expected yet. */
+  #bytesBefore: number | undefined
   #stop: ((error: Error) => void) | undefined
 
   constructor(all: BodyBudget) {
@@ -263,8 +263,8 @@ export class HeldBody {
   }
 
   hasArrived(least: number): boolean {
-    const before = this.#seenBytes
-    this.#seenBytes = this.#bytes
+    const before = this.#bytesBefore
+    this.#bytesBefore = this.#bytes
     return before === undefined || this.#bytes - before >= least
   }
 
@@ -294,16 +294,10 @@ interface JsonProblem {
   readonly reason: string
 }
 
-interface JsonCheck {
-  /** Lone surrogates come only from `\u` escapes: text without one needs no look at its strings. */
-  readonly hasEscapes: boolean
-}
-
-/** One walk: finite numbers (`1e400` parses to Infinity), well-formed strings and member names, bounded depth. */
-function findJsonProblem(value: JsonValue, check: JsonCheck): JsonProblem | undefined {
-  return problemOf(value, check.hasEscapes, 1)
-}
-
+/**
+ * One walk: finite numbers (`1e400` parses to Infinity), well-formed strings and member names, bounded depth. Lone
+ * surrogates come only from `\u` escapes: text without one needs no look at its strings.
+ */
 function problemOf(value: JsonValue, hasEscapes: boolean, depth: number): JsonProblem | undefined {
   switch (typeof value) {
     case 'number':
@@ -322,9 +316,9 @@ function problemOf(value: JsonValue, hasEscapes: boolean, depth: number): JsonPr
 
 function problemInArray(items: JsonArray, hasEscapes: boolean, depth: number): JsonProblem | undefined {
   if (depth > DEEPEST) return TOO_DEEP
-  for (let place = 0; place < items.length; place += 1) {
-    const found = problemOf(items[place] ?? null, hasEscapes, depth + 1)
-    if (found !== undefined) return { ...found, pointer: `/${place}${found.pointer}` }
+  for (let index = 0; index < items.length; index += 1) {
+    const found = problemOf(items[index] ?? null, hasEscapes, depth + 1)
+    if (found !== undefined) return { ...found, pointer: `/${index}${found.pointer}` }
   }
   return undefined
 }

@@ -23,7 +23,7 @@ const SUGGESTED_STATUS = {
   budget_exceeded: 429,
   overloaded: 503,
   not_ready: 503,
-  // An unexpected fault before the run (T-26, OTC-64).
+  // An unexpected fault before the run (OTC/T-26, OTC-64).
   internal: 400,
   tool_failed: 200,
   tool_timeout: 200,
@@ -53,7 +53,7 @@ export function refuseWithMessage(_request: unknown, error: ToolError, status: n
   return messageReply(status, error.message)
 }
 
-/** The plain `{ "message": … }` body of everything that belongs to no protocol (T-26). */
+/** The plain `{ "message": … }` body of everything that belongs to no protocol (OTC/T-26). */
 export function messageReply(
   status: number,
   message: string,

@@ -107,7 +107,7 @@ export class RoutePath {
     this.#start = pattern.replace(/:.*$/, '')
   }
 
-  /** Orders a fixed segment before a parameter in the same place; 0 for two patterns that take the same paths. */
+  /** Orders a fixed segment before a parameter in the same position; 0 for two patterns that take the same paths. */
   static compare(one: RoutePath, other: RoutePath): number {
     return one.#rank < other.#rank ? -1 : one.#rank > other.#rank ? 1 : 0
   }
@@ -119,8 +119,8 @@ export class RoutePath {
     const given = path.split('/')
     if (given.length !== this.#segments.length) return undefined
     const parameters: Record<string, string> = {}
-    for (const [place, wanted] of this.#segments.entries()) {
-      const segment = given[place] ?? ''
+    for (const [index, wanted] of this.#segments.entries()) {
+      const segment = given[index] ?? ''
       if (!wanted.startsWith(':')) {
         if (segment !== wanted) return undefined
       } else {

@@ -5,7 +5,7 @@ import { ANONYMOUS, type Principal } from '#core/principal'
 import type { HttpReply } from '#protocols/http-exchange'
 import { ACTING_AS } from '#server/admin/access'
 import { closeExchange, Exchange, type HttpServices, preflightReply, requestScope } from './exchange.ts'
-import { type HeldBody, readJsonBody } from './read-body.ts'
+import { type BodyShare, readJsonBody } from './read-body.ts'
 import { httpFault, messageReply, statusOf } from './replies.ts'
 import { allowedMethods, isWellEncoded, pathOf, type ServerRoute } from './router.ts'
 
@@ -18,18 +18,18 @@ export async function serveRequest(
   const path = pathOf(raw.url ?? '')
   const found = services.router.find(raw.method ?? '', path)
   const exchange = new Exchange(services, raw, response, path, found)
-  const held = services.bodies.open()
+  const share = services.bodies.open()
   let reply: HttpReply
   try {
     checkClient(services, exchange)
     reply =
       found === undefined
         ? await answerUnknown(services, exchange)
-        : await answer(services, found.route, exchange, held)
+        : await answer(services, found.route, exchange, share)
   } catch (error) {
     reply = refuse(services, found?.route ?? services.router.ownerOf(path), exchange, error)
   }
-  held.free()
+  share.free()
   send(services, exchange, reply)
 }
 
@@ -37,16 +37,16 @@ async function answer(
   services: HttpServices,
   route: ServerRoute,
   exchange: Exchange,
-  held: HeldBody,
+  share: BodyShare,
 ): Promise<HttpReply> {
   const caller = findPrincipal(services, route, exchange)
   const principal = caller instanceof Promise ? await caller : caller
   exchange.principal = principal
-  // Operators have several credentials at hand, so they are told which one was used.
+  // Operators have several credentials at hand, so the answer says which one was used.
   if (route.authenticate !== undefined)
     exchange.response.setHeader(ACTING_AS, encodeURIComponent(principal.id.toWellFormed()))
   if (route.body === 'json') {
-    const body = readJsonBody(exchange.raw, services.bodyLimitBytes, held.of(principal))
+    const body = readJsonBody(exchange.raw, services.bodyLimitBytes, share.of(principal))
     exchange.body = body instanceof Promise ? await body : body
   }
   return exchange.scope === undefined

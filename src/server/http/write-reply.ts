@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HttpReply, ReplyStream } from '#protocols/http-exchange'
 
-/** How much of a body nobody wants we go on reading, so that its sender gets to see our answer. */
+/** How much of an unwanted body we go on reading, so that its sender gets to see our answer. */
 const LINGER_BYTES = 16 * 1_024 * 1_024
 /** How long we wait for more of it; the time limit of the whole request still holds. */
 const LINGER_IDLE_MS = 500
@@ -116,7 +116,7 @@ export async function writeStream(
   }
 }
 
-/** Resolves when the piece has left, or nobody is there to take it. */
+/** Resolves when the piece has left, or its reader is gone. */
 function writePiece(response: ServerResponse, piece: string, stalledMs: number): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => response.destroy(), stalledMs)

@@ -213,8 +213,8 @@ class DurationHistogram extends Histogram {
     const { buckets, count, sumSeconds } = tally
     const sharedLabels = { tool }
     let below = 0
-    const cumulative = this.#tallies.bounds.map((le, place) => {
-      below += buckets[place] ?? 0
+    const cumulative = this.#tallies.bounds.map((le, index) => {
+      below += buckets[index] ?? 0
       return { metricName: `${NAME}_bucket`, labels: { le }, sharedLabels, value: below }
     })
     return [
@@ -231,7 +231,7 @@ interface ToolTally {
   /** Calls by outcome: `ok`, or the error code. */
   readonly answered: Map<string, number>
   readonly replayed: Map<string, number>
-  /** Runs no slower than the bound at the same place, but slower than the one before. */
+  /** Runs no slower than the bound of the same index, but slower than the one before. */
   readonly buckets: number[]
   count: number
   sumSeconds: number
@@ -258,8 +258,8 @@ class CallTallies {
     const seconds = durationMs / 1_000
     tally.count += 1
     tally.sumSeconds += seconds
-    const place = this.bounds.findIndex((bound) => seconds <= bound)
-    if (place !== -1) tally.buckets[place] = (tally.buckets[place] ?? 0) + 1
+    const index = this.bounds.findIndex((bound) => seconds <= bound)
+    if (index !== -1) tally.buckets[index] = (tally.buckets[index] ?? 0) + 1
   }
 
   entries(): Iterable<readonly [string, Readonly<ToolTally>]> {

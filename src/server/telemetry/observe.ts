@@ -89,7 +89,8 @@ const WINDOW_MS = 60_000
 const MOST_PER_PRINCIPAL = 20
 /** The same of all principals together; the others are counted in the server's log alone. */
 const MOST_PER_WINDOW = 200
-const EVERYTHING_IN_DENIAL_LOG = '*'
+/** Stands for the actions and resources of the others. */
+const ANY = '*'
 /** How long after a refusal it is written. */
 const TICK_MS = 1_000
 /** Noted between two ticks. */
@@ -174,8 +175,7 @@ export function createDenialLog(world: {
     const key = JSON.stringify([who, found.action, found.resource, found.reason])
     if (counted.has(key)) return count(key, denial)
     const kinds = (perPrincipal.get(who) ?? 0) + 1
-    if (kinds > MOST_PER_PRINCIPAL)
-      return count(who, { ...denial, action: EVERYTHING_IN_DENIAL_LOG, resource: EVERYTHING_IN_DENIAL_LOG })
+    if (kinds > MOST_PER_PRINCIPAL) return count(who, { ...denial, action: ANY, resource: ANY })
     perPrincipal.set(who, kinds)
     return count(key, denial)
   }
@@ -252,21 +252,7 @@ export function observeCalls(gateway: Gateway, options: ObserveCallsOptions): Ga
   }
 
   return {
-    toolkits: () => gateway.toolkits(),
-    catalogChanges: gateway.catalogChanges,
-    approvals: gateway.approvals,
-    catalogFor: (principal) => gateway.catalogFor(principal),
-    readCall: (principal, callId) => gateway.readCall(principal, callId),
-    listCalls: (principal, query) => gateway.listCalls(principal, query),
-    cancelCall: (principal, callId) => gateway.cancelCall(principal, callId),
-    readRun: (principal, query) => gateway.readRun(principal, query),
-    admit: (principal) => gateway.admit(principal),
-    enterWaiting: (principal) => gateway.enterWaiting(principal),
-    endRun: (principal, runId) => gateway.endRun(principal, runId),
-    openSession: (principal, request) => gateway.openSession(principal, request),
-    closeSession: (principal, sessionId) => gateway.closeSession(principal, sessionId),
-    findChallenge: (id) => gateway.findChallenge(id),
-    isReady: () => gateway.isReady(),
+    ...gateway,
     async call(principal, request) {
       const startedMs = clock.monotonicMs()
       metrics.callStarted()

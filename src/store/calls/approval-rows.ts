@@ -78,8 +78,8 @@ function decisionFromRow(row: Row): ApproverDecision {
   }
 }
 
-/** What is sealed of a subject; earlier versions kept a summary only, and no proof of the user. */
-type Kept = readonly [string, string, string, string | null, string, string?, number?, boolean?]
+/** What is sealed of a subject. */
+type Kept = readonly [string, string, string, string | null, string, string, number, boolean]
 
 /** A subject as it is sealed: it holds caller text (rule 15). */
 export function subjectToText(record: string, subject: ApprovalSubject): string {
@@ -99,11 +99,17 @@ export function* subjectOf(row: Row, sealed: SealedText): Steps<ApprovalSubject>
   try {
     const bound = yield* sealed('callers', slice)
     const parts: Kept = JSON.parse(ownText(text(row, 'record'), bound))
-    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden = 0, isUserProven = false] = parts
-    const named = { callId, runId, argsHash, userId: userId ?? undefined, isUserProven, summaryJson }
-    return inputJson === undefined
-      ? { ...named, inputJson: summaryJson, hidden, isPartial: true }
-      : { ...named, inputJson, hidden }
+    const [callId, runId, argsHash, userId, summaryJson, inputJson, hidden, isUserProven] = parts
+    return {
+      callId,
+      runId,
+      argsHash,
+      userId: userId ?? undefined,
+      summaryJson,
+      inputJson,
+      hidden,
+      isUserProven,
+    }
   } catch (error) {
     // A decided one may outlive the group its text was in; an open one keeps that group alive.
     if (error instanceof StoreError && error.code === 'unreadable' && row.decided_at !== null)

@@ -91,11 +91,11 @@ export function* keepInRun(row: Row, told: OwnRunCall): Steps<void> {
 }
 
 /** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
-export function labelledByRow(row: Row, state: 'running' | 'ambiguous'): OwnRunCall {
+export function labelledByRow(row: Row): OwnRunCall {
   return {
     ...subjectFromRow(row),
     ...IN_CALLER_TEXT,
-    state,
+    state: 'running',
     createdAtMs: integer(row, 'created_at'),
     finishedAtMs: undefined,
     outcome: undefined,

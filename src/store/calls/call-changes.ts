@@ -34,15 +34,7 @@ import {
   text,
 } from '#store/rows'
 import { get, type Row, type Steps, write } from '#store/steps'
-import {
-  beginAttempt,
-  cutAttempt,
-  endAttempt,
-  endOwnSession,
-  keepInRun,
-  labelledByRow,
-  runOf,
-} from './attempts.ts'
+import { beginAttempt, cutAttempt, endAttempt, endOwnSession, keepInRun, runOf } from './attempts.ts'
 import { openRun, removeRun } from './runs.ts'
 import { closeSession } from './sessions.ts'
 
@@ -249,8 +241,6 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
     yield* deleteCall(settlement.record)
     yield* removeRun(settlement.record)
   } else {
-    // Calls from before there were runs: what was told of their end does not change with their outcome.
-    yield* keepInRun(row, labelledByRow(row, 'ambiguous'))
     const outcome = settledOutcome(settlement)
     const slice: Slice | typeof NO_SLICE =
       outcome === undefined

@@ -179,7 +179,7 @@ function* makeAmbiguous(
   const subject = subjectFromRow(row)
   const { record, attempt } = subject
   if ((yield* write('makeAmbiguous', record, dead.no, attempt)) === 0) return false
-  yield* keepInRun(row, labelledByRow(row, 'running'))
+  yield* keepInRun(row, labelledByRow(row))
   const run = optionalText(row, 'run') ?? record
   const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
   group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...(yield* cutAttempt(attempted, 'cut')) })
