@@ -8,7 +8,11 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'tests', files: /\.test\.ts$/, may: ['*'] },
   { zone: 'index', files: /^src\/index\.ts$/, may: ['core', 'config', 'server'] },
   { zone: 'core', files: /^src\/core\//, may: [] },
-  { zone: 'http-exchange', files: /^src\/protocols\/(http-exchange|html-page)\.ts$/, may: ['core'] },
+  {
+    zone: 'http-exchange',
+    files: /^src\/protocols\/(http-exchange|html-page|frame-queue)\.ts$/,
+    may: ['core'],
+  },
   { zone: 'prepared', files: /^src\/protocols\/prepared\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',

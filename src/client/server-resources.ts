@@ -212,7 +212,7 @@ export class Catalog {
 }
 
 export interface SessionOptions extends Asked {
-  /** The run its calls belong to; a new one unless told. */
+  /** The run its calls belong to. Default: a new one. */
   readonly runId?: string
   readonly userId?: string
 }

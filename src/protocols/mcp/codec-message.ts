@@ -1,14 +1,14 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ElicitationMode } from '#core/runtime'
 import { headerText } from '#protocols/call-headers'
-import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
+import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {
   type ClientCapabilities,
   HEADERS,
+  LEGACY_REVISIONS,
   META,
   type Message,
   NEW_REVISION,
-  OLD_REVISIONS,
   type Revision,
   type WireError,
 } from './wire.ts'
@@ -70,9 +70,9 @@ export interface RequestMeta {
   readonly capabilities: ClientCapabilities
 }
 
-type ReadClaim =
+type ReadMeta =
   | { readonly kind: 'none' }
-  | { readonly kind: 'claim'; readonly claim: RequestMeta }
+  | { readonly kind: 'meta'; readonly meta: RequestMeta }
   | { readonly kind: 'bad'; readonly error: WireError }
 
 const LOG_LEVELS: ReadonlySet<JsonValue | undefined> = new Set([
@@ -86,8 +86,8 @@ const LOG_LEVELS: ReadonlySet<JsonValue | undefined> = new Set([
   'emergency',
 ])
 
-/** A claim is there when its version is, whatever its type (MCP §1.1, row 9). */
-export function readClaim(params: JsonValue | undefined): ReadClaim {
+/** The members are there when the version is, whatever its type (MCP §1.1, row 9). */
+export function readMeta(params: JsonValue | undefined): ReadMeta {
   const meta = metaOf(params)
   if (!Object.hasOwn(meta, META.protocolVersion)) return { kind: 'none' }
   const problem = problemOf(meta)
@@ -96,7 +96,7 @@ export function readClaim(params: JsonValue | undefined): ReadClaim {
     return { kind: 'bad', error: { code: JSON_RPC_CODES.badParams, message } }
   }
   const capabilities = readCapabilities(meta[META.clientCapabilities], NEW_REVISION)
-  return { kind: 'claim', claim: { version: String(meta[META.protocolVersion]), capabilities } }
+  return { kind: 'meta', meta: { version: String(meta[META.protocolVersion]), capabilities } }
 }
 
 function problemOf(meta: JsonObject): string | undefined {
@@ -114,9 +114,9 @@ function isClientInfo(info: JsonValue): boolean {
 }
 
 /** MCP row 8: the header says the new era, the body does not. */
-export const CLAIM_MISSING: WireError = {
+export const META_MISSING: WireError = {
   code: JSON_RPC_CODES.badParams,
-  message: `params._meta must have ${META.protocolVersion} and ${META.clientCapabilities}. Served this way: ${NEW_REVISION}; with initialize: ${OLD_REVISIONS.join(', ')}.`,
+  message: `params._meta must have ${META.protocolVersion} and ${META.clientCapabilities}. Served this way: ${NEW_REVISION}; with initialize: ${LEGACY_REVISIONS.join(', ')}.`,
 }
 
 const NO_CAPABILITIES: ClientCapabilities = { form: false, url: false, sampling: false, roots: false }
@@ -163,13 +163,40 @@ export function capabilitiesFromJson(kept: JsonValue | undefined): ClientCapabil
   }
 }
 
+/** What a method gives back, before a transport carries it. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Absent when a request gets no answer because it was cancelled (MCP-85). */
+  readonly json: string | undefined
+}
+
+const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
+
+export function resultAnswer(id: JsonRpcId, resultJson: string, headers = NO_HEADERS): Answer {
+  return { status: 200, headers, json: encodeResult(id, resultJson) }
+}
+
+export function errorAnswer(
+  id: JsonRpcId | undefined,
+  error: WireError,
+  {
+    status = 200,
+    headers = NO_HEADERS,
+  }: { readonly status?: number; readonly headers?: Answer['headers'] } = {},
+): Answer {
+  return { status, headers, json: encodeError(id, error) }
+}
+
+export const NO_ANSWER: Answer = { status: 200, headers: NO_HEADERS, json: undefined }
+
 /** `resultJson` is the result's own bytes. */
-export function encodeResult(id: JsonRpcId, resultJson: string): string {
+function encodeResult(id: JsonRpcId, resultJson: string): string {
   return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${resultJson}}`
 }
 
 /** MCP-04: without a readable id there is none, not null (MCP/T-7). */
-export function encodeError(id: JsonRpcId | undefined, error: WireError): string {
+function encodeError(id: JsonRpcId | undefined, error: WireError): string {
   const shown = id === undefined ? '' : `"id":${JSON.stringify(id)},`
   return `{"jsonrpc":"2.0",${shown}"error":${JSON.stringify(error)}}`
 }
@@ -213,7 +240,7 @@ export function decodeMessage(body: JsonValue | undefined): DecodedMessage {
 }
 
 function isLegalId(value: JsonValue | undefined): value is JsonRpcId {
-  return isJsonRpcId(value) && (typeof value === 'string' || Number.isSafeInteger(value))
+  return typeof value === 'string' || Number.isSafeInteger(value)
 }
 
 function bad(id: JsonRpcId | undefined, message: string): DecodedMessage {

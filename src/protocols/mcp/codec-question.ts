@@ -56,7 +56,7 @@ function toForm(question: Elicitation & { readonly mode: 'form' }, revision: Rev
   const { message, schema } = question
   const trust = trustOf(question)
   if (revision !== '2025-06-18') return { mode: 'form', message, requestedSchema: schema, ...trust }
-  return { message, requestedSchema: toOldForm(schema), ...trust }
+  return { message, requestedSchema: toLegacyForm(schema), ...trust }
 }
 
 /** OWP-58: whoever shows it can say that it is not of this server. */
@@ -65,17 +65,17 @@ function trustOf({ untrusted }: { readonly untrusted?: true }): JsonObject {
 }
 
 /** MCP §3: the first revision knows no titled choices and no defaults but of yes and no. */
-function toOldForm(schema: JsonObject): JsonObject {
+function toLegacyForm(schema: JsonObject): JsonObject {
   const { properties } = schema
   if (!isJsonObject(properties)) return schema
   const fields = Object.entries(properties).map(([name, field]): [string, JsonValue] => [
     name,
-    isJsonObject(field) ? toOldField(field) : field,
+    isJsonObject(field) ? toLegacyField(field) : field,
   ])
   return { ...schema, properties: Object.fromEntries(fields) }
 }
 
-function toOldField(field: JsonObject): JsonObject {
+function toLegacyField(field: JsonObject): JsonObject {
   const { oneOf, default: preset, ...rest } = field
   const kept = field.type === 'boolean' && preset !== undefined ? { default: preset } : {}
   if (!Array.isArray(oneOf)) return { ...rest, ...kept }

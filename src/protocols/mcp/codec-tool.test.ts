@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
 import { toInputSchema, toOutputSchema } from './codec-tool.ts'
-import { NEW_REVISION, OLD_REVISIONS } from './wire.ts'
+import { LEGACY_REVISIONS, NEW_REVISION } from './wire.ts'
 
 /** Draft 2020-12 says nothing of undeclared keywords; neither do we. */
 function accepts(schema: JsonObject, value: JsonValue): boolean {
@@ -12,7 +12,7 @@ function accepts(schema: JsonObject, value: JsonValue): boolean {
 
 describe('schemas per revision', () => {
   it('MCP-51: no parameters are an object without members, and a root without a type is an object', () => {
-    for (const revision of [...OLD_REVISIONS, NEW_REVISION] as const) {
+    for (const revision of [...LEGACY_REVISIONS, NEW_REVISION] as const) {
       expect(toInputSchema({}, revision)).toEqual({
         type: 'object',
         properties: {},
@@ -25,7 +25,7 @@ describe('schemas per revision', () => {
 
   it('MCP-52: members of properties that are true or false become objects in older revisions', () => {
     const schema = { type: 'object', properties: { any: true, none: false, text: { type: 'string' } } }
-    for (const revision of OLD_REVISIONS) {
+    for (const revision of LEGACY_REVISIONS) {
       const properties = { any: {}, none: { not: {} }, text: { type: 'string' } }
       expect(toInputSchema(schema, revision)).toEqual({ type: 'object', properties })
       expect(toOutputSchema(schema, revision)).toEqual({ type: 'object', properties })

@@ -6,22 +6,22 @@ import type { Principal } from '#core/principal'
 import type { Clock, Logger } from '#core/runtime'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import type { ProtocolServices } from '#protocols/protocol'
-import { encodeError, encodeResult, type RequestHeaders, readCapabilities } from './codec-message.ts'
+import { type RequestHeaders, readCapabilities } from './codec-message.ts'
 import {
   type ClientCapabilities,
-  isOldRevision,
+  isLegacyRevision,
+  LEGACY_REVISIONS,
+  type LegacyRevision,
   MCP_CODES,
   MCP_PATH,
   NEW_REVISION,
-  NEWEST_OLD_REVISION,
-  OLD_REVISIONS,
-  type OldRevision,
+  NEWEST_LEGACY_REVISION,
   type Revision,
   type WireError,
 } from './wire.ts'
 
 type ReadInitialize =
-  | { readonly ok: true; readonly revision: OldRevision; readonly capabilities: ClientCapabilities }
+  | { readonly ok: true; readonly revision: LegacyRevision; readonly capabilities: ClientCapabilities }
   | { readonly ok: false; readonly error: WireError }
 
 /** MCP-22: the revision that was asked for if we serve it, else our newest of that era (MCP/T-8, MCP/T-29). */
@@ -31,7 +31,7 @@ export function readInitialize(params: JsonValue | undefined): ReadInitialize {
     return { ok: false, error: { code: JSON_RPC_CODES.badParams, message } }
   }
   const asked = params.protocolVersion
-  const revision = isOldRevision(asked) ? asked : NEWEST_OLD_REVISION
+  const revision = isLegacyRevision(asked) ? asked : NEWEST_LEGACY_REVISION
   return { ok: true, revision, capabilities: readCapabilities(params.capabilities, revision) }
 }
 
@@ -39,7 +39,7 @@ export function readInitialize(params: JsonValue | undefined): ReadInitialize {
 export function unsupportedVersion(requested: string): WireError {
   return {
     code: MCP_CODES.unsupportedVersion,
-    message: `Unsupported protocol version. ${OLD_REVISIONS.join(' and ')} are served after initialize.`,
+    message: `Unsupported protocol version. ${LEGACY_REVISIONS.join(' and ')} are served after initialize.`,
     data: { supported: [NEW_REVISION], requested },
   }
 }
@@ -84,33 +84,6 @@ export function mcpServices(
     },
   }
 }
-
-/** What a method gives back, before a transport carries it. */
-export interface Answer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  /** Absent when a request gets no answer because it was cancelled (MCP-85). */
-  readonly json: string | undefined
-}
-
-const NO_HEADERS: Readonly<Record<string, string>> = Object.freeze({})
-
-export function resultAnswer(id: JsonRpcId, resultJson: string, headers = NO_HEADERS): Answer {
-  return { status: 200, headers, json: encodeResult(id, resultJson) }
-}
-
-export function errorAnswer(
-  id: JsonRpcId | undefined,
-  error: WireError,
-  {
-    status = 200,
-    headers = NO_HEADERS,
-  }: { readonly status?: number; readonly headers?: Answer['headers'] } = {},
-): Answer {
-  return { status, headers, json: encodeError(id, error) }
-}
-
-export const NO_ANSWER: Answer = { status: 200, headers: NO_HEADERS, json: undefined }
 
 /** One request and everything known of who makes it; nothing is remembered from another (MCP-31). */
 export interface McpExchange {

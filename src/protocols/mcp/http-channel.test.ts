@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { FrameQueue, StreamUpgrade } from './http-channel.ts'
+import { FrameQueue } from '#protocols/frame-queue'
+import { StreamUpgrade } from './http-channel.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -23,7 +24,7 @@ describe('answers that take their time', () => {
   })
 
   it('MCP-15: a stream with nothing to say is told so after its pause', async () => {
-    const frames = new FrameQueue()
+    const frames = new FrameQueue(0)
     const next = frames.next(15_000)
     await vi.advanceTimersByTimeAsync(15_000)
     expect(await next).toBe('late')
@@ -34,7 +35,7 @@ describe('answers that take their time', () => {
   })
 
   it('MCP-82: a slow reader misses old news, and never a question', async () => {
-    const frames = new FrameQueue()
+    const frames = new FrameQueue(0)
     frames.add('question', false)
     for (let n = 0; n < 10; n += 1) frames.add(`${n}`.repeat(10_000), true)
     frames.end()

@@ -7,7 +7,7 @@ import type { Clock, Logger } from '#core/runtime'
 import { isJsonRpcId } from '#protocols/json-rpc'
 import { capabilitiesFromJson, capabilitiesToJson } from './codec-message.ts'
 import type { Methods } from './methods.ts'
-import { type ClientCapabilities, isOldRevision, type Message, type OldRevision } from './wire.ts'
+import { type ClientCapabilities, isLegacyRevision, type LegacyRevision, type Message } from './wire.ts'
 
 /** MCP-05, MCP-18: nothing is answered, and what we do not know is ignored. */
 export function takeNotification(
@@ -31,7 +31,7 @@ export async function takeResponse(
   await methods.calls.questions.deliver(id, principal, isJsonObject(result) ? result : { action: 'cancel' })
 }
 
-/** How soon a cancellation that another process heard of is seen. */
+/** How soon a cancellation that another process heard of is cached. */
 const POLL_MS = 500
 
 interface UnderWay {
@@ -62,7 +62,7 @@ export class RequestsUnderWay {
   }
 
   begin(request: CallerRequest): UnderWay {
-    const key = keyOfInRequestsUnderWay(request)
+    const key = requestKey(request)
     let isCancelled = false
     let stop: (() => void) | undefined
     const entry = {
@@ -100,7 +100,7 @@ export class RequestsUnderWay {
 
   /** Unknown and finished requests are ignored. */
   cancel(request: CallerRequest): void {
-    const here = this.#here.get(keyOfInRequestsUnderWay(request))
+    const here = this.#here.get(requestKey(request))
     if (here !== undefined) here.cancel()
     else this.#write(() => this.#callers.cancelRequest(request))
   }
@@ -128,29 +128,29 @@ export class RequestsUnderWay {
   }
 }
 
-function keyOfInRequestsUnderWay({ tenant, session, requestId }: CallerRequest): string {
+function requestKey({ tenant, session, requestId }: CallerRequest): string {
   return JSON.stringify([tenant, session, requestId])
 }
 
 const ID_BYTES = 24
 /** How long an end in another process may go unseen (MCP-26). */
-const SEEN_MS = 1_000
+const CACHED_MS = 1_000
 const TOUCH_MS = 300_000
 /** Sessions of one principal at a time, as of openwop's; clients that never end theirs lose those they left. */
 const MOST_PER_PRINCIPAL = 100
 /** One that was used since is not taken from its client, which knows no way to begin anew (MCP-23). */
 const LEFT_MS = 3 * TOUCH_MS
-const MOST_SEEN = 10_000
+const MOST_CACHED = 10_000
 
 /** A session of an older revision as requests use it. */
-export interface OldSession {
+export interface LegacySession {
   readonly id: string
-  readonly revision: OldRevision
+  readonly revision: LegacyRevision
   readonly capabilities: ClientCapabilities
 }
 
-interface Seen {
-  readonly session: OldSession
+interface CachedSession {
+  readonly session: LegacySession
   readonly principal: string
   readonly untilMs: number
 }
@@ -159,7 +159,7 @@ interface Seen {
 export class LegacySessions {
   readonly #callers: ProtocolSessionStore
   readonly #clock: Clock
-  readonly #seen = new Map<string, Seen>()
+  readonly #cached = new Map<string, CachedSession>()
 
   constructor(callers: ProtocolSessionStore, clock: Clock) {
     this.#callers = callers
@@ -169,9 +169,9 @@ export class LegacySessions {
   /** Throws when its principal has too many. */
   async open(
     principal: Principal,
-    revision: OldRevision,
+    revision: LegacyRevision,
     capabilities: ClientCapabilities,
-  ): Promise<OldSession> {
+  ): Promise<LegacySession> {
     const id = randomBytes(ID_BYTES).toString('base64url')
     const nowMs = this.#clock.nowMs()
     const session = {
@@ -191,35 +191,35 @@ export class LegacySessions {
   }
 
   /** `undefined` for one that is unknown, has ended or is somebody else's. */
-  async find(principal: Principal, id: string): Promise<OldSession | undefined> {
-    const key = keyOf(principal, id)
-    const seen = this.#seen.get(key)
+  async find(principal: Principal, id: string): Promise<LegacySession | undefined> {
+    const key = sessionKey(principal, id)
+    const cached = this.#cached.get(key)
     const nowMs = this.#clock.nowMs()
-    if (seen !== undefined && seen.untilMs > nowMs)
-      return seen.principal === principal.id ? seen.session : undefined
-    this.#seen.delete(key)
+    if (cached !== undefined && cached.untilMs > nowMs)
+      return cached.principal === principal.id ? cached.session : undefined
+    this.#cached.delete(key)
     const found = await this.#callers.findSession(principal.tenant, id)
     const session = found === undefined ? undefined : sessionOf(found)
     if (found === undefined || session === undefined) return undefined
     if (nowMs - found.touchedAtMs > TOUCH_MS) await this.#callers.touchSession(principal.tenant, id, nowMs)
-    if (this.#seen.size >= MOST_SEEN) this.#seen.clear()
-    this.#seen.set(key, { session, principal: found.principal, untilMs: nowMs + SEEN_MS })
+    if (this.#cached.size >= MOST_CACHED) this.#cached.clear()
+    this.#cached.set(key, { session, principal: found.principal, untilMs: nowMs + CACHED_MS })
     return found.principal === principal.id ? session : undefined
   }
 
   async end(principal: Principal, id: string): Promise<boolean> {
     if ((await this.find(principal, id)) === undefined) return false
-    this.#seen.delete(keyOf(principal, id))
+    this.#cached.delete(sessionKey(principal, id))
     return await this.#callers.endSession(principal.tenant, id)
   }
 }
 
-function sessionOf({ id, agreed }: CallerSession): OldSession | undefined {
+function sessionOf({ id, agreed }: CallerSession): LegacySession | undefined {
   const { revision, capabilities } = agreed
-  if (!isOldRevision(revision)) return undefined
+  if (!isLegacyRevision(revision)) return undefined
   return { id, revision, capabilities: capabilitiesFromJson(capabilities) }
 }
 
-function keyOf({ tenant }: Principal, id: string): string {
+function sessionKey({ tenant }: Principal, id: string): string {
   return JSON.stringify([tenant, id])
 }

@@ -5,12 +5,13 @@ import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import type { Catalog } from '#core/tools/catalog'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
 import { type HeaderParameter, headersAskedBy, toWireTool } from './codec-tool.ts'
-import { type Answer, errorAnswer, type McpExchange, type McpServices, resultAnswer } from './exchange.ts'
+import type { McpExchange, McpServices } from './exchange.ts'
 import { ResultEnvelopes } from './reply.ts'
 import { ListenStreams, OpenStreams } from './streams.ts'
 import { ToolCalls } from './tool-calls.ts'
-import { NEW_REVISION, type OldRevision, type Revision } from './wire.ts'
+import { type LegacyRevision, NEW_REVISION, type Revision } from './wire.ts'
 
 type Method = (params: JsonValue | undefined, exchange: McpExchange) => Answer | Promise<Answer>
 
@@ -20,29 +21,29 @@ const CAPABILITIES: JsonObject = { tools: { listChanged: true } }
 /** What clients of each era may ask, whatever brought their message. */
 export class Methods {
   readonly services: McpServices
-  readonly frames: ResultEnvelopes
+  readonly envelopes: ResultEnvelopes
   readonly calls: ToolCalls
   readonly listens: ListenStreams
-  readonly #old: ReadonlyMap<string, Method>
-  readonly #new: ReadonlyMap<string, Method>
+  readonly #legacy: ReadonlyMap<string, Method>
+  readonly #modern: ReadonlyMap<string, Method>
 
-  constructor(services: McpServices, places = new OpenStreams()) {
+  constructor(services: McpServices, openStreams = new OpenStreams()) {
     const { options } = services
     this.services = services
-    this.frames = new ResultEnvelopes(options)
-    this.listens = new ListenStreams(services, places)
+    this.envelopes = new ResultEnvelopes(options)
+    this.listens = new ListenStreams(services, openStreams)
     const tables = new ToolTables()
     const lists = new ToolLists(tables, (text) => services.sign(text), options.pageSize)
-    this.calls = new ToolCalls({ services, tables, frames: this.frames })
+    this.calls = new ToolCalls({ services, tables, envelopes: this.envelopes })
     const list: Method = (params, exchange) =>
-      listTools({ services, lists, frames: this.frames }, params, exchange)
+      listTools({ services, lists, envelopes: this.envelopes }, params, exchange)
     const call: Method = (params, exchange) => this.calls.handle(params, exchange)
-    this.#old = new Map([
+    this.#legacy = new Map([
       ['ping', (_params, { id }) => resultAnswer(id, '{}')],
       ['tools/list', list],
       ['tools/call', call],
     ])
-    this.#new = new Map([
+    this.#modern = new Map([
       ['server/discover', (_params, exchange) => this.#discover(exchange)],
       ['tools/list', list],
       ['tools/call', call],
@@ -67,12 +68,12 @@ export class Methods {
   }
 
   /** MCP-22. */
-  initializeResult(protocolVersion: OldRevision): string {
+  initializeResult(protocolVersion: LegacyRevision): string {
     const { instructions } = this.services.options
     return JSON.stringify({
       protocolVersion,
       capabilities: CAPABILITIES,
-      serverInfo: this.frames.serverInfo,
+      serverInfo: this.envelopes.serverInfo,
       ...(instructions === undefined ? {} : { instructions }),
     })
   }
@@ -87,11 +88,11 @@ export class Methods {
       ttlMs: 60_000,
       cacheScope: 'public',
     })
-    return resultAnswer(id, this.frames.of(NEW_REVISION).complete(members.slice(1, -1)))
+    return resultAnswer(id, this.envelopes.of(NEW_REVISION).complete(members.slice(1, -1)))
   }
 
   #of(revision: Revision): ReadonlyMap<string, Method> {
-    return revision === NEW_REVISION ? this.#new : this.#old
+    return revision === NEW_REVISION ? this.#modern : this.#legacy
   }
 }
 
@@ -106,7 +107,7 @@ const CACHING = ',"ttlMs":5000,"cacheScope":"private"'
 
 /** `tools/list`: the caller's own catalog, the newest version of each tool (MCP-40 to MCP-45). */
 function listTools(
-  parts: { readonly services: McpServices; readonly lists: ToolLists; readonly frames: ResultEnvelopes },
+  parts: { readonly services: McpServices; readonly lists: ToolLists; readonly envelopes: ResultEnvelopes },
   params: JsonValue | undefined,
   { id, principal, revision }: McpExchange,
 ): Answer {
@@ -120,7 +121,7 @@ function listTools(
   }
   const next = page.nextCursor === undefined ? '' : `,"nextCursor":${JSON.stringify(page.nextCursor)}`
   const caching = revision === NEW_REVISION ? CACHING : ''
-  return resultAnswer(id, parts.frames.of(revision).complete(`"tools":${page.toolsJson}${next}${caching}`))
+  return resultAnswer(id, parts.envelopes.of(revision).complete(`"tools":${page.toolsJson}${next}${caching}`))
 }
 
 interface ListedTool {

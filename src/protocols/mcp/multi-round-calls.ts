@@ -5,9 +5,10 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#c
 import type { Principal } from '#core/principal'
 import { CALL_ID_HEADER, callIdToHeader, callReplyHeaders } from '#protocols/call-headers'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
 import { type KeyedQuestion, questionFromJson, readAnswer, toWireQuestion } from './codec-question.ts'
-import { type Answer, errorAnswer, type McpServices, resultAnswer } from './exchange.ts'
-import { fitsQuestion, type HeldCalls, QUESTION_MS, type Questions } from './questions.ts'
+import type { McpServices } from './exchange.ts'
+import { fitsQuestion, type PendingCalls, QUESTION_MS, type Questions } from './questions.ts'
 import { type Page, toolError } from './reply.ts'
 import type { StartedCall } from './tool-calls.ts'
 import { MCP_CODES, NEW_REVISION, type WireError } from './wire.ts'
@@ -43,16 +44,16 @@ type ElsewhereStep =
 export class MultiRoundCalls {
   readonly waitMs = PAGE_WAIT_MS
   readonly #services: McpServices
-  readonly #held: HeldCalls
+  readonly #pending: PendingCalls
   readonly #questions: Questions
 
   constructor(parts: {
     readonly services: McpServices
-    readonly held: HeldCalls
+    readonly pending: PendingCalls
     readonly questions: Questions
   }) {
     this.#services = parts.services
-    this.#held = parts.held
+    this.#pending = parts.pending
     this.#questions = parts.questions
   }
 
@@ -66,7 +67,7 @@ export class MultiRoundCalls {
       }),
     )
     const requestState = this.#seal(call, { callId, waitsFor: 'asked', challenges: [], round })
-    const result = target.frame.inputRequired({ inputRequests, requestState }, callId)
+    const result = target.envelope.inputRequired({ inputRequests, requestState }, callId)
     return resultAnswer(exchange.id, result, { [CALL_ID_HEADER]: callIdToHeader(callId) })
   }
 
@@ -101,7 +102,7 @@ export class MultiRoundCalls {
     const requestState = this.#seal(call, { callId, waitsFor: 'page', challenges, round })
     return resultAnswer(
       exchange.id,
-      target.frame.inputRequired({ inputRequests, requestState }, callId),
+      target.envelope.inputRequired({ inputRequests, requestState }, callId),
       headers,
     )
   }
@@ -132,9 +133,9 @@ export class MultiRoundCalls {
         }
       if (fitsQuestion(question, answer)) fitting.push({ id, sent })
     }
-    const held = this.#held.find(principal, callId)
+    const pending = this.#pending.find(principal, callId)
     for (const { id, sent } of fitting) {
-      held?.answered(id)
+      pending?.answered(id)
       await this.#questions.deliver(id, principal, sent)
     }
     return undefined
@@ -195,8 +196,8 @@ export class MultiRoundCalls {
     principal: StartedCall['exchange']['principal'],
     callId: string,
   ): Promise<readonly AskedQuestion[]> {
-    const held = this.#held.find(principal, callId)
-    if (held !== undefined) return held.openQuestions
+    const pending = this.#pending.find(principal, callId)
+    if (pending !== undefined) return pending.openQuestions
     const found = await this.#services.callers.openQuestions(principal.tenant, principal.id, callId)
     return found.flatMap(({ id, question }) => {
       const read = questionFromJson(question)
@@ -251,9 +252,9 @@ export function openState(
   owner: StateOwner,
   { sign, nowMs }: { readonly sign: (text: string) => string; readonly nowMs: number },
 ): RequestState | undefined {
-  const [version, payload = '', signature, ...more] = sealed.split('.')
+  const [version, payload = '', signature = '', ...more] = sealed.split('.')
   if (version !== VERSION || more.length > 0) return undefined
-  if (!isSameSecret(signature ?? '', signatureOf(payload, owner, sign))) return undefined
+  if (!isSameSecret(signature, signatureOf(payload, owner, sign))) return undefined
   const state = readState(JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')))
   return state !== undefined && state.expiresAtMs > nowMs ? state : undefined
 }

@@ -5,22 +5,20 @@ import { fault } from '#core/errors'
 import type { JsonObject } from '#core/json'
 import type { ProtocolSessionStore, QuestionAddress } from '#core/ports/protocol-store'
 import type { Principal } from '#core/principal'
-import type { Clock, Elicit, Elicitation, ElicitationAnswer, ElicitationMode } from '#core/runtime'
+import type { Clock, Elicitation, ElicitationAnswer } from '#core/runtime'
 import { createSchemaValidator } from '#core/schema/validator'
 import { encodeRequest } from './codec-message.ts'
 import {
   findFormProblem,
   type KeyedQuestion,
-  mayAsk,
   questionToJson,
   readAnswer,
   toWireQuestion,
 } from './codec-question.ts'
 import type { McpExchange } from './exchange.ts'
-import type { ClientCapabilities } from './wire.ts'
 
 /** Older revisions: a question is a request of ours on the stream of the call, its answer a message of its own (MCP-79). */
-export class OldAsker {
+export class LegacyAsker {
   readonly #exchange: McpExchange
   readonly #callId: string
   readonly #questions: Questions
@@ -51,7 +49,7 @@ export class OldAsker {
   }
 }
 
-export type HeldStep =
+export type PendingStep =
   | { readonly kind: 'asks'; readonly questions: readonly OpenedQuestion[] }
   | { readonly kind: 'done'; readonly reply: CallReply }
 
@@ -133,7 +131,7 @@ export class PendingCall {
   }
 
   /** The request that waits now: its leaving cancels the call, until it is answered (MCP-83). */
-  async next(left: AbortSignal | undefined): Promise<HeldStep> {
+  async next(left: AbortSignal | undefined): Promise<PendingStep> {
     this.#attached = left
     const leave = (): void => {
       if (this.#attached === left) this.#left.abort()
@@ -147,7 +145,7 @@ export class PendingCall {
     }
   }
 
-  async #step(): Promise<HeldStep> {
+  async #step(): Promise<PendingStep> {
     for (;;) {
       if (!this.#isDone && this.#open.size === 0) {
         await new Promise<void>((resolve) => {
@@ -164,50 +162,28 @@ export class PendingCall {
 }
 
 /** Calls that wait in this process for answers of a later request. */
-export class HeldCalls {
+export class PendingCalls {
   readonly #byCall = new Map<string, PendingCall>()
 
   add(principal: Principal, call: PendingCall): void {
-    this.#byCall.set(keyOfInHeldCall(principal, call.callId), call)
+    this.#byCall.set(callKey(principal, call.callId), call)
   }
 
   find(principal: Principal, callId: string): PendingCall | undefined {
-    return this.#byCall.get(keyOfInHeldCall(principal, callId))
+    return this.#byCall.get(callKey(principal, callId))
   }
 
   remove(principal: Principal, call: PendingCall): void {
-    const key = keyOfInHeldCall(principal, call.callId)
+    const key = callKey(principal, call.callId)
     if (this.#byCall.get(key) === call) this.#byCall.delete(key)
   }
 }
 
-function keyOfInHeldCall({ tenant, id }: Principal, callId: string): string {
+function callKey({ tenant, id }: Principal, callId: string): string {
   return JSON.stringify([tenant, id, callId])
 }
 
-/** What a run asked although its client had not declared it (MCP-36). */
-export interface CapabilityWatch {
-  missing: ElicitationMode | undefined
-}
-
-type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
-
-const DECLINED: ElicitationAnswer = { action: 'decline' }
-
-/** Asks only what was declared; a tool that can go on without goes on declined (MCP/T-11). Questions without a key are numbered. */
-export function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
-  let asked = 0
-  return async (question) => {
-    asked += 1
-    if (mayAsk(question, capabilities))
-      return await ask({ ...question, key: question.key ?? `question_${asked}` })
-    watch.missing = question.mode
-    return DECLINED
-  }
-}
-
-/** For clients that declared nothing. */
-export const refuseToAsk: AskKeyed = async () => DECLINED
+export type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
 
 /** How long a person may take; whoever asks goes on with `cancel` after that (MCP-79). */
 export const QUESTION_MS = 10 * 60_000
@@ -263,7 +239,7 @@ export class Questions {
   async deliver(id: string, principal: Principal, result: JsonObject): Promise<boolean> {
     const address = { tenant: principal.tenant, id }
     const isTaken = await this.#callers.answer(address, principal.id, result)
-    if (isTaken) this.#waiting.get(keyOf(address))?.()
+    if (isTaken) this.#waiting.get(questionKey(address))?.()
     return isTaken
   }
 
@@ -272,7 +248,7 @@ export class Questions {
     address: QuestionAddress,
     ended: AbortSignal,
   ): Promise<ElicitationAnswer> {
-    const key = keyOf(address)
+    const key = questionKey(address)
     const untilMs = this.#clock.monotonicMs() + QUESTION_MS
     try {
       while (!ended.aborted && this.#clock.monotonicMs() < untilMs) {
@@ -307,6 +283,6 @@ export function fitsQuestion(question: Elicitation, answer: ElicitationAnswer): 
   return createSchemaValidator(question.schema, { untrusted: true })(answer.content ?? {}).length === 0
 }
 
-function keyOf({ tenant, id }: QuestionAddress): string {
+function questionKey({ tenant, id }: QuestionAddress): string {
   return JSON.stringify([tenant, id])
 }

@@ -1,15 +1,16 @@
-import type { CallError, CallReply, Success } from '#core/call'
+import type { CallError, CallReply, Shown, Success } from '#core/call'
 import { type Challenge, type ErrorCode, issuePhrase, type MissingRequirements } from '#core/errors'
-import type { JsonObject } from '#core/json'
+import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
 import { callReplyHeaders } from '#protocols/call-headers'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
-import { encodeShownFailure, encodeValue } from './codec-result.ts'
-import { type Answer, errorAnswer, type McpOptions, resultAnswer } from './exchange.ts'
+import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
+import { isObjectSchema, outputOf } from './codec-tool.ts'
+import type { McpOptions } from './exchange.ts'
 import { META, NEW_REVISION, type Revision } from './wire.ts'
 
-/** The frames of all revisions, made once. */
+/** The envelopes of all revisions, made once. */
 export class ResultEnvelopes {
   readonly serverInfo: JsonObject
   readonly #byRevision: Readonly<Record<Revision, ResultEnvelope>>
@@ -42,7 +43,7 @@ export interface ReplyTarget {
   readonly name: string
   readonly revision: Revision
   readonly principal: Principal
-  readonly frame: ResultEnvelope
+  readonly envelope: ResultEnvelope
   /** `undefined` for a name that is no tool of this principal. */
   readonly tool: Tool | undefined
   /** Absent on stdio, which cannot refuse by status. */
@@ -61,10 +62,10 @@ export function encodeReply(reply: CallReply, target: ReplyTarget): Answer {
 function valueResult(
   outcome: Success,
   { callId, runId, untrusted }: CallReply,
-  { frame, tool, revision }: ReplyTarget,
+  { envelope, tool, revision }: ReplyTarget,
 ): string {
   const metaJson = outcome.shown?.metaJson
-  return frame.complete(encodeValue(outcome, tool, revision), { callId, runId, untrusted, metaJson })
+  return envelope.complete(encodeValue(outcome, tool, revision), { callId, runId, untrusted, metaJson })
 }
 
 interface FailedReply {
@@ -125,7 +126,7 @@ export function toolError(
       ? `"content":[{"type":"text","text":${JSON.stringify(describeFailure(error, callId))}}]`
       : encodeShownFailure(shown, target.revision)
   const of = { callId, runId, errorCode, untrusted, metaJson: shown?.metaJson }
-  return resultAnswer(target.id, target.frame.complete(`${members},"isError":true`, of), headers)
+  return resultAnswer(target.id, target.envelope.complete(`${members},"isError":true`, of), headers)
 }
 
 /** MCP-93: a token may be widened, a key cannot. */
@@ -252,6 +253,131 @@ export function pagesOf({ approval, authorization = [] }: MissingRequirements): 
 
 function scopesText(scopes: readonly string[]): string {
   return scopes.length === 0 ? '' : ` (${scopes.join(' ')})`
+}
+
+/** How values of one tool are written, found once per tool. */
+interface ValueShape {
+  /** `undefined` = declares nothing about its value. */
+  readonly output: JsonObject | undefined
+  readonly isObject: boolean
+  /** Any value: it may bring content blocks of its own. */
+  readonly isAny: boolean
+  readonly isNothing: boolean
+}
+
+const shapes = new WeakMap<Tool, ValueShape>()
+
+function shapeOf(tool: Tool): ValueShape {
+  const known = shapes.get(tool)
+  if (known !== undefined) return known
+  const output = outputOf(tool)
+  const shape = {
+    output,
+    isObject: output !== undefined && isObjectSchema(output),
+    isAny: output === undefined && tool.outputSchema !== null,
+    isNothing: tool.outputSchema === null,
+  }
+  shapes.set(tool, shape)
+  return shape
+}
+
+/**
+ * The members of a result that carry the value: its bytes as they were stored, and the same as text (MCP-64 to
+ * MCP-67). `tool` is absent when the call was recorded for one that is gone.
+ */
+function encodeValue({ valueJson, shown }: Success, tool: Tool | undefined, revision: Revision): string {
+  if (shown !== undefined && shown.contentJson === undefined) return contentMembers(valueJson, revision)
+  const shape = tool === undefined ? undefined : shapeOf(tool)
+  if (shape?.isNothing === true && valueJson === 'null') return '"content":[]'
+  const own = shape?.isAny === true && shown === undefined ? readOwnContent(valueJson) : undefined
+  if (own !== undefined) {
+    const content = `"content":${JSON.stringify(own.content)}`
+    if (own.structuredContent === undefined) return content
+    const structured = JSON.stringify(own.structuredContent)
+    return `${content},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
+  }
+  const isObject = shape?.output === undefined ? isPlainObject(valueJson) : shape.isObject
+  const content = shown?.contentJson ?? `[{"type":"text","text":${JSON.stringify(valueJson)}}]`
+  return `"content":${content},"structuredContent":${inRevision(valueJson, isObject, revision)}`
+}
+
+/** The members of a failure that another MCP server told, as it told them. */
+function encodeShownFailure({ contentJson = '[]', structuredJson }: Shown, revision: Revision): string {
+  const content = `"content":${contentJson}`
+  if (structuredJson === undefined) return content
+  return `${content},"structuredContent":${inRevision(structuredJson, isPlainObject(structuredJson), revision)}`
+}
+
+/** A value that is content blocks of another MCP server, and `structuredContent` beside them if there was some. */
+function contentMembers(valueJson: string, revision: Revision): string {
+  if (revision === NEW_REVISION || !valueJson.includes('"structuredContent"')) return valueJson.slice(1, -1)
+  const { content, structuredContent }: JsonObject = JSON.parse(valueJson)
+  const members = `"content":${JSON.stringify(content)}`
+  if (structuredContent === undefined) return members
+  const structured = JSON.stringify(structuredContent)
+  return `${members},"structuredContent":${inRevision(structured, isPlainObject(structured), revision)}`
+}
+
+function inRevision(json: string, isObject: boolean, revision: Revision): string {
+  return revision === NEW_REVISION || isObject ? json : `{"result":${json}}`
+}
+
+function readOwnContent(valueJson: string): ReturnType<typeof readContentValue> {
+  if (!isPlainObject(valueJson) || !valueJson.includes('"content"')) return undefined
+  const value: JsonValue = JSON.parse(valueJson)
+  return readContentValue(value)
+}
+
+/** Stored values are written without space before their first character. */
+function isPlainObject(json: string): boolean {
+  return json.startsWith('{')
+}
+
+/** A value that brings its own content blocks: texts, images, sounds, resources (MCP-64). */
+interface ContentValue {
+  readonly content: readonly JsonObject[]
+  /** The value for programs, beside what is shown. */
+  readonly structuredContent?: JsonValue
+}
+
+const MEMBERS: ReadonlySet<string> = new Set(['content', 'structuredContent'])
+
+/**
+ * A tool whose output is any value may give `{ content: […] }` in the shape of MCP, with or without
+ * `structuredContent`; anything else in it makes it an ordinary value.
+ */
+function readContentValue(value: JsonValue): ContentValue | undefined {
+  if (!isJsonObject(value) || !Array.isArray(value.content)) return undefined
+  if (!Object.keys(value).every((member) => MEMBERS.has(member))) return undefined
+  const content = value.content.filter(isBlock)
+  if (content.length !== value.content.length) return undefined
+  const { structuredContent } = value
+  return { content, ...(structuredContent === undefined ? {} : { structuredContent }) }
+}
+
+function isBlock(block: JsonValue): block is JsonObject {
+  if (!isJsonObject(block)) return false
+  switch (block.type) {
+    case 'text':
+      return typeof block.text === 'string'
+    case 'image':
+    case 'audio':
+      return typeof block.data === 'string' && typeof block.mimeType === 'string'
+    case 'resource_link':
+      return typeof block.uri === 'string' && typeof block.name === 'string'
+    case 'resource':
+      return isResource(block.resource)
+    default:
+      return false
+  }
+}
+
+function isResource(resource: JsonValue | undefined): boolean {
+  return (
+    isJsonObject(resource) &&
+    typeof resource.uri === 'string' &&
+    (typeof resource.text === 'string' || typeof resource.blob === 'string')
+  )
 }
 
 /** How one error code looks on this wire (MCP-69). */

@@ -4,29 +4,24 @@ import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import {
-  CLAIM_MISSING,
+  type Answer,
   checkStandardHeaders,
   decodeMessage,
+  errorAnswer,
   headerOf,
   isNewVersionHeader,
+  META_MISSING,
+  NO_ANSWER,
   type RequestHeaders,
   type RequestMeta,
-  readClaim,
-} from './codec-message.ts'
-import {
-  type Answer,
-  errorAnswer,
-  type McpExchange,
-  type McpServices,
-  NO_ANSWER,
-  readInitialize,
+  readMeta,
   resultAnswer,
-  unsupportedVersion,
-} from './exchange.ts'
+} from './codec-message.ts'
+import { type McpExchange, type McpServices, readInitialize, unsupportedVersion } from './exchange.ts'
 import { HttpChannel, STREAM_HEADERS, toReply } from './http-channel.ts'
 import {
+  type LegacySession,
   LegacySessions,
-  type OldSession,
   RequestsUnderWay,
   takeNotification,
   takeResponse,
@@ -35,7 +30,7 @@ import { Methods } from './methods.ts'
 import { ChangeStreams, MOST_STREAMS, OpenStreams } from './streams.ts'
 import {
   HEADERS,
-  isOldRevision,
+  isLegacyRevision,
   JSON_TYPE,
   MCP_CODES,
   MCP_PATH,
@@ -54,12 +49,12 @@ interface McpServing {
 /** MCP over Streamable HTTP: 2025-06-18 and 2025-11-25 with sessions, 2026-07-28 without. */
 export function serveMcp(services: McpServices): McpServing {
   const { gateway, callers, clock, log } = services
-  const places = new OpenStreams()
+  const openStreams = new OpenStreams()
   const parts: HttpParts = {
-    methods: new Methods(services, places),
+    methods: new Methods(services, openStreams),
     sessions: new LegacySessions(callers, clock),
     underWay: new RequestsUnderWay({ callers, clock, log }),
-    streams: new ChangeStreams(gateway.catalogChanges, places),
+    streams: new ChangeStreams(gateway.catalogChanges, openStreams),
   }
   return {
     routes: [postRoute(parts), ...sessionRoutes(parts)],
@@ -81,47 +76,44 @@ function sessionRoutes(parts: HttpParts): readonly HttpRoute[] {
 }
 
 async function handleGet(request: HttpRequest, parts: HttpParts): Promise<HttpReply> {
-  const session = await findSessionInSessionRoutes(request, parts)
+  const session = await findStreamSession(request, parts)
   if ('status' in session) return session
   if (!readAccept(request.headers).stream)
-    return refusalInSessionRoutes(406, 'This stream is text/event-stream; accept it.')
+    return refuseSession(406, 'This stream is text/event-stream; accept it.')
   const { principal } = request
   const isOpen = async (): Promise<boolean> =>
     (await parts.sessions.find(principal, session.id)) !== undefined
   const body = parts.streams.open(principal, session.id, isOpen)
   if (body === undefined)
-    return refusalInSessionRoutes(
-      429,
-      `This caller listens ${MOST_STREAMS} times already. Close a stream first.`,
-    )
+    return refuseSession(429, `This caller listens ${MOST_STREAMS} times already. Close a stream first.`)
   return { status: 200, headers: STREAM_HEADERS, body }
 }
 
 async function handleDelete(request: HttpRequest, parts: HttpParts): Promise<HttpReply> {
-  const session = await findSessionInSessionRoutes(request, parts)
+  const session = await findStreamSession(request, parts)
   if ('status' in session) return session
   await parts.sessions.end(request.principal, session.id)
   parts.streams.end(session.id)
   return { status: 204, headers: {}, body: undefined }
 }
 
-async function findSessionInSessionRoutes(
+async function findStreamSession(
   { method, headers, principal }: HttpRequest,
   { sessions }: HttpParts,
-): Promise<OldSession | HttpReply> {
+): Promise<LegacySession | HttpReply> {
   const id = headerOf(headers, HEADERS.session)
-  const isOld = id !== undefined && !isNewVersionHeader(headerOf(headers, HEADERS.version))
-  if (!isOld || method === 'HEAD')
-    return refusalInSessionRoutes(405, 'Only sessions of older revisions use this method; POST messages.', {
+  const isLegacy = id !== undefined && !isNewVersionHeader(headerOf(headers, HEADERS.version))
+  if (!isLegacy || method === 'HEAD')
+    return refuseSession(405, 'Only sessions of older revisions use this method; POST messages.', {
       allow: 'POST',
     })
   return (
     (await sessions.find(principal, id)) ??
-    refusalInSessionRoutes(404, 'There is no such session. Send initialize again.')
+    refuseSession(404, 'There is no such session. Send initialize again.')
   )
 }
 
-function refusalInSessionRoutes(
+function refuseSession(
   status: number,
   message: string,
   headers: Readonly<Record<string, string>> = {},
@@ -177,7 +169,7 @@ async function handleOther(
   const isNew = isNewVersionHeader(version)
   if (message.kind === 'notification') {
     // MCP row 15: no notification travels over HTTP in the newest revision.
-    if (isNew || readClaim(message.params).kind !== 'none') return ACCEPTED
+    if (isNew || readMeta(message.params).kind !== 'none') return ACCEPTED
   } else if (isNew) {
     const error = { code: JSON_RPC_CODES.badRequest, message: 'This revision has no responses of clients.' }
     return refusal(error, undefined)
@@ -201,12 +193,12 @@ function handleRequest(
   asked: Asked,
   parts: HttpParts,
 ): HttpReply | Promise<HttpReply> {
-  const read = readClaim(message.params)
+  const read = readMeta(message.params)
   if (read.kind === 'bad') return refusal(read.error, message.id)
-  if (read.kind === 'claim') return handleNew(message, read.claim, asked, parts)
-  if (isNewVersionHeader(asked.version)) return refusal(CLAIM_MISSING, message.id)
+  if (read.kind === 'meta') return handleNew(message, read.meta, asked, parts)
+  if (isNewVersionHeader(asked.version)) return refusal(META_MISSING, message.id)
   if (message.method === 'initialize') return handleInitialize(message, asked.request, parts)
-  return handleOld(message, asked, parts)
+  return handleLegacy(message, asked, parts)
 }
 
 /** MCP rows 10 to 14: the body decides, the headers only repeat it. */
@@ -234,7 +226,7 @@ function handleNew(
   return channel.reply(parts.methods.run(method, params, exchange))
 }
 
-async function handleOld(
+async function handleLegacy(
   message: RequestMessage,
   { request, version, accepted }: Asked,
   parts: HttpParts,
@@ -303,11 +295,11 @@ async function findSession(
   version: string | undefined,
   { sessions }: HttpParts,
   message?: RequestMessage,
-): Promise<OldSession | HttpReply> {
+): Promise<LegacySession | HttpReply> {
   const id = headerOf(headers, HEADERS.session)
   const bad = (text: string, status = 400) =>
     toReply(errorAnswer(message?.id, { code: JSON_RPC_CODES.badRequest, message: text }, { status }))
-  if (version !== undefined && !isOldRevision(version))
+  if (version !== undefined && !isLegacyRevision(version))
     return bad(
       `Unsupported MCP-Protocol-Version. Served: ${NEW_REVISION}, and in sessions 2025-11-25, 2025-06-18.`,
     )

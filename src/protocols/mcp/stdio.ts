@@ -3,25 +3,29 @@ import { isJsonObject, type JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import { isJsonRpcId, JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
-import { decodeMessage, encodeNotification, readClaim } from './codec-message.ts'
 import {
   type Answer,
-  type Channel,
+  decodeMessage,
+  encodeNotification,
   errorAnswer,
+  NO_ANSWER,
+  readMeta,
+  resultAnswer,
+} from './codec-message.ts'
+import {
+  type Channel,
   type McpExchange,
   type McpServices,
-  NO_ANSWER,
   readInitialize,
-  resultAnswer,
   unsupportedVersion,
 } from './exchange.ts'
 import { Methods } from './methods.ts'
 import { LIST_CHANGED } from './streams.ts'
 import {
   type ClientCapabilities,
+  type LegacyRevision,
   type Message,
   NEW_REVISION,
-  type OldRevision,
   type WireError,
 } from './wire.ts'
 
@@ -51,7 +55,7 @@ export class StdioServer {
   readonly #answering = new Set<Promise<void>>()
   readonly #channel: Channel
   /** The one session of an older revision. */
-  #session: { readonly revision: OldRevision; readonly capabilities: ClientCapabilities } | undefined
+  #session: { readonly revision: LegacyRevision; readonly capabilities: ClientCapabilities } | undefined
 
   constructor(services: McpServices, options: StdioOptions) {
     this.#services = services
@@ -165,10 +169,10 @@ export class StdioServer {
     | Pick<McpExchange, 'revision' | 'capabilities'>
     | { readonly error: WireError }
     | { readonly result: string } {
-    const read = readClaim(params)
+    const read = readMeta(params)
     if (read.kind === 'bad') return { error: read.error }
-    if (read.kind === 'claim') {
-      const { version, capabilities } = read.claim
+    if (read.kind === 'meta') {
+      const { version, capabilities } = read.meta
       if (version !== NEW_REVISION) return { error: unsupportedVersion(version) }
       return { revision: NEW_REVISION, capabilities }
     }

@@ -1,18 +1,20 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
+import { KeyedCounter, type Release } from '#core/limits/counters'
+import { subjectKey } from '#core/limits/limits'
 import type { Principal } from '#core/principal'
 import type { CatalogChanges } from '#core/tools/catalog'
+import { FrameQueue } from '#protocols/frame-queue'
 import type { ReplyStream } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
-import { encodeEvent, encodeNotification } from './codec-message.ts'
 import {
   type Answer,
+  encodeEvent,
+  encodeNotification,
   errorAnswer,
-  type McpExchange,
-  type McpServices,
   NO_ANSWER,
   resultAnswer,
-} from './exchange.ts'
-import { FrameQueue } from './http-channel.ts'
+} from './codec-message.ts'
+import type { McpExchange, McpServices } from './exchange.ts'
 import { META } from './wire.ts'
 
 const KEEP_ALIVE_MS = 15_000
@@ -22,18 +24,18 @@ const KEEP_ALIVE = ':\n\n'
 /** GET streams of older revisions: news of the list, on the newest stream of each session only (MCP-24, MCP-25, MCP-46). */
 export class ChangeStreams {
   readonly #changes: CatalogChanges
-  readonly #places: OpenStreams
+  readonly #openStreams: OpenStreams
   readonly #newest = new Map<string, FrameQueue>()
   readonly #all = new Set<FrameQueue>()
 
-  constructor(changes: CatalogChanges, places: OpenStreams) {
+  constructor(changes: CatalogChanges, openStreams: OpenStreams) {
     this.#changes = changes
-    this.#places = places
+    this.#openStreams = openStreams
   }
 
-  /** `undefined` when this principal has no place for another one. */
+  /** `undefined` when this principal may hold no further one open. */
   open(principal: Principal, sessionId: string, isOpen: () => Promise<boolean>): ReplyStream | undefined {
-    if (this.#places.isFull(principal)) return undefined
+    if (this.#openStreams.isFull(principal)) return undefined
     return (ended) => this.#pieces(principal, sessionId, { isOpen, ended })
   }
 
@@ -50,10 +52,10 @@ export class ChangeStreams {
     sessionId: string,
     { isOpen, ended }: { readonly isOpen: () => Promise<boolean>; readonly ended: AbortSignal },
   ): AsyncGenerator<string> {
-    // Taken by whoever reads, so that a reader who never came holds none.
-    const leave = this.#places.take(principal)
+    // Counted when it is read, so that a stream that nobody came for counts nothing.
+    const leave = this.#openStreams.take(principal)
     if (leave === undefined) return
-    const queue = new FrameQueue()
+    const queue = new FrameQueue(0)
     this.#newest.set(sessionId, queue)
     this.#all.add(queue)
     const stop = this.#changes.listen((isAffected) => {
@@ -81,12 +83,12 @@ export const LIST_CHANGED = 'notifications/tools/list_changed'
 /** `subscriptions/listen`: news for as long as the client stays, and nothing it did not ask for (MCP-46 to MCP-49). */
 export class ListenStreams {
   readonly #services: McpServices
-  readonly #places: OpenStreams
+  readonly #openStreams: OpenStreams
   readonly #closing = new AbortController()
 
-  constructor(services: McpServices, places: OpenStreams) {
+  constructor(services: McpServices, openStreams: OpenStreams) {
     this.#services = services
-    this.#places = places
+    this.#openStreams = openStreams
   }
 
   async listen(params: JsonValue | undefined, exchange: McpExchange): Promise<Answer> {
@@ -97,7 +99,7 @@ export class ListenStreams {
         'params.notifications must name what to listen for, such as { "toolsListChanged": true }.'
       return errorAnswer(id, { code: JSON_RPC_CODES.badParams, message })
     }
-    const leave = this.#places.take(principal)
+    const leave = this.#openStreams.take(principal)
     if (leave === undefined) {
       const message = `This caller listens ${MOST_STREAMS} times already. Close a stream first.`
       return errorAnswer(id, { code: JSON_RPC_CODES.internal, message })
@@ -167,29 +169,14 @@ export const MOST_STREAMS = 100
 
 /** Counts the streams of news that each principal holds open: nobody may take all connections of the server. */
 export class OpenStreams {
-  readonly #open = new Map<string, number>()
+  readonly #open = new KeyedCounter()
 
   isFull(principal: Principal): boolean {
-    return this.#count(keyOf(principal)) >= MOST_STREAMS
+    return this.#open.count(subjectKey(principal)) >= MOST_STREAMS
   }
 
-  /** A place for one more stream, to be given back; `undefined` when there is none. */
-  take(principal: Principal): (() => void) | undefined {
-    if (this.isFull(principal)) return undefined
-    const key = keyOf(principal)
-    this.#open.set(key, this.#count(key) + 1)
-    return () => {
-      const left = this.#count(key) - 1
-      if (left > 0) this.#open.set(key, left)
-      else this.#open.delete(key)
-    }
+  /** Counts one more until it is released; `undefined` when the principal has as many as it may. */
+  take(principal: Principal): Release | undefined {
+    return this.isFull(principal) ? undefined : this.#open.take(subjectKey(principal))
   }
-
-  #count(key: string): number {
-    return this.#open.get(key) ?? 0
-  }
-}
-
-function keyOf({ tenant, id }: Principal): string {
-  return JSON.stringify([tenant, id])
 }

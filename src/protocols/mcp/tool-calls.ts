@@ -3,7 +3,7 @@ import type { CallReply, CallRequest, Leaving, Progress } from '#core/call'
 import { type ErrorCode, isToolError } from '#core/errors'
 import { checkCallKey, LATEST, parseToolName } from '#core/ids'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
-import type { Elicit } from '#core/runtime'
+import type { Elicit, ElicitationAnswer, ElicitationMode } from '#core/runtime'
 import {
   CALL_ID_HEADER,
   callIdToHeader,
@@ -15,23 +15,29 @@ import {
   readWait,
 } from '#protocols/call-headers'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
-import { encodeNotification, metaOf, type RequestHeaders, requiredFor } from './codec-message.ts'
+import {
+  type Answer,
+  encodeNotification,
+  errorAnswer,
+  metaOf,
+  type RequestHeaders,
+  requiredFor,
+} from './codec-message.ts'
+import { mayAsk } from './codec-question.ts'
 import { checkParameterHeaders } from './codec-tool.ts'
-import { type Answer, type Channel, errorAnswer, type McpExchange, type McpServices } from './exchange.ts'
+import type { Channel, McpExchange, McpServices } from './exchange.ts'
 import type { ServedTool, ToolTables } from './methods.ts'
 import { MultiRoundCalls } from './multi-round-calls.ts'
 import {
-  askGuard,
-  type CapabilityWatch,
-  HeldCalls,
-  type HeldStep,
-  OldAsker,
+  type AskKeyed,
+  LegacyAsker,
   PendingCall,
+  PendingCalls,
+  type PendingStep,
   Questions,
-  refuseToAsk,
 } from './questions.ts'
 import { encodeFailure, encodeReply, pagesOf, type ReplyTarget, type ResultEnvelopes } from './reply.ts'
-import { MCP_CODES, META, NEW_REVISION, type WireError } from './wire.ts'
+import { type ClientCapabilities, MCP_CODES, META, NEW_REVISION, type WireError } from './wire.ts'
 
 /** No tool has such a name: what cannot be one walks the same way as unknown tools and hidden ones (rule 2). */
 const NO_TOOL = '/'
@@ -40,7 +46,7 @@ const NO_HEADERS: RequestHeaders = {}
 interface ToolCallParts {
   readonly services: McpServices
   readonly tables: ToolTables
-  readonly frames: ResultEnvelopes
+  readonly envelopes: ResultEnvelopes
 }
 
 /** One `tools/call`, read and looked up. */
@@ -62,17 +68,17 @@ interface BegunCall {
 /** `tools/call` in every revision: the one durable call behind it, and what its caller may be asked meanwhile. */
 export class ToolCalls {
   readonly #parts: ToolCallParts
-  readonly #held = new HeldCalls()
-  readonly #continued: MultiRoundCalls
+  readonly #pending = new PendingCalls()
+  readonly #rounds: MultiRoundCalls
   readonly questions: Questions
 
   constructor(parts: ToolCallParts) {
     this.#parts = parts
     const { callers, clock } = parts.services
     this.questions = new Questions(callers, clock)
-    this.#continued = new MultiRoundCalls({
+    this.#rounds = new MultiRoundCalls({
       services: parts.services,
-      held: this.#held,
+      pending: this.#pending,
       questions: this.questions,
     })
   }
@@ -136,19 +142,19 @@ export class ToolCalls {
       return this.#answerOnce(call, reply, watch)
     }
     if (revision === NEW_REVISION) {
-      const held = new PendingCall({
+      const pending = new PendingCall({
         callId,
         principal,
         questions: this.questions,
         early: asked.inputResponses,
       })
-      const ask = askGuard(held.ask, capabilities, watch)
-      held.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: held })))
-      return this.#answer(call, held, await held.next(exchange.leaving?.left), { round: 1, watch })
+      const ask = askGuard(pending.ask, capabilities, watch)
+      pending.start(gateway.call(principal, this.#requestOf(call, begun, { ask, leaving: pending })))
+      return this.#answer(call, pending, await pending.next(exchange.leaving?.left), { round: 1, watch })
     }
     if (!canAsk || !channel.canSend)
       return this.#finish(call, await gateway.call(principal, this.#requestOf(call, begun, {})), 1)
-    const asker = new OldAsker({ exchange, callId, questions: this.questions })
+    const asker = new LegacyAsker({ exchange, callId, questions: this.questions })
     try {
       const ask = askGuard(asker.ask, capabilities, watch)
       return this.#finish(call, await gateway.call(principal, this.#requestOf(call, begun, { ask })), 1)
@@ -159,16 +165,16 @@ export class ToolCalls {
 
   #answer(
     call: StartedCall,
-    held: PendingCall,
-    step: HeldStep,
+    pending: PendingCall,
+    step: PendingStep,
     { round, watch = { missing: undefined } }: { readonly round: number; readonly watch?: CapabilityWatch },
   ): Answer {
     const { principal } = call.exchange
     if (step.kind === 'asks') {
-      this.#held.add(principal, held)
-      return this.#continued.ask(call, { callId: held.callId, questions: step.questions, round })
+      this.#pending.add(principal, pending)
+      return this.#rounds.ask(call, { callId: pending.callId, questions: step.questions, round })
     }
-    this.#held.remove(principal, held)
+    this.#pending.remove(principal, pending)
     return this.#answerOnce(call, step.reply, watch, round)
   }
 
@@ -182,7 +188,7 @@ export class ToolCalls {
 
   /** MCP-72 to MCP-74: what a request goes on with is hostile until it proves to be ours. */
   async #continue(call: StartedCall, sealed: string): Promise<Answer> {
-    const state = await this.#continued.open(call, sealed)
+    const state = await this.#rounds.open(call, sealed)
     if (state === undefined) {
       const message = 'params.requestState is not one that this request was given, or was used before.'
       return errorAnswer(
@@ -193,19 +199,19 @@ export class ToolCalls {
     }
     const round = state.round + 1
     if (state.waitsFor === 'page') {
-      const answered = await this.#continued.waitForPages(call, state)
-      if (answered === 'declined') return this.#continued.declined(call, state.callId)
-      return await this.#begin(call, state.callId, answered === 'accepted' ? this.#continued.waitMs : 0)
+      const answered = await this.#rounds.waitForPages(call, state)
+      if (answered === 'declined') return this.#rounds.declined(call, state.callId)
+      return await this.#begin(call, state.callId, answered === 'accepted' ? this.#rounds.waitMs : 0)
     }
-    const taken = await this.#continued.deliver(call, state)
+    const taken = await this.#rounds.deliver(call, state)
     if (taken !== undefined)
       return errorAnswer(call.exchange.id, taken, { headers: unreadHeaders(state.callId) })
-    const held = this.#held.find(call.exchange.principal, state.callId)
-    if (held !== undefined)
-      return this.#answer(call, held, await held.next(call.exchange.leaving?.left), { round })
-    const step = await this.#continued.nextElsewhere(call, state)
+    const pending = this.#pending.find(call.exchange.principal, state.callId)
+    if (pending !== undefined)
+      return this.#answer(call, pending, await pending.next(call.exchange.leaving?.left), { round })
+    const step = await this.#rounds.nextElsewhere(call, state)
     if (step.kind === 'asks')
-      return this.#continued.ask(call, { callId: state.callId, questions: step.questions, round })
+      return this.#rounds.ask(call, { callId: state.callId, questions: step.questions, round })
     return this.#finish(call, step.reply, round)
   }
 
@@ -216,7 +222,7 @@ export class ToolCalls {
     const pages = missing === undefined ? [] : pagesOf(missing)
     if (outcome.ok || pages.length === 0) return encodeReply(reply, call.target)
     return (
-      this.#continued.askForPages(call, { reply, pages, message: outcome.error.message, round }) ??
+      this.#rounds.askForPages(call, { reply, pages, message: outcome.error.message, round }) ??
       encodeReply(reply, call.target)
     )
   }
@@ -254,13 +260,35 @@ export class ToolCalls {
       name: asked.name,
       revision,
       principal,
-      frame: this.#parts.frames.of(revision),
+      envelope: this.#parts.envelopes.of(revision),
       tool: served?.tool,
       hasHttp: headers !== undefined,
       metadataUrl: this.#parts.services.options.metadataUrl?.(),
     }
   }
 }
+
+/** What a run asked although its client had not declared it (MCP-36). */
+interface CapabilityWatch {
+  missing: ElicitationMode | undefined
+}
+
+const DECLINED: ElicitationAnswer = { action: 'decline' }
+
+/** Asks only what was declared; a tool that can go on without goes on declined (MCP/T-11). Questions without a key are numbered. */
+function askGuard(ask: AskKeyed, capabilities: ClientCapabilities, watch: CapabilityWatch): Elicit {
+  let asked = 0
+  return async (question) => {
+    asked += 1
+    if (mayAsk(question, capabilities))
+      return await ask({ ...question, key: question.key ?? `question_${asked}` })
+    watch.missing = question.mode
+    return DECLINED
+  }
+}
+
+/** For clients that declared nothing. */
+const refuseToAsk: AskKeyed = async () => DECLINED
 
 /** Rule 6: every reply to a call has an id, also one that was never made. */
 function unreadHeaders(

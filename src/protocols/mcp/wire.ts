@@ -4,18 +4,18 @@ import type { JsonRpcId } from '#protocols/json-rpc'
 export const MCP_PATH = '/mcp'
 
 /** Revisions with `initialize` and sessions; the newest last. */
-export const OLD_REVISIONS = ['2025-06-18', '2025-11-25'] as const
+export const LEGACY_REVISIONS = ['2025-06-18', '2025-11-25'] as const
 /** The revision without either: every request says everything. */
 export const NEW_REVISION = '2026-07-28'
 
-export type OldRevision = (typeof OLD_REVISIONS)[number]
-export type Revision = OldRevision | typeof NEW_REVISION
+export type LegacyRevision = (typeof LEGACY_REVISIONS)[number]
+export type Revision = LegacyRevision | typeof NEW_REVISION
 
 /** What we offer to clients that name a revision we do not serve (MCP-22, MCP/T-8). */
-export const NEWEST_OLD_REVISION: OldRevision = '2025-11-25'
+export const NEWEST_LEGACY_REVISION: LegacyRevision = '2025-11-25'
 
-export function isOldRevision(text: JsonValue | undefined): text is OldRevision {
-  return OLD_REVISIONS.some((known) => known === text)
+export function isLegacyRevision(text: JsonValue | undefined): text is LegacyRevision {
+  return LEGACY_REVISIONS.some((known) => known === text)
 }
 
 /** MCP §1.5; the first three exist in the new era only. */

@@ -19,6 +19,7 @@ import {
   readWait,
   unreadCallHeaders,
 } from '#protocols/call-headers'
+import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {
@@ -54,11 +55,11 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
   // The head leaves before the call is recorded, and it names the call (rule 6).
   const freshId = randomUUID()
   const key = read.call.key ?? freshId
-  const waiting = new WaitingFrames()
+  const waiting = new FrameQueue(1)
   const { id } = read.request
   const onProgress = (progress: Progress): void => {
     if (waiting.isEnded) return
-    waiting.add(encodeEvent('data', encodeValue(id, PROGRESS, JSON.stringify(progress))))
+    waiting.add(encodeEvent('data', encodeValue(id, PROGRESS, JSON.stringify(progress))), true)
   }
   // A reader that leaves detaches; the call goes on (rule 10).
   const answer = parts.gateway
@@ -78,7 +79,7 @@ function handleStream(request: HttpRequest, parts: CallParts): HttpReply {
 }
 
 interface Streamed {
-  readonly waiting: WaitingFrames
+  readonly waiting: FrameQueue
   readonly answer: Promise<CallReply>
   readonly ended: AbortSignal
 }
@@ -98,51 +99,6 @@ async function* frames(call: FunctionCall, { waiting, answer, ended }: Streamed)
   }
   yield encodeEvent('data', json)
   yield encodeEvent('done', JSON.stringify({ done: method }))
-}
-
-/** How much may wait for a reader that is slower than the tool; progress is news, so the newest counts. */
-const MOST_CHARACTERS = 64 * 1_024
-
-/** Frames between a tool that reports and a reader that reads, bounded by letting go of the oldest. */
-export class WaitingFrames {
-  readonly #frames: string[] = []
-  #characters = 0
-  #isEnded = false
-  #wake: (() => void) | undefined
-
-  get isEnded(): boolean {
-    return this.#isEnded
-  }
-
-  add(frame: string): void {
-    if (this.#isEnded) return
-    this.#frames.push(frame)
-    this.#characters += frame.length
-    while (this.#characters > MOST_CHARACTERS && this.#frames.length > 1) this.#take()
-    this.#wake?.()
-  }
-
-  /** Nothing more comes; what waits can still be taken. */
-  end(): void {
-    this.#isEnded = true
-    this.#wake?.()
-  }
-
-  /** The next frame, or `undefined` after the last one. */
-  async next(): Promise<string | undefined> {
-    while (this.#frames.length === 0 && !this.#isEnded) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-    }
-    return this.#take()
-  }
-
-  #take(): string | undefined {
-    const frame = this.#frames.shift()
-    this.#characters -= frame?.length ?? 0
-    return frame
-  }
 }
 
 /** `POST /call`: one function, one answer, HTTP 200 whatever the function did (OTS-33 to OTS-43). */

@@ -53,8 +53,8 @@ function* resume(
   return true
 }
 
-function suspendedCall({ tenant, record }: CallAddress) {
-  return get('suspendedCall', record, tenant)
+function* suspendedCall({ tenant, record }: CallAddress): Steps<Row | undefined> {
+  return yield* get('suspendedCall', record, tenant)
 }
 
 function* cancel(group: CommitGroup, address: CallAddress, atMs: number): Steps<readonly EndedParked[]> {

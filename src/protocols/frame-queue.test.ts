@@ -1,20 +1,20 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { WaitingFrames } from './call-routes.ts'
+import { FrameQueue } from './frame-queue.ts'
 
-describe('WaitingFrames', () => {
+describe('FrameQueue', () => {
   it('gives frames in order, also to one who waits', async () => {
-    const frames = new WaitingFrames()
+    const frames = new FrameQueue(1)
     const first = frames.next()
-    frames.add('1')
-    frames.add('2')
+    frames.add('1', true)
+    frames.add('2', true)
     frames.end()
-    frames.add('late')
+    frames.add('late', true)
     expect([await first, await frames.next(), await frames.next()]).toEqual(['1', '2', undefined])
   })
 
   it('wakes one who waits when it ends', async () => {
-    const frames = new WaitingFrames()
+    const frames = new FrameQueue(1)
     const waiting = frames.next()
     frames.end()
     expect(await waiting).toBeUndefined()
@@ -25,8 +25,8 @@ describe('WaitingFrames', () => {
     await fc.assert(
       fc.asyncProperty(lengths, async (given) => {
         const added = given.map((length, place) => String(place).padEnd(length, 'x'))
-        const frames = new WaitingFrames()
-        for (const text of added) frames.add(text)
+        const frames = new FrameQueue(1)
+        for (const text of added) frames.add(text, true)
         frames.end()
         const kept: string[] = []
         for (let text = await frames.next(); text !== undefined; text = await frames.next()) kept.push(text)
