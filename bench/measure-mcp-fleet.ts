@@ -3,7 +3,7 @@
  * `node --expose-gc --conditions=collet-source bench/measure-mcp-fleet.ts [programs] [seconds]`
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { PROCESS_PLACES } from '#sources/mcp/pool'
+import { ALL_PROCESSES } from '#sources/mcp/pool'
 import { faulty } from '../test/sources/fault-mcp.ts'
 import { type OpenedMcp, openMcp } from '../test/sources/open-mcp.ts'
 
@@ -33,8 +33,8 @@ while (performance.now() < until) {
   globalThis.gc?.()
   const { rss, heapUsed } = process.memoryUsage()
   const [mib, heapMib] = [rss, heapUsed].map((bytes) => (bytes / 1_048_576).toFixed(1))
-  console.log(`processes ${PROCESS_PLACES.taken}  answered ${answered}  rss ${mib} MiB  heap ${heapMib} MiB`)
+  console.log(`processes ${ALL_PROCESSES.taken}  answered ${answered}  rss ${mib} MiB  heap ${heapMib} MiB`)
   await pause(EVERY_MS)
 }
 await Promise.all(fleet.map(({ source }) => source.close()))
-console.log(`processes ${PROCESS_PLACES.taken} at the end`)
+console.log(`processes ${ALL_PROCESSES.taken} at the end`)

@@ -1,6 +1,7 @@
 import { createPublicKey } from 'node:crypto'
 import type { CryptoKey, createLocalJWKSet, JWK, JWTHeaderParameters, JWTPayload } from 'jose'
 import { ISSUER_ALGORITHMS, type IssuerSettings } from '#config/settings'
+import { readStart } from '#core/bytes'
 import { fault, type ToolError } from '#core/errors'
 import { isRecord } from '#core/json'
 import { DEFAULT_TENANT, grantedScopes, type RoleTable } from '#core/principal'
@@ -266,13 +267,7 @@ async function fetchJson(url: string, send: typeof fetch): Promise<Readonly<Reco
 }
 
 async function readText(response: Response, url: string): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    // Leaving the loop cancels the body.
-    if (size > LARGEST_BYTES) throw new Error(`${url} gave more than ${LARGEST_BYTES} bytes`)
-    chunks.push(chunk)
-  }
-  return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
+  const { bytes, isWhole } = await readStart(response.body, LARGEST_BYTES)
+  if (!isWhole) throw new Error(`${url} gave more than ${LARGEST_BYTES} bytes`)
+  return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADD, prepared } from '#testing/samples'
+import { ADD, prepared } from '../../test/samples/definitions.ts'
 import { isSameSecret } from './hash.ts'
 
 describe('definitionHash', () => {

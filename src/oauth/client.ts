@@ -24,6 +24,7 @@ import {
   validateAuthResponse,
 } from 'oauth4webapi'
 import type { OAuthClientSettings } from '#config/settings'
+import { readStart } from '#core/bytes'
 import type { Clock, RefreshAnswer, TokenSet } from '#core/runtime'
 import { Secret } from '#core/secret'
 
@@ -38,21 +39,15 @@ export function boundedFetch(send: typeof fetch, { timeoutMs, mostBytes }: Fetch
     const limit = AbortSignal.timeout(timeoutMs)
     const signal = init?.signal == null ? limit : AbortSignal.any([limit, init.signal])
     const response = await send(resource, { ...init, signal, redirect: 'manual' })
-    const body = await readUpTo(response, mostBytes)
+    const { bytes, isWhole } = await readStart(response.body, mostBytes)
+    if (!isWhole) throw new Error(`an answer is larger than ${mostBytes} bytes`)
     const { status, statusText, headers } = response
-    return new Response(mayHaveBody(status) ? body : null, { status, statusText, headers: plain(headers) })
+    return new Response(mayHaveBody(status) ? Uint8Array.from(bytes) : null, {
+      status,
+      statusText,
+      headers: plain(headers),
+    })
   }
-}
-
-async function readUpTo(response: Response, mostBytes: number): Promise<Uint8Array<ArrayBuffer>> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.byteLength
-    if (size > mostBytes) throw new Error(`an answer is larger than ${mostBytes} bytes`)
-    chunks.push(chunk)
-  }
-  return Uint8Array.from(Buffer.concat(chunks))
 }
 
 /** The body is already decoded, and has another length. */

@@ -3,7 +3,8 @@ import { fault } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import { MCP_OPTIONS } from '#sources/mcp/options'
 import { OTC_OPTIONS } from '#sources/otc/options'
-import { contextFor, sampleSource } from '#testing/source-contract'
+import { contextFor } from '#testing/source-contract'
+import { sampleSource } from '../../test/samples/sources.ts'
 import { redactSource } from './sources.ts'
 
 const OTC = OTC_OPTIONS.parse({

@@ -6,8 +6,9 @@ import { Pins } from '#core/imports/pins'
 import { SILENT_LOGGER } from '#core/runtime'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
 import type { SqlStore } from '#store/store'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
+import { sampleOffer } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
+import { sampleDiscovery, sampleSource } from '../../test/samples/sources.ts'
 
 let folder: string
 const stores: SqlStore[] = []

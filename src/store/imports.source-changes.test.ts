@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { openStoreFolder } from '#testing/test-gateway'
+import { StoreFolder } from '../../test/store/store-folder.ts'
 
 const CANARY = 'canary-key-of-a-source-900150983cd2'
 const SOURCE = {
@@ -10,27 +10,27 @@ const SOURCE = {
   replace: false,
 }
 
-const folders: ReturnType<typeof openStoreFolder>[] = []
-afterEach(() => {
-  for (const folder of folders.splice(0)) folder.remove()
+const folders: StoreFolder[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await folder.remove()
 })
 
 function openFolder() {
-  const folder = openStoreFolder()
+  const folder = new StoreFolder(Date.now)
   folders.push(folder)
   return folder
 }
 
 describe('stored sources in SQLite', () => {
   it('rule 14: no option is in the bytes of the database, and all are there after a restart', async () => {
-    const { open, bytes } = openFolder()
-    const store = open()
+    const folder = openFolder()
+    const store = folder.open()
     await store.sources.put(SOURCE)
-    expect(bytes()).toContain('Weather')
-    expect(bytes()).not.toContain(CANARY)
+    expect(folder.bytes()).toContain('Weather')
+    expect(folder.bytes()).not.toContain(CANARY)
     await store.close()
-    expect(bytes()).not.toContain(CANARY)
-    const again = open()
+    expect(folder.bytes()).not.toContain(CANARY)
+    const again = folder.open()
     expect((await again.sources.list())[0]?.options).toEqual(SOURCE.options)
     expect(again.sources.epoch()).toBe(1)
     await again.close()
@@ -40,12 +40,12 @@ describe('stored sources in SQLite', () => {
     ['changed options', "UPDATE sources SET options = CAST(x'00' || substr(options, 2) AS BLOB)"],
     ['options moved to another source', "UPDATE sources SET key = 'Other'"],
   ])('rule 14: %s are an error for the operator, and can be removed', async (_title, sql) => {
-    const { open, change } = openFolder()
-    const store = open()
+    const folder = openFolder()
+    const store = folder.open()
     await store.sources.put(SOURCE)
     await store.close()
-    change(sql)
-    const again = open()
+    folder.tamper(sql)
+    const again = folder.open()
     expect(() => again.sources.list()).toThrow(expect.objectContaining({ code: 'unreadable' }))
     for (const key of ['Weather', 'Other']) await again.sources.remove({ key, by: 'cli:ann', atMs: 2_000 })
     expect(again.sources.list()).toEqual([])
@@ -53,8 +53,8 @@ describe('stored sources in SQLite', () => {
   })
 
   it('another process on the same file sees a change at once', async () => {
-    const { open } = openFolder()
-    const [server, cli] = [open(), open()]
+    const folder = openFolder()
+    const [server, cli] = [folder.open(), folder.open()]
     expect(server.sources.epoch()).toBe(0)
     await cli.sources.put(SOURCE)
     expect(server.sources.epoch()).toBe(1)

@@ -1,7 +1,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { openStoreFolder } from '#testing/test-gateway'
+import { StoreFolder } from '../../test/store/store-folder.ts'
 
 const CANARY = 'canary-value-of-the-vault-5d41402a'
 const ENTRY = {
@@ -18,21 +18,21 @@ const ENTRY = {
   atMs: 1_000,
 } as const
 
-const folders: ReturnType<typeof openStoreFolder>[] = []
-afterEach(() => {
-  for (const folder of folders.splice(0)) folder.remove()
+const folders: StoreFolder[] = []
+afterEach(async () => {
+  for (const folder of folders.splice(0)) await folder.remove()
 })
 
 function openFolder() {
-  const folder = openStoreFolder()
+  const folder = new StoreFolder(Date.now)
   folders.push(folder)
   return folder
 }
 
 describe('the vault in SQLite', () => {
   it('OWP-75, rule 14: no value is in the bytes of the database, also after a rotation', async () => {
-    const { open, bytes } = openFolder()
-    const store = open()
+    const folder = openFolder()
+    const store = folder.open()
     await store.vault.put(ENTRY)
     await store.consents.begin(
       {
@@ -46,13 +46,13 @@ describe('the vault in SQLite', () => {
       },
       3,
     )
-    expect(bytes()).not.toContain(CANARY)
-    expect(bytes()).toContain('cred_1')
+    expect(folder.bytes()).not.toContain(CANARY)
+    expect(folder.bytes()).toContain('cred_1')
     await store.vault.rotate('cli:ann', 2_000)
     expect((await store.vault.find(ENTRY))?.value?.reveal()).toBe(CANARY)
     await store.close()
-    expect(bytes()).not.toContain(CANARY)
-    const again = open()
+    expect(folder.bytes()).not.toContain(CANARY)
+    const again = folder.open()
     expect((await again.vault.find(ENTRY))?.value?.reveal()).toBe(CANARY)
     await again.close()
   })
@@ -67,13 +67,13 @@ describe('the vault in SQLite', () => {
     ['a key of another tenant', "UPDATE vault_keys SET tenant = 'other'"],
     ['a changed key', "UPDATE vault_keys SET wrapped = CAST(x'00' || substr(wrapped, 2) AS BLOB)"],
   ])('rule 14: %s is an error for the operator, not "not found"', async (_title, sql) => {
-    const { open, change } = openFolder()
-    const store = open()
+    const folder = openFolder()
+    const store = folder.open()
     await store.vault.put(ENTRY)
     await store.vault.put({ ...ENTRY, ref: 'cred_2', principal: 'key:carol' })
     await store.close()
-    change(sql)
-    const again = open()
+    folder.tamper(sql)
+    const again = folder.open()
     expect(() => again.vault.find(ENTRY)).toThrow(expect.objectContaining({ code: 'unreadable' }))
     // What cannot be read can still be listed and removed.
     expect((await again.vault.list({ limit: 10 })).length).toBeGreaterThan(0)
@@ -81,8 +81,8 @@ describe('the vault in SQLite', () => {
   })
 
   it('a rotation by another process is seen at once', async () => {
-    const { open } = openFolder()
-    const [server, cli] = [open(), open()]
+    const folder = openFolder()
+    const [server, cli] = [folder.open(), folder.open()]
     await server.vault.put(ENTRY)
     await cli.vault.rotate('cli:ann', 2_000)
     expect((await server.vault.find(ENTRY))?.value?.reveal()).toBe(CANARY)
@@ -93,12 +93,12 @@ describe('the vault in SQLite', () => {
   })
 
   it('each tenant has a data key of its own, and a rotation leaves one of each', async () => {
-    const { open, path } = openFolder()
-    const store = open()
+    const folder = openFolder()
+    const store = folder.open()
     await store.vault.put(ENTRY)
     await store.vault.put({ ...ENTRY, tenant: 'other', ref: 'cred_2' })
     await store.vault.rotate('cli:ann', 2_000)
-    const database = new DatabaseSync(path)
+    const database = new DatabaseSync(folder.path)
     expect(
       database
         .prepare('SELECT tenant, count(*) AS n FROM vault_keys GROUP BY tenant')

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import type { Approver } from '#core/approvals/approvals'
 import type { Outcome } from '#core/call'
 import { parseToolId } from '#core/ids'
 import type {
@@ -13,61 +12,7 @@ import type {
   Store,
 } from '#core/ports/store'
 import type { RunEvent } from '#core/runs/events'
-import type { PolicyDefinition, Tool, ToolPolicy } from '#core/tool'
-import { type DefinedTool, tool } from '#core/tools/define'
-import { type PrepareOptions, prepareTool } from '#core/tools/prepare-tool'
-import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import { ALICE, callRequest, openTestGateway } from './test-gateway.ts'
-
-/**
- * Processor time that this process has used since `process.cpuUsage()` was asked. What a bound on work is tested with:
- * time on the clock also counts what other programs do.
- */
-export function cpuMsSince(start: NodeJS.CpuUsage): number {
-  const { user, system } = process.cpuUsage(start)
-  return (user + system) / 1_000
-}
-
-const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
-
-export const TEXT = {
-  type: 'object',
-  properties: { text: { type: 'string', description: 'T.' } },
-  required: ['text'],
-} as const
-
-/** A tool that notes each run, for tests. */
-export function noting(
-  id: string,
-  effects: string[],
-  policy: PolicyDefinition = {},
-  act: (text: string) => unknown = (text) => `${text}!`,
-) {
-  return tool({
-    id,
-    description: 'Notes.',
-    input: TEXT,
-    output: {},
-    policy,
-    run: ({ text }) => {
-      effects.push(`${id.split('@')[0]} ${text}`)
-      return act(text) as string
-    },
-  })
-}
-
-/** A gateway with these tools, somebody who calls them and somebody who says yes. */
-export function workflowStage(tools: readonly DefinedTool[]) {
-  const store = openMemoryStore()
-  const gateway = openTestGateway(tools, { store })
-  const approve = async (action: 'grant' | 'reject' = 'grant') => {
-    const open = await store.approvals.list({ state: 'pending', limit: 1 })
-    return (await gateway.approvals.decide(BOB, open[0], { action, reason: undefined })).kind
-  }
-  const call = (id: string, key: string | undefined = 'k', input = { text: 'a' }) =>
-    gateway.call(ALICE, callRequest(id, { key, input }))
-  return { store, gateway, approve, call }
-}
+import type { Tool, ToolPolicy } from '#core/tool'
 
 const POLICY_IN_SAMPLE_TOOL: ToolPolicy = {
   safetyTier: 'write',
@@ -101,37 +46,6 @@ export function sampleTool(id: string, run: Tool['run'], changes: SampleTool = {
     ...changes,
     policy: { ...POLICY_IN_SAMPLE_TOOL, ...changes.policy },
   }
-}
-
-/** A definition without a fault, as an author writes it. */
-export const ADD = {
-  id: 'Calculator.Add@1.0.0',
-  description: 'Adds two numbers together.',
-  input: {
-    type: 'object',
-    properties: {
-      a: { type: 'number', description: 'The first number.' },
-      b: { type: 'number', description: 'The second number.' },
-    },
-    required: ['a', 'b'],
-  },
-  output: { type: 'number' },
-  run: ({ a, b }: { a: number; b: number }) => a + b,
-}
-
-/** The tool, or an error with everything that is wrong with its definition. */
-export function prepared(definition: unknown, options?: PrepareOptions): Tool {
-  const result = prepareTool(definition, options)
-  assert.ok(result.ok, result.ok ? '' : JSON.stringify(result.findings, null, 2))
-  return result.tool
-}
-
-/** `where: problem` of each finding of the sample with these changes; every finding says what to write instead. */
-export function findingsOf(changes: Record<string, unknown>, options?: PrepareOptions): string[] {
-  const result = prepareTool({ ...ADD, ...changes }, options)
-  if (result.ok) return []
-  for (const { fix } of result.findings) assert.notEqual(fix, '')
-  return result.findings.map(({ where, problem }) => `${where}: ${problem}`)
 }
 
 export const DAY_MS = 86_400_000

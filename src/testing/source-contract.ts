@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { isToolError } from '#core/errors'
 import type { JsonObject, JsonValue } from '#core/json'
-import type { Discovery, Invocation, OfferedTool, Source } from '#core/ports/source'
+import type { Discovery, OfferedTool, Source } from '#core/ports/source'
 import { SILENT_LOGGER } from '#core/runtime'
 import { checkSchema } from '#core/schema/check'
 import { Secret } from '#core/secret'
@@ -22,32 +22,6 @@ export function sampleOffer(nativeName: string, other: Partial<OfferedTool> = {}
     policy: { safetyTier: 'write' },
     binding: { url: `https://tools.example/${encodeURIComponent(nativeName)}` },
     ...other,
-  }
-}
-
-export function sampleDiscovery(
-  tools: readonly OfferedTool[],
-  identity: JsonObject = { origin: 'https://tools.example' },
-): Discovery {
-  return { identity, tools, warnings: [] }
-}
-
-/** A source that keeps what it is called with and answers with it. */
-export function sampleSource(other: Partial<Source> = {}): Source & { readonly invoked: Invocation[] } {
-  const invoked: Invocation[] = []
-  return {
-    key: 'files',
-    type: 'sample',
-    kind: 'mcp',
-    discover: () => Promise.resolve(sampleDiscovery([])),
-    invoke: (invocation) => {
-      invoked.push(invocation)
-      return Promise.resolve(invocation.input)
-    },
-    health: () => ({ state: 'ready' }),
-    close: () => Promise.resolve(),
-    ...other,
-    invoked,
   }
 }
 

@@ -1,8 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { DEFAULT_APPROVAL_RULES } from '#core/approvals/approvals'
 import { type CallReply, type CallRequest, NO_SECRETS, type Outcome } from '#core/call'
 import { openGateway, type RunningGateway, type RunningGatewayOptions } from '#core/calls/gateway'
@@ -15,36 +11,7 @@ import type { Tool } from '#core/tool'
 import { Registry } from '#core/tools/catalog'
 import { type DefinedTool, isDefinedTool } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
-
-/** A SQLite store in a folder of its own, whose file a test may look into and change behind its back. */
-export function openStoreFolder() {
-  const folder = mkdtempSync(join(tmpdir(), 'collet-test-'))
-  const path = join(folder, 'collet.db')
-  return {
-    path,
-    open: () => openSqliteStore({ path, masterKey: new Uint8Array(32).fill(7) }),
-    change(sql: string): void {
-      const database = new DatabaseSync(path)
-      database.exec(sql)
-      database.close()
-    },
-    bytes: () =>
-      readdirSync(folder)
-        .filter((name) => name.startsWith('collet.db') && !name.endsWith('writers'))
-        .map((name) => readFileSync(join(folder, name), 'latin1'))
-        .join(''),
-    remove: () => rmSync(folder, { recursive: true }),
-  }
-}
-
-/** Lets what was begun be committed, and what follows from that, a few commits deep. */
-export async function allCommitted(store: Store): Promise<void> {
-  for (let round = 0; round < 3; round += 1) {
-    await new Promise(setImmediate)
-    await store.probe()
-  }
-}
+import { openMemoryStore } from '#store/sqlite/sqlite-store'
 
 export type StoreMethod = 'claim' | 'reclaim' | 'finish' | 'insertFinished' | 'recordLate' | 'probe' | 'find'
 

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import { connect, opentool } from '#client/index'
 import { dereference, load, validate } from '#protocols/opentool/index'
-import { cpuMsSince } from '#testing/samples'
+import { cpuMsSince } from '../cpu-time.ts'
 
 /** Reads one document of so many functions in every way there is, and prints how long each took; the heap is small. */
 const FUNCTIONS = 100_000

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Tool } from '#core/tool'
 import { openwopRoutes } from '#protocols/openwop/routes'
-import { cpuMsSince, sampleTool } from '#testing/samples'
+import { sampleTool } from '#testing/samples'
 import { openTestGateway } from '#testing/test-gateway'
+import { cpuMsSince } from '../cpu-time.ts'
 import { KEYS } from './openwop-fixtures.ts'
 import { type OpenwopServer, startOpenwopServer } from './openwop-server.ts'
 

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { ANONYMOUS } from '#core/principal'
 import type { HttpRequest } from '#protocols/http-exchange'
 import { ARCADE_SCHEMA_ID } from '#protocols/otc/wire'
-import { cpuMsSince } from '#testing/samples'
+import { cpuMsSince } from '../cpu-time.ts'
 import { type FixtureTool, otcFixtures } from './otc-fixtures.ts'
 import { otcTestServer, stopOtcServers } from './otc-test-server.ts'
 

@@ -8,7 +8,8 @@ import { Pins } from '#core/imports/pins'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { openStore } from '#server/services'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
+import { sampleOffer } from '#testing/source-contract'
+import { sampleDiscovery, sampleSource } from '../samples/sources.ts'
 import { readBlocks } from './markdown-blocks.ts'
 
 const run = promisify(execFile)

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Pins } from '#core/imports/pins'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
 import { openStore } from '#server/services'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
+import { sampleOffer } from '#testing/source-contract'
+import { sampleDiscovery, sampleSource } from '../samples/sources.ts'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 let server: PrincipalsServer

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { ProcessPlaces } from '#sources/mcp/pool'
+import { ProcessLimit } from '#sources/mcp/pool'
 import { faulty, isAlive, said } from './fault-mcp.ts'
 import { type OpenedMcp, openMcp } from './open-mcp.ts'
 
@@ -86,24 +86,24 @@ describe('processes of MCP programs', () => {
   })
 
   it('are capped in all', async () => {
-    const places = new ProcessPlaces(1)
-    const left = open(faulty('plain'), { places })
-    const right = open(faulty('plain'), { places })
+    const processes = new ProcessLimit(1)
+    const left = open(faulty('plain'), { processes })
+    const right = open(faulty('plain'), { processes })
     await left.discover()
     await right.discover()
-    expect(places.taken).toBe(1)
+    expect(processes.taken).toBe(1)
     await Promise.all([left.source.close(), right.source.close()])
-    expect(places.taken).toBe(0)
+    expect(processes.taken).toBe(0)
   })
 
   it('are all gone after a close during start', async () => {
     const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
-    const places = new ProcessPlaces()
-    const upstream = openMcp(faulty('late', [log]), { places })
+    const processes = new ProcessLimit()
+    const upstream = openMcp(faulty('late', [log]), { processes })
     const discovering = upstream.discover().catch((error: unknown) => error)
-    await vi.waitUntil(() => places.taken === 1)
+    await vi.waitUntil(() => processes.taken === 1)
     await upstream.source.close()
     expect(await discovering).toMatchObject({ code: 'upstream_failed' })
-    expect(places.taken).toBe(0)
+    expect(processes.taken).toBe(0)
   })
 })

@@ -5,7 +5,7 @@ import type { StatefulContext } from '#core/tool'
 import { plainValue } from '#core/tool'
 import { createMcpSource } from '#sources/mcp/index'
 import { MCP_OPTIONS } from '#sources/mcp/options'
-import type { ProcessPlaces } from '#sources/mcp/pool'
+import type { ProcessLimit } from '#sources/mcp/pool'
 import { callContext } from './call-context.ts'
 
 export const SERVICES: SourceServices = {
@@ -29,14 +29,14 @@ export interface OpenedMcp {
 /** An MCP source on real parts. */
 export function openMcp(
   options: Record<string, unknown>,
-  changes: { readonly services?: Partial<SourceServices>; readonly places?: ProcessPlaces } = {},
+  changes: { readonly services?: Partial<SourceServices>; readonly processes?: ProcessLimit } = {},
 ): OpenedMcp {
   const services = { ...SERVICES, ...changes.services }
   const source = createMcpSource(
     'Up',
     MCP_OPTIONS.parse({ type: 'mcp', ...options }),
     services,
-    changes.places,
+    changes.processes,
   )
   let known: Discovery | undefined
   const discover = async (): Promise<Discovery> => {

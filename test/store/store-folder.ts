@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -12,14 +12,16 @@ export class StoreFolder {
   readonly path: string
   readonly #folder: string
   readonly #open = new Set<SqlStore>()
+  readonly #nowMs: () => number
 
-  constructor() {
+  constructor(nowMs: () => number = () => 1_000) {
+    this.#nowMs = nowMs
     this.#folder = mkdtempSync(join(tmpdir(), 'collet-runs-'))
     this.path = join(this.#folder, 'collet.db')
   }
 
   open(): SqlStore {
-    const store = openSqliteStore({ path: this.path, masterKey: this.masterKey, nowMs: () => 1_000 })
+    const store = openSqliteStore({ path: this.path, masterKey: this.masterKey, nowMs: this.#nowMs })
     this.#open.add(store)
     return store
   }
@@ -35,6 +37,14 @@ export class StoreFolder {
     const database = new DatabaseSync(this.path)
     database.exec(sql)
     database.close()
+  }
+
+  /** Everything that lies in the folder of the database, as text. */
+  bytes(): string {
+    return readdirSync(this.#folder)
+      .filter((name) => name.startsWith('collet.db') && !name.endsWith('writers'))
+      .map((name) => readFileSync(join(this.#folder, name), 'latin1'))
+      .join('')
   }
 
   async remove(): Promise<void> {

@@ -6,15 +6,8 @@ import { Secret } from '#core/secret'
 import type { ToolPolicy } from '#core/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import {
-  ALICE,
-  allCommitted,
-  callRequest,
-  errorOf,
-  FakeClock,
-  gist,
-  openTestGateway,
-} from '#testing/test-gateway'
+import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
+import { allCommitted } from '../../../test/all-committed.ts'
 import type { Approver } from './approvals.ts'
 import { type ApprovalRules, DEFAULT_APPROVAL_RULES } from './approvals.ts'
 

@@ -11,16 +11,16 @@ import {
   errorOf,
   faultyStore,
   gist,
-  openStoreFolder,
   openTestGateway,
   type StoreMethod,
 } from '#testing/test-gateway'
+import { StoreFolder } from '../../../test/store/store-folder.ts'
 import { identifyCall } from './identity.ts'
 import { RunningCalls } from './running.ts'
 
-let folder: ReturnType<typeof openStoreFolder>
+let folder: StoreFolder
 beforeEach(() => {
-  folder = openStoreFolder()
+  folder = new StoreFolder(Date.now)
 })
 afterEach(() => folder.remove())
 
@@ -117,7 +117,7 @@ describe('an outcome that comes second', () => {
   it('rule 10: of an attempt that was declared dead is kept as late, and the record answers', async () => {
     const store = folder.open()
     const tool = sampleTool(DO, async () => {
-      folder.change("UPDATE calls SET state = 'ambiguous'")
+      folder.tamper("UPDATE calls SET state = 'ambiguous'")
       return 'done after all'
     })
     const gateway = openTestGateway([tool], { store })

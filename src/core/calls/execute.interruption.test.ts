@@ -4,7 +4,6 @@ import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
-  allCommitted,
   callRequest,
   errorOf,
   faultyStore,
@@ -12,6 +11,7 @@ import {
   openTestGateway,
   type StoreMethod,
 } from '#testing/test-gateway'
+import { allCommitted } from '../../../test/all-committed.ts'
 
 const WAIT = 'Slow.Wait@1.0.0'
 

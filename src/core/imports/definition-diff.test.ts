@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { SILENT_LOGGER } from '#core/runtime'
 import type { ToolRequirements } from '#core/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import { sampleDiscovery, sampleOffer, sampleSource } from '#testing/source-contract'
+import { sampleOffer } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
+import { sampleDiscovery, sampleSource } from '../../../test/samples/sources.ts'
 import { Pins } from './pins.ts'
 
 describe('what an upstream wants of callers (rule 32)', () => {

@@ -4,9 +4,10 @@ import type { JsonObject } from '#core/json'
 import type { OfferedTool, Source } from '#core/ports/source'
 import type { Tool } from '#core/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import { cpuMsSince } from '#testing/samples'
-import { sampleOffer, sampleSource } from '#testing/source-contract'
+import { sampleOffer } from '#testing/source-contract'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
+import { cpuMsSince } from '../../../test/cpu-time.ts'
+import { sampleSource } from '../../../test/samples/sources.ts'
 import { projectTools } from './project.ts'
 
 const IDENTITY = { origin: 'https://tools.example' }

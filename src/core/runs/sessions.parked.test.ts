@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Approver } from '#core/approvals/approvals'
 import { sampleTool } from '#testing/samples'
-import { ALICE, allCommitted, callRequest, gist, openTestGateway } from '#testing/test-gateway'
+import { ALICE, callRequest, gist, openTestGateway } from '#testing/test-gateway'
+import { allCommitted } from '../../../test/all-committed.ts'
 
 const IDLE_MS = 1_000
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }

@@ -4,7 +4,8 @@ import { isToolError } from '#core/errors'
 import type { Tool } from '#core/tool'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { sampleTool } from '#testing/samples'
-import { ALICE, allCommitted, callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
+import { ALICE, callRequest, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
+import { allCommitted } from '../../../test/all-committed.ts'
 
 const IDLE_MS = 60_000
 const DAY_MS = 24 * 3_600_000

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { ADD, findingsOf, prepared } from '#testing/samples'
+import { ADD, findingsOf, prepared } from '../../../test/samples/definitions.ts'
 
 const A = { type: 'number', description: 'The first number.' }
 const B = { type: 'number', description: 'The second number.' }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADD, findingsOf } from '#testing/samples'
+import { ADD, findingsOf } from '../../../test/samples/definitions.ts'
 import { type PrepareOptions, prepareTool } from './prepare-tool.ts'
 
 describe('identity', () => {

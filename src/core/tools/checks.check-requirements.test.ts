@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ADD, findingsOf, prepared } from '#testing/samples'
+import { ADD, findingsOf, prepared } from '../../../test/samples/definitions.ts'
 
 describe('requirements', () => {
   it('OTC-37…41: are kept as written, unknown members included', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import type { JsonValue } from '#core/json'
-import { TEXT } from '#testing/samples'
+import { TEXT } from '../../../test/samples/workflows.ts'
 import { isDefinedTool, isWorkflow, tool, workflow } from './define.ts'
 
 describe('workflow()', () => {

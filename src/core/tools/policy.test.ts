@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { findingsOf } from '#testing/samples'
+import { findingsOf } from '../../../test/samples/definitions.ts'
 
 describe('policy', () => {
   it('rule 7: a tool with effects is not deterministic', () => {

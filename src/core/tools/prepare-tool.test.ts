@@ -4,7 +4,7 @@ import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import type { Tool } from '#core/tool'
-import { ADD, findingsOf, prepared } from '#testing/samples'
+import { ADD, findingsOf, prepared } from '../../../test/samples/definitions.ts'
 import { tool } from './define.ts'
 import { prepareTool } from './prepare-tool.ts'
 

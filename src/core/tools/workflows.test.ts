@@ -3,8 +3,8 @@ import { DefinitionError } from '#core/errors'
 import type { DefinedTool } from '#core/tools/define'
 import { tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
-import { noting, TEXT } from '#testing/samples'
 import { ALICE, openTestGateway } from '#testing/test-gateway'
+import { noting, TEXT } from '../../../test/samples/workflows.ts'
 
 describe('what a workflow is', () => {
   const effects: string[] = []

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { tool, workflow } from '#core/tools/define'
-import { noting, workflowStage as stage, TEXT } from '#testing/samples'
 import { ALICE, gist } from '#testing/test-gateway'
+import { noting, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
 
 describe('the end of a workflow', () => {
   it('ends its steps when it is cancelled, running ones and those that wait', async () => {

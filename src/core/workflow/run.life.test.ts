@@ -10,8 +10,8 @@ import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import type { SqlStore } from '#store/store'
-import { noting, TEXT } from '#testing/samples'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
+import { noting, TEXT } from '../../../test/samples/workflows.ts'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 

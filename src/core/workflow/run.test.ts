@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
 import { tool, workflow } from '#core/tools/define'
-import { noting, workflowStage as stage, TEXT } from '#testing/samples'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
+import { noting, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
 
 describe('a workflow', () => {
   it('rule 31: calls its steps as the same caller, tells them in its own run, and replays its outcome', async () => {

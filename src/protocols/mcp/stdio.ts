@@ -1,3 +1,4 @@
+import { BadLine, checkLength, LineReader } from '#core/bytes'
 import { isToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { MaybePromise } from '#core/ports/store'
@@ -69,14 +70,17 @@ export class StdioServer {
     const stop = this.#services.gateway.catalogChanges.listen(
       (isAffected) => void this.#tellChange(isAffected),
     )
+    const { mostLineBytes } = this.#options
+    const lines = new LineReader(() => checkLength(mostLineBytes))
     try {
-      for await (const line of readLines(chunks, this.#options.mostLineBytes)) {
-        if (line === TOO_LONG) {
-          this.#services.log.error({ mostBytes: this.#options.mostLineBytes }, 'a line was too long')
-          return
-        }
-        this.#takeLine(line)
+      for await (const chunk of chunks) {
+        for (const line of lines.read(Buffer.from(chunk))) this.#takeLine(line)
       }
+      this.#takeLine(lines.end())
+    } catch (error) {
+      if (!(error instanceof BadLine)) throw error
+      // Nothing after such a line can be trusted to be a message (MCP-99).
+      this.#services.log.error({ mostBytes: mostLineBytes }, 'a line was too long')
     } finally {
       stop()
     }
@@ -219,37 +223,4 @@ export class StdioServer {
   #write({ json }: Answer): void {
     if (json !== undefined) this.#options.write(json)
   }
-}
-
-/** A line longer than allowed: nothing after it can be trusted to be a message (MCP-99). */
-const TOO_LONG = Symbol('too long')
-
-const NEWLINE = 0x0a
-
-/** Lines of a stream of bytes, without their ends; the last one may lack its end. */
-async function* readLines(
-  chunks: AsyncIterable<string | Uint8Array>,
-  mostBytes: number,
-): AsyncGenerator<Buffer | typeof TOO_LONG> {
-  let pieces: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of chunks) {
-    let rest = Buffer.from(chunk)
-    for (;;) {
-      const end = rest.indexOf(NEWLINE)
-      const piece = end === -1 ? rest : rest.subarray(0, end)
-      bytes += piece.length
-      if (bytes > mostBytes) {
-        yield TOO_LONG
-        return
-      }
-      pieces.push(piece)
-      if (end === -1) break
-      yield Buffer.concat(pieces)
-      pieces = []
-      bytes = 0
-      rest = rest.subarray(end + 1)
-    }
-  }
-  if (bytes > 0) yield Buffer.concat(pieces)
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
-import { cpuMsSince } from '#testing/samples'
+import { cpuMsSince } from '../../../test/cpu-time.ts'
 import { fromJsonSchema } from './codec-convert-from-json.ts'
 import { SchemaConversionError } from './codec-convert-shape.ts'
 import { validate } from './codec-document-read.ts'

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Tool } from '#core/tool'
 import type { ToolDefinition } from '#core/tools/define'
 import { prepareTool } from '#core/tools/prepare-tool'
-import { cpuMsSince } from '#testing/samples'
+import { cpuMsSince } from '../../../test/cpu-time.ts'
 import { documentOf, returnNameOf } from './codec-convert-tools.ts'
 import { load, serialize, validate } from './codec-document-read.ts'
 

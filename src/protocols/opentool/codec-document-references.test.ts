@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { JsonObject } from '#core/json'
-import { cpuMsSince } from '#testing/samples'
+import { cpuMsSince } from '../../../test/cpu-time.ts'
 import type { OpenToolDocument } from './codec-document.ts'
 import { OpenToolDocumentError } from './codec-document.ts'
 import { load, serialize, validate } from './codec-document-read.ts'

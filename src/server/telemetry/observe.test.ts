@@ -2,7 +2,8 @@ import { afterEach, describe, expect, it, vi } from 'vitest'
 import { StoreError } from '#core/errors'
 import { SILENT_LOGGER } from '#core/runtime'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import { allCommitted, FakeClock } from '#testing/test-gateway'
+import { FakeClock } from '#testing/test-gateway'
+import { allCommitted } from '../../../test/all-committed.ts'
 import { createDenialLog } from './observe.ts'
 
 afterEach(() => vi.useRealTimers())

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { findingsOf } from '#testing/samples'
+import { findingsOf } from '../../../test/samples/definitions.ts'
 import { COMMON_OPTIONS, shownAddress } from './options.ts'
 
 describe('an address that is shown', () => {

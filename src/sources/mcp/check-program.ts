@@ -1,11 +1,11 @@
 import { fault } from '#core/errors'
 import { suspensionBy } from '#core/imports/pin-view'
 import type { Discovery, Invocation, OfferedTool } from '#core/ports/source'
+import { untilAborted } from '#core/runtime'
 import type { Connection } from './connection.ts'
 import { listTools, readListing } from './discover.ts'
 import { reasonOf, unreachable } from './errors.ts'
 import type { McpOptions } from './options.ts'
-import { raced } from './pool.ts'
 import type { Endpoint, Upstream } from './upstream.ts'
 
 interface CheckSetting {
@@ -39,7 +39,7 @@ export async function checkProgram(
   const known = LOOKS.get(connection)
   const look = known?.news === connection.news ? known : begin(setting, connection)
   if (!look.found.has(accepted.offered)) {
-    const { identity, tools } = await raced(look.offers, context.signal)
+    const { identity, tools } = await untilAborted(look.offers, context.signal)
     const offered = tools.find((tool) => tool.nativeName === nativeName)
     const met = offered === undefined ? undefined : { offered, identity }
     look.found.set(accepted.offered, suspensionBy(accepted, met))

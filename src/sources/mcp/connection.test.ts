@@ -1,28 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { SYSTEM_CLOCK } from '#core/runtime'
-import { Turns } from './connection.ts'
-import { ProcessPlaces } from './pool.ts'
+import { ProcessLimit } from './pool.ts'
 import { Backoff } from './upstream.ts'
-
-const FOREVER = new AbortController().signal
-
-describe('Turns', () => {
-  it('lets in as many as allowed, in order, and forgets who left the line', async () => {
-    const turns = new Turns(() => 1)
-    await turns.enter(FOREVER)
-    const log: string[] = []
-    const impatient = new AbortController()
-    const second = turns.enter(impatient.signal).catch(() => log.push('left'))
-    const third = turns.enter(FOREVER).then(() => log.push('third'))
-    impatient.abort()
-    await second
-    turns.leave()
-    await third
-    expect(log).toEqual(['left', 'third'])
-    turns.leave()
-    expect(turns.taken).toBe(0)
-  })
-})
 
 describe('Backoff', () => {
   it('waits longer each time, up to a minute, and not after what lived long', () => {
@@ -42,17 +21,17 @@ describe('Backoff', () => {
   })
 })
 
-describe('ProcessPlaces', () => {
+describe('ProcessLimit', () => {
   it('is full when nobody idles', async () => {
-    const places = new ProcessPlaces(1)
-    expect([await places.take(), await places.take()]).toEqual([true, false])
-    places.join({
+    const processes = new ProcessLimit(1)
+    expect([await processes.take(), await processes.take()]).toEqual([true, false])
+    processes.join({
       async releaseIdle() {
-        places.give()
+        processes.give()
         return true
       },
     })
-    expect(await places.take()).toBe(true)
-    expect(places.taken).toBe(1)
+    expect(await processes.take()).toBe(true)
+    expect(processes.taken).toBe(1)
   })
 })

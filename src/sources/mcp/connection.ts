@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Client, Progress, Transport } from '@modelcontextprotocol/client'
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { JsonObject, JsonValue } from '#core/json'
+import { Semaphore } from '#core/limits/counters'
 import { LONGEST_TIMER_MS, type ToolContext } from '#core/tool'
 
 interface ConnectionOptions {
@@ -25,14 +26,14 @@ export class Connection {
   news = 0
   readonly #options: ConnectionOptions
   readonly #calls = new Set<CallScope>()
-  readonly #turns: Turns
+  readonly #running: Semaphore
   #isOpen = true
 
   constructor(options: ConnectionOptions) {
     this.#options = options
     this.client = options.client
     this.openedMs = options.openedMs
-    this.#turns = new Turns(options.callsAtOnce)
+    this.#running = new Semaphore(options.callsAtOnce)
   }
 
   get isModern(): boolean {
@@ -48,7 +49,7 @@ export class Connection {
   }
 
   get isIdle(): boolean {
-    return this.#turns.taken === 0
+    return this.#running.taken === 0
   }
 
   /** The call that a question belongs to; `undefined` when that cannot be told. */
@@ -66,7 +67,7 @@ export class Connection {
     headers: Readonly<Record<string, string>> | undefined,
   ): Promise<JsonObject> {
     const { signal } = scope.context
-    await this.#turns.enter(signal)
+    await this.#running.enter(signal)
     this.#calls.add(scope)
     try {
       return await CALL_SCOPE.run(scope, () =>
@@ -81,7 +82,7 @@ export class Connection {
       )
     } finally {
       this.#calls.delete(scope)
-      this.#turns.leave()
+      this.#running.leave()
     }
   }
 
@@ -129,52 +130,6 @@ export const ANY_RESULT: StandardSchemaV1<unknown, JsonObject> = {
     validate: (value) =>
       isWireObject(value) ? { value } : { issues: [{ message: 'the result is not an object' }] },
   },
-}
-
-/** Lets only so many in at a time; the rest wait in line. The limit may change while they do. */
-export class Turns {
-  readonly #limit: () => number
-  readonly #waiting = new Set<() => void>()
-  #taken = 0
-
-  constructor(limit: () => number) {
-    this.#limit = limit
-  }
-
-  get taken(): number {
-    return this.#taken
-  }
-
-  /** Resolves when it is one's turn; rejects with the signal's reason. Each turn is given back by `leave`. */
-  async enter(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
-    if (this.#taken < this.#limit()) {
-      this.#taken += 1
-      return
-    }
-    await new Promise<void>((resolve, reject) => {
-      const abandon = (): void => {
-        this.#waiting.delete(go)
-        reject(signal.reason)
-      }
-      const go = (): void => {
-        signal.removeEventListener('abort', abandon)
-        this.#taken += 1
-        resolve()
-      }
-      signal.addEventListener('abort', abandon, { once: true })
-      this.#waiting.add(go)
-    })
-  }
-
-  leave(): void {
-    this.#taken -= 1
-    for (const go of this.#waiting) {
-      if (this.#taken >= this.#limit()) return
-      this.#waiting.delete(go)
-      go()
-    }
-  }
 }
 
 /** One call on its way, for what happens below the client: credentials, questions, the end of its exchange. */

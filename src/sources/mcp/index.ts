@@ -5,7 +5,7 @@ import { isWanted } from '#sources/common/options'
 import { discover } from './discover.ts'
 import { invoke, SessionHold } from './invoke.ts'
 import type { McpOptions } from './options.ts'
-import type { ProcessPlaces } from './pool.ts'
+import type { ProcessLimit } from './pool.ts'
 import { mcpPolicy } from './read-tool.ts'
 import { endpointOf, Upstream } from './upstream.ts'
 
@@ -18,7 +18,7 @@ export function createMcpSource(
   options: McpOptions,
   services: SourceServices,
   /** Processes of all sources together; shared by all unless told. */
-  places?: ProcessPlaces,
+  processes?: ProcessLimit,
 ): Source {
   const endpoint = endpointOf(options, services.folder)
   const stopped = new AbortController()
@@ -28,7 +28,7 @@ export function createMcpSource(
     endpoint,
     options,
     services,
-    ...(places === undefined ? {} : { places }),
+    ...(processes === undefined ? {} : { processes }),
     onChange: throttle(() => {
       if (!stopped.signal.aborted) tell()
     }, NEWS_GAP_MS),

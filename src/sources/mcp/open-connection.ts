@@ -7,11 +7,11 @@ import {
 } from '@modelcontextprotocol/client'
 import { getDefaultEnvironment } from '@modelcontextprotocol/client/stdio'
 import type { SourceServices } from '#core/ports/source'
+import { untilAborted } from '#core/runtime'
 import { answerOf, askCaller } from './call-tool.ts'
 import { Connection } from './connection.ts'
 import { HttpTransport } from './http-transport.ts'
 import type { McpOptions } from './options.ts'
-import { raced } from './pool.ts'
 import { StdioTransport } from './stdio-transport.ts'
 import type { Endpoint } from './upstream.ts'
 
@@ -137,7 +137,7 @@ function transportTo({ endpoint, options, services }: ConnectionSetting, { crede
   })
 }
 
-/** Not every wait inside `connect` knows the signal, so the whole is raced. */
+/** Not every wait inside `connect` knows the signal, so the whole is given up with it. */
 async function connect(
   client: Client,
   transport: Transport,
@@ -150,7 +150,7 @@ async function connect(
     signal,
     ...(known === undefined ? {} : { prior: known }),
   })
-  await raced(connecting, signal)
+  await untilAborted(connecting, signal)
 }
 
 /** An old session is given back (MCP-26), as far as the upstream lets us. */

@@ -1,5 +1,6 @@
 import { fault } from '#core/errors'
-import type { Clock } from '#core/runtime'
+import { Semaphore } from '#core/limits/counters'
+import { type Clock, untilAborted } from '#core/runtime'
 import type { Connection } from './connection.ts'
 import { unreachable } from './errors.ts'
 import type { Backoff } from './upstream.ts'
@@ -25,7 +26,7 @@ interface PoolOptions {
   readonly clock: Clock
   readonly backoff: Backoff
   /** `undefined` when connections are no processes. */
-  readonly places: ProcessPlaces | undefined
+  readonly processes: ProcessLimit | undefined
   /** One that must not be ended for idling: it listens for changes. */
   isKept(key: string, connection: Connection): boolean
 }
@@ -40,7 +41,7 @@ interface Entry {
 }
 
 /** The connections of one source: made when needed, shared by those with the same key, ended when idle, capped. */
-export class ConnectionPool implements PlaceHolder {
+export class ConnectionPool implements ProcessHolder {
   readonly #options: PoolOptions
   readonly #entries = new Map<string, Entry>()
   readonly #closing = new AbortController()
@@ -54,7 +55,7 @@ export class ConnectionPool implements PlaceHolder {
 
   constructor(options: PoolOptions) {
     this.#options = options
-    options.places?.join(this)
+    options.processes?.join(this)
   }
 
   get size(): number {
@@ -68,7 +69,7 @@ export class ConnectionPool implements PlaceHolder {
     entry.users += 1
     clearTimeout(entry.idling)
     try {
-      const connection = await raced(entry.opening, request.signal)
+      const connection = await untilAborted(entry.opening, request.signal)
       return { connection, release: once(() => this.#release(entry)) }
     } catch (error) {
       this.#release(entry)
@@ -115,7 +116,7 @@ export class ConnectionPool implements PlaceHolder {
 
   async close(): Promise<void> {
     this.#closing.abort(closed())
-    this.#options.places?.leave(this)
+    this.#options.processes?.leave(this)
     const entries = [...this.#entries.values(), ...this.#leaving]
     await Promise.all(
       entries.map(async (entry) => {
@@ -161,18 +162,18 @@ export class ConnectionPool implements PlaceHolder {
   }
 
   async #open({ open }: LeaseRequest): Promise<Connection> {
-    const { places, connectTimeoutMs } = this.#options
+    const { processes, connectTimeoutMs } = this.#options
     await this.#makeRoom()
     this.#count += 1
-    let hasPlace = false
+    let isCounted = false
     try {
-      hasPlace = places === undefined || (await places.take())
-      if (!hasPlace) throw unreachable({ developerMessage: 'All places for processes are taken.' })
+      isCounted = processes === undefined || (await processes.take())
+      if (!isCounted) throw unreachable({ developerMessage: 'All places for processes are taken.' })
       const late = AbortSignal.timeout(connectTimeoutMs)
       return await open(AbortSignal.any([late, this.#closing.signal]))
     } catch (error) {
       this.#count -= 1
-      if (hasPlace) places?.give()
+      if (isCounted) processes?.give()
       throw error
     }
   }
@@ -214,7 +215,7 @@ export class ConnectionPool implements PlaceHolder {
     const ending = connection.close().finally(() => {
       this.#endings.delete(ending)
       this.#count -= 1
-      this.#options.places?.give()
+      this.#options.processes?.give()
     })
     this.#endings.add(ending)
     await ending
@@ -234,25 +235,9 @@ function closed() {
   return fault('upstream_failed', 'The server is stopping.', { canRetry: true })
 }
 
-/** The same promise, given up when the signal says so. */
-export async function raced<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  promise.catch(() => undefined)
-  signal.throwIfAborted()
-  let stop: () => void = () => undefined
-  const stopped = new Promise<never>((_resolve, reject) => {
-    stop = () => reject(signal.reason)
-    signal.addEventListener('abort', stop, { once: true })
-  })
-  try {
-    return await Promise.race([promise, stopped])
-  } finally {
-    signal.removeEventListener('abort', stop)
-  }
-}
-
-/** Somebody who holds places and can give up one that is not in use. */
-interface PlaceHolder {
-  /** Ends one that idles; `false` when all of its places are in use. */
+/** A pool that has processes and can end one that is not in use. */
+interface ProcessHolder {
+  /** Ends one that idles; `false` when all of its processes are in use. */
   releaseIdle(): Promise<boolean>
 }
 
@@ -260,36 +245,34 @@ interface PlaceHolder {
 const MOST_PROCESSES = 256
 
 /** A hard cap on processes; one that idles gives way to one that is needed. */
-export class ProcessPlaces {
-  readonly #limit: number
-  readonly #holders = new Set<PlaceHolder>()
-  #taken = 0
+export class ProcessLimit {
+  readonly #running: Semaphore
+  readonly #holders = new Set<ProcessHolder>()
 
   constructor(limit: number = MOST_PROCESSES) {
-    this.#limit = limit
+    this.#running = new Semaphore(() => limit)
   }
 
   get taken(): number {
-    return this.#taken
+    return this.#running.taken
   }
 
-  join(holder: PlaceHolder): void {
+  join(holder: ProcessHolder): void {
     this.#holders.add(holder)
   }
 
-  leave(holder: PlaceHolder): void {
+  leave(holder: ProcessHolder): void {
     this.#holders.delete(holder)
   }
 
   /** `false` when there is no room, not even by ending idle ones. */
   async take(): Promise<boolean> {
-    while (this.#taken >= this.#limit) if (!(await this.#makeRoom())) return false
-    this.#taken += 1
+    while (!this.#running.tryEnter()) if (!(await this.#makeRoom())) return false
     return true
   }
 
   give(): void {
-    this.#taken -= 1
+    this.#running.leave()
   }
 
   async #makeRoom(): Promise<boolean> {
@@ -298,4 +281,4 @@ export class ProcessPlaces {
   }
 }
 
-export const PROCESS_PLACES = new ProcessPlaces()
+export const ALL_PROCESSES = new ProcessLimit()

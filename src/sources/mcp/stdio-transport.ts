@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { type JSONRPCMessage, SdkError, SdkErrorCode, type Transport } from '@modelcontextprotocol/client'
+import { checkLength, type LineCheck, LineReader } from '#core/bytes'
 import { JsonScan } from '#core/json-bounds'
 import type { Logger } from '#core/runtime'
 import { CALL_BOUNDS, type MessageBounds, MOST_IN_A_BATCH, NoticeGate, PAGE_BOUNDS } from './answer-bounds.ts'
@@ -44,7 +45,7 @@ export class StdioTransport implements Transport {
 
   constructor(options: StdioTransportOptions) {
     this.#options = options
-    this.#lines = new LineReader(() => this.#boundsNow())
+    this.#lines = new LineReader(() => checkMessage(this.#boundsNow()))
   }
 
   get pid(): number | null {
@@ -156,7 +157,7 @@ export class StdioTransport implements Transport {
 
   #read(chunk: Buffer): void {
     try {
-      for (const line of this.#lines.read(chunk)) this.#take(line)
+      for (const line of this.#lines.read(chunk)) this.#take(line.toString('utf8'))
     } catch (error) {
       this.#ending = `it sent ${error instanceof Error ? error.message : 'something unreadable'}`
       this.onerror?.(error instanceof Error ? error : new Error(String(error)))
@@ -205,6 +206,17 @@ export class StdioTransport implements Transport {
   }
 }
 
+/** A line may be as long, and hold as much JSON, as the bounds of the moment it begins. */
+function checkMessage({ mostBytes, json }: MessageBounds): LineCheck {
+  const checkBytes = checkLength(mostBytes)
+  const scan = new JsonScan(json)
+  return (piece) => {
+    scan.take(piece)
+    const problem = checkBytes(piece) ?? scan.problem
+    return problem === undefined ? undefined : `a message that ${problem}`
+  }
+}
+
 /** A line of 2025-03-26 may hold several, but not so many that nobody else gets a turn. */
 function messagesIn(line: string): readonly JSONRPCMessage[] {
   let value: unknown
@@ -224,59 +236,6 @@ function isId(value: unknown): value is string | number {
 function isMessage(value: unknown): value is JSONRPCMessage {
   if (!isWireObject(value) || value.jsonrpc !== '2.0') return false
   return typeof value.method === 'string' || 'result' in value || 'error' in value
-}
-
-const NEWLINE = 0x0a
-
-/** Cuts a stream of bytes into lines; none may be longer, or hold more JSON, than the bounds of the moment it begins. */
-export class LineReader {
-  readonly #boundsNow: () => MessageBounds
-  #bounds: MessageBounds
-  #scan: JsonScan
-  #parts: Buffer[] = []
-  #bytes = 0
-
-  constructor(boundsNow: () => MessageBounds) {
-    this.#boundsNow = boundsNow
-    this.#bounds = boundsNow()
-    this.#scan = new JsonScan(this.#bounds.json)
-  }
-
-  /** The lines that these bytes complete. Throws `RangeError` for one that is too much. */
-  read(chunk: Buffer): readonly string[] {
-    const lines: string[] = []
-    let from = 0
-    for (;;) {
-      const at = chunk.indexOf(NEWLINE, from)
-      this.#keep(at === -1 ? chunk.subarray(from) : chunk.subarray(from, at))
-      if (at === -1) return lines
-      lines.push(Buffer.concat(this.#parts).toString('utf8'))
-      this.#clear()
-      from = at + 1
-    }
-  }
-
-  #keep(part: Buffer): void {
-    if (part.length === 0) return
-    if (this.#bytes === 0) {
-      this.#bounds = this.#boundsNow()
-      this.#scan = new JsonScan(this.#bounds.json)
-    }
-    this.#bytes += part.length
-    this.#scan.take(part)
-    const isLong = this.#bytes > this.#bounds.mostBytes
-    const problem = isLong ? `is longer than ${this.#bounds.mostBytes} bytes` : this.#scan.problem
-    if (problem !== undefined) {
-      this.#clear()
-      throw new RangeError(`a message that ${problem}`)
-    }
-    this.#parts.push(part)
-  }
-
-  #clear(): void {
-    this.#parts = []
-    this.#bytes = 0
-  }
 }
 
 interface ChildCommand {

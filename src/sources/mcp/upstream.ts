@@ -12,7 +12,7 @@ import { isRefusal, reasonOf, unreachable } from './errors.ts'
 import type { Credentials } from './invoke.ts'
 import { type ConnectionSetting, openConnection } from './open-connection.ts'
 import type { McpOptions } from './options.ts'
-import { ConnectionPool, type Lease, PROCESS_PLACES, type ProcessPlaces } from './pool.ts'
+import { ALL_PROCESSES, ConnectionPool, type Lease, type ProcessLimit } from './pool.ts'
 
 /** The connection that belongs to nobody: tools are listed on it, and calls of all where nothing is kept. */
 const COMMON = 'common'
@@ -30,7 +30,7 @@ interface UpstreamOptions {
   readonly endpoint: Endpoint
   readonly options: McpOptions
   readonly services: SourceServices
-  readonly places?: ProcessPlaces
+  readonly processes?: ProcessLimit
   onChange(): void
 }
 
@@ -46,7 +46,7 @@ export class Upstream {
   #restart: NodeJS.Timeout | undefined
   #isClosed = false
 
-  constructor({ key, endpoint, options, services, places = PROCESS_PLACES, onChange }: UpstreamOptions) {
+  constructor({ key, endpoint, options, services, processes = ALL_PROCESSES, onChange }: UpstreamOptions) {
     this.#onChange = onChange
     this.#backoff = new Backoff(services.clock)
     this.#pool = new ConnectionPool({
@@ -55,7 +55,7 @@ export class Upstream {
       connectTimeoutMs: options.connectTimeoutMs,
       clock: services.clock,
       backoff: this.#backoff,
-      places: endpoint.transport === 'stdio' ? places : undefined,
+      processes: endpoint.transport === 'stdio' ? processes : undefined,
       isKept: (name, connection) => name === COMMON && this.#listens(connection),
     })
     this.#setting = {

@@ -1,8 +1,8 @@
+import { readStart } from '#core/bytes'
 import { fault } from '#core/errors'
 import { type JsonObject, type JsonValue, setMember } from '#core/json'
 import { tooMuchJson } from '#core/json-bounds'
 import type { Binding } from './binding.ts'
-import { readBounded } from './load.ts'
 import { essenceOf, isJson, isTextual } from './operation.ts'
 
 interface AnswerContext {
@@ -17,8 +17,8 @@ interface AnswerContext {
 export async function readAnswer(response: Response, context: AnswerContext): Promise<JsonValue> {
   const { binding } = context
   if (binding.method === 'head') return { status: response.status, headers: shownHeaders(response, context) }
-  const bytes = await readBounded(response, context.maxResponseBytes)
-  if (bytes === undefined) {
+  const { bytes, isWhole } = await readStart(response.body, context.maxResponseBytes)
+  if (!isWhole) {
     throw fault(
       'result_too_large',
       `${context.operation} answered more than ${context.maxResponseBytes} bytes. Ask for less.`,

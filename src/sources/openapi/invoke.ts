@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
+import { readStart } from '#core/bytes'
 import { fault, isToolError, ToolError } from '#core/errors'
 import type { JsonValue } from '#core/json'
 import type { Invocation, SourceServices } from '#core/ports/source'
 import type { ToolContext } from '#core/tool'
 import { readAnswer } from './answer.ts'
 import { type Binding, type BoundCredential, type BoundIdempotency, readBinding } from './binding.ts'
-import { readStart } from './load.ts'
 import { isTextual } from './operation.ts'
 import { buildRequest, encodeStrictly, type Pair, type RequestParts } from './request.ts'
 
@@ -135,7 +135,7 @@ async function readExcerpt(response: Response, { redact }: RefusedContext): Prom
     return ''
   }
   try {
-    const { bytes } = await readStart(response, MOST_EXCERPT_BYTES)
+    const { bytes } = await readStart(response.body, MOST_EXCERPT_BYTES)
     // Redacted before it is cut, so that no half of a credential is left.
     const text = redact(bytes.toString('utf8'))
       .replaceAll(/\p{Cc}+|\s+/gu, ' ')

@@ -2,6 +2,7 @@ import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, sep } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { parse } from 'yaml'
+import { readStart } from '#core/bytes'
 import { fault, isToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
 import type { SourceServices } from '#core/ports/source'
@@ -74,8 +75,8 @@ async function fetchText(url: string, credentialOrigin: string, reader: Resource
       throw new Unreadable(problem)
     throw fault('upstream_failed', problem)
   }
-  const bytes = await readBounded(response, MOST_BYTES)
-  if (bytes === undefined) throw new Unreadable(`${shownAddress(url)} has more than ${MOST_BYTES} bytes.`)
+  const { bytes, isWhole } = await readStart(response.body, MOST_BYTES)
+  if (!isWhole) throw new Unreadable(`${shownAddress(url)} has more than ${MOST_BYTES} bytes.`)
   // After a redirect, relative references start where the document really is.
   return { url: response.url === '' ? address.href : response.url, bytes }
 }
@@ -91,29 +92,6 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
     if (isToolError(error) || init.signal?.aborted === true) throw error
     throw fault('upstream_failed', `${shownAddress(url.href)} cannot be reached.`, { cause: error })
   }
-}
-
-/** The bytes of a body, or `undefined` when there are more than allowed; the rest is then not read. */
-export async function readBounded(response: Response, mostBytes: number): Promise<Buffer | undefined> {
-  const { bytes, isWhole } = await readStart(response, mostBytes)
-  return isWhole ? bytes : undefined
-}
-
-/** The first bytes of a body. */
-export async function readStart(
-  response: Response,
-  mostBytes: number,
-): Promise<{ readonly bytes: Buffer; readonly isWhole: boolean }> {
-  if (response.body === null) return { bytes: Buffer.alloc(0), isWhole: true }
-  const chunks: Uint8Array[] = []
-  let length = 0
-  // Leaving the loop early cancels the stream.
-  for await (const chunk of response.body) {
-    chunks.push(chunk)
-    length += chunk.length
-    if (length > mostBytes) return { bytes: Buffer.concat(chunks).subarray(0, mostBytes), isWhole: false }
-  }
-  return { bytes: Buffer.concat(chunks), isWhole: true }
 }
 
 const MOST_DOCUMENTS = 200

@@ -1,8 +1,8 @@
 import type { Duplex } from 'node:stream'
+import { BadLine, checkLength, LineReader } from '#core/bytes'
 import { type JsonBounds, tooMuchJson } from '#core/json-bounds'
 
 const SECOND_MS = 1_000
-const LINE_END = 0x0a
 
 /** How much of the other side's talk is taken. */
 export interface ChannelBounds {
@@ -29,9 +29,7 @@ export class PackChannel {
   readonly #socket: Duplex
   readonly #bounds: ChannelBounds
   readonly #events: ChannelEvents
-  /** Of a line that has not come to its end. */
-  #parts: Buffer[] = []
-  #partBytes = 0
+  readonly #reader: LineReader
   readonly #lines: Buffer[] = []
   #secondBeganMs = Number.NEGATIVE_INFINITY
   #messages = 0
@@ -42,6 +40,7 @@ export class PackChannel {
   constructor(socket: Duplex, bounds: ChannelBounds, events: ChannelEvents) {
     this.#socket = socket
     this.#bounds = bounds
+    this.#reader = new LineReader(() => checkLength(bounds.mostLineBytes))
     this.#events = events
     socket.on('data', (chunk) => this.#take(Buffer.from(chunk)))
     // That the other side is gone is told elsewhere.
@@ -62,24 +61,13 @@ export class PackChannel {
   }
 
   #take(chunk: Buffer): void {
-    let from = 0
-    for (let end = chunk.indexOf(LINE_END); end !== -1; end = chunk.indexOf(LINE_END, from)) {
-      this.#keep(chunk.subarray(from, end))
-      if (this.#isBroken) return
-      this.#lines.push(this.#parts.length === 1 ? (this.#parts[0] ?? chunk) : Buffer.concat(this.#parts))
-      this.#parts = []
-      this.#partBytes = 0
-      from = end + 1
-    }
-    if (from < chunk.length) this.#keep(chunk.subarray(from))
-    this.#hear()
-  }
-
-  #keep(part: Buffer): void {
-    this.#partBytes += part.length
-    if (this.#partBytes > this.#bounds.mostLineBytes) {
+    try {
+      this.#lines.push(...this.#reader.read(chunk))
+    } catch (error) {
+      if (!(error instanceof BadLine)) throw error
       this.#break(`it sent a message of more than ${this.#bounds.mostLineBytes} bytes`)
-    } else this.#parts.push(part)
+    }
+    this.#hear()
   }
 
   #hear(): void {
@@ -144,7 +132,6 @@ export class PackChannel {
     this.#isBroken = true
     clearTimeout(this.#resting)
     this.#lines.length = 0
-    this.#parts = []
     this.#socket.destroy()
     this.#events.onBroken(why)
   }

@@ -1,0 +1,9 @@
+import type { Store } from '#core/ports/store'
+
+/** Lets what was begun be committed, and what follows from that, a few commits deep. */
+export async function allCommitted(store: Store): Promise<void> {
+  for (let round = 0; round < 3; round += 1) {
+    await new Promise(setImmediate)
+    await store.probe()
+  }
+}

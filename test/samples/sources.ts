@@ -1,0 +1,28 @@
+import type { JsonObject } from '#core/json'
+import type { Discovery, Invocation, OfferedTool, Source } from '#core/ports/source'
+
+export function sampleDiscovery(
+  tools: readonly OfferedTool[],
+  identity: JsonObject = { origin: 'https://tools.example' },
+): Discovery {
+  return { identity, tools, warnings: [] }
+}
+
+/** A source that keeps what it is called with and answers with it. */
+export function sampleSource(other: Partial<Source> = {}): Source & { readonly invoked: Invocation[] } {
+  const invoked: Invocation[] = []
+  return {
+    key: 'files',
+    type: 'sample',
+    kind: 'mcp',
+    discover: () => Promise.resolve(sampleDiscovery([])),
+    invoke: (invocation) => {
+      invoked.push(invocation)
+      return Promise.resolve(invocation.input)
+    },
+    health: () => ({ state: 'ready' }),
+    close: () => Promise.resolve(),
+    ...other,
+    invoked,
+  }
+}
