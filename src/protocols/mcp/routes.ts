@@ -3,6 +3,7 @@ import { isJsonObject, type JsonValue } from '#core/json'
 import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-headers'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
+import type { ServedProtocol } from '#protocols/protocol'
 import {
   type Answer,
   checkStandardHeaders,
@@ -40,14 +41,11 @@ import {
   type WireError,
 } from './wire.ts'
 
-interface McpServing {
-  readonly routes: readonly HttpRoute[]
-  /** Ends the open streams, so that nobody waits for a server that goes (MCP-49). */
-  close(): void
-}
-
-/** MCP over Streamable HTTP: 2025-06-18 and 2025-11-25 with sessions, 2026-07-28 without. */
-export function serveMcp(services: McpServices): McpServing {
+/**
+ * MCP over Streamable HTTP: 2025-06-18 and 2025-11-25 with sessions, 2026-07-28 without. Closing ends the open streams,
+ * so that no client waits for a server that goes (MCP-49).
+ */
+export function serveMcp(services: McpServices): Required<ServedProtocol> {
   const { gateway, callers, clock, log } = services
   const openStreams = new OpenStreams()
   const parts: HttpParts = {

@@ -16,7 +16,7 @@ const SETTINGS = {
 }
 
 /** The sections that the discovery document tells of. */
-interface AdvertisedSettings {
+type AdvertisedSettings = {
   readonly openwop: SectionSettings<typeof SETTINGS>
   readonly egress: { readonly maxResponseBytes: number; readonly timeoutMs: number }
   readonly auth: { readonly roles?: RoleTable }
