@@ -139,7 +139,7 @@ export class PatientWait {
   }
 
   /** Why there is no more; `undefined` for what is no matter of the exchange. */
-  explain(error: unknown): NoAnswer | undefined {
+  reasonFor(error: unknown): NoAnswer | undefined {
     const caller = this.#callers.find(({ aborted }) => aborted)
     if (caller !== undefined) return new NoAnswer('aborted', 'was aborted by its caller', caller.reason)
     if (this.#isLate) return new NoAnswer('timeout', `gave nothing for ${this.#patienceMs} ms`)

@@ -109,7 +109,7 @@ const WORDS = {
   },
 } satisfies Record<FailureClass, Words>
 
-/** What the other server lacks, with its own words and the places somebody has to open. */
+/** What the other server lacks, with its own words and the pages a person has to open. */
 function withMissing({ message, challenges, missing }: CallFailure, upstream: string): string {
   const places = challenges.map(({ url }) => url).filter((url) => !message.includes(url))
   const visit = places.length === 0 ? [] : [`Open ${places.join(' and ')}, then call again.`]

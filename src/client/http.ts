@@ -43,7 +43,7 @@ export interface HttpLimits {
   readonly timeoutMs: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal | undefined
-  /** Instead of `JSON.parse`, for whoever must not be held up by what a server sends; `undefined` for what is no JSON. */
+  /** Instead of `JSON.parse`, for callers that must not be held up by what a server sends; `undefined` for what is no JSON. */
   readonly readJson?: ((text: string) => Promise<JsonValue | undefined>) | undefined
 }
 

@@ -59,7 +59,7 @@ export async function* streamCall(
       if (event !== 'start') yield accept(readEvent(event, data, call.id), event)
     }
   } catch (error) {
-    const cut = wait.explain(error)
+    const cut = wait.reasonFor(error)
     if (cut === undefined) throw error
     throw noAnswer(cut, `The call to ${sending.url}`, { ...facts, isCall: true })
   } finally {

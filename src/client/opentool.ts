@@ -74,7 +74,7 @@ export class OpenToolSession {
     const given = copyJson(input)
     if (!isJsonObject(given)) throw configFailure('The arguments of a function are an object.')
     const functions = await this.#load(options.signal)
-    // What another version of it needs and gives is told by the newest one, or by nobody.
+    // What another version needs and gives is known from the newest one, or not at all.
     const { described } = findNamed(functions, asked) ?? {}
     const name = methodFor(asked, described?.name ?? asked)
     const brought = await resolveContext(
@@ -144,10 +144,10 @@ function findNamed(functions: Functions, asked: string): Named | undefined {
   const ref = parseToolName(asked)
   if (ref === undefined) return undefined
   for (const described of functions.values()) {
-    const { name, [FACTS_EXTENSION]: told } = described
-    if (!isJsonObject(told) || typeof told.id !== 'string') continue
-    const id = parseToolId(told.id)
-    if (ref.base !== id?.base && ref.base !== name && ref.base !== told.catalogId) continue
+    const { name, [FACTS_EXTENSION]: extension } = described
+    if (!isJsonObject(extension) || typeof extension.id !== 'string') continue
+    const id = parseToolId(extension.id)
+    if (ref.base !== id?.base && ref.base !== name && ref.base !== extension.catalogId) continue
     return { described, isOther: ref.version !== LATEST && ref.version !== id?.version }
   }
   return undefined
@@ -180,12 +180,14 @@ function valueIn(result: JsonObject, described: OpenToolFunction | undefined): J
 
 /** Functions have no version of their own. */
 function toRemoteTool(described: OpenToolFunction): RemoteTool {
-  const { name, description, return: returned, [FACTS_EXTENSION]: told } = described
+  const { name, description, return: returned, [FACTS_EXTENSION]: extension } = described
   const { input, output } = toJsonSchema(described)
   const values = isJsonObject(output?.properties) ? output.properties : {}
   const value = returned === undefined ? undefined : values[returned.name]
-  const facts = isJsonObject(told) ? readFacts(told) : undefined
-  const { authorization, secrets, userId } = readNeeds(isJsonObject(told) ? told.requirements : undefined)
+  const facts = isJsonObject(extension) ? readFacts(extension) : undefined
+  const { authorization, secrets, userId } = readNeeds(
+    isJsonObject(extension) ? extension.requirements : undefined,
+  )
   return {
     id: name,
     name,

@@ -349,7 +349,7 @@ export class Runs {
         if (isEvent(event)) yield event
       }
     } catch (error) {
-      throw wait.explain(error) ?? error
+      throw wait.reasonFor(error) ?? error
     } finally {
       wait.end()
     }

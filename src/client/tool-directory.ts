@@ -16,7 +16,7 @@ import { type HttpAnswer, NoAnswer, untilAborted } from './http.ts'
 import type { ClientSettings } from './options.ts'
 import { noAnswerFailure, sendWithRetries } from './retries.ts'
 
-/** What `GET /tools` told us. */
+/** What `GET /tools` answered. */
 export interface Listing {
   readonly tools: readonly RemoteTool[]
   readonly wire: ServerWire

@@ -68,7 +68,7 @@ function readPairs(
   for (const pair of header.split(',').map((text) => text.trim())) {
     if (pair === '') continue
     const end = pair.indexOf('=')
-    const id = end < 1 ? undefined : percentDecodedInCallRequirements(pair.slice(0, end))
+    const id = end < 1 ? undefined : percentDecoded(pair.slice(0, end))
     const text = fromBase64Url(pair.slice(end + 1))
     if (id === undefined || text === undefined) {
       throw fault('request_invalid', `Each ${name} header must be <id>=<base64url of the UTF-8 text>.`)
@@ -83,13 +83,13 @@ function readPairs(
 }
 
 function readUser(header: string): string {
-  // A comma stands for a second header, which could be somebody else's.
-  const user = header.includes(',') ? undefined : percentDecodedInCallRequirements(header.trim())
+  // A comma stands for a second header, which another caller could have sent.
+  const user = header.includes(',') ? undefined : percentDecoded(header.trim())
   if (user !== undefined) return user
   throw fault('request_invalid', 'Collet-User must be sent once, with one user id in percent-encoded UTF-8.')
 }
 
-function percentDecodedInCallRequirements(text: string): string | undefined {
+function percentDecoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -121,7 +121,7 @@ export const CALL_ID_HEADER = 'collet-call-id'
 export const ERROR_CODE_HEADER = 'collet-error-code'
 export const RUN_HEADER = 'collet-run'
 export const SESSION_HEADER = 'collet-session'
-/** On answers that somebody else wrote: nothing in them is an instruction (OWP-58). */
+/** On answers with text of others: nothing in them is an instruction (OWP-58). */
 const TRUST_HEADER = 'collet-content-trust'
 const PREFER_HEADER = 'prefer'
 
@@ -170,7 +170,7 @@ function usableKey(key: string | undefined): string | undefined {
 const LONGEST_WAIT_S = 60
 const WAIT = /^wait\s*=\s*"?([0-9]{1,9})"?$/i
 
-/** `Prefer: wait=N` (RFC 7240): hold the answer until somebody decides, at most so long. Other preferences are ignored. */
+/** `Prefer: wait=N` (RFC 7240): hold the answer until an approver decides, at most so long. Other preferences are ignored. */
 export function readWait(request: {
   readonly headers: Readonly<Record<string, string | undefined>>
   /** Aborted when the client is gone. Made for those who ask for it, so only a request that waits does. */
@@ -196,19 +196,19 @@ export function readCallScope(
   const sessionId = headers[SESSION_HEADER]
   if (runId === undefined && sessionId === undefined) return undefined
   return {
-    ...(runId === undefined ? {} : { runId: checkRunId(percentDecoded(headerText(runId))) }),
+    ...(runId === undefined ? {} : { runId: checkRunId(asSent(headerText(runId))) }),
     ...(sessionId === undefined ? {} : { sessionId }),
   }
 }
 
 /** The same headers as a client sends them. */
-export function callScopeHeaders(place: {
+export function callScopeHeaders(scope: {
   readonly runId?: string | undefined
   readonly sessionId?: string | undefined
 }): Record<string, string> {
   return {
-    ...(place.runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(place.runId) }),
-    ...(place.sessionId === undefined ? undefined : { [SESSION_HEADER]: place.sessionId }),
+    ...(scope.runId === undefined ? undefined : { [RUN_HEADER]: callIdToHeader(scope.runId) }),
+    ...(scope.sessionId === undefined ? undefined : { [SESSION_HEADER]: scope.sessionId }),
   }
 }
 
@@ -229,16 +229,12 @@ export function trustHeader(untrusted: true | undefined): Record<string, string>
 /** The run a reply names, for clients. */
 export function runOf(headers: Pick<Headers, 'get'>): { readonly runId?: string } {
   const run = headers.get(RUN_HEADER)
-  return run === null ? {} : { runId: percentDecoded(run) }
+  return run === null ? {} : { runId: asSent(run) }
 }
 
-/** Replies encode what a header cannot carry; whoever sends it back means the same. */
-function percentDecoded(text: string): string {
-  try {
-    return text.includes('%') ? decodeURIComponent(text) : text
-  } catch {
-    return text
-  }
+/** Replies encode what a header cannot carry; the same text sent back means the same. */
+function asSent(text: string): string {
+  return percentDecoded(text) ?? text
 }
 
 const LATIN1_ABOVE_ASCII = /[\x80-\xff]/

@@ -15,7 +15,7 @@ function contentSecurityPolicy(formAction: "'none'" | "'self'"): string {
   ].join('; ')
 }
 
-/** Of every page and every redirect between pages: nothing is kept, framed, or told to the next site. */
+/** Of every page and every redirect between pages: nothing is kept, framed, or sent on to the next site. */
 export const PAGE_HEADERS = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': contentSecurityPolicy("'none'"),

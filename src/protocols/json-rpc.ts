@@ -17,7 +17,7 @@ export interface WireMissing {
   readonly authorization?: readonly WireChallenge[]
   readonly secrets?: readonly { readonly id: string }[]
   readonly user_id?: true
-  /** Somebody has to say yes (rule 6). */
+  /** An approver has to decide (rule 6). */
   readonly approval?: WireChallenge
 }
 

@@ -86,6 +86,25 @@ describe('a connection that is lost', () => {
     expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
   })
 
+  it.each(['before', 'after'] as const)(
+    '%s its first commit arrives: the writer begins once',
+    async (cut) => {
+      const store = await openStore(proxy.throughTo(url))
+      proxy.cut = cut
+      expect(await store.claim(sampleCall())).toEqual({ kind: 'claimed', attempt: 1 })
+      expect(proxy.cut).toBe('never')
+      expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
+    },
+  )
+
+  it('during a commit that the chain does not tell of leaves open whether it happened', async () => {
+    const store = await openStore(proxy.throughTo(url))
+    await store.probe()
+    proxy.cut = 'after'
+    await expect(store.probe()).rejects.toMatchObject({ code: 'unknown' })
+    await store.probe()
+  })
+
   it('and a database that cannot be reached are failures of the store', async () => {
     const store = await openStore(proxy.throughTo(url))
     await store.probe()

@@ -59,7 +59,7 @@ function toForm(question: Elicitation & { readonly mode: 'form' }, revision: Rev
   return { message, requestedSchema: toLegacyForm(schema), ...trust }
 }
 
-/** OWP-58: whoever shows it can say that it is not of this server. */
+/** OWP-58: the client that shows it can say that it is not of this server. */
 function trustOf({ untrusted }: { readonly untrusted?: true }): JsonObject {
   return untrusted === true ? { _meta: { [META.contentTrust]: 'untrusted' } } : {}
 }

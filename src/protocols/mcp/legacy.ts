@@ -190,7 +190,7 @@ export class LegacySessions {
     )
   }
 
-  /** `undefined` for one that is unknown, has ended or is somebody else's. */
+  /** `undefined` for one that is unknown, has ended or belongs to another principal. */
   async find(principal: Principal, id: string): Promise<LegacySession | undefined> {
     const key = sessionKey(principal, id)
     const cached = this.#cached.get(key)

@@ -14,7 +14,7 @@ import type { StartedCall } from './tool-calls.ts'
 import { MCP_CODES, NEW_REVISION, type WireError } from './wire.ts'
 
 const NONCE_BYTES = 12
-/** MCP-78: the retry after somebody opened a page waits for the decision; clients come again at once, and not often. */
+/** MCP-78: the retry after a person opened a page waits for the decision; clients come again at once, and not often. */
 const PAGE_WAIT_MS = 25_000
 const POLL_MS = 250
 
@@ -71,7 +71,7 @@ export class MultiRoundCalls {
     return resultAnswer(exchange.id, result, { [CALL_ID_HEADER]: callIdToHeader(callId) })
   }
 
-  /** A person has to open something first; `undefined` when this client can only be told so (MCP/T-11). */
+  /** A person has to open something first; `undefined` when this client can only be given the address (MCP/T-11). */
   askForPages(call: StartedCall, { reply, pages, message, round }: AskedPages): Answer | undefined {
     const { exchange, target } = call
     if (!exchange.capabilities.url) return undefined

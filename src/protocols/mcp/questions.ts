@@ -83,7 +83,7 @@ export class PendingCall {
     this.#early = new Map(options.early)
   }
 
-  /** Aborted when whoever waits for it leaves. */
+  /** Aborted when the request that waits for it leaves. */
   get left(): AbortSignal {
     return this.#left.signal
   }
@@ -185,7 +185,7 @@ function callKey({ tenant, id }: Principal, callId: string): string {
 
 export type AskKeyed = (question: KeyedQuestion) => Promise<ElicitationAnswer>
 
-/** How long a person may take; whoever asks goes on with `cancel` after that (MCP-79). */
+/** How long a person may take; the run goes on with `cancel` after that (MCP-79). */
 export const QUESTION_MS = 10 * 60_000
 /** How soon an answer that another process took is seen. */
 const POLL_MS = 250

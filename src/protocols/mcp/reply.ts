@@ -76,9 +76,9 @@ interface FailedReply {
   readonly untrusted?: true | undefined
 }
 
-export function encodeFailure(told: CallError, failed: FailedReply): Answer {
+export function encodeFailure(failure: CallError, failed: FailedReply): Answer {
   const { callId, headers, target } = failed
-  const error = inWordsOfCaller(told, target)
+  const error = inWordsOfCaller(failure, target)
   const { id } = target
   const answer = MCP_ANSWERS[error.code]
   switch (answer.kind) {
@@ -115,7 +115,7 @@ function inWordsOfCaller(error: CallError, { tool, name }: ReplyTarget): CallErr
   return { ...error, message: error.message.replaceAll(tool.id, name) }
 }
 
-/** A result that the model reads; no value beside it, unless another MCP server told it so (MCP-63). */
+/** A result that the model reads; no value beside it, unless another MCP server sent one (MCP-63). */
 export function toolError(
   error: CallError,
   { callId, runId, headers, target, untrusted }: FailedReply,
@@ -164,7 +164,7 @@ interface ResultOf {
   /** Absent when nothing was recorded. */
   readonly runId?: string | undefined
   readonly errorCode?: ErrorCode
-  /** Somebody else wrote it (OWP-58). */
+  /** Its text comes from others (OWP-58). */
   readonly untrusted?: true | undefined
   /** Members that another MCP server gave its result, as a JSON object that is not empty; none has a name of ours. */
   readonly metaJson?: string | undefined
@@ -301,7 +301,7 @@ function encodeValue({ valueJson, shown }: Success, tool: Tool | undefined, revi
   return `"content":${content},"structuredContent":${inRevision(valueJson, isObject, revision)}`
 }
 
-/** The members of a failure that another MCP server told, as it told them. */
+/** The members of a failure as another MCP server sent them. */
 function encodeShownFailure({ contentJson = '[]', structuredJson }: Shown, revision: Revision): string {
   const content = `"content":${contentJson}`
   if (structuredJson === undefined) return content

@@ -206,7 +206,7 @@ export interface OpenToolOptions {
   readonly stringIdsAreKeys?: boolean | undefined
   /** Serves `/streamCall`, an extension of one SDK (OTS-50). */
   readonly streaming?: boolean | undefined
-  /** Serves `/stop`, and is told when somebody asks for it (OTS-53). */
+  /** Serves `/stop`, and is called when a client asks for it (OTS-53). */
   readonly stop?: (() => void) | undefined
 }
 

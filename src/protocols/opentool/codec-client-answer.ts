@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 
-/** What a caller can be told, by the names of the client specification (OTS-64). */
+/** Why a call failed, by the names of the client specification (OTS-64). */
 export type ExceptionName =
   | 'ResponseNullException'
   | 'ErrorNullException'

@@ -154,7 +154,7 @@ interface Lowered {
   /** Without its description, which a parameter takes for itself. */
   readonly schema: OpenToolValueSchema
   readonly description: string | undefined
-  /** The source accepts null as well: whoever holds it makes it optional. */
+  /** The source accepts null as well: its parent makes it optional. */
   readonly nullable: boolean
 }
 

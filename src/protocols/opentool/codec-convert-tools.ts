@@ -60,7 +60,7 @@ export function documentOf(
   const skipped: Tool[] = []
   for (const tool of newest) {
     const name = names.nameOf.get(tool.parts.base) ?? tool.name
-    const described = describe(tool, name, losses, options)
+    const described = functionOf(tool, name, losses, options)
     if (described === undefined) skipped.push(tool)
     else {
       functions.push(described)
@@ -99,7 +99,7 @@ function newestOfEach(tools: readonly Tool[]): readonly Tool[] {
   return [...newest.values()]
 }
 
-function describe(
+function functionOf(
   tool: Tool,
   name: string,
   losses: ToolLoss[],
@@ -120,7 +120,7 @@ function describe(
   }
 }
 
-/** What whoever chooses a function must know of it, in the only member that models are given. */
+/** What a model must know before it chooses a function, in the only member that models are given. */
 function warningsOf(tool: Tool): readonly string[] {
   const { approval, safetyTier } = factsOf(tool)
   const { authorization, secrets, userId } = needsOf(tool)
@@ -175,7 +175,7 @@ function outputOf(tool: Tool, { anyFallback = 'object' }: DocumentOfOptions): De
   return { described: { return: converted.return }, losses: converted.losses }
 }
 
-/** A name somebody else gave; `key` tells two apart that want the same name. */
+/** A name that others gave; `key` tells two apart that want the same name. */
 export interface WantedName {
   readonly key: string
   readonly name: string
@@ -205,7 +205,7 @@ export function assignNames(wanted: readonly WantedName[]): NameMap {
     return false
   })
   for (const { key, name } of others) assign(key, freeName(key, name, keyOf))
-  // In the order asked for, whoever was named first.
+  // In the order asked for, not in the order of naming.
   return { keyOf, nameOf: new Map(wanted.map(({ key }) => [key, nameOf.get(key) ?? ''])) }
 }
 

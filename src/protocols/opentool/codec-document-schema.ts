@@ -114,16 +114,12 @@ function readParameter(value: JsonValue, path: string, reading: Reading): OpenTo
     name,
     ...descriptionOf(value, path, reading),
     schema: readSchemaMember(value, path, 'OTS-11', reading),
-    required: readRequiredInCodecDocumentFunction(value, path, reading),
+    required: readIsRequired(value, path, reading),
     ...extensionsOf(value, PARAMETER),
   }
 }
 
-function readRequiredInCodecDocumentFunction(
-  value: JsonObject,
-  path: string,
-  { findings }: Reading,
-): boolean {
+function readIsRequired(value: JsonObject, path: string, { findings }: Reading): boolean {
   const required = memberOf(value, 'required')
   if (typeof required === 'boolean') return required
   const place = childPointer(path, 'required')

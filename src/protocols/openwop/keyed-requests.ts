@@ -11,7 +11,7 @@ import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange
 import { jsonReply, OPENWOP_ANSWERS, refuse } from './errors.ts'
 import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'
 
-/** Nothing was done, so whoever repeats the request may do it with the same key (OWP-92). */
+/** Nothing was done, so the request may be repeated with the same key (OWP-92). */
 const NOT_KEPT: ReadonlySet<number> = new Set([400, 401, 403, 429])
 
 export interface KeyedRequestParts {

@@ -25,7 +25,7 @@ import {
 /** Looks at and answers interrupts of others' runs, for approvers of the same tenant (OWP-66 to OWP-72). */
 export function interruptRoutes(gateway: Gateway): readonly HttpRoute[] {
   const run = { path: INTERRUPT_PATH, access: 'authenticated', forOperators: true, refuse } as const
-  // A token is the credential: whoever holds it is the approver it was made for (OWP-67).
+  // A token is the credential: its holder is the approver it was made for (OWP-67).
   const token = { path: INTERRUPT_TOKEN_PATH, access: 'open', refuse } as const
   return [
     { ...run, method: 'GET', body: 'never', handle: (request) => showInterrupt(request, gateway) },
@@ -146,7 +146,7 @@ async function closeSession({ principal, params }: HttpRequest, gateway: Gateway
 /** A quiet stream says so this often (OWP-98: at least every 30 s). */
 const KEEP_ALIVE_MS = 15_000
 
-/** A principal's own runs: follow one, look at it, or end it. Nobody else's can be told from none (OWP-49). */
+/** A principal's own runs: follow one, look at it, or end it. Runs of others cannot be told from none (OWP-49). */
 export function runRoutes(gateway: Gateway): readonly HttpRoute[] {
   const route = (
     method: 'GET' | 'DELETE',

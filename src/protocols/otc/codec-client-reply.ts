@@ -85,7 +85,7 @@ export const FAILURE_CLASSES = [
   'unauthenticated',
   /** The user has to authorize the tool first: see `challenges`. */
   'authorization_required',
-  /** Somebody has to approve the call first: see `challenges`. */
+  /** An approver has to approve the call first: see `challenges`. */
   'approval_required',
   /** A secret or the user id is missing: see `missing`. */
   'requirements',
@@ -96,7 +96,7 @@ export const FAILURE_CLASSES = [
 ] as const
 export type FailureClass = (typeof FAILURE_CLASSES)[number]
 
-/** Where somebody has to go before the call can run. */
+/** Where a person has to go before the call can run. */
 export interface RemoteChallenge {
   readonly id?: string
   /** Absolute `http` or `https` address to show to the user. */

@@ -38,19 +38,20 @@ export interface RemoteAuthorization {
 /** Reads any form of `GET /tools`; `undefined` when the body is no tool list (OTC/C-07, OTC/C-08). */
 export function readToolList(body: JsonValue): readonly RemoteTool[] | undefined {
   const entries = listEntries(body)
-  const told = isJsonObject(body) ? body[FACTS_MEMBER] : undefined
+  const factsById = isJsonObject(body) ? body[FACTS_MEMBER] : undefined
   return entries?.flatMap((entry) => {
     const tool = isJsonObject(entry) ? readTool(entry) : undefined
     if (tool === undefined) return []
-    const facts = isJsonObject(told) && Object.hasOwn(told, tool.id) ? toldFacts(told[tool.id]) : undefined
+    const known = isJsonObject(factsById) && Object.hasOwn(factsById, tool.id)
+    const facts = known ? readWireFacts(factsById[tool.id]) : undefined
     return facts === undefined ? [tool] : [{ ...tool, facts }]
   })
 }
 
 /** The words of this format for what every protocol of ours tells. */
-function toldFacts(told: JsonValue | undefined): ToolFacts | undefined {
-  if (!isJsonObject(told)) return undefined
-  const { catalog_id, safety_tier, replay_policy, cost_hint, latency_hint, ...same } = told
+function readWireFacts(facts: JsonValue | undefined): ToolFacts | undefined {
+  if (!isJsonObject(facts)) return undefined
+  const { catalog_id, safety_tier, replay_policy, cost_hint, latency_hint, ...same } = facts
   const renamed = {
     catalogId: catalog_id,
     safetyTier: safety_tier,

@@ -9,7 +9,7 @@ import { unreadForm } from './codec-response.ts'
 import { jsonReply, type OtcSettings, openGet, refusalReply } from './reply.ts'
 import { OXP_VERSION_HEADER, PROTOCOL_VERSION, type WireChallengeStatus } from './wire.ts'
 
-/** `url` and `check_url` of a challenge. Open: whoever knows the unguessable id may ask how it stands. */
+/** `url` and `check_url` of a challenge. Open: the id cannot be guessed, so its holder may ask how it stands. */
 export function challengeRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
   return [
     openGet('/challenges/:id', settings, async (request) => {
@@ -69,7 +69,7 @@ function howToPass(provider: string): Html {
 }
 
 /**
- * `url` and `check_url` of a call that waits for a yes. Open: whoever knows the unguessable id may ask how it stands.
+ * `url` and `check_url` of a call that waits for an approval. Open: the id cannot be guessed, so its holder may ask how it stands.
  * The caller knows it too, so nothing can be decided here (rule 23).
  */
 export function approvalRoutes(gateway: Gateway, settings: OtcSettings): readonly HttpRoute[] {
@@ -101,7 +101,7 @@ const STATUSES = {
   cancelled: 'failed',
 } as const satisfies Record<ApprovalState, WireChallengeStatus>
 
-/** What a person is told about each state; also on the page behind an approver's link. */
+/** What a person reads about each state; also on the page behind an approver's link. */
 export const STATE_TEXT = {
   pending: 'This call waits for an approval. Nothing has been run.',
   granted: 'This call has been approved. It runs when its caller repeats it.',
@@ -111,7 +111,7 @@ export const STATE_TEXT = {
   cancelled: 'This call was cancelled before it was decided. It will not run.',
 } as const satisfies Record<ApprovalState, string>
 
-/** What is told instead of a state that can lead nowhere any more. */
+/** What a person reads instead of a state that can lead nowhere any more. */
 export const STALE_TEXT =
   'The definition of its tool has changed since approval was requested, so this call will not run. Make a new call.'
 

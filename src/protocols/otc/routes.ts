@@ -3,7 +3,8 @@ import type { Gateway } from '#core/calls/gateway'
 import { fault, ToolError } from '#core/errors'
 import type { Principal } from '#core/principal'
 import {
-  callIdToHeader as callIdToHeaderFromCallHeaders,
+  CALL_ID_HEADER,
+  callIdToHeader,
   callReplyHeaders,
   RUN_HEADER,
   readWait,
@@ -33,14 +34,7 @@ import {
   refusalReply,
   refuseWith,
 } from './reply.ts'
-import {
-  CALL_ID_HEADER,
-  CALL_PATHS,
-  type CallPath,
-  callIdToHeader,
-  OXP_VERSION_HEADER,
-  PROTOCOL_VERSION,
-} from './wire.ts'
+import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
 export type { OtcOptions } from './reply.ts'
 
@@ -296,7 +290,7 @@ async function handleCall(
     const { runId } = reply
     return refusalReply({ schemaId, callId: reply.callId }, outcome.error, {
       ...settings,
-      ...(runId === undefined ? {} : { headers: { [RUN_HEADER]: callIdToHeaderFromCallHeaders(runId) } }),
+      ...(runId === undefined ? {} : { headers: { [RUN_HEADER]: callIdToHeader(runId) } }),
     })
   }
   const finishedAtMs =
