@@ -10,7 +10,7 @@ import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-se
 
 /**
  * What goes wrong, and at once, when several processes run logic that was written for one writer in transactions that see
- * what the others commit. Each of these failed most of its rounds without the lock of careful changes.
+ * what the others commit. Five of these fail in their first rounds when careful changes take no lock.
  */
 const WRITERS = 4
 const ROUNDS = 10
