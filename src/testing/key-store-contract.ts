@@ -274,23 +274,23 @@ export const KEY_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 26: every change raises the epoch, and a refused one does not',
     async run(open) {
       const { keys } = await open()
-      const seen = [await keys.epoch()]
+      const epochs = [await keys.epoch()]
       await keys.createKey(newKey())
-      seen.push(await keys.epoch())
+      epochs.push(await keys.epoch())
       await keys.rotateKey(rotation())
-      seen.push(await keys.epoch())
+      epochs.push(await keys.epoch())
       await keys.revokeKey({ tenant: 'default', keyId: 'key-2', by: 'operator', atMs: 3_000 })
-      seen.push(await keys.epoch())
+      epochs.push(await keys.epoch())
       await keys.endPrincipal({ tenant: 'default', name: 'alice', by: 'operator', atMs: 4_000 })
-      seen.push(await keys.epoch())
-      assert.equal(seen[0], 0)
+      epochs.push(await keys.epoch())
+      assert.equal(epochs[0], 0)
       assert.deepEqual(
-        seen.map((epoch, place) => place === 0 || epoch > (seen[place - 1] ?? 0)),
-        seen.map(() => true),
+        epochs.map((epoch, index) => index === 0 || epoch > (epochs[index - 1] ?? 0)),
+        epochs.map(() => true),
       )
       await keys.createKey(newKey())
       await keys.noteUses([{ keyId: 'key-1', atMs: 5_000 }])
-      assert.equal(await keys.epoch(), seen.at(-1))
+      assert.equal(await keys.epoch(), epochs.at(-1))
     },
   },
   {

@@ -89,12 +89,12 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await store.claim(call)
       assert.equal(await store.findRun({ tenant: 'default', run: call.record }), undefined)
       await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
-      const seen = await mustFind(store)
-      assert.equal(seen.run, undefined)
-      const told = ownRunEvents(seen)
-      await store.reclaim(seen, { session: undefined, atMs: 3_000 })
+      const previous = await mustFind(store)
+      assert.equal(previous.run, undefined)
+      const own = ownRunEvents(previous)
+      await store.reclaim(previous, { session: undefined, atMs: 3_000 })
       assert.equal((await mustFind(store)).run, call.record)
-      assert.deepEqual((await eventsOf(store, call.record)).slice(0, 2), told)
+      assert.deepEqual((await eventsOf(store, call.record)).slice(0, 2), own)
       await store.finish({
         run: attemptAt(call, 2),
         state: 'succeeded',
@@ -117,14 +117,14 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const call = sampleCall({ argsHash: 'a'.repeat(64) })
       await store.claim(call)
       await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
-      const seen = await mustFind(store)
+      const previous = await mustFind(store)
       const corrected = sampleCall({
         ...{ argsHash: 'b'.repeat(64), fingerprint: 'fingerprint-2', traceId: 'trace-2' },
         inputJson: '{"doorbell_id":"doorbell84"}',
       })
       const next = { session: undefined, atMs: 3_000, corrected }
-      assert.equal((await store.reclaim(seen, next)).kind, 'claimed')
-      assert.equal((await store.reclaim(seen, next)).kind, 'found')
+      assert.equal((await store.reclaim(previous, next)).kind, 'claimed')
+      assert.equal((await store.reclaim(previous, next)).kind, 'found')
       const running = await mustFind(store)
       assert.deepEqual(
         [running.fingerprint, running.argsHash, running.traceId, running.callId, running.attempt],
@@ -181,9 +181,9 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.equal(await store.endRun(PLACE, 3_001), false)
       assert.deepEqual(await begin(store, 'late', 3_002), ['run_ended', 'run_ended'])
       assert.equal(await store.find({ tenant: 'default', record: 'late' }), undefined)
-      const seen = await mustFind(store, 'released')
-      assert.equal((await store.reclaim(seen, { session: undefined, atMs: 3_003 })).kind, 'run_ended')
-      assert.deepEqual(await mustFind(store, 'released'), seen)
+      const previous = await mustFind(store, 'released')
+      assert.equal((await store.reclaim(previous, { session: undefined, atMs: 3_003 })).kind, 'run_ended')
+      assert.deepEqual(await mustFind(store, 'released'), previous)
       await store.finish({
         run: attemptAt(running, 1),
         state: 'succeeded',
@@ -210,8 +210,8 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       }
       const over = muchLater + RUN_IDLE_MS
       assert.deepEqual(await begin(store, 'fourth', over), ['run_ended', 'run_ended'])
-      const seen = await mustFind(store, 'third')
-      assert.equal((await store.reclaim(seen, { session: undefined, atMs: over })).kind, 'run_ended')
+      const previous = await mustFind(store, 'third')
+      assert.equal((await store.reclaim(previous, { session: undefined, atMs: over })).kind, 'run_ended')
       assert.equal(await store.endRun(PLACE, over), false)
     },
   },
@@ -236,10 +236,10 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const call = callIn('record-1')
       await store.claim(call)
       await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
-      const seen = await mustFind(store)
-      assert.equal((await store.reclaim(seen, { session: undefined, atMs: 3_000 })).kind, 'claimed')
+      const previous = await mustFind(store)
+      assert.equal((await store.reclaim(previous, { session: undefined, atMs: 3_000 })).kind, 'claimed')
       await store.endRun(PLACE, 4_000)
-      const lost = await store.reclaim(seen, { session: undefined, atMs: 5_000 })
+      const lost = await store.reclaim(previous, { session: undefined, atMs: 5_000 })
       assert.equal(lost.kind === 'found' && lost.record.attempt, 2)
     },
   },

@@ -14,7 +14,7 @@ import type {
 import type { RunEvent } from '#core/runs/events'
 import type { Tool, ToolPolicy } from '#core/tool'
 
-const POLICY_IN_SAMPLE_TOOL: ToolPolicy = {
+const SAMPLE_POLICY: ToolPolicy = {
   safetyTier: 'write',
   replay: 'non-deterministic',
   approval: 'never',
@@ -44,7 +44,7 @@ export function sampleTool(id: string, run: Tool['run'], changes: SampleTool = {
     checkOutput: () => [],
     run,
     ...changes,
-    policy: { ...POLICY_IN_SAMPLE_TOOL, ...changes.policy },
+    policy: { ...SAMPLE_POLICY, ...changes.policy },
   }
 }
 

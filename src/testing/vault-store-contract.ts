@@ -57,8 +57,8 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-64, OWP-65: a run is told once per challenge and call, also when everybody asks at once',
     async run(open) {
       const store = await open()
-      const told = await Promise.all(Array.from({ length: 8 }, () => store.consents.runs.tell(asked())))
-      assert.deepEqual(new Set(told), new Set([true]))
+      const answers = await Promise.all(Array.from({ length: 8 }, () => store.consents.runs.tell(asked())))
+      assert.deepEqual(new Set(answers), new Set([true]))
       assert.deepEqual(await gistOfRun(store, RUN), QUESTION)
       const journal = (await store.readJournal([], 1_000)).flatMap((group) => group.events)
       const said = journal.filter(({ type }) => type === 'challenge.asked')
@@ -76,8 +76,8 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
       await runs.tell(asked())
       await runs.tell(asked({ record: 'record-2', callId: 'call-2', place: placeAt('run-b') }))
       await runs.tell(asked({ record: 'record-3', challenge: 'other', need: { ...NEED, user: 'bob' } }))
-      const told = await runs.resolve(NEED, GIVEN)
-      assert.deepEqual([...told].sort(), [RUN, placeAt('run-b').run].sort())
+      const answers = await runs.resolve(NEED, GIVEN)
+      assert.deepEqual([...answers].sort(), [RUN, placeAt('run-b').run].sort())
       assert.deepEqual(await runs.resolve(NEED, GIVEN), [])
       assert.deepEqual((await gistOfRun(store, placeAt('run-b').run)).slice(2), [
         'authorized mailer cred_1',
@@ -223,13 +223,13 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       await store.vault.put(TOKEN)
-      const seen = await mustFind(store)
-      const tries = await Promise.all(Array.from({ length: 8 }, () => store.vault.lease(seen, 1_000, 2_000)))
+      const entry = await mustFind(store)
+      const tries = await Promise.all(Array.from({ length: 8 }, () => store.vault.lease(entry, 1_000, 2_000)))
       assert.equal(tries.filter(Boolean).length, 1)
-      assert.equal(await store.vault.lease(seen, 1_999, 3_000), false)
-      assert.equal(await store.vault.lease(seen, 2_000, 3_000), true)
-      await store.vault.unlease(seen)
-      assert.equal(await store.vault.lease(seen, 2_100, 3_000), true)
+      assert.equal(await store.vault.lease(entry, 1_999, 3_000), false)
+      assert.equal(await store.vault.lease(entry, 2_000, 3_000), true)
+      await store.vault.unlease(entry)
+      assert.equal(await store.vault.lease(entry, 2_100, 3_000), true)
     },
   },
   {
@@ -237,18 +237,18 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       await store.vault.put(TOKEN)
-      const seen = await mustFind(store)
+      const entry = await mustFind(store)
       const renewed = { value: new Secret('renewed'), scopes: ['mail.read'], expiresAtMs: 9_000, atMs: 2_000 }
-      assert.equal(await store.vault.renew(seen, renewed), true)
-      assert.equal(await store.vault.renew(seen, { ...renewed, value: new Secret('late') }), false)
-      assert.equal(await store.vault.spend(seen, 2_000), false)
+      assert.equal(await store.vault.renew(entry, renewed), true)
+      assert.equal(await store.vault.renew(entry, { ...renewed, value: new Secret('late') }), false)
+      assert.equal(await store.vault.spend(entry, 2_000), false)
       const now = await mustFind(store)
       assert.equal(now.value?.reveal(), 'renewed')
       assert.deepEqual(
         [now.version, now.expiresAtMs, now.createdAtMs, now.updatedAtMs],
         [2, 9_000, 1_000, 2_000],
       )
-      assert.equal(await store.vault.lease(seen, 2_000, 3_000), false)
+      assert.equal(await store.vault.lease(entry, 2_000, 3_000), false)
       await store.vault.put({ ...TOKEN, ref: 'cred_2' })
       assert.equal(await store.vault.renew(now, renewed), false)
       assert.equal((await mustFind(store)).value?.reveal(), 'first-value')
@@ -301,15 +301,15 @@ export const VAULT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       await store.vault.put({ ...TOKEN, user: 'digest of u' })
-      const seen = await mustFind(store, { ...TOKEN, user: 'digest of u' })
-      await store.vault.renew(seen, {
+      const entry = await mustFind(store, { ...TOKEN, user: 'digest of u' })
+      await store.vault.renew(entry, {
         value: new Secret('renewed'),
         scopes: ['mail.read'],
         expiresAtMs: 9_000,
         atMs: 2_000,
       })
       await store.vault.spend(await mustFind(store, { ...TOKEN, user: 'digest of u' }), 3_000)
-      await store.vault.remove(seen, 'cli:bob', 4_000)
+      await store.vault.remove(entry, 'cli:bob', 4_000)
       const facts = {
         ref: 'cred_1',
         tenant: 'default',

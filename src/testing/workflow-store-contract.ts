@@ -27,18 +27,21 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       await suspend(store)
-      const seen = await mustFind(store)
-      assert.deepEqual([seen.state, seen.waitsFor, seen.attempt], ['parked', 'step-1', 1])
+      const found = await mustFind(store)
+      assert.deepEqual([found.state, found.waitsFor, found.attempt], ['parked', 'step-1', 1])
       const next = { atMs: 3_000, rerunUntilMs: 20_000 }
-      const both = await Promise.all([store.workflows.resume(seen, next), store.workflows.resume(seen, next)])
+      const both = await Promise.all([
+        store.workflows.resume(found, next),
+        store.workflows.resume(found, next),
+      ])
       assert.deepEqual(both.map(({ kind }) => kind).sort(), ['claimed', 'found'])
       const running = await mustFind(store)
       assert.deepEqual([running.state, running.waitsFor, running.attempt], ['running', undefined, 1])
       const run = attemptAt(flow(), 1)
       await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
-      const told = await eventsOf(store, PLACE.run)
+      const events = await eventsOf(store, PLACE.run)
       assert.deepEqual(
-        told.map(({ type }) => type),
+        events.map(({ type }) => type),
         ['called', 'returned'],
       )
     },
@@ -68,9 +71,9 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const [ended] = await store.workflows.expire(10_000)
       assert.deepEqual(ended, { record: 'record-1', run: PLACE.run })
       assert.deepEqual(await store.workflows.cancel(address, 'key:alice', 11_000), [])
-      const seen = await mustFind(store)
-      assert.equal(seen.state, 'failed')
-      assert.equal(seen.outcome?.ok === false && seen.outcome.error.code, 'cancelled')
+      const found = await mustFind(store)
+      assert.equal(found.state, 'failed')
+      assert.equal(found.outcome?.ok === false && found.outcome.error.code, 'cancelled')
       assert.equal((await store.findRun(PLACE))?.open, 0)
     },
   },
@@ -86,8 +89,8 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const parent = { tenant: 'default', record: 'record-1' }
       assert.deepEqual(await store.workflows.openSteps(parent), [{ tenant: 'default', record: 'step-1' }])
       assert.deepEqual(await store.workflows.openSteps({ ...parent, tenant: 'other' }), [])
-      const seen = await mustFind(store, 'step-2')
-      assert.deepEqual([seen.parent, seen.root, seen.resumable], ['record-1', 'record-1', false])
+      const found = await mustFind(store, 'step-2')
+      assert.deepEqual([found.parent, found.root, found.resumable], ['record-1', 'record-1', false])
       const events = (await store.readJournal([], 100)).flatMap((group) => group.events)
       const claims = events.filter((event) => event.type === 'call.claimed')
       assert.deepEqual(

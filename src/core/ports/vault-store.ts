@@ -128,13 +128,13 @@ export interface VaultStore {
   /** Throws `unreadable` when it is there but cannot be decrypted (rule 14). */
   find(address: VaultAddress): MaybePromise<VaultEntry | undefined>
   /** Lets one caller of all processes refresh this version until `untilMs`; `false` = somebody else may (rule 26). */
-  lease(seen: VaultFacts, nowMs: number, untilMs: number): MaybePromise<boolean>
+  lease(previous: VaultFacts, nowMs: number, untilMs: number): MaybePromise<boolean>
   /** Gives a lease back unused. */
-  unlease(seen: VaultFacts): MaybePromise<void>
+  unlease(previous: VaultFacts): MaybePromise<void>
   /** The refreshed value; `false` when the entry changed meanwhile, which then stays as it is. */
-  renew(seen: VaultFacts, renewed: RenewedCredential): MaybePromise<boolean>
+  renew(previous: VaultFacts, renewed: RenewedCredential): MaybePromise<boolean>
   /** Forgets the value of this version and keeps its scopes; `false` when the entry changed meanwhile. */
-  spend(seen: VaultFacts, atMs: number): MaybePromise<boolean>
+  spend(previous: VaultFacts, atMs: number): MaybePromise<boolean>
   /** Only the entry of this reference; one that was set meanwhile stays. */
   remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): MaybePromise<boolean>
 

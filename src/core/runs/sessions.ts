@@ -90,7 +90,7 @@ export class Sessions {
     return { sessionId, runId }
   }
 
-  /** A session that takes calls of this principal and user (rule 30). */
+  /** A session that takes calls of this principal and user. */
   find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
     const session = this.#ownedBy(principal, sessionId)
     if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
@@ -263,7 +263,7 @@ export interface SessionRequest {
   readonly toolId: string
   /** The run to belong to, already checked by `checkRunId`; absent = a new one. */
   readonly runId?: string
-  /** Calls must come for the same user (rule 30). */
+  /** Calls must come for the same user. */
   readonly userId?: string
 }
 
