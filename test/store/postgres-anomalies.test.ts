@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import type { NewCredential } from '#core/ports/vault-store'
 import { Secret } from '#core/secret'
 import { openPostgresStore } from '#store/postgres/open'
-import type { SqlStore } from '#store/store'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { POLICY, sampleCall, scopeAt, success } from '#testing/samples'
 import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
 
 /**
  * What goes wrong, and at once, when several processes run logic that was written for one writer in transactions that see
- * what the others commit. Each of these failed most of its rounds without the lock of careful changes.
+ * what the others commit. Five of these fail in their first rounds when careful changes take no lock.
  */
 const WRITERS = 4
 const ROUNDS = 10
@@ -19,7 +19,7 @@ const FAR_MS = 1e12
 const masterKey = randomBytes(32)
 let server: PostgresServer
 let url: string
-let stores: readonly SqlStore[]
+let stores: readonly Store[]
 
 beforeAll(async () => {
   server = await startPostgres()
@@ -36,14 +36,14 @@ afterEach(async () => {
   await emptyDatabase(url)
 })
 
-function storeAt(index: number): SqlStore {
+function storeAt(index: number): Store {
   const store = stores[index]
   if (store === undefined) throw new Error('no such store')
   return store
 }
 
 /** All writers at once. */
-function each<T>(act: (store: SqlStore, index: number) => T | Promise<T>): Promise<readonly T[]> {
+function each<T>(act: (store: Store, index: number) => T | Promise<T>): Promise<readonly T[]> {
   return Promise.all(stores.map(async (store, index) => await act(store, index)))
 }
 

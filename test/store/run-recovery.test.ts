@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import type { SafetyTier } from '#core/tool'
-import type { SqlStore } from '#store/store'
 import {
   attemptAt,
   eventsOf,
@@ -25,14 +25,14 @@ beforeEach(() => {
 afterEach(() => folder.remove())
 
 /** What a writer did before it died, as the next process finds it. */
-async function afterDeath(act: (store: SqlStore) => unknown): Promise<SqlStore> {
+async function afterDeath(act: (store: Store) => unknown): Promise<Store> {
   const dead = folder.open()
   await act(dead)
   await folder.leaveBehind(dead)
   return folder.open()
 }
 
-async function journalOf(store: SqlStore, type: string) {
+async function journalOf(store: Store, type: string) {
   return (await store.readJournal([], 10_000))
     .flatMap(({ events }) => events)
     .filter((event) => event.type === type)
