@@ -275,15 +275,15 @@ const TRANSPORTS = {
   'host-extension': 'native',
 } as const satisfies Record<SourceKind, Transport>
 
-/** How the host reaches the tool behind a call (OWP-51). */
+/** How the host reaches the tool behind a call. */
 export type Transport = 'mcp' | 'http' | 'native'
 
 export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
 }
 
-/** What callers are told about approval: a workflow without a gate of its own has those of its steps (OWP-35). */
-export function toldApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
+/** What callers are told about approval: a workflow without a gate of its own has those of its steps. */
+export function effectiveApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
   if (policy.approval !== 'never') return policy.approval
   return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
 }
