@@ -5,17 +5,17 @@ import type { RunningGatewayOptions } from '#core/calls/gateway'
 import { ToolError } from '#core/errors'
 import { NO_LIMIT } from '#core/limits/budgets'
 import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
+import type { Store } from '#core/ports/store'
 import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
 import { noting, PLAIN } from '../../../test/samples/workflows.ts'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
-function open(tools: readonly DefinedTool[], store: SqlStore, changes: Partial<RunningGatewayOptions> = {}) {
+function open(tools: readonly DefinedTool[], store: Store, changes: Partial<RunningGatewayOptions> = {}) {
   const gateway = openTestGateway(tools, { store, ...changes })
   const call = (id: string, key = 'k', input = { text: 'a' }) =>
     gateway.call(ALICE, callRequest(id, { key, input }))
