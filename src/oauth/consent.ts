@@ -50,7 +50,7 @@ export class ApproverSignIn {
   }
 
   /** Whether the config has a sign-in at all. */
-  get isThere(): boolean {
+  get isConfigured(): boolean {
     return this.#options.broker.signIn !== undefined
   }
 

@@ -91,7 +91,7 @@ async function showPage({ params }: HttpRequest, options: ApprovalLinkOptions): 
   if (view.link.power !== 'decide') return showingPage(view)
   if (!options.approvals.needsSignIn(view.approval))
     return formPage(view, token, { signedIn: undefined }, options)
-  return options.signIn.isThere ? signInPage(view, pathOf(options, token)) : showingPage(view)
+  return options.signIn.isConfigured ? signInPage(view, pathOf(options, token)) : showingPage(view)
 }
 
 async function startSignIn({ params, query }: HttpRequest, options: ApprovalLinkOptions): Promise<HttpReply> {
@@ -99,7 +99,7 @@ async function startSignIn({ params, query }: HttpRequest, options: ApprovalLink
   const opened = await open(token, options)
   if ('over' in opened) return opened.over
   const { view } = opened
-  if (view.link.power !== 'decide' || !options.signIn.isThere) return showingPage(view)
+  if (view.link.power !== 'decide' || !options.signIn.isConfigured) return showingPage(view)
   const link = { tenant: view.approval.tenant, token }
   const left = await options.signIn.start(link, { asOther: query.get('as') === 'other' })
   return left ?? signInFailedPage()

@@ -5,7 +5,7 @@ import { startTokenFileIn } from '#config/to-settings'
 import { fault } from '#core/errors'
 import type { SourceView } from '#core/imports/sources'
 import { NO_ROLES } from '#core/principal'
-import { SYSTEM_CLOCK } from '#core/runtime'
+import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
 import { isForTenant, type Tool } from '#core/tool'
 import type { CatalogChanges } from '#core/tools/catalog'
 import type { Listener } from '#egress/policy'
@@ -15,7 +15,7 @@ import type { HttpRoute } from '#protocols/http-exchange'
 import { PROTOCOLS } from '#protocols/list'
 import type { OpenToolServing } from '#protocols/opentool/call-routes'
 import type { ProtocolServices, ServedProtocol } from '#protocols/protocol'
-import { createOperatorAccess, openToOperators } from '#server/admin/access'
+import { createOperatorAccess, type OperatorAccess, openToOperators } from '#server/admin/access'
 import { createApprovalRoutes } from '#server/admin/approvals'
 import { createAuditRoutes, createCallRoutes } from '#server/admin/calls'
 import { ApiKeys, createKeyRoutes } from '#server/admin/keys'
@@ -23,6 +23,7 @@ import { createPinRoutes } from '#server/admin/pins'
 import { createSecretsRoutes } from '#server/admin/secrets'
 import { createSourceRoutes } from '#server/admin/sources'
 import { createHttpApp } from '#server/http/app'
+import type { ServerRoute } from '#server/http/router'
 import { createLog, type ServerLog } from '#server/telemetry/log'
 import { createMetrics } from '#server/telemetry/metrics'
 import { createMetricsListener, createMetricsRoute } from '#server/telemetry/metrics-routes'
@@ -126,17 +127,6 @@ export async function startServer(settings: Settings, options: StartOptions = {}
     if (spans !== undefined) closing.push(spans.close)
     const observed = observeCalls(auditHidden(gateway, noteDenial), { metrics, clock })
     const access = createOperatorAccess({ startToken, authenticator, noteDenial })
-    const apiKeys = new ApiKeys({
-      store,
-      clock,
-      roles: settings.auth.roles ?? NO_ROLES,
-      findTool: (name, tenant) => {
-        const found = services.registry.find(name)
-        return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
-      },
-      isConfigured: ({ tenant, name }) =>
-        settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
-    })
     const issuers = (settings.auth.issuers ?? []).map(({ issuer }) => issuer)
     const metadata = issuers.length === 0 ? undefined : createResourceMetadata({ issuers, publicUrl })
     const trips = new RoundTrips({ store, clock, publicUrl })
@@ -170,23 +160,8 @@ export async function startServer(settings: Settings, options: StartOptions = {}
         ),
         ...consentRoutes({ consents, trips, finishApprover: links.finishSignIn }),
         ...(conformance?.routes({ ...protocolServices, settings, noteDenial, fetch: services.fetch }) ?? []),
-        ...createCallRoutes({ calls: store, clock }, access),
-        ...createApprovalRoutes(
-          { approvals: gateway.approvals, publicUrl, canSignIn: signIn.isThere },
-          access,
-        ),
         ...links.routes,
-        ...createKeyRoutes(apiKeys, access),
-        ...createPinRoutes(services.sources.pins, access),
-        ...createSecretsRoutes({ store, broker, clock }, access),
-        ...createSourceRoutes(
-          {
-            ...{ sources: services.sources.sources, store: store.sources, clock },
-            isConfigured: (key) => settings.sources.has(key),
-          },
-          access,
-        ),
-        ...createAuditRoutes(store.audit, access),
+        ...adminRoutes(settings, services, { clock, publicUrl, canSignIn: signIn.isConfigured }, access),
         ...(metadata?.routes ?? []),
         createMetricsRoute({
           metrics,
@@ -200,10 +175,10 @@ export async function startServer(settings: Settings, options: StartOptions = {}
       log,
       metrics,
       clock,
-      ...(spans === undefined ? {} : { spans }),
-      ...(metadata === undefined ? {} : { challengeFor: metadata.challengeFor }),
-      ...mostBodyBytes(settings),
-      ...(admit === undefined ? {} : { admit: (client) => refuseUnlessAdmitted(admit(client)) }),
+      spans,
+      challengeFor: metadata?.challengeFor,
+      mostBodyBytes: settings.limits.total.bodyBytes,
+      admit: admit === undefined ? undefined : (client) => refuseUnlessAdmitted(admit(client)),
     })
     closing.push(app.close)
     closing.push(async () => protocols.forEach((protocol) => void protocol.close?.()))
@@ -239,7 +214,39 @@ export async function startServer(settings: Settings, options: StartOptions = {}
   }
 }
 
-/** What the operator should hear before anybody calls: rules of theirs that guard nothing. */
+/** What operators look after, below `/admin`. */
+function adminRoutes(
+  settings: Settings,
+  { gateway, registry, sources: { sources, pins }, broker }: Services,
+  parts: { readonly clock: Clock; publicUrl(): string; readonly canSignIn: boolean },
+  access: OperatorAccess,
+): readonly ServerRoute[] {
+  const { store, approvals } = gateway
+  const { clock, publicUrl, canSignIn } = parts
+  const apiKeys = new ApiKeys({
+    store,
+    clock,
+    roles: settings.auth.roles ?? NO_ROLES,
+    findTool: (name, tenant) => {
+      const found = registry.find(name)
+      return found !== undefined && isForTenant(found.policy, tenant) ? found : undefined
+    },
+    isConfigured: ({ tenant, name }) =>
+      settings.auth.apiKeys.some((entry) => entry.tenant === tenant && entry.id === name),
+  })
+  const isConfigured = (key: string): boolean => settings.sources.has(key)
+  return [
+    ...createCallRoutes({ calls: store, clock }, access),
+    ...createApprovalRoutes({ approvals, publicUrl, canSignIn }, access),
+    ...createKeyRoutes(apiKeys, access),
+    ...createPinRoutes(pins, access),
+    ...createSecretsRoutes({ store, broker, clock }, access),
+    ...createSourceRoutes({ sources, store: store.sources, clock, isConfigured }, access),
+    ...createAuditRoutes(store.audit, access),
+  ]
+}
+
+/** What the operator should hear before the first call: rules of theirs that guard nothing. */
 function idleOf(sources: readonly SourceView[]): readonly string[] {
   return sources.flatMap(({ key, idle }) =>
     idle.map(({ text, guards }) => `${key}: ${text}${guards ? ' Its tools are not served until then.' : ''}`),
@@ -249,10 +256,6 @@ function idleOf(sources: readonly SourceView[]): readonly string[] {
 /** An `http:` URL leaves its default port out. */
 function portOf(url: string): number {
   return Number(new URL(url).port) || 80
-}
-
-function mostBodyBytes({ limits: { total } }: Settings) {
-  return total.bodyBytes === undefined ? {} : { mostBodyBytes: total.bodyBytes }
 }
 
 function refuseUnlessAdmitted(refusal: string | undefined): void {

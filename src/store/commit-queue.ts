@@ -160,13 +160,13 @@ export class Patience {
   #isProbe = false
   #firstMs = 0
   #lastMs = 0
-  #seen = 0
+  #previous = 0
 
   /** Whether to look once more for changes before committing the `waiting` ones. */
   shouldWait(waiting: number, nowMs: number): boolean {
-    if (this.#seen === 0) this.#begin(nowMs)
-    if (waiting > this.#seen) {
-      this.#seen = waiting
+    if (this.#previous === 0) this.#begin(nowMs)
+    if (waiting > this.#previous) {
+      this.#previous = waiting
       this.#lastMs = nowMs
     }
     if (!this.#isProbe && waiting >= this.#goal) return false
@@ -177,7 +177,7 @@ export class Patience {
   leave(size: number): void {
     // A goal that is missed was too high; what came in a probe can come again.
     this.#goal = this.#isProbe || size < this.#goal ? Math.max(1, size) : this.#goal
-    this.#seen = 0
+    this.#previous = 0
     this.#groups += 1
     this.#isProbe = this.#groups % PROBE_EVERY === 0
   }

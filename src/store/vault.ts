@@ -31,9 +31,9 @@ export function sqlVault({ careful, read, keys }: StoreContext): VaultStore {
     find: read((address: VaultAddress) => findCredential(keys.vault, address)),
     lease: careful(order, leaseCredential),
     unlease: careful(order, unleaseCredential),
-    async renew(seen, renewed) {
-      await checkKey(seen.tenant)
-      return await renew(seen, renewed)
+    async renew(previous, renewed) {
+      await checkKey(previous.tenant)
+      return await renew(previous, renewed)
     },
     spend: careful(order, spendCredential),
     remove: careful(order, removeCredential),
@@ -61,30 +61,34 @@ function* findCredential(wrapKey: Buffer, address: VaultAddress): Steps<VaultEnt
 
 function* leaseCredential(
   _group: CommitGroup,
-  seen: VaultFacts,
+  previous: VaultFacts,
   nowMs: number,
   untilMs: number,
 ): Steps<boolean> {
-  return (yield* write('leaseCredential', untilMs, ...versionOf(seen), nowMs)) > 0
+  return (yield* write('leaseCredential', untilMs, ...versionOf(previous), nowMs)) > 0
 }
 
-function* unleaseCredential(_group: CommitGroup, seen: VaultFacts): Steps<void> {
-  yield* write('unleaseCredential', ...versionOf(seen))
+function* unleaseCredential(_group: CommitGroup, previous: VaultFacts): Steps<void> {
+  yield* write('unleaseCredential', ...versionOf(previous))
 }
 
-function* renewCredential(group: CommitGroup, seen: VaultFacts, renewed: RenewedCredential): Steps<boolean> {
+function* renewCredential(
+  group: CommitGroup,
+  previous: VaultFacts,
+  renewed: RenewedCredential,
+): Steps<boolean> {
   const { value, scopes, expiresAtMs, atMs } = renewed
-  const key = yield* vaultKeyOf(group, seen.tenant, atMs)
-  const sealed = sealUnder(key, value.reveal(), sealContext(seen))
+  const key = yield* vaultKeyOf(group, previous.tenant, atMs)
+  const sealed = sealUnder(key, value.reveal(), sealContext(previous))
   const content = [key.no, sealed, JSON.stringify(scopes), expiresAtMs ?? null, atMs] as const
-  if ((yield* write('renewCredential', ...content, ...versionOf(seen))) === 0) return false
-  group.append(vaultChanged('vault.renewed', { ...seen, scopes }, atMs))
+  if ((yield* write('renewCredential', ...content, ...versionOf(previous))) === 0) return false
+  group.append(vaultChanged('vault.renewed', { ...previous, scopes }, atMs))
   return true
 }
 
-function* spendCredential(group: CommitGroup, seen: VaultFacts, atMs: number): Steps<boolean> {
-  if ((yield* write('spendCredential', atMs, ...versionOf(seen))) === 0) return false
-  group.append(vaultChanged('vault.spent', seen, atMs))
+function* spendCredential(group: CommitGroup, previous: VaultFacts, atMs: number): Steps<boolean> {
+  if ((yield* write('spendCredential', atMs, ...versionOf(previous))) === 0) return false
+  group.append(vaultChanged('vault.spent', previous, atMs))
   return true
 }
 
@@ -150,8 +154,8 @@ function columnsOf({ tenant, principal, user, provider, kind }: VaultAddress): A
   return [tenant, principal, user, provider, kind]
 }
 
-function versionOf(seen: VaultFacts): readonly [...AddressColumns, string, number] {
-  return [...columnsOf(seen), seen.ref, seen.version]
+function versionOf(previous: VaultFacts): readonly [...AddressColumns, string, number] {
+  return [...columnsOf(previous), previous.ref, previous.version]
 }
 
 /** What a sealed value is bound to: it cannot be moved to another owner, provider or kind. */

@@ -9,10 +9,10 @@ import {
   gistOfRun,
   mustFind,
   POLICY,
-  placeAt,
   purgeAll,
   sampleCall,
   sampleSession,
+  scopeAt,
   success,
 } from './samples.ts'
 
@@ -46,15 +46,15 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 20: a parked call owns its key, and its question comes back as it was asked',
     async run(open) {
       const store = await open()
-      const seen = await park(store)
-      assert.equal(seen.state, 'parked')
+      const parked = await park(store)
+      assert.equal(parked.state, 'parked')
       const taken = await store.claim(sampleCall({ fingerprint: 'other' }))
       assert.equal(taken.kind, 'found')
       const again = await store.approvals.park(sampleCall(), sampleParking({ id: 'approval-2' }))
       assert.equal(again.kind, 'found')
-      assert.equal((await store.reclaim(seen, { session: undefined, atMs: 2_000 })).kind, 'found')
+      assert.equal((await store.reclaim(parked, { session: undefined, atMs: 2_000 })).kind, 'found')
       const { notices: _none, ...asked } = sampleApproval()
-      const found = await store.approvals.findFor(seen)
+      const found = await store.approvals.findFor(parked)
       assert.deepEqual({ ...found, ...asked }, found)
       assert.equal(found?.state, 'pending')
       assert.equal(found?.attempt, 1)
@@ -64,17 +64,17 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 20: a grant is consumed by one attempt, which begins with it',
     async run(open) {
       const store = await open()
-      const seen = await park(store)
-      assert.equal((await store.approvals.resume(seen, GRANT)).kind, 'found')
+      const parked = await park(store)
+      assert.equal((await store.approvals.resume(parked, GRANT)).kind, 'found')
       assert.equal(await decide(store, 'key:bob'), 'decided')
-      const wins = await Promise.all(Array.from({ length: 20 }, () => store.approvals.resume(seen, GRANT)))
+      const wins = await Promise.all(Array.from({ length: 20 }, () => store.approvals.resume(parked, GRANT)))
       assert.equal(wins.filter(({ kind }) => kind === 'claimed').length, 1)
       assert.equal(await stateOf(store), 'used')
-      const run = { ...attemptAt(sampleCall(), 1), run: seen.record }
+      const run = { ...attemptAt(sampleCall(), 1), run: parked.record }
       await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
       assert.equal((await mustFind(store)).state, 'succeeded')
-      assert.equal((await store.approvals.resume(seen, GRANT)).kind, 'found')
-      assert.deepEqual(await gistOfRun(store, seen.record), [
+      assert.equal((await store.approvals.resume(parked, GRANT)).kind, 'found')
+      assert.deepEqual(await gistOfRun(store, parked.record), [
         'called record-1 1',
         'asked record-1 1',
         'suspended record-1 1',
@@ -88,7 +88,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 21: a grant for something else, or of another time, is not used',
     async run(open) {
       const store = await open()
-      const seen = await park(store)
+      const parked = await park(store)
       await decide(store, 'key:bob')
       const others: Partial<Resumption>[] = [
         { binding: 'binding-2' },
@@ -96,9 +96,9 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         { atMs: 2_000 + LEAST_USE_MS },
       ]
       for (const other of others) {
-        assert.equal((await store.approvals.resume(seen, { ...GRANT, ...other })).kind, 'found')
+        assert.equal((await store.approvals.resume(parked, { ...GRANT, ...other })).kind, 'found')
       }
-      assert.equal((await store.approvals.resume({ ...seen, attempt: 2 }, GRANT)).kind, 'found')
+      assert.equal((await store.approvals.resume({ ...parked, attempt: 2 }, GRANT)).kind, 'found')
       assert.equal(await stateOf(store), 'granted')
     },
   },
@@ -120,12 +120,12 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-72: a quorum counts distinct approvers, and a repeated word changes nothing',
     async run(open) {
       const store = await open()
-      const seen = await park(store, { quorum: 2 })
+      const parked = await park(store, { quorum: 2 })
       assert.deepEqual(
         [await decide(store, 'key:bob'), await decide(store, 'key:bob'), await decide(store, 'key:eve')],
         ['counted', 'repeated', 'decided'],
       )
-      const found = await store.approvals.findFor(seen)
+      const found = await store.approvals.findFor(parked)
       assert.deepEqual(
         found?.decisions.map(({ by }) => by),
         ['key:bob', 'key:eve'],
@@ -148,16 +148,16 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-73: a no ends the call for good, without a run and without a duration',
     async run(open) {
       const store = await open()
-      const seen = await park(store)
+      const parked = await park(store)
       assert.equal(await decide(store, 'key:bob', { action: 'reject', reason: 'no' }), 'decided')
       const record = await mustFind(store)
       assert.equal(record.state, 'failed')
       assert.equal(record.outcome?.ok === false && record.outcome.error.code, 'approval_rejected')
-      assert.equal((await store.approvals.resume(seen, GRANT)).kind, 'found')
-      const events = await store.readRun({ tenant: 'default', run: seen.record }, -1, 100)
+      assert.equal((await store.approvals.resume(parked, GRANT)).kind, 'found')
+      const events = await store.readRun({ tenant: 'default', run: parked.record }, -1, 100)
       const returned = events.find(({ type }) => type === 'returned')
       assert.ok(returned !== undefined && !('durationMs' in returned))
-      assert.deepEqual((await gistOfRun(store, seen.record)).slice(3), [
+      assert.deepEqual((await gistOfRun(store, parked.record)).slice(3), [
         'approval.rejected by prn_key:bob',
         'resolved record-1 reject no',
         'returned record-1 1 approval_rejected',
@@ -176,11 +176,11 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-71: a timeout is a refusal, also of a yes that nobody used, and a late word changes nothing',
     async run(open) {
       const store = await open()
-      const seen = await park(store)
+      const parked = await park(store)
       assert.deepEqual(await store.approvals.expire(9_999), [])
       assert.deepEqual(await store.approvals.expire(10_000), [{ record: 'record-1', run: 'record-1' }])
       assert.equal(await decide(store, 'key:bob', { atMs: 10_001 }), 'closed')
-      assert.deepEqual((await gistOfRun(store, seen.record)).slice(3), [
+      assert.deepEqual((await gistOfRun(store, parked.record)).slice(3), [
         'resolved record-1 reject timeout',
         'returned record-1 1 approval_rejected',
       ])
@@ -198,10 +198,10 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 20: a released call is parked again for its next attempt, with a question of its own',
     async run(open) {
       const store = await open()
-      const seen = await park(store)
+      const first = await park(store)
       await decide(store, 'key:bob')
-      await store.approvals.resume(seen, GRANT)
-      const run = { ...attemptAt(sampleCall(), 1), run: seen.record }
+      await store.approvals.resume(first, GRANT)
+      const run = { ...attemptAt(sampleCall(), 1), run: first.record }
       await store.finish({ run, state: 'released', outcome: failure(true), atMs: 4_000 })
       const released = await mustFind(store)
       const next = { session: undefined, atMs: 5_000 }
@@ -277,7 +277,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 10, OWP-68: a cancelled call is over, and nothing can be decided any more',
     async run(open) {
       const store = await open()
-      const seen = await park(store)
+      const parked = await park(store)
       assert.deepEqual(await store.approvals.cancel({ tenant: 'other', record: 'record-1' }, 'x', 2_000), [])
       const ended = await store.approvals.cancel(
         { tenant: 'default', record: 'record-1' },
@@ -287,7 +287,7 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.equal(ended.length, 1)
       assert.equal(await decide(store, 'key:bob'), 'closed')
       assert.equal(await stateOf(store), 'cancelled')
-      assert.deepEqual((await gistOfRun(store, seen.record)).slice(3), [
+      assert.deepEqual((await gistOfRun(store, parked.record)).slice(3), [
         'resolved record-1 cancel cancelled',
         'returned record-1 1 cancelled',
       ])
@@ -297,16 +297,16 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 30, OWP-41: a session that closes ends what is parked in it first',
     async run(open) {
       const store = await open()
-      const place = placeAt('run-a')
+      const scope = scopeAt('run-a')
       await store.openSession(sampleSession('ses_1'))
       const session = { sessionId: 'ses_1', isOwn: false }
-      const inSession = sampleCall({ place, session })
+      const inSession = sampleCall({ scope, session })
       await store.approvals.park(inSession, sampleParking())
       assert.equal(await store.approvals.isParkedIn({ tenant: 'default', sessionId: 'ses_1' }), true)
       assert.equal(await store.approvals.isParkedIn({ tenant: 'other', sessionId: 'ses_1' }), false)
       await store.beginSessionClose(sampleSession('ses_1'), 2_000)
       await store.closeSession(sampleSession('ses_1'), 'completed', 2_000)
-      assert.deepEqual((await gistOfRun(store, place.run)).slice(-3), [
+      assert.deepEqual((await gistOfRun(store, scope.run)).slice(-3), [
         'resolved record-1 cancel session',
         'returned record-1 1 session_lost',
         'closed ses_1 completed',
@@ -320,14 +320,14 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const store = await open()
       const session = { sessionId: 'ses_own', isOwn: true }
       await store.approvals.park(sampleCall({ session }), sampleParking())
-      const seen = await mustFind(store)
+      const parked = await mustFind(store)
       await decide(store, 'key:bob')
-      await store.approvals.resume(seen, { ...GRANT, session })
-      const run = { ...attemptAt(sampleCall({ session }), 1), run: seen.record }
+      await store.approvals.resume(parked, { ...GRANT, session })
+      const run = { ...attemptAt(sampleCall({ session }), 1), run: parked.record }
       await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
-      const told = await gistOfRun(store, seen.record)
+      const events = await gistOfRun(store, parked.record)
       assert.deepEqual(
-        [told[0], told[1], told.at(-2), told.at(-1)],
+        [events[0], events[1], events.at(-2), events.at(-1)],
         ['opened ses_own', 'called record-1 1', 'returned record-1 1 ok', 'closed ses_own completed'],
       )
     },

@@ -11,7 +11,7 @@ import type { Store } from '#core/ports/store'
 import type { ContractCase } from './index.ts'
 import { purgeAll } from './samples.ts'
 
-const REQUEST_IN_REQUEST_STORE_CONTRACT: NewRequest = {
+const KEYED_REQUEST: NewRequest = {
   tenant: 'acme',
   id: 'request-1',
   asked: 'digest-1',
@@ -30,37 +30,37 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const { requests, writer } = await open()
       const begun = await Promise.all(
-        Array.from({ length: 5 }, async () => await requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT)),
+        Array.from({ length: 5 }, async () => await requests.begin(KEYED_REQUEST)),
       )
       assert.equal(begun.filter(({ kind }) => kind === 'begun').length, 1)
-      assert.deepEqual(await requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT), { kind: 'under_way', writer })
+      assert.deepEqual(await requests.begin(KEYED_REQUEST), { kind: 'under_way', writer })
     },
   },
   {
     name: 'OWP-92: an answer is given again as it was, to the same request of the same tenant only',
     async run(open) {
       const { requests } = await open()
-      await requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT)
-      await requests.answer(REQUEST_IN_REQUEST_STORE_CONTRACT, REPLY, 90_000)
-      assert.deepEqual(await requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT), {
+      await requests.begin(KEYED_REQUEST)
+      await requests.answer(KEYED_REQUEST, REPLY, 90_000)
+      assert.deepEqual(await requests.begin(KEYED_REQUEST), {
         kind: 'answered',
         reply: REPLY,
       })
-      assert.deepEqual(await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, asked: 'digest-2' }), {
+      assert.deepEqual(await requests.begin({ ...KEYED_REQUEST, asked: 'digest-2' }), {
         kind: 'mismatch',
       })
-      assert.deepEqual(await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, tenant: 'globex' }), {
+      assert.deepEqual(await requests.begin({ ...KEYED_REQUEST, tenant: 'globex' }), {
         kind: 'begun',
       })
-      await requests.answer(REQUEST_IN_REQUEST_STORE_CONTRACT, { ...REPLY, status: 409 }, 90_000)
-      await requests.release(REQUEST_IN_REQUEST_STORE_CONTRACT)
-      assert.deepEqual(await requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT), {
+      await requests.answer(KEYED_REQUEST, { ...REPLY, status: 409 }, 90_000)
+      await requests.release(KEYED_REQUEST)
+      assert.deepEqual(await requests.begin(KEYED_REQUEST), {
         kind: 'answered',
         reply: REPLY,
       })
       const empty = { status: 204, headers: {}, body: undefined }
-      await requests.answer({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, tenant: 'globex' }, empty, 90_000)
-      assert.deepEqual(await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, tenant: 'globex' }), {
+      await requests.answer({ ...KEYED_REQUEST, tenant: 'globex' }, empty, 90_000)
+      assert.deepEqual(await requests.begin({ ...KEYED_REQUEST, tenant: 'globex' }), {
         kind: 'answered',
         reply: empty,
       })
@@ -70,12 +70,12 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-92: a released request begins anew, also as another one',
     async run(open) {
       const { requests } = await open()
-      await requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT)
-      assert.deepEqual(await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, asked: 'digest-2' }), {
+      await requests.begin(KEYED_REQUEST)
+      assert.deepEqual(await requests.begin({ ...KEYED_REQUEST, asked: 'digest-2' }), {
         kind: 'mismatch',
       })
-      await requests.release(REQUEST_IN_REQUEST_STORE_CONTRACT)
-      assert.deepEqual(await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, asked: 'digest-2' }), {
+      await requests.release(KEYED_REQUEST)
+      assert.deepEqual(await requests.begin({ ...KEYED_REQUEST, asked: 'digest-2' }), {
         kind: 'begun',
       })
     },
@@ -84,32 +84,23 @@ export const REQUEST_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-92: a request is taken over only from the writer that has it',
     async run(open) {
       const { requests, writer } = await open()
-      await requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT)
-      assert.equal(
-        (await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, insteadOf: 'another' })).kind,
-        'under_way',
-      )
-      assert.equal(
-        (await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, insteadOf: writer })).kind,
-        'begun',
-      )
-      await requests.answer(REQUEST_IN_REQUEST_STORE_CONTRACT, REPLY, 90_000)
-      assert.equal(
-        (await requests.begin({ ...REQUEST_IN_REQUEST_STORE_CONTRACT, insteadOf: writer })).kind,
-        'answered',
-      )
+      await requests.begin(KEYED_REQUEST)
+      assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: 'another' })).kind, 'under_way')
+      assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: writer })).kind, 'begun')
+      await requests.answer(KEYED_REQUEST, REPLY, 90_000)
+      assert.equal((await requests.begin({ ...KEYED_REQUEST, insteadOf: writer })).kind, 'answered')
     },
   },
   {
     name: 'OWP-92: an answer is forgotten when it has expired, and not before',
     async run(open) {
       const store = await open()
-      await store.requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT)
-      await store.requests.answer(REQUEST_IN_REQUEST_STORE_CONTRACT, REPLY, 90_000)
+      await store.requests.begin(KEYED_REQUEST)
+      await store.requests.answer(KEYED_REQUEST, REPLY, 90_000)
       await purgeAll(store, 90_000)
-      assert.equal((await store.requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT)).kind, 'answered')
+      assert.equal((await store.requests.begin(KEYED_REQUEST)).kind, 'answered')
       await purgeAll(store, 90_001)
-      assert.equal((await store.requests.begin(REQUEST_IN_REQUEST_STORE_CONTRACT)).kind, 'begun')
+      assert.equal((await store.requests.begin(KEYED_REQUEST)).kind, 'begun')
     },
   },
 ]
@@ -121,7 +112,7 @@ const SESSION: CallerSession = {
   agreed: { revision: '2025-11-25', asks: ['form'] },
   touchedAtMs: 1_000,
 }
-const REQUEST: CallerRequest = { tenant: 'acme', session: 's-1', requestId: '7' }
+const CALLER_REQUEST: CallerRequest = { tenant: 'acme', session: 's-1', requestId: '7' }
 const QUESTION: NewQuestion = {
   tenant: 'acme',
   id: 'q-1',
@@ -180,17 +171,17 @@ export const CALLER_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'a request under way is cancelled by its session and id, and a finished one by nobody',
     async run(open) {
       const { callers } = await open()
-      assert.equal(await callers.cancelRequest(REQUEST), false)
-      await callers.beginRequest(REQUEST, 1_000)
-      assert.equal(await callers.isCancelled(REQUEST), false)
-      assert.equal(await callers.cancelRequest({ ...REQUEST, session: 's-2' }), false)
-      assert.equal(await callers.cancelRequest({ ...REQUEST, tenant: 'globex' }), false)
-      assert.equal(await callers.cancelRequest(REQUEST), true)
-      assert.equal(await callers.isCancelled(REQUEST), true)
-      await callers.beginRequest(REQUEST, 2_000)
-      assert.equal(await callers.isCancelled(REQUEST), false)
-      await callers.endRequest(REQUEST)
-      assert.equal(await callers.cancelRequest(REQUEST), false)
+      assert.equal(await callers.cancelRequest(CALLER_REQUEST), false)
+      await callers.beginRequest(CALLER_REQUEST, 1_000)
+      assert.equal(await callers.isCancelled(CALLER_REQUEST), false)
+      assert.equal(await callers.cancelRequest({ ...CALLER_REQUEST, session: 's-2' }), false)
+      assert.equal(await callers.cancelRequest({ ...CALLER_REQUEST, tenant: 'globex' }), false)
+      assert.equal(await callers.cancelRequest(CALLER_REQUEST), true)
+      assert.equal(await callers.isCancelled(CALLER_REQUEST), true)
+      await callers.beginRequest(CALLER_REQUEST, 2_000)
+      assert.equal(await callers.isCancelled(CALLER_REQUEST), false)
+      await callers.endRequest(CALLER_REQUEST)
+      assert.equal(await callers.cancelRequest(CALLER_REQUEST), false)
     },
   },
   {

@@ -101,10 +101,10 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const call = sampleCall()
       await store.claim(call)
       await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
-      const seen = await mustFind(store)
+      const previous = await mustFind(store)
       const results = await Promise.all([
-        store.reclaim(seen, { session: undefined, atMs: 3_000 }),
-        store.reclaim(seen, { session: undefined, atMs: 3_000 }),
+        store.reclaim(previous, { session: undefined, atMs: 3_000 }),
+        store.reclaim(previous, { session: undefined, atMs: 3_000 }),
       ])
       assert.deepEqual(results.map(({ kind }) => kind).sort(), ['claimed', 'found'])
       const running = await mustFind(store)
@@ -255,16 +255,16 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await store.claim(sampleCall({ record: 'r4', step }))
       await store.claim(sampleCall({ record: 'r5', callId: 'second', protocol: undefined }))
       const { tenant, principal } = sampleCall()
-      const seen: string[] = []
+      const listed: string[] = []
       let before: number | undefined
       for (let pages = 0; pages < 10; pages += 1) {
         const place = before === undefined ? {} : { before }
         const page = await store.listOwn({ tenant, principal, limit: 1, ...place })
-        seen.push(...page.calls.map((call) => `${call.callId} ${call.protocol} ${call.traceId}`))
+        listed.push(...page.calls.map((call) => `${call.callId} ${call.protocol} ${call.traceId}`))
         before = page.next
         if (before === undefined) break
       }
-      assert.deepEqual(seen, ['second undefined trace-1', 'first mcp t1'])
+      assert.deepEqual(listed, ['second undefined trace-1', 'first mcp t1'])
       assert.deepEqual(await store.listOwn({ tenant, principal: 'key:nobody', limit: 5 }), { calls: [] })
     },
   },
@@ -325,9 +325,12 @@ export const STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await store.claim(call)
       await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
       await purgeAll(store, 2_001 + DAY_MS)
-      const seen = await mustFind(store)
-      assert.deepEqual([seen.state, seen.expired], ['released', true])
-      assert.equal((await store.reclaim(seen, { session: undefined, atMs: 3_000 + DAY_MS })).kind, 'found')
+      const previous = await mustFind(store)
+      assert.deepEqual([previous.state, previous.expired], ['released', true])
+      assert.equal(
+        (await store.reclaim(previous, { session: undefined, atMs: 3_000 + DAY_MS })).kind,
+        'found',
+      )
     },
   },
   {

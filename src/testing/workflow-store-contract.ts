@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import type { NewCall, Store } from '#core/ports/store'
 import type { ContractCase } from './index.ts'
-import { attemptAt, DAY_MS, eventsOf, mustFind, placeAt, purgeAll, sampleCall, success } from './samples.ts'
+import { attemptAt, DAY_MS, eventsOf, mustFind, purgeAll, sampleCall, scopeAt, success } from './samples.ts'
 
-const PLACE = placeAt('run-w')
+const SCOPE = scopeAt('run-w')
 
 function flow(changes: Partial<NewCall> = {}): NewCall {
-  return sampleCall({ place: PLACE, resumable: true, rerunUntilMs: 10_000, ...changes })
+  return sampleCall({ scope: SCOPE, resumable: true, rerunUntilMs: 10_000, ...changes })
 }
 
 function step(record: string, changes: Partial<NewCall> = {}): NewCall {
   const of = { parent: 'record-1', root: 'record-1' }
-  return sampleCall({ record, callId: `call-1/${record}`, place: PLACE, step: of, ...changes })
+  return sampleCall({ record, callId: `call-1/${record}`, scope: SCOPE, step: of, ...changes })
 }
 
 async function suspend(store: Store, waitsFor = 'step-1'): Promise<void> {
@@ -27,18 +27,21 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       await suspend(store)
-      const seen = await mustFind(store)
-      assert.deepEqual([seen.state, seen.waitsFor, seen.attempt], ['parked', 'step-1', 1])
+      const found = await mustFind(store)
+      assert.deepEqual([found.state, found.waitsFor, found.attempt], ['parked', 'step-1', 1])
       const next = { atMs: 3_000, rerunUntilMs: 20_000 }
-      const both = await Promise.all([store.workflows.resume(seen, next), store.workflows.resume(seen, next)])
+      const both = await Promise.all([
+        store.workflows.resume(found, next),
+        store.workflows.resume(found, next),
+      ])
       assert.deepEqual(both.map(({ kind }) => kind).sort(), ['claimed', 'found'])
       const running = await mustFind(store)
       assert.deepEqual([running.state, running.waitsFor, running.attempt], ['running', undefined, 1])
       const run = attemptAt(flow(), 1)
       await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
-      const told = await eventsOf(store, PLACE.run)
+      const events = await eventsOf(store, SCOPE.run)
       assert.deepEqual(
-        told.map(({ type }) => type),
+        events.map(({ type }) => type),
         ['called', 'returned'],
       )
     },
@@ -66,12 +69,12 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual(await store.workflows.cancel({ ...address, tenant: 'other' }, 'key:alice', 3_000), [])
       assert.deepEqual(await store.workflows.expire(9_999), [])
       const [ended] = await store.workflows.expire(10_000)
-      assert.deepEqual(ended, { record: 'record-1', run: PLACE.run })
+      assert.deepEqual(ended, { record: 'record-1', run: SCOPE.run })
       assert.deepEqual(await store.workflows.cancel(address, 'key:alice', 11_000), [])
-      const seen = await mustFind(store)
-      assert.equal(seen.state, 'failed')
-      assert.equal(seen.outcome?.ok === false && seen.outcome.error.code, 'cancelled')
-      assert.equal((await store.findRun(PLACE))?.open, 0)
+      const found = await mustFind(store)
+      assert.equal(found.state, 'failed')
+      assert.equal(found.outcome?.ok === false && found.outcome.error.code, 'cancelled')
+      assert.equal((await store.findRun(SCOPE))?.open, 0)
     },
   },
   {
@@ -86,8 +89,8 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const parent = { tenant: 'default', record: 'record-1' }
       assert.deepEqual(await store.workflows.openSteps(parent), [{ tenant: 'default', record: 'step-1' }])
       assert.deepEqual(await store.workflows.openSteps({ ...parent, tenant: 'other' }), [])
-      const seen = await mustFind(store, 'step-2')
-      assert.deepEqual([seen.parent, seen.root, seen.resumable], ['record-1', 'record-1', false])
+      const found = await mustFind(store, 'step-2')
+      assert.deepEqual([found.parent, found.root, found.resumable], ['record-1', 'record-1', false])
       const events = (await store.readJournal([], 100)).flatMap((group) => group.events)
       const claims = events.filter((event) => event.type === 'call.claimed')
       assert.deepEqual(

@@ -4,13 +4,13 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { StoreError } from '#core/errors'
+import type { Store } from '#core/ports/store'
 import { openPostgresStore } from '#store/postgres/open'
-import type { SqlStore } from '#store/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
 
 const masterKey = randomBytes(32)
-const open: SqlStore[] = []
+const open: Store[] = []
 let server: PostgresServer
 let url: string
 let proxy: Proxy
@@ -30,7 +30,7 @@ afterEach(async () => {
   await emptyDatabase(url)
 })
 
-async function openStore(through = url): Promise<SqlStore> {
+async function openStore(through = url): Promise<Store> {
   const store = await openPostgresStore({ url: through, masterKey })
   open.push(store)
   return store
@@ -84,6 +84,25 @@ describe('a connection that is lost', () => {
     const claimed = groups.flatMap(({ events }) => events).filter(({ type }) => type === 'call.claimed')
     expect(claimed).toHaveLength(3)
     expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
+  })
+
+  it.each(['before', 'after'] as const)(
+    '%s its first commit arrives: the writer begins once',
+    async (cut) => {
+      const store = await openStore(proxy.throughTo(url))
+      proxy.cut = cut
+      expect(await store.claim(sampleCall())).toEqual({ kind: 'claimed', attempt: 1 })
+      expect(proxy.cut).toBe('never')
+      expect(await store.verify()).toMatchObject({ ok: true, chains: 1 })
+    },
+  )
+
+  it('during a commit that the chain does not tell of leaves open whether it happened', async () => {
+    const store = await openStore(proxy.throughTo(url))
+    await store.probe()
+    proxy.cut = 'after'
+    await expect(store.probe()).rejects.toMatchObject({ code: 'unknown' })
+    await store.probe()
   })
 
   it('and a database that cannot be reached are failures of the store', async () => {

@@ -1,7 +1,8 @@
 import { canonicalJson, childPointer, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ChangeClass } from '#core/ports/import-store'
-import { modernInput, modernSchema } from '#core/schema/imported'
+import { upgradeInput } from '#core/schema/imported'
 import { createSchemaResolver, type SchemaResolver } from '#core/schema/keywords'
+import { upgradeSchema } from '#core/schema/upgrade'
 import {
   boundEffect,
   checkedMeaning,
@@ -60,7 +61,7 @@ interface Comparison {
 
 /** What another schema changes for callers; two schemas that mean the same give wording at most. */
 export function schemaDiff(written: JsonObject, offered: JsonObject, side: Side): readonly Difference[] {
-  const read = side === 'input' ? modernInput : modernSchema
+  const read = side === 'input' ? upgradeInput : upgradeSchema
   const [before, after] = [read(written), read(offered)]
   const comparison: Comparison = {
     side,

@@ -150,9 +150,9 @@ export interface ApprovalStore {
   /** Inserts a `parked` call with its question, if the key is free. */
   park(call: NewCall, parking: Parking): MaybePromise<ParkResult>
   /** Parks a call for its next attempt: one grant covers one (rule 20). Conditional like `reclaim`. */
-  parkAgain(seen: CallRecord, next: NextAttempt, parking: Parking): MaybePromise<ParkResult>
+  parkAgain(previous: CallRecord, next: NextAttempt, parking: Parking): MaybePromise<ParkResult>
   /** `parked → running`: consumes the grant, stamps writer and attempt, appends the events. `found` when it cannot. */
-  resume(seen: CallRecord, resumption: Resumption): MaybePromise<ClaimResult>
+  resume(previous: CallRecord, resumption: Resumption): MaybePromise<ClaimResult>
 
   find(address: ApprovalAddress): MaybePromise<ApprovalRecord | undefined>
   /** The newest of a call. */

@@ -29,7 +29,7 @@ export interface AskedConsent extends CallLabel {
   readonly record: string
   readonly principal: string
   /** Where it is told; the run is made if it is new. */
-  readonly place: RunScope
+  readonly scope: RunScope
   readonly traceId: string
   readonly userId: string | undefined
   readonly challenge: string
@@ -53,9 +53,9 @@ export interface ConsentEnd {
 /** What runs tell of consents: each call that waits for one hears its end once. */
 export interface ConsentRunStore {
   /** Whether a run was told that the call waits for the challenge, and not yet how that ended. */
-  isTold(challenge: string, record: string): MaybePromise<boolean>
+  isAsked(challenge: string, record: string): MaybePromise<boolean>
   /** Tells once per challenge and call; `false`, and nothing, when its run takes nothing any more. */
-  tell(asked: AskedConsent): MaybePromise<boolean>
+  ask(asked: AskedConsent): MaybePromise<boolean>
   /** Tells the end to all that wait for this need; gives the runs that were told. */
   resolve(need: ChallengeNeed, end: ConsentEnd): MaybePromise<readonly string[]>
   /** The same for what nobody gave in time. */
@@ -128,13 +128,13 @@ export interface VaultStore {
   /** Throws `unreadable` when it is there but cannot be decrypted (rule 14). */
   find(address: VaultAddress): MaybePromise<VaultEntry | undefined>
   /** Lets one caller of all processes refresh this version until `untilMs`; `false` = somebody else may (rule 26). */
-  lease(seen: VaultFacts, nowMs: number, untilMs: number): MaybePromise<boolean>
+  lease(previous: VaultFacts, nowMs: number, untilMs: number): MaybePromise<boolean>
   /** Gives a lease back unused. */
-  unlease(seen: VaultFacts): MaybePromise<void>
+  unlease(previous: VaultFacts): MaybePromise<void>
   /** The refreshed value; `false` when the entry changed meanwhile, which then stays as it is. */
-  renew(seen: VaultFacts, renewed: RenewedCredential): MaybePromise<boolean>
+  renew(previous: VaultFacts, renewed: RenewedCredential): MaybePromise<boolean>
   /** Forgets the value of this version and keeps its scopes; `false` when the entry changed meanwhile. */
-  spend(seen: VaultFacts, atMs: number): MaybePromise<boolean>
+  spend(previous: VaultFacts, atMs: number): MaybePromise<boolean>
   /** Only the entry of this reference; one that was set meanwhile stays. */
   remove(entry: VaultAddress & Pick<VaultFacts, 'ref'>, by: string, atMs: number): MaybePromise<boolean>
 

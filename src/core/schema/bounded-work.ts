@@ -1,7 +1,7 @@
 import { createContext, Script } from 'node:vm'
 import type { ErrorObject } from 'ajv/dist/2020.js'
 import { childPointer, type JsonObject, type JsonValue } from '#core/json'
-import { compileLinear, type LinearPattern } from './imported.ts'
+import { compileLinear, type LinearPattern } from './patterns.ts'
 
 /**
  * Looks at a value in one check, each of them some ten nanoseconds. A result of a megabyte with ten thousand members

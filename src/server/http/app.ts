@@ -21,16 +21,16 @@ export interface HttpAppOptions {
   readonly log: ServerLog
   readonly metrics: Metrics
   readonly clock: Clock
-  readonly spans?: SpanExporter
+  readonly spans?: SpanExporter | undefined
   /** Level of the one line per request; default `debug`. */
   readonly requestLogLevel?: 'debug' | 'info'
   /** Turns clients away by throwing a fault: allow-lists and rate limits go here (OTC-114). */
-  readonly admit?: (client: ClientInfo) => void
+  readonly admit?: ((client: ClientInfo) => void) | undefined
   /** `WWW-Authenticate` of a 401 at this path, instead of the protocol's own. */
-  readonly challengeFor?: (path: string, hasToken: boolean) => string
+  readonly challengeFor?: ((path: string, hasToken: boolean) => string) | undefined
   readonly timeouts?: Partial<HttpTimeouts>
   /** Bytes of request bodies in memory at once; default as many as come. */
-  readonly mostBodyBytes?: number
+  readonly mostBodyBytes?: number | undefined
 }
 
 interface HttpTimeouts {

@@ -62,10 +62,10 @@ export class SchemaDefinitions {
   /** The schema, with the names of the definitions it uses added to `uses`. */
   lower(located: DocumentNode | undefined, uses: Set<string>): JsonObject {
     if (located === undefined) return {}
-    const lowered = lowerSchema(located, this.#loweringFor(uses))
+    const lowered = toJsonSchema(located, this.#loweringFor(uses))
     // One after the other instead of inside each other: a long chain of references takes no stack.
     for (let next = this.#waiting.pop(); next !== undefined; next = this.#waiting.pop()) {
-      next.definition.schema = lowerSchema(next.target, this.#loweringFor(next.definition.uses))
+      next.definition.schema = toJsonSchema(next.target, this.#loweringFor(next.definition.uses))
     }
     if (isJsonObject(lowered)) return lowered
     return lowered === false ? { not: {} } : {}
@@ -176,7 +176,7 @@ const ANNOTATIONS: ReadonlySet<string> = new Set(['title', 'description', 'defau
 const LEFT_OUT: ReadonlySet<string> = new Set(['$defs', 'definitions', 'contentSchema'])
 
 /** A schema of any version of OpenAPI as JSON Schema 2020-12; references become `#/$defs/…` of the shelf. */
-function lowerSchema(located: DocumentNode, lowering: Lowering, depth = 0): JsonValue {
+function toJsonSchema(located: DocumentNode, lowering: Lowering, depth = 0): JsonValue {
   const { value, document } = located
   if (typeof value === 'boolean') return value
   if (!isJsonObject(value)) return {}
@@ -247,7 +247,7 @@ function lowerSubschemas(
   { lowered, lowering, depth }: Target,
 ): void {
   const lower = (member: JsonValue): JsonValue =>
-    lowerSchema({ value: member, document }, lowering, depth + 1)
+    toJsonSchema({ value: member, document }, lowering, depth + 1)
   const holds = SUBSCHEMAS.get(keyword)
   if (keyword === 'items' && Array.isArray(value)) {
     if (value.length > 0) lowered.prefixItems = value.map(lower)

@@ -56,23 +56,23 @@ export function* park(group: CommitGroup, call: NewCall, parking: Parking): Step
 
 export function* parkAgain(
   group: CommitGroup,
-  seen: CallRecord,
+  previous: CallRecord,
   next: NextAttempt,
   parking: Parking,
 ): Steps<Parkings> {
-  const full = yield* checkRoom(seen, parking)
+  const full = yield* checkRoom(previous, parking)
   if (full !== undefined) return full
-  const parked = yield* parkCallAgain(group, seen, next)
-  return yield* ask(group, { call: seen, session: next.session, atMs: next.atMs, parked, parking })
+  const parked = yield* parkCallAgain(group, previous, next)
+  return yield* ask(group, { call: previous, session: next.session, atMs: next.atMs, parked, parking })
 }
 
 /** Rule 20: consumes the grant, stamps writer and attempt, appends the events; nothing of it without all of it. */
 export function* resume(
   group: CommitGroup,
-  seen: CallRecord,
+  previous: CallRecord,
   resumption: Resumption,
 ): Steps<Claimed | typeof TAKEN> {
-  const { record, attempt } = seen
+  const { record, attempt } = previous
   const { approvalId, binding, rerunUntilMs, atMs } = resumption
   const row = yield* get('newestApproval', record)
   const approval = row === undefined ? undefined : approvalFromRow(row, [])
@@ -85,8 +85,8 @@ export function* resume(
   yield* sealRow(group.keys.rows, 'approvals', approvalId)
   const ownSession = optionalText(row, 'own_session')
   if (ownSession !== undefined) yield* write('setSessionWriter', writer, ownSession)
-  group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: seen.principal }))
-  group.append(claimedEvent(seen, attempt, { atMs, parent: seen.parent }))
+  group.append(approvalEvent(approval, { type: 'approval.used', at: atMs, by: previous.principal }))
+  group.append(claimedEvent(previous, attempt, { atMs, parent: previous.parent }))
   return { kind: 'claimed', attempt }
 }
 

@@ -72,11 +72,11 @@ export function sqlApprovals(context: StoreContext): ApprovalStore {
         .update(JSON.stringify([purpose, signed]))
         .digest('base64url'),
     park: async (call, parking) => parkResult(await changes.park(call, parking), parking),
-    parkAgain: async (seen, next, parking) =>
-      parkResult(await changes.parkAgain(seen, next, parking), parking),
-    async resume(seen, resumption) {
-      const claimed = await changes.resume(seen, resumption)
-      return claimed === TAKEN ? holder(seen.record) : claimed
+    parkAgain: async (previous, next, parking) =>
+      parkResult(await changes.parkAgain(previous, next, parking), parking),
+    async resume(previous, resumption) {
+      const claimed = await changes.resume(previous, resumption)
+      return claimed === TAKEN ? holder(previous.record) : claimed
     },
     find,
     findFor: reads.findFor,

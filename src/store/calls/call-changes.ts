@@ -59,7 +59,7 @@ export interface Parked {
 
 interface CorrectedCall {
   readonly before: Row
-  readonly seen: CallRecord
+  readonly previous: CallRecord
   readonly corrected: NewCall
   readonly atMs: number
 }
@@ -105,13 +105,16 @@ export function* insertFinished(
 
 export function* reclaimCall(
   group: CommitGroup,
-  seen: CallRecord,
+  previous: CallRecord,
   next: NextAttempt,
 ): Steps<Claimed | typeof RUN_ENDED | typeof TAKEN> {
-  const begun = yield* beginNext(group, seen, next, 'running')
+  const begun = yield* beginNext(group, previous, next, 'running')
   if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
   const { attempt, position } = begun
-  group.append({ ...claimedEvent(seen, attempt, { atMs: next.atMs, parent: seen.parent }), ...position })
+  group.append({
+    ...claimedEvent(previous, attempt, { atMs: next.atMs, parent: previous.parent }),
+    ...position,
+  })
   return { kind: 'claimed', attempt }
 }
 
@@ -133,46 +136,48 @@ export function* parkCall(
 /** The same for its next attempt. */
 export function* parkCallAgain(
   group: CommitGroup,
-  seen: CallRecord,
+  previous: CallRecord,
   next: NextAttempt,
 ): Steps<Parked | typeof RUN_ENDED | typeof TAKEN> {
-  const begun = yield* beginNext(group, seen, next, 'parked')
+  const begun = yield* beginNext(group, previous, next, 'parked')
   if (!('position' in begun)) return begun.kind === 'taken' ? TAKEN : RUN_ENDED
   return { kind: 'parked', ...begun }
 }
 
 function* beginNext(
   group: CommitGroup,
-  seen: CallRecord,
+  previous: CallRecord,
   next: NextAttempt,
   as: 'running' | 'parked',
 ): Steps<Omit<Parked, 'kind'> | { readonly kind: 'taken' | 'run_ended' }> {
-  const { tenant, principal, record, state, attempt, writer, sessionId } = seen
+  const { tenant, principal, record, state, attempt, writer, sessionId } = previous
   const { session, atMs, corrected } = next
-  const run = seen.run ?? record
+  const run = previous.run ?? record
   const before = yield* get('findCall', record)
-  if (before === undefined || !isStillFree(before, seen)) return { kind: 'taken' }
+  if (before === undefined || !isStillFree(before, previous)) return { kind: 'taken' }
   if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   const values = [as, group.writer, session?.sessionId ?? null, record, state, attempt, writer]
   if ((yield* write('reclaimCall', ...values)) === 0) return { kind: 'taken' }
   yield* dropReplaced(before, 'outcome_group')
-  yield* keepInRun(before, seen)
+  yield* keepInRun(before, previous)
   if (state === 'running') {
     const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
-    group.append({ ...cutEvent(seen, writer, atMs), ...(yield* cutAttempt(cut, 'cut')) })
+    group.append({ ...cutEvent(previous, writer, atMs), ...(yield* cutAttempt(cut, 'cut')) })
     // An attempt that never began holds a session nobody else would close.
     if (session?.isOwn === true && sessionId !== undefined) {
       yield* closeSession(group, { tenant, sessionId }, 'failed', atMs)
     }
   }
   const caller =
-    corrected === undefined ? callerSlice(before) : yield* correct(group, { before, seen, corrected, atMs })
-  const begun = { call: seen, run, attempt: attempt + 1, session, caller, atMs }
+    corrected === undefined
+      ? callerSlice(before)
+      : yield* correct(group, { before, previous, corrected, atMs })
+  const begun = { call: previous, run, attempt: attempt + 1, session, caller, atMs }
   return { attempt: attempt + 1, run, caller, position: yield* beginAttempt(group, begun) }
 }
 
 /** Rule 9: what the call is from this attempt on. Gives where its caller text went. */
-function* correct(group: CommitGroup, { before, seen, corrected, atMs }: CorrectedCall): Steps<Slice> {
+function* correct(group: CommitGroup, { before, previous, corrected, atMs }: CorrectedCall): Steps<Slice> {
   const { record, fingerprint, inputJson } = corrected
   const caller = group.addCaller(boundText(record, callerToText(corrected)))
   const input = group.addPayload(boundText(record, inputJson))
@@ -180,7 +185,7 @@ function* correct(group: CommitGroup, { before, seen, corrected, atMs }: Correct
   yield* write('correctCall', fingerprint, ...slices, record)
   yield* write('dropReference', 1, 1, integer(before, 'claim_group'))
   group.addReference()
-  group.append(correctedEvent(seen, corrected, atMs))
+  group.append(correctedEvent(previous, corrected, atMs))
   return caller
 }
 

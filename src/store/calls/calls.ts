@@ -62,9 +62,9 @@ export function sqlCalls(context: StoreContext, writerNo: () => number): CallPor
       const claimed = await changes.claim(call)
       return claimed === TAKEN ? holder(call.record) : claimed
     },
-    async reclaim(seen, next) {
-      const claimed = await changes.reclaim(seen, next)
-      return claimed === TAKEN ? holder(seen.record) : claimed
+    async reclaim(previous, next) {
+      const claimed = await changes.reclaim(previous, next)
+      return claimed === TAKEN ? holder(previous.record) : claimed
     },
     async finish(finished) {
       const recorded = await changes.finish(finished)

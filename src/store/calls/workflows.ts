@@ -26,8 +26,10 @@ export function sqlWorkflows(context: StoreContext): WorkflowStore {
   return {
     suspend: async (run, suspending) =>
       (await changes.suspend(run, suspending)) ? { kind: 'recorded' } : holder(run.record),
-    resume: async (seen, next) =>
-      (await changes.resume(seen, next)) ? { kind: 'claimed', attempt: seen.attempt } : holder(seen.record),
+    resume: async (previous, next) =>
+      (await changes.resume(previous, next))
+        ? { kind: 'claimed', attempt: previous.attempt }
+        : holder(previous.record),
     /** Looks before it writes: most calls that are cancelled are no such call. */
     cancel: async (address, _by, atMs) =>
       (await findSuspended(address)) === undefined ? [] : changes.cancel(address, atMs),
@@ -44,12 +46,12 @@ function* suspend(group: CommitGroup, run: Attempt, { waitsFor, atMs }: Suspendi
 
 function* resume(
   group: CommitGroup,
-  seen: CallRecord,
+  previous: CallRecord,
   { atMs, rerunUntilMs }: { readonly atMs: number; readonly rerunUntilMs: number },
 ): Steps<boolean> {
-  const values = [group.writer, rerunUntilMs, seen.record, seen.attempt]
+  const values = [group.writer, rerunUntilMs, previous.record, previous.attempt]
   if ((yield* write('resumeSuspended', ...values)) === 0) return false
-  group.append(resumedEvent(seen, atMs))
+  group.append(resumedEvent(previous, atMs))
   return true
 }
 

@@ -1,10 +1,10 @@
 import { StoreError } from '#core/errors'
 import type { MaybePromise } from '#core/runtime'
 import type { Chain, ChainHead } from '#store/chain'
-import type { Engine, PendingChange } from '#store/engine'
+import type { CommitGroup, Engine, PendingChange } from '#store/engine'
 import type { RowGuard } from '#store/row-mac'
 import { integer } from '#store/rows'
-import type { Ask, Steps } from '#store/steps'
+import { type Ask, get, type Steps } from '#store/steps'
 import { answerAll, type Purpose, statementOf } from './batches.ts'
 import { Connection, isBusy, isStoreWide, type Result, type Statement, storeErrorOf } from './connection.ts'
 import { type AnswerAll, driveEach, driveLanes } from './lanes.ts'
@@ -49,7 +49,13 @@ export class PostgresEngine implements Engine {
   }
 
   async read<T>(steps: Steps<T>): Promise<T> {
-    return await driveEach(steps, ([ask]) => (ask === undefined ? Promise.resolve() : this.#ask(ask)))
+    try {
+      return await driveEach(steps, async (asks) => {
+        for (const ask of asks) await this.#ask(ask)
+      })
+    } catch (error) {
+      throw storeErrorOf(error, 'cannot read the database')
+    }
   }
 
   snapshot<T>(steps: Steps<T>): Promise<T> {
@@ -120,6 +126,7 @@ export class PostgresEngine implements Engine {
     const answer = this.#answerOn(connection, 'change')
     const careful = changes.filter(({ lane }) => lane === undefined)
     let head: ChainHead | undefined
+    let isCommitting = false
     try {
       // Not waited for: what follows on the same connection comes after it.
       const begun = connection.send(careful.length === 0 ? [BEGIN] : [BEGIN, BEGIN_CAREFUL])
@@ -129,19 +136,13 @@ export class PostgresEngine implements Engine {
       await driveLanes(group, beside, answer)
       for (const change of careful) change.keep(await driveEach(change.begin(group), answer))
       await begun
-      if (group.isEmpty) {
-        await commitWith(connection, [])
-        return
-      }
-      const sealing = chain.insert(group)[Symbol.iterator]()
-      const insert = sealing.next()
-      const sealed = sealing.next()
-      if (insert.done === true || sealed.done !== true) throw new Error('a group is one statement')
-      head = sealed.value
-      await commitWith(connection, [statementOf(insert.value, 'change')])
+      const sealed = group.isEmpty ? undefined : sealedBy(chain, group)
+      head = sealed?.head
+      isCommitting = true
+      await commitWith(connection, sealed === undefined ? [] : [sealed.insert])
     } catch (error) {
       if (!connection.isLost) await connection.one(ROLLBACK)
-      if (!connection.isLost || head === undefined || !(await this.#wasCommitted(head))) throw error
+      if (!connection.isLost || !isCommitting || !(await this.#wasCommitted(head))) throw error
     }
     if (head !== undefined) chain.head = head
   }
@@ -155,8 +156,11 @@ export class PostgresEngine implements Engine {
       await commitWith(connection, [writerLock(chain.no)])
       chain.head = head
     } catch (error) {
-      chain.forgetWriter()
-      if (!connection.isLost) await connection.one(ROLLBACK)
+      // Whether a lost connection committed it shows when the next one is opened.
+      if (!connection.isLost) {
+        chain.forgetWriter()
+        await connection.one(ROLLBACK)
+      }
       throw error
     }
   }
@@ -173,22 +177,24 @@ export class PostgresEngine implements Engine {
       await connection.close()
       throw new StoreError('full', 'an earlier connection of this process does not end')
     }
+    const answer = this.#answerOn(connection, 'read')
+    if ((await driveEach(get('writerEnd', chain.id), answer)) === undefined) chain.forgetWriter()
     if (!chain.isStarted) return connection
     await connection.one(writerLock(chain.no))
-    const answer = this.#answerOn(connection, 'read')
     chain.head = (await driveEach(chain.readHead(), answer)) ?? chain.head
     return connection
   }
 
-  /** A connection lost during its commit: the chain, which is read when the next one is opened, knows. */
-  async #wasCommitted({ link }: ChainHead): Promise<boolean> {
+  /** A connection lost during its commit: the chain knows, which is read when the next one is opened. */
+  async #wasCommitted(head: ChainHead | undefined): Promise<boolean> {
+    const unknown = 'the connection to PostgreSQL was lost during a commit'
+    // Nothing in the chain tells of a group without events.
+    if (head === undefined) throw new StoreError('unknown', unknown)
     try {
       await this.#writes.current()
-      return this.#options.chain.head.link === link
+      return this.#options.chain.head.link === head.link
     } catch (error) {
-      throw new StoreError('unknown', 'the connection to PostgreSQL was lost during a commit', {
-        cause: error,
-      })
+      throw new StoreError('unknown', unknown, { cause: error })
     }
   }
 
@@ -212,7 +218,7 @@ export class PostgresEngine implements Engine {
       for (const { resolve } of reading) resolve()
     } catch (error) {
       const [first, ...others] = reading
-      if (others.length === 0) first?.reject(storeErrorOf(error, 'cannot read the database'))
+      if (others.length === 0) first?.reject(error)
       // One that cannot be answered does not fail the others.
       else for (const read of reading) await this.#readAlone(read)
     }
@@ -223,7 +229,7 @@ export class PostgresEngine implements Engine {
       await answerAll(await this.#reads.current(), [ask], 'read')
       resolve()
     } catch (error) {
-      reject(storeErrorOf(error, 'cannot read the database'))
+      reject(error)
     }
   }
 
@@ -292,6 +298,18 @@ class Line {
       this.#opened = undefined
     }
   }
+}
+
+/** A group is one statement, so that it goes out together with the commit; the head is known before. */
+function sealedBy(
+  chain: Chain,
+  group: CommitGroup,
+): { readonly head: ChainHead; readonly insert: Statement } {
+  const steps = chain.insert(group)[Symbol.iterator]()
+  const insert = steps.next()
+  const end = steps.next()
+  if (insert.done === true || end.done !== true) throw new Error('a group is one statement')
+  return { head: end.value, insert: statementOf(insert.value, 'change') }
 }
 
 /** Ends the transaction, or says that there is nothing to end: a `COMMIT` after a failure succeeds as `ROLLBACK`. */

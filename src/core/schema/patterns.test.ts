@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonObject, JsonValue } from '#core/json'
-import { compileLinear, findHardPatterns, withoutPatterns } from './imported.ts'
+import { compileLinear, findHardPatterns, withoutPatterns } from './patterns.ts'
 import { createSchemaValidator } from './validator.ts'
 
 describe('patterns of others', () => {

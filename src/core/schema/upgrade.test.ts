@@ -1,20 +1,20 @@
 import { describe, expect, it } from 'vitest'
 import type { Finding } from '#core/errors'
 import type { JsonObject } from '#core/json'
-import { checkSchema } from '#core/schema/check'
-import { raiseSchema } from './read-tool.ts'
+import { checkSchema } from './check.ts'
+import { isNewest, unknownDialect, upgradeSchema } from './upgrade.ts'
 
 const DRAFT_7 = 'http://json-schema.org/draft-07/schema#'
 
-function raised(schema: JsonObject): JsonObject {
-  const result = raiseSchema(schema)
-  if (!result.ok) throw new Error(result.problem)
+function upgraded(schema: JsonObject): JsonObject {
+  expect(unknownDialect(schema)).toBeUndefined()
+  const result = upgradeSchema(schema)
   const findings: Omit<Finding, 'toolId'>[] = []
-  checkSchema(result.schema, '', (where, problem, fix) => findings.push({ where, problem, fix }), {
+  checkSchema(result, '', (where, problem, fix) => findings.push({ where, problem, fix }), {
     references: 'allowed',
   })
   expect(findings).toEqual([])
-  return result.schema
+  return result
 }
 
 describe('MCP-54: schemas of older dialects', () => {
@@ -45,17 +45,17 @@ describe('MCP-54: schemas of older dialects', () => {
       { definitions: { a: {} }, properties: { x: { $ref: '#/definitions/a' } } },
     ],
     [
-      'are raised inside too, but names are names',
+      'are upgraded inside too, but names are names',
       { type: 'object', properties: { id: { type: 'string', nullable: true }, items: { id: 'x' } } },
       { type: 'object', properties: { id: { type: ['string', 'null'] }, items: {} } },
     ],
   ])('%s', (_name, schema, expected) => {
-    expect(raised(schema)).toEqual(expected)
+    expect(upgraded(schema)).toEqual(expected)
   })
 
   it('2020-12 stays as it is; strangers are refused', () => {
     const newest = { $schema: 'https://json-schema.org/draft/2020-12/schema', $defs: { a: { $anchor: 'a' } } }
-    expect(raiseSchema(newest)).toEqual({ ok: true, schema: newest })
-    expect(raiseSchema({ $schema: 'https://example.com/own' })).toMatchObject({ ok: false })
+    expect([isNewest(newest), upgradeSchema(newest)]).toEqual([true, newest])
+    expect(unknownDialect({ $schema: 'https://example.com/own' })).toBe('https://example.com/own')
   })
 })
