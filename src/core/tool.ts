@@ -283,7 +283,7 @@ export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
 }
 
 /** What callers are told about approval: a workflow without a gate of its own has those of its steps. */
-export function toldApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
+export function effectiveApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
   if (policy.approval !== 'never') return policy.approval
   return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
 }

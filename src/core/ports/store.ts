@@ -32,7 +32,7 @@ export interface CallSession {
 export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
   /** The run it was told to belong to; `undefined` = it is a run of its own. */
-  readonly place: RunScope | undefined
+  readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
   /** What it was asked over; `undefined` = from code in this process. */
   readonly protocol: CallProtocol | undefined
@@ -328,7 +328,7 @@ export interface NewSession extends SessionAddress {
   readonly tool: string
   /** Catalog id. */
   readonly toolId: string
-  readonly place: RunScope
+  readonly scope: RunScope
   /** Its run was made for it, and ends with it. */
   readonly endsRun?: boolean
   readonly atMs: number
@@ -382,7 +382,7 @@ export interface RefusedCall extends CallLabel {
   readonly tenant: string
   readonly record: string
   readonly principal: string
-  readonly place: RunScope
+  readonly scope: RunScope
   readonly sessionId: string | undefined
   readonly userId: string | undefined
   /** Full id of the resolved version. */

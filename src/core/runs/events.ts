@@ -108,14 +108,14 @@ export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
 }
 
 /** What a call's own run is told from. */
-export type ToldCall = CallLabel &
+export type OwnRunCall = CallLabel &
   Pick<
     CallRecord,
     'record' | 'attempt' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
   >
 
 /** The run of a call that is alone in it and was tried once: its record says it all, so nothing else is stored. */
-export function ownRunEvents(call: ToldCall): readonly RunEvent[] {
+export function ownRunEvents(call: OwnRunCall): readonly RunEvent[] {
   const { record, attempt, sessionId } = call
   const attempted = { record, attempt, call: labelOf(call), sessionId }
   const called = { ...calledFact(attempted, call.principal), sequence: 0, atMs: call.createdAtMs }

@@ -79,7 +79,7 @@ export class Sessions {
       const { tenant, id } = principal
       const endsRun = request.runId === undefined
       const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
-      if ((await store.openSession({ ...ids, place: run, atMs: clock.nowMs() })) === 'run_ended')
+      if ((await store.openSession({ ...ids, scope: run, atMs: clock.nowMs() })) === 'run_ended')
         throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
