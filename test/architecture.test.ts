@@ -16,7 +16,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'prepared', files: /^src\/protocols\/prepared\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',
-    files: /^src\/protocols\/((json-rpc|call-headers)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
+    files: /^src\/protocols\/((json-rpc|call-wire)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
     may: ['core', 'http-exchange'],
   },
   {
