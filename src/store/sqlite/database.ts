@@ -70,9 +70,10 @@ export class Database {
 
   /** Puts into the ask what the database answers. */
   answer(ask: Ask): void {
-    if (ask.way === 'write') ask.answer = this.run(ask.query, ...ask.values)
-    else if (ask.way === 'get') ask.answer = this.get(ask.query, ...ask.values)
-    else ask.answer = this.all(ask.query, ...ask.values)
+    const statement = this.#statement(ask.query)
+    if (ask.way === 'write') ask.answer = Number(statement.run(...ask.values).changes)
+    else if (ask.way === 'get') ask.answer = statement.get(...ask.values)
+    else ask.answer = statement.all(...ask.values)
   }
 
   run(name: QueryName, ...values: SqlValue[]): number {
@@ -81,10 +82,6 @@ export class Database {
 
   get(name: QueryName, ...values: SqlValue[]): Row | undefined {
     return this.#statement(name).get(...values)
-  }
-
-  all(name: QueryName, ...values: SqlValue[]): readonly Row[] {
-    return this.#statement(name).all(...values)
   }
 
   begin(): void {
