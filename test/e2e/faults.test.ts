@@ -24,7 +24,7 @@ function canLiftLimits(): boolean {
 
 async function verifyJournal(): Promise<void> {
   const verified = await project.collet(['journal', 'verify'])
-  expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('✓ The journal holds') })
+  expect(verified).toMatchObject({ code: 0, stdout: expect.stringContaining('✓ The journal is intact') })
 }
 
 describe('a full disk', { timeout: LIMIT_MS }, () => {
