@@ -16,7 +16,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
   { zone: 'prepared', files: /^src\/protocols\/prepared\.ts$/, may: ['core', 'http-exchange'] },
   {
     zone: 'codec',
-    files: /^src\/protocols\/((json-rpc|call-headers)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
+    files: /^src\/protocols\/((json-rpc|call-wire)\.ts$|[^/]+\/(wire|codec)[^/]*\.ts$)/,
     may: ['core', 'http-exchange'],
   },
   {
@@ -29,6 +29,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     files: /^src\/protocols\/[^/]+\//,
     may: ['core', 'codec', 'http-exchange', 'prepared', 'protocol-list'],
   },
+  { zone: 'stores', files: /^src\/store\/stores\.ts$/, may: ['core', 'store'] },
   { zone: 'store', files: /^src\/store\//, may: ['core'] },
   { zone: 'egress', files: /^src\/egress\//, may: ['core'] },
   { zone: 'source-options', files: /^src\/sources\/([^/]+\/options|common\/[^/]+)\.ts$/, may: ['core'] },
@@ -38,7 +39,11 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
     may: ['core', 'source-options', 'sources'],
   },
   { zone: 'sources', files: /^src\/sources\//, may: ['core', 'codec', 'source-options', 'client'] },
-  { zone: 'config', files: /^src\/config\//, may: ['core', 'egress', 'source-types', 'protocol-list'] },
+  {
+    zone: 'config',
+    files: /^src\/config\//,
+    may: ['stores', 'core', 'egress', 'source-types', 'protocol-list'],
+  },
   { zone: 'auth', files: /^src\/auth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'oauth', files: /^src\/oauth\//, may: ['core', 'config', 'http-exchange'] },
   { zone: 'client', files: /^src\/client\//, may: ['core', 'codec'] },
@@ -52,6 +57,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       'protocols',
       'protocol-list',
       'store',
+      'stores',
       'config',
       'auth',
       'oauth',
@@ -62,7 +68,7 @@ const ZONES: readonly { readonly zone: string; readonly files: RegExp; readonly 
       'source-options',
     ],
   },
-  { zone: 'cli', files: /^src\/cli\//, may: ['core', 'config', 'client', 'server', 'codec'] },
+  { zone: 'cli', files: /^src\/cli\//, may: ['stores', 'core', 'config', 'client', 'server', 'codec'] },
   { zone: 'testing', files: /^src\/testing\//, may: ['core', 'store'] },
 ]
 

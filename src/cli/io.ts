@@ -2,7 +2,7 @@ import type { ColletClient, RequirementResolvers } from '#client/index'
 import type { Environment } from '#config/environment'
 import type { Settings } from '#config/settings'
 import type { JournalHead } from '#core/journal/events'
-import type { Store } from '#core/ports/store'
+import type { JournalVerification, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 import type { RunningServer, StartOptions } from '#server/start-server'
 import type { StdioServing, StdioStart } from '#server/start-stdio'
@@ -10,24 +10,10 @@ import type { TextStream } from './output.ts'
 
 /** How an operator's command reaches a store. */
 export interface StoreAccess {
-  /** `sqlite:PATH`, absolute. */
+  /** With an absolute path. */
   readonly url: string
   readonly dataFolder: string
   readonly masterKey: Uint8Array | undefined
-}
-
-export interface JournalVerification {
-  readonly ok: boolean
-  readonly groups: number
-  readonly events: number
-  readonly chains: number
-  readonly firstBad?: { readonly writer: string; readonly group: number; readonly reason: string } | undefined
-  readonly heads: readonly JournalHead[]
-  /** Rows that decide: how many were checked, and which do not hold. */
-  readonly rows: number
-  readonly badRows: readonly { readonly row: string; readonly reason: string }[]
-  /** What the check cannot see, in words (rule 15). */
-  readonly cannotSee: readonly string[]
 }
 
 /** The rooms behind the commands. They are loaded when first used, so that `collet --help` is quick. */
@@ -105,12 +91,12 @@ export const REAL_SERVICES: Services = {
     return await startStdio(settings, options)
   },
   async openStore({ url, dataFolder, masterKey }) {
-    const { openStore } = await import('#server/services')
+    const { openStore } = await import('#store/stores')
     return await openStore(url, { dataFolder, masterKey, mode: 'operator' })
   },
   async checkWritable({ url, dataFolder, masterKey }) {
-    const { openSqlite } = await import('#server/services')
-    const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
+    const { openStore } = await import('#store/stores')
+    const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
     try {
       await store.checkWritable()
     } finally {
@@ -118,12 +104,12 @@ export const REAL_SERVICES: Services = {
     }
   },
   async backUp({ url }, file) {
-    const { backUpStore } = await import('#server/services')
-    backUpStore(url, file)
+    const { backUpStore } = await import('#store/stores')
+    await backUpStore(url, file)
   },
   async verifyJournal({ url, dataFolder, masterKey }, kept) {
-    const { openSqlite } = await import('#server/services')
-    const store = openSqlite(url, { dataFolder, masterKey, mode: 'operator' })
+    const { openStore } = await import('#store/stores')
+    const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
     try {
       const plain = await store.verify()
       if (!plain.ok) return plain

@@ -3,6 +3,7 @@ import { StoreError } from '#core/errors'
 import { cleanText } from '#core/json'
 import { didYouMean } from '#core/nearest-name'
 import { StartRefused } from '#server/safety'
+import { KEPT_STORE_FORMS } from '#store/stores'
 import {
   COMMON_OPTIONS,
   type Command,
@@ -137,17 +138,19 @@ async function unknownCommand(
   return `Unknown command "${cleanText(first)}".${didYouMean(first, new Set([...names, ...MODULES.keys()]))}`
 }
 
-const NOT_ALLOWED =
-  'Change its owner or permissions for the user who runs this, or choose another path (--store sqlite:PATH).'
+const NOT_ALLOWED = `Change its owner or permissions for the user who runs this, or choose another path (--store ${KEPT_STORE_FORMS}).`
 
 /** What to do about an error of the file system. */
 const ADVICE: ReadonlyMap<unknown, string> = new Map([
   ['EACCES', NOT_ALLOWED],
   ['EPERM', NOT_ALLOWED],
-  ['EROFS', 'It is on a read-only file system. Choose another path (--store sqlite:PATH).'],
+  ['EROFS', `It is on a read-only file system. Choose another path (--store ${KEPT_STORE_FORMS}).`],
   ['ENOSPC', 'The disk is full. Free some space.'],
   ['ENOENT', 'Create the folder, or choose another path.'],
-  ['ENOTDIR', 'A part of that path is a file, not a folder. Choose another path (--store sqlite:PATH).'],
+  [
+    'ENOTDIR',
+    `A part of that path is a file, not a folder. Choose another path (--store ${KEPT_STORE_FORMS}).`,
+  ],
 ])
 
 function report(error: unknown, command: Command, io: CliIo, output: Output): ExitCode {

@@ -3,6 +3,7 @@ import { decodeMasterKey } from '#config/environment'
 import { ConfigError } from '#config/load'
 import { locateStore, type StoreLocation } from '#config/to-settings'
 import type { Store } from '#core/ports/store'
+import { KEPT_STORE_FORMS } from '#store/stores'
 import type { Arguments, CommandContext, OptionSpecs } from './command.ts'
 import type { StoreAccess } from './io.ts'
 import { loadProjectConfig } from './project.ts'
@@ -14,7 +15,7 @@ export const CONFIG_OPTION = {
 
 /** How operators' commands are told which store; none of them needs a running server. */
 export const STORE_OPTIONS = {
-  store: { value: 'URL', help: 'sqlite:PATH. Default: the store of the config.' },
+  store: { value: 'URL', help: `${KEPT_STORE_FORMS}. Default: the store of the config.` },
   config: CONFIG_OPTION,
 } as const satisfies OptionSpecs
 

@@ -1,6 +1,6 @@
 import { checkCallKey, LATEST, parseToolId, parseToolName } from '#core/ids'
 import type { JsonObject, JsonValue } from '#core/json'
-import { callScopeHeaders, runOf } from '#protocols/call-headers'
+import { callScopeHeaders, runOf } from '#protocols/call-wire'
 import {
   type ApiKeyHeader,
   buildCallBody,

@@ -45,8 +45,7 @@ describe('the import graph of collet/client', () => {
   })
 
   it('stays within client, core and the codecs of protocols', () => {
-    const allowed =
-      /^src\/(?:client\/|core\/|protocols\/(?:json-rpc|call-headers|call-requirements|header-text|error-data|[^/]+\/(?:wire|codec)))/
+    const allowed = /^src\/(?:client\/|core\/|protocols\/(?:json-rpc|call-wire|[^/]+\/(?:wire|codec)))/
     expect([...graph.keys()].filter((file) => !allowed.test(file))).toEqual([])
   })
 

@@ -6,7 +6,7 @@ import {
   encodeRequirements,
   IDEMPOTENCY_KEY_HEADER,
   runOf,
-} from '#protocols/call-headers'
+} from '#protocols/call-wire'
 import {
   type ExceptionName,
   NO_ACCESS,

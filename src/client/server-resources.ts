@@ -2,7 +2,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { SourceKind } from '#core/tool'
-import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-headers'
+import { ERROR_CODE_HEADER, IDEMPOTENCY_KEY_HEADER } from '#protocols/call-wire'
 import type { WireRunEvent, WireToolDescriptor } from '#protocols/openwop/wire'
 import { readCallReply, readRefusal } from '#protocols/otc/codec-client-reply'
 import type { CallOptions, CallResult } from './call.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseStoreUrl } from './schema.ts'
+import { parseStoreUrl } from '#store/stores'
 import { locateStore } from './to-settings.ts'
 
 function problemOf(text: string): string {
@@ -9,8 +9,16 @@ function problemOf(text: string): string {
 
 describe('parseStoreUrl', () => {
   it('reads a path and the memory store', () => {
-    expect(parseStoreUrl('sqlite:.collet/collet.db')).toEqual({ kind: 'sqlite', path: '.collet/collet.db' })
-    expect(parseStoreUrl('sqlite:/var/lib/a b.db')).toEqual({ kind: 'sqlite', path: '/var/lib/a b.db' })
+    expect(parseStoreUrl('sqlite:.collet/collet.db')).toEqual({
+      kind: 'kept',
+      scheme: 'sqlite',
+      path: '.collet/collet.db',
+    })
+    expect(parseStoreUrl('sqlite:/var/lib/a b.db')).toEqual({
+      kind: 'kept',
+      scheme: 'sqlite',
+      path: '/var/lib/a b.db',
+    })
     expect(parseStoreUrl('memory:')).toEqual({ kind: 'memory' })
   })
 

@@ -7,6 +7,7 @@ import { LONGEST_TIMER_MS } from '#core/tool'
 import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
+import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
 import { approvalsSchema, BUDGETS, closed, LIMITS, OAUTH } from './schema-policies.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
@@ -14,43 +15,6 @@ import { ISSUER_ALGORITHMS } from './settings.ts'
 const SOURCE_KEY = z.string().regex(/^[A-Za-z0-9_]{1,64}$/)
 
 const SOURCES = z.record(SOURCE_KEY, SOURCE_OPTIONS).default({})
-
-/** What `store` names, before its path is made absolute. */
-type StoreUrl =
-  | { readonly kind: 'sqlite'; readonly path: string }
-  | { readonly kind: 'memory' }
-  | { readonly kind: 'invalid'; readonly problem: string }
-
-const FORMS = 'Write "sqlite:PATH" or "memory:".'
-
-/** Reads `sqlite:PATH` and `memory:`. The text is not repeated in problems: it may hold a password. */
-export function parseStoreUrl(text: string): StoreUrl {
-  const [, scheme = '', rest = ''] = /^([A-Za-z][A-Za-z0-9+.-]*):(.*)$/s.exec(text) ?? []
-  if (scheme === 'memory') {
-    return rest === '' ? { kind: 'memory' } : invalid('"memory:" takes nothing after the colon.')
-  }
-  if (scheme === 'sqlite') return sqliteUrl(rest)
-  if (scheme === 'postgres' || scheme === 'postgresql') {
-    return invalid(`PostgreSQL stores come in a later release. ${FORMS}`)
-  }
-  return invalid(`expected a store address. ${FORMS}`)
-}
-
-function sqliteUrl(path: string): StoreUrl {
-  if (path === '') return invalid('"sqlite:" needs a path, for example "sqlite:.collet/collet.db".')
-  if (path === ':memory:') return invalid('a store without a file is written "memory:".')
-  if (path.startsWith('//')) {
-    return invalid(
-      'write the path directly after "sqlite:", without "//", for example "sqlite:.collet/collet.db".',
-    )
-  }
-  if (path.includes('\0')) return invalid('a path cannot contain NUL.')
-  return { kind: 'sqlite', path }
-}
-
-function invalid(problem: string): StoreUrl {
-  return { kind: 'invalid', problem }
-}
 
 const MIB = 1024 * 1024
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
@@ -279,7 +243,7 @@ export const CONFIG_SCHEMA = closed({
     maxConnections: WHOLE.min(1).default(10_000),
   }).prefault({}),
   /** `sqlite:PATH` (relative to the config file) or `memory:`. Default `sqlite:.collet/collet.db`. */
-  store: STORE.default('sqlite:.collet/collet.db'),
+  store: STORE.default(DEFAULT_STORE),
   /** Absent = no credential is needed, and the server listens on loopback only. */
   auth: AUTH.prefault({}),
   /** Authorization servers whose tokens this server keeps for its callers. */

@@ -7,9 +7,10 @@ import { didYouMean } from '#core/nearest-name'
 import { DEFAULT_TENANT } from '#core/principal'
 import type { Hooks } from '#core/runtime'
 import type { Tool } from '#core/tool'
+import { parseStoreUrl } from '#store/stores'
 import { decodeMasterKey, type Environment } from './environment.ts'
 import { ConfigError, type ConfigProblem, type LoadedConfig } from './load.ts'
-import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS, parseStoreUrl } from './schema.ts'
+import { LOG_LEVELS, type ParsedConfig, PROTOCOL_SECTIONS } from './schema.ts'
 import { type ParsedOAuth, toApprovalRules } from './schema-policies.ts'
 import type { OAuthClientSettings, OAuthSettings, Settings } from './settings.ts'
 
@@ -181,9 +182,9 @@ export interface StoreLocation {
 export function locateStore(text: string, base: string, where: string): StoreLocation {
   const url = parseStoreUrl(text)
   if (url.kind === 'invalid') throw new ConfigError([{ severity: 'error', where, message: url.problem }])
-  if (url.kind === 'memory') return { store: 'memory:', file: undefined, dataFolder: join(base, '.collet') }
+  if (url.kind === 'memory') return { store: text, file: undefined, dataFolder: join(base, '.collet') }
   const file = resolve(base, url.path)
-  return { store: `sqlite:${file}`, file, dataFolder: dirname(file) }
+  return { store: `${url.scheme}:${file}`, file, dataFolder: dirname(file) }
 }
 
 type WrittenLimits = ParsedConfig['limits']

@@ -27,7 +27,7 @@ export interface CallView {
   readonly finishedAtMs: number | undefined
   readonly outcome: Outcome | undefined
   readonly expired: boolean
-  /** Somebody else wrote what the outcome says (OWP-58). */
+  /** A third party wrote what the outcome says. */
   readonly untrusted?: true
 }
 
@@ -108,7 +108,7 @@ export interface CallReply {
   readonly runId?: string
   /** The outcome was recorded by an earlier request with this key. */
   readonly replayed: boolean
-  /** Somebody else wrote what the outcome says (OWP-58). */
+  /** A third party wrote what the outcome says. */
   readonly untrusted?: true
   /** Id of the tool that ran; absent when none did. */
   readonly tool?: string
@@ -137,7 +137,7 @@ export interface Failure {
   readonly error: CallError
   /** Run time; absent when nobody knows it, as after a crash. */
   readonly durationMs?: number
-  /** Ended before the tool began: no time was spent in it (OWP-53). */
+  /** Ended before the tool began: no time was spent in it. */
   readonly neverStarted?: true
 }
 
@@ -145,14 +145,14 @@ export interface CallError {
   readonly code: ErrorCode
   /** For the user and the model. */
   readonly message: string
-  /** For logs and developers only (OTC-86). */
+  /** For logs and developers only. */
   readonly developerMessage?: string
   readonly canRetry: boolean
   readonly retryAfterMs?: number
   readonly additionalPromptContent?: string
-  /** The tool's own number, for protocols whose error codes are numbers (OTS-40). */
+  /** The tool's own number, for protocols whose error codes are numbers. */
   readonly errorNumber?: number
-  /** `unknown` when a started write was cut short: check before repeating (rule 10). */
+  /** `unknown` when a started write was cut short: check before repeating. */
   readonly effect?: 'unknown'
   readonly details?: ErrorDetails
   /** What the MCP server behind the tool said, where that is more than the message. */

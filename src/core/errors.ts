@@ -119,14 +119,14 @@ export interface ToolErrorOptions {
   readonly developerMessage?: string
   /**
    * The author's statement that **nothing took effect**, so that the same call may run again. Leave it out
-   * when the effect is unknown: after a timeout, a reset connection or a bad answer (rule 9).
+   * when the effect is unknown: after a timeout, a reset connection or a bad answer.
    */
   readonly canRetry?: boolean
   /** How long a caller should wait before it tries again. */
   readonly retryAfterMs?: number
   /** Text for the model's next attempt, for example a list of valid values. */
   readonly additionalPromptContent?: string
-  /** A whole number of your own, for protocols whose error codes are numbers (OTS-40). */
+  /** A whole number of your own, for protocols whose error codes are numbers. */
   readonly errorNumber?: number
   readonly cause?: unknown
 }
@@ -153,7 +153,7 @@ export function issuePhrase(issue: InputIssue): string {
   return issue.parameter === undefined ? said : `${issue.parameter}: ${said}`
 }
 
-/** One open challenge: `id` names the challenge, not the provider (OTC-76). */
+/** One open challenge: `id` names the challenge, not the provider. */
 export interface Challenge {
   readonly id: string
   readonly url: string

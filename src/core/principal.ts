@@ -53,14 +53,14 @@ function matches(pattern: string, needed: string): boolean {
   return wanted.every((segment, place) => segment === '*' || segment === given[place])
 }
 
-/** Who calls. The tenant comes only from the credential, never from the request (rule 3). */
+/** Who calls. The tenant comes only from the credential, never from the request. */
 export interface Principal {
   /** `key:<principal>`, `jwt:<issuer>#<sub>` or `anonymous`; never reused after deletion. */
   readonly id: string
   readonly tenant: string
   /** Granted scopes, possibly with `*` segments; those of its roles are among them. */
   readonly scopes: readonly string[]
-  /** Tools this credential may use, by any of their names; absent = every tool its scopes open (OWP-57). */
+  /** Tools this credential may use, by any of their names; absent = every tool its scopes open. */
   readonly tools?: readonly string[]
   /** The server itself, looking at the tools of every tenant; no credential gives it. */
   readonly seesEveryTenant?: true
@@ -68,5 +68,5 @@ export interface Principal {
 
 export const DEFAULT_TENANT = 'default'
 
-/** Callers without a credential, and tokens without `sub`, share this one (rule 3). */
+/** Callers without a credential, and tokens without `sub`, share this one. */
 export const ANONYMOUS: Principal = { id: 'anonymous', tenant: DEFAULT_TENANT, scopes: [] }

@@ -101,7 +101,7 @@ export const NO_BROKER: TokenBroker = {
 
 /**
  * A question of a running tool to the person behind the call. `key` tells the questions of one call apart on protocols
- * that answer them by name; without one they are numbered. `untrusted`: somebody else wrote it (OWP-58).
+ * that answer them by name; without one they are numbered. `untrusted`: a third party wrote it.
  */
 export type Elicitation =
   /** A few flat fields to fill in; never secrets (MCP-76). */
@@ -154,13 +154,13 @@ export interface TokenFacts {
 
 /** What an operator may add to the server's own checks. */
 export interface Hooks {
-  /** Allow-lists, rate limits and the like (OTC-114): a text refuses the request and says why. */
+  /** Allow-lists, rate limits and the like: a text refuses the request and says why. */
   readonly admit?: (client: ClientInfo) => string | undefined
-  /** `false` for a token that is certainly no good: the caller gets a challenge instead of a failed run (T-17). */
+  /** `false` for a token that is certainly not valid: the caller gets a challenge instead of a failed run. */
   readonly verifyToken?: (facts: TokenFacts) => boolean | Promise<boolean>
   /**
-   * Whether the principal acts for this user id (T-27): `false` refuses the call, `true` vouches for the user, so tools get
-   * it as `ctx.userId`. It does not open that user's part of the vault (rule 24).
+   * Whether the principal acts for this user id: `false` refuses the call, `true` vouches for the user, so tools get
+   * it as `ctx.userId`. It does not open that user's part of the vault.
    */
   readonly bindUser?: (principal: Principal, userId: string) => boolean | Promise<boolean>
 }

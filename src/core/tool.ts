@@ -145,11 +145,11 @@ export interface SecretRequirement {
   readonly [extra: string]: unknown
 }
 
-/** What a call needs beyond its input; open, because the standard keeps unknown members (OTC-41). */
+/** What a call needs beyond its input; open, because the standard keeps unknown members. */
 export interface ToolRequirements {
   readonly authorization?: readonly AuthorizationRequirement[]
   readonly secrets?: readonly SecretRequirement[]
-  /** `true`: a user id that is proven. `'claimed'`: the caller's word for it is enough, in `ctx.claimedUserId` (T-27). */
+  /** `true`: a user id that is proven. `'claimed'`: the caller's word for it is enough, in `ctx.claimedUserId`. */
   readonly userId?: boolean | 'claimed'
   readonly [extra: string]: unknown
 }
@@ -165,7 +165,7 @@ export interface ToolContext {
   readonly principal: Principal
   /**
    * Whom the call is for, proven: the subject of the caller's own token, or named by a credential with `users:assert`,
-   * or vouched for by `hooks.bindUser`. Trust this one (T-27).
+   * or vouched for by `hooks.bindUser`. Trust this one.
    */
   readonly userId: string | undefined
   /** Whom the caller says it acts for, proven or not. Any caller can write any name here. */
@@ -191,7 +191,7 @@ export interface ToolContext {
   elicit(question: Elicitation): Promise<ElicitationAnswer>
   /**
    * The idempotency key to send upstream for the nth effect of this call: the same in every attempt, other for every
-   * call, and nothing of the caller's own text (rule 27).
+   * call, and nothing of the caller's own text.
    */
   effectKey(ordinal?: number): string
 }
@@ -218,17 +218,17 @@ export interface Tool {
   readonly inputSchema: JsonObject
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
-  /** Both schemas as they were written, with their `$ref` and definitions, for protocols that take those (MCP-55). */
+  /** Both schemas as they were written, with their `$ref` and definitions, for protocols that take those. */
   readonly authored?: { readonly input: JsonObject; readonly output: JsonObject | null }
   readonly requirements?: ToolRequirements
   readonly policy: ToolPolicy
-  /** How its state is made and ended, for a tool that keeps some between calls (rule 30). */
+  /** How its state is made and ended, for a tool that keeps some between calls. */
   readonly session?: SessionHooks
-  /** What a tool that is made of other tools is made of (rule 31). */
+  /** What a tool that is made of other tools is made of. */
   readonly workflow?: WorkflowParts
-  /** Digest of everything above: what a claim pins (rule 5). */
+  /** Digest of everything above: what a claim pins. */
   readonly definitionHash: string
-  /** Wire check of an input; no coercion, no defaults (T-18). Compiled at the first call. */
+  /** Wire check of an input; no coercion, no defaults. Compiled at the first call. */
   checkInput(input: JsonValue): readonly InputIssue[]
   /** The schema library's own parse: what `run` gets. Runs after `checkInput`. */
   parseInput(input: JsonValue): ParsedInput | Promise<ParsedInput>
@@ -275,15 +275,15 @@ const TRANSPORTS = {
   'host-extension': 'native',
 } as const satisfies Record<SourceKind, Transport>
 
-/** How the host reaches the tool behind a call (OWP-51). */
+/** How the host reaches the tool behind a call. */
 export type Transport = 'mcp' | 'http' | 'native'
 
 export function transportOf({ source }: Pick<Tool, 'source'>): Transport {
   return TRANSPORTS[source]
 }
 
-/** What callers are told about approval: a workflow without a gate of its own has those of its steps (OWP-35). */
-export function toldApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
+/** What callers are told about approval: a workflow without a gate of its own has those of its steps. */
+export function effectiveApproval({ policy, workflow }: Pick<Tool, 'policy' | 'workflow'>): Approval {
   if (policy.approval !== 'never') return policy.approval
   return stepsOf(workflow).some(({ asks }) => asks) ? 'conditional' : 'never'
 }
@@ -316,7 +316,7 @@ export function hasEffects(policy: Pick<ToolPolicy, 'safetyTier'>): boolean {
 export interface SessionContext {
   readonly sessionId: string
   readonly principal: Principal
-  /** Proven, as in a call (T-27). */
+  /** Proven, as in a call. */
   readonly userId: string | undefined
   /** Whom the caller says it acts for, proven or not. */
   readonly claimedUserId: string | undefined

@@ -1,5 +1,4 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { join } from 'node:path'
 import type { Settings } from '#config/settings'
 import { openGateway, type RunningGateway } from '#core/calls/gateway'
 import type { LimitName } from '#core/limits/settings'
@@ -11,10 +10,7 @@ import { createGuardedFetch } from '#egress/guarded-fetch'
 import type { Listener } from '#egress/policy'
 import { OAuthBroker } from '#oauth/broker'
 import { createDenialLog, type NoteDenial } from '#server/telemetry/observe'
-import { readKeyFile, readOrCreateKeyFile } from '#store/encryption'
-import { backUpDatabase } from '#store/sqlite/database'
-import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
+import { openStore } from '#store/stores'
 import { startApprovalWebhooks } from './approval-webhooks.ts'
 import { isLoopback } from './safety.ts'
 import { configuredHosts, type OpenSources, openSources } from './sources.ts'
@@ -65,7 +61,7 @@ export async function openServices(settings: Settings, options: ServicesOptions)
     allow: [...settings.egress.allow, ...configuredHosts(settings)],
     ownListeners: () => options.ownListeners?.() ?? [],
   })
-  const store = openStore(settings.store, {
+  const store = await openStore(settings.store, {
     dataFolder: settings.dataFolder,
     masterKey: settings.masterKey,
     mode: 'server',
@@ -161,53 +157,6 @@ async function recoverOrClose(
     await gateway.store.close()
     throw error
   }
-}
-
-const KEY_FILE = 'key'
-
-interface OpenStoreOptions {
-  /** Folder of the key file. */
-  readonly dataFolder: string
-  /** `COLLET_KEY`; without it the key file is used. */
-  readonly masterKey: Uint8Array | undefined
-  /** Operators' commands never make a key file: a missing one means they look in the wrong place. */
-  readonly mode: 'server' | 'operator'
-  readonly onCommit?: (changes: number, durationMs: number) => void
-  /** Told of rows that decide and were changed by somebody without the key. */
-  readonly onForeign?: (row: string, table: string) => void
-}
-
-/** The store behind a URL: `memory:` or `sqlite:PATH`. */
-export function openStore(url: string, options: OpenStoreOptions): Store {
-  return url === 'memory:' ? openMemoryStore(observersIn(options)) : openSqlite(url, options)
-}
-
-export function openSqlite(url: string, options: OpenStoreOptions): SqlStore {
-  const path = pathOf(url)
-  return openSqliteStore({ path, masterKey: masterKeyOf(options, path), ...observersIn(options) })
-}
-
-function observersIn({ onCommit, onForeign }: OpenStoreOptions) {
-  return {
-    ...(onCommit === undefined ? {} : { onCommit }),
-    ...(onForeign === undefined ? {} : { onForeign }),
-  }
-}
-
-/** Copies the database of a store, also while a server uses it, to a file that must not be there yet. */
-export function backUpStore(url: string, target: string): void {
-  backUpDatabase(pathOf(url), target)
-}
-
-function pathOf(url: string): string {
-  if (url.startsWith('sqlite:')) return url.slice('sqlite:'.length)
-  throw new Error(`The store '${url}' is not known. Write 'sqlite:PATH' or 'memory:'.`)
-}
-
-function masterKeyOf(options: OpenStoreOptions, database: string): Uint8Array {
-  if (options.masterKey !== undefined) return options.masterKey
-  const file = join(options.dataFolder, KEY_FILE)
-  return options.mode === 'server' ? readOrCreateKeyFile(file, database) : readKeyFile(file)
 }
 
 const LOOK_EVERY_MS = 100

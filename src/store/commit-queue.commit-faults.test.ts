@@ -4,14 +4,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Store } from '#core/ports/store'
 import { Database } from '#store/sqlite/database'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleCall } from '#testing/samples'
 
 let folder: string
 let path: string
-let store: SqlStore
+let store: Store
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'collet-commit-'))

@@ -149,8 +149,8 @@ function sqlConsentRuns({ careful, read }: StoreContext): ConsentRunStore {
   const resolve = careful((key: string) => key, resolveConsent)
   const expire = careful(() => '', expireConsents)
   return {
-    isTold: read(isAsked),
-    tell: careful(({ record }) => record, askInRun),
+    isAsked: read(isAsked),
+    ask: careful(({ record }) => record, askInRun),
     async resolve(need, end) {
       const key = challengeKey(need)
       return (await waiting(key)) === undefined ? [] : await resolve(key, end)
@@ -164,15 +164,15 @@ function* isAsked(challenge: string, record: string): Steps<boolean> {
 }
 
 function* askInRun(group: CommitGroup, asked: AskedConsent): Steps<boolean> {
-  const { tenant, record, principal, place, challenge, need, expiresAtMs, atMs } = asked
-  if ((yield* isRecorded(place.run, record)) || !(yield* openRun(place, atMs))) return false
+  const { tenant, record, principal, scope, challenge, need, expiresAtMs, atMs } = asked
+  if ((yield* isRecorded(scope.run, record)) || !(yield* openRun(scope, atMs))) return false
   const { provider } = need
-  const row = [challenge, record, challengeKey(need), tenant, place.run, provider, expiresAtMs]
+  const row = [challenge, record, challengeKey(need), tenant, scope.run, provider, expiresAtMs]
   if ((yield* write('insertConsentRun', ...row)) === 0) return true
   const caller = group.addCaller(boundText(record, callerToText(asked)))
   const positions = []
   for (const fact of askedConsentFacts(asked, IN_CALLER_TEXT)) {
-    positions.push(yield* appendFact(place.run, { fact, caller, atMs }))
+    positions.push(yield* appendFact(scope.run, { fact, caller, atMs }))
   }
   const event = { type: 'challenge.asked', at: atMs, challenge, tenant, principal, provider } as const
   group.append({ ...event, ...positions[0] })

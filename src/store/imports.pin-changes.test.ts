@@ -3,15 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Pins } from '#core/imports/pins'
+import type { Store } from '#core/ports/store'
 import { SILENT_LOGGER } from '#core/runtime'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleOffer } from '#testing/source-contract'
 import { FakeClock } from '#testing/test-gateway'
 import { sampleDiscovery, sampleSource } from '../../test/samples/sources.ts'
 
 let folder: string
-const stores: SqlStore[] = []
+const stores: Store[] = []
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'collet-pins-'))
@@ -22,7 +22,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-function replica(): { readonly store: SqlStore; readonly pins: Pins } {
+function replica(): { readonly store: Store; readonly pins: Pins } {
   const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 9) })
   stores.push(store)
   return { store, pins: new Pins({ store, clock: new FakeClock(), log: SILENT_LOGGER }) }

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 
 const masterKey = Buffer.alloc(32, 9)
 let folder: string
-const opened: SqlStore[] = []
+const opened: Store[] = []
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'collet-key-store-'))
@@ -19,7 +19,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true })
 })
 
-function open(): SqlStore {
+function open(): Store {
   const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey })
   opened.push(store)
   return store

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { PinRecord } from '#core/ports/import-store'
+import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleParking } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 
@@ -27,10 +27,10 @@ const PIN: PinRecord = {
 
 let folder: string
 let path: string
-let store: SqlStore
+let store: Store
 let foreign: string[]
 
-function open(): SqlStore {
+function open(): Store {
   foreign = []
   return openSqliteStore({ path, masterKey, onForeign: (row) => foreign.push(row) })
 }

@@ -94,7 +94,7 @@ export function unreadableText(row: Row): SealedText {
 type Caller = Pick<CallRecord, 'userId' | 'runId' | 'protocol'> & CallLabel
 
 export function callerToText(call: NewCall | RefusedCall | AskedConsent): string {
-  const { callId, traceId, userId, argsHash, toolId, transport, place } = call
+  const { callId, traceId, userId, argsHash, toolId, transport, scope } = call
   return JSON.stringify([
     callId,
     traceId,
@@ -102,7 +102,7 @@ export function callerToText(call: NewCall | RefusedCall | AskedConsent): string
     argsHash,
     toolId,
     transport,
-    place === undefined ? null : place.runId,
+    scope === undefined ? null : scope.runId,
     ('protocol' in call ? call.protocol : undefined) ?? null,
   ])
 }

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto'
 import type { JournalHead } from '#core/journal/events'
 import type { SessionAddress, SessionStore, Store } from '#core/ports/store'
 import type { SessionOutcome } from '#core/runs/events'
-import type { MaybePromise } from '#core/runtime'
 import { endParkedIn } from './calls/approval-changes.ts'
 import { sqlApprovals } from './calls/approvals.ts'
 import { sqlCalls } from './calls/calls.ts'
@@ -21,7 +20,7 @@ import { sqlBudgets, sqlIdempotentRequests, sqlProtocolSessions } from './protoc
 import type { RowGuard } from './row-mac.ts'
 import { type Steps, write } from './steps.ts'
 import { sqlVault } from './vault.ts'
-import { type Verification, verifyJournal } from './verify.ts'
+import { verifyJournal } from './verify.ts'
 
 const DIGEST_CHARACTERS = 24
 /** Sorts behind every record: a writer's last change comes after all others of its group. */
@@ -39,14 +38,7 @@ interface SqlStoreParts {
 }
 
 /** Calls and journal in a database: every change durable before it is acknowledged, many in one commit. */
-export interface SqlStore extends Store {
-  /** Checks the whole journal against the key; `head` is one kept elsewhere. */
-  verify(head?: JournalHead): MaybePromise<Verification>
-  /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
-  checkWritable(waitMs?: number): MaybePromise<void>
-}
-
-export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): SqlStore {
+export function createStore({ engine, chain, guard, nowMs }: SqlStoreParts): Store {
   const { keys } = chain
   const queue = new CommitQueue(engine)
   const sealed = openGroups(keys.wrap)

@@ -1,5 +1,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { JournalHead } from '#core/journal/events'
+import type { BadGroup, BadRow, JournalVerification } from '#core/ports/store'
 import { CHAIN_START, checkpointSignature, linkOf } from './chain.ts'
 import type { StoreContext } from './engine.ts'
 import { type DecidingTable, foreignTriggers, nameOfRow, type RowGuard } from './row-mac.ts'
@@ -9,39 +10,11 @@ import { all, get, type Row, type Steps } from './steps.ts'
 
 const PAGE = 1_000
 
-interface BadGroup {
-  readonly writer: string
-  readonly group: number
-  readonly reason: string
-}
-
-/** A row that decides and is not what it should be. */
-interface BadRow {
-  /** Its table and what names it. */
-  readonly row: string
-  readonly reason: string
-}
-
-export interface Verification {
-  readonly ok: boolean
-  /** How many rows that decide were checked: approvals, words of approvers, keys, their owners, pins. */
-  readonly rows: number
-  readonly badRows: readonly BadRow[]
-  readonly chains: number
-  readonly groups: number
-  readonly events: number
-  readonly firstBad: BadGroup | undefined
-  /** The newest link of each chain: keep one elsewhere to see a cut tail later. */
-  readonly heads: readonly JournalHead[]
-  /** What this check cannot see, in words. */
-  readonly cannotSee: readonly string[]
-}
-
 /** Walks every chain from its start, or from its signed checkpoint, to its head (rule 15). */
 export function* verifyJournal(
   { keys, guard }: Pick<StoreContext, 'keys' | 'guard'>,
   kept: JournalHead | undefined,
-): Steps<Verification> {
+): Steps<JournalVerification> {
   const walks: ChainWalk[] = []
   for (const row of yield* all('allWriters')) {
     const walk = new ChainWalk(keys.chain, row)
@@ -80,7 +53,7 @@ export function* verifyJournal(
 function* verifyRows(
   guard: RowGuard,
   ends: ReadonlyMap<string, string>,
-): Steps<Pick<Verification, 'rows' | 'badRows'>> {
+): Steps<Pick<JournalVerification, 'rows' | 'badRows'>> {
   const badRows: BadRow[] = (yield* foreignTriggers()).map((name) => ({
     row: `trigger ${name}`,
     reason: 'was added by someone without the key',

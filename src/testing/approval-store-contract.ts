@@ -9,10 +9,10 @@ import {
   gistOfRun,
   mustFind,
   POLICY,
-  placeAt,
   purgeAll,
   sampleCall,
   sampleSession,
+  scopeAt,
   success,
 } from './samples.ts'
 
@@ -297,16 +297,16 @@ export const APPROVAL_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'rule 30, OWP-41: a session that closes ends what is parked in it first',
     async run(open) {
       const store = await open()
-      const place = placeAt('run-a')
+      const scope = scopeAt('run-a')
       await store.openSession(sampleSession('ses_1'))
       const session = { sessionId: 'ses_1', isOwn: false }
-      const inSession = sampleCall({ place, session })
+      const inSession = sampleCall({ scope, session })
       await store.approvals.park(inSession, sampleParking())
       assert.equal(await store.approvals.isParkedIn({ tenant: 'default', sessionId: 'ses_1' }), true)
       assert.equal(await store.approvals.isParkedIn({ tenant: 'other', sessionId: 'ses_1' }), false)
       await store.beginSessionClose(sampleSession('ses_1'), 2_000)
       await store.closeSession(sampleSession('ses_1'), 'completed', 2_000)
-      assert.deepEqual((await gistOfRun(store, place.run)).slice(-3), [
+      assert.deepEqual((await gistOfRun(store, scope.run)).slice(-3), [
         'resolved record-1 cancel session',
         'returned record-1 1 session_lost',
         'closed ses_1 completed',

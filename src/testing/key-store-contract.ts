@@ -8,11 +8,11 @@ import {
   DAY_MS,
   eventsOf,
   POLICY,
-  placeAt,
   purgeAll,
   runThrough,
   sampleCall,
   sampleRefusal,
+  scopeAt,
 } from './samples.ts'
 
 const HOUR_MS = 3_600_000
@@ -99,23 +99,23 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'a refused call is told to a run that is there, as a pair without a duration (C10, OWP-53)',
     async run(open) {
       const store = await open()
-      const place = placeAt('run-a')
-      assert.equal(await store.noteRefusal(sampleRefusal({ place })), false)
-      assert.equal(await store.findRun(place), undefined)
-      await runThrough(store, sampleCall({ record: 'record-0', place }))
-      assert.equal(await store.noteRefusal(sampleRefusal({ place })), true)
-      const [, , called, returned] = await eventsOf(store, place.run)
+      const scope = scopeAt('run-a')
+      assert.equal(await store.noteRefusal(sampleRefusal({ scope })), false)
+      assert.equal(await store.findRun(scope), undefined)
+      await runThrough(store, sampleCall({ record: 'record-0', scope }))
+      assert.equal(await store.noteRefusal(sampleRefusal({ scope })), true)
+      const [, , called, returned] = await eventsOf(store, scope.run)
       const call = {
         callId: 'call-1',
         toolId: 'openwop:Doorbell.Ring',
         transport: 'native',
         argsHash: '0'.repeat(64),
-        traceId: sampleRefusal({ place }).traceId,
+        traceId: sampleRefusal({ scope }).traceId,
       }
       const both = { record: 'record-1', attempt: 1, call, atMs: 1_000 }
       assert.deepEqual(called, { type: 'called', ...both, principal: 'key:alice', sequence: 2 })
       assert.deepEqual(returned, { type: 'returned', ...both, code: 'rate_limited', sequence: 3 })
-      assert.equal((await store.findRun(place))?.open, 0)
+      assert.equal((await store.findRun(scope))?.open, 0)
       assert.equal(await store.find({ tenant: 'default', record: 'record-1' }), undefined)
     },
   },
@@ -123,12 +123,12 @@ export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'a refused call is told to no run that has ended or is another tenant’s',
     async run(open) {
       const store = await open()
-      const place = placeAt('run-a')
-      await runThrough(store, sampleCall({ record: 'record-0', place }))
-      assert.equal(await store.noteRefusal(sampleRefusal({ place: { ...place, tenant: 'other' } })), false)
-      await store.endRun(place, 2_000)
-      assert.equal(await store.noteRefusal(sampleRefusal({ place, atMs: 2_001 })), false)
-      assert.equal((await eventsOf(store, place.run)).length, 2)
+      const scope = scopeAt('run-a')
+      await runThrough(store, sampleCall({ record: 'record-0', scope }))
+      assert.equal(await store.noteRefusal(sampleRefusal({ scope: { ...scope, tenant: 'other' } })), false)
+      await store.endRun(scope, 2_000)
+      assert.equal(await store.noteRefusal(sampleRefusal({ scope, atMs: 2_001 })), false)
+      assert.equal((await eventsOf(store, scope.run)).length, 2)
     },
   },
 ]

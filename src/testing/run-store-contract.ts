@@ -11,19 +11,19 @@ import {
   gistOfRun,
   mustFind,
   POLICY,
-  placeAt,
   purgeAll,
   runThrough,
   sampleCall,
   sampleSession,
+  scopeAt,
   success,
 } from './samples.ts'
 
-const PLACE = placeAt('run-a')
-const { run: RUN } = PLACE
+const SCOPE = scopeAt('run-a')
+const { run: RUN } = SCOPE
 
 function callIn(record: string, atMs = 1_000) {
-  return sampleCall({ record, callId: `id of ${record}`, place: PLACE, atMs })
+  return sampleCall({ record, callId: `id of ${record}`, scope: SCOPE, atMs })
 }
 
 /** Claims in a run, or opens a session there; what a store says when it takes nothing new. */
@@ -177,8 +177,8 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await store.claim(running)
       const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
       await store.finish({ run: attemptAt(released, 1), ...end })
-      assert.equal(await store.endRun(PLACE, 3_000), true)
-      assert.equal(await store.endRun(PLACE, 3_001), false)
+      assert.equal(await store.endRun(SCOPE, 3_000), true)
+      assert.equal(await store.endRun(SCOPE, 3_001), false)
       assert.deepEqual(await begin(store, 'late', 3_002), ['run_ended', 'run_ended'])
       assert.equal(await store.find({ tenant: 'default', record: 'late' }), undefined)
       const previous = await mustFind(store, 'released')
@@ -191,7 +191,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
         atMs: 4_000,
       })
       assert.equal((await gistOfRun(store, RUN)).at(-1), 'returned running 1 ok')
-      const { open: left, endedAtMs } = (await store.findRun(PLACE)) ?? {}
+      const { open: left, endedAtMs } = (await store.findRun(SCOPE)) ?? {}
       assert.deepEqual([left, endedAtMs], [0, 3_000])
     },
   },
@@ -212,7 +212,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual(await begin(store, 'fourth', over), ['run_ended', 'run_ended'])
       const previous = await mustFind(store, 'third')
       assert.equal((await store.reclaim(previous, { session: undefined, atMs: over })).kind, 'run_ended')
-      assert.equal(await store.endRun(PLACE, over), false)
+      assert.equal(await store.endRun(SCOPE, over), false)
     },
   },
   {
@@ -220,12 +220,12 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       await runThrough(store, callIn('record-1'))
-      await store.endRun(PLACE, 2_000)
-      for (const place of [PLACE, placeAt('run-new')]) {
-        const again = await store.claim({ ...callIn('record-1', 3_000), place, fingerprint: 'other' })
+      await store.endRun(SCOPE, 2_000)
+      for (const scope of [SCOPE, scopeAt('run-new')]) {
+        const again = await store.claim({ ...callIn('record-1', 3_000), scope, fingerprint: 'other' })
         assert.equal(again.kind === 'found' && again.record.fingerprint, 'fingerprint-1')
       }
-      assert.equal(await store.findRun(placeAt('run-new')), undefined)
+      assert.equal(await store.findRun(scopeAt('run-new')), undefined)
       assert.equal((await gistOfRun(store, RUN)).length, 2)
     },
   },
@@ -238,7 +238,7 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       await store.finish({ run: attemptAt(call, 1), state: 'released', outcome: failure(true), atMs: 2_000 })
       const previous = await mustFind(store)
       assert.equal((await store.reclaim(previous, { session: undefined, atMs: 3_000 })).kind, 'claimed')
-      await store.endRun(PLACE, 4_000)
+      await store.endRun(SCOPE, 4_000)
       const lost = await store.reclaim(previous, { session: undefined, atMs: 5_000 })
       assert.equal(lost.kind === 'found' && lost.record.attempt, 2)
     },
@@ -255,11 +255,11 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const claimed = await store.claim({
         ...callIn('record-2'),
         tenant: 'other',
-        place: placeAt('run-a', { tenant: 'other', run: 'another key' }),
+        scope: scopeAt('run-a', { tenant: 'other', run: 'another key' }),
       })
       assert.equal(claimed.kind, 'claimed')
       assert.deepEqual(await gistOfRun(store, RUN), ['called record-1 1'])
-      assert.equal((await store.findRun(PLACE))?.principal, 'key:alice')
+      assert.equal((await store.findRun(SCOPE))?.principal, 'key:alice')
     },
   },
   {
@@ -268,14 +268,14 @@ export const RUN_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const store = await open()
       const calls = Array.from({ length: 300 }, (_, index) => callIn(`record-${index}`))
       await Promise.all(calls.map((call) => runThrough(store, call)))
-      const still = sampleCall({ record: 'still', place: placeAt('run-b') })
+      const still = sampleCall({ record: 'still', scope: scopeAt('run-b') })
       await store.claim(still)
       await purgeAll(store, 1_000 + POLICY.journalMs)
       assert.equal((await eventsOf(store, RUN)).length, 600)
       await purgeAll(store, 1_001 + POLICY.journalMs)
-      assert.equal(await store.findRun(PLACE), undefined)
-      assert.deepEqual(await store.readRun(PLACE, -1, 1_000), [])
-      assert.deepEqual(await gistOfRun(store, placeAt('run-b').run), ['called still 1'])
+      assert.equal(await store.findRun(SCOPE), undefined)
+      assert.deepEqual(await store.readRun(SCOPE, -1, 1_000), [])
+      assert.deepEqual(await gistOfRun(store, scopeAt('run-b').run), ['called still 1'])
       assert.deepEqual(await begin(store, 'again', POLICY.journalMs * 2), ['claimed', 'opened'])
       assert.deepEqual(await gistOfRun(store, RUN), ['called again 1', 'opened ses of again'])
     },

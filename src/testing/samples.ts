@@ -63,7 +63,7 @@ export async function purgeAll(store: Store, nowMs: number): Promise<void> {
   assert.fail('purging does not end')
 }
 
-export function placeAt(runId: string, changes: Partial<RunScope> = {}): RunScope {
+export function scopeAt(runId: string, changes: Partial<RunScope> = {}): RunScope {
   return { tenant: 'default', principal: 'key:alice', runId, run: `key of ${runId}`, ...changes }
 }
 
@@ -74,7 +74,7 @@ export function sampleSession(sessionId: string, changes: Partial<NewSession> = 
     principal: 'key:alice',
     tool: 'Doorbell.Ring@0.1.0',
     toolId: 'openwop:Doorbell.Ring',
-    place: placeAt('run-a'),
+    scope: scopeAt('run-a'),
     atMs: 1_000,
     ...changes,
   }
@@ -153,7 +153,7 @@ export function sampleCall(changes: Partial<NewCall> = {}): NewCall {
     toolId: 'openwop:Doorbell.Ring',
     transport: 'native',
     argsHash: '0'.repeat(64),
-    place: undefined,
+    scope: undefined,
     session: undefined,
     traceId: 'trace-1',
     protocol: 'otc',
@@ -172,7 +172,7 @@ export function sampleCall(changes: Partial<NewCall> = {}): NewCall {
 
 /** A call that a limit refused, in a run. */
 export function sampleRefusal(
-  changes: Partial<RefusedCall> & { readonly place: RefusedCall['place'] },
+  changes: Partial<RefusedCall> & { readonly scope: RefusedCall['scope'] },
 ): RefusedCall {
   return {
     tenant: 'default',
@@ -193,9 +193,9 @@ export function sampleRefusal(
 }
 
 export function attemptAt(call: NewCall, attempt: number): Attempt {
-  const { tenant, record, principal, tool, place, session } = call
+  const { tenant, record, principal, tool, scope, session } = call
   const ownRun = session === undefined && attempt === 1 ? undefined : record
-  return { tenant, record, principal, tool, attempt, run: place?.run ?? ownRun, session }
+  return { tenant, record, principal, tool, attempt, run: scope?.run ?? ownRun, session }
 }
 
 export function success(valueJson: string): Outcome {

@@ -8,20 +8,20 @@ import {
   gistOfRun,
   mustFind,
   POLICY,
-  placeAt,
   purgeAll,
   runThrough,
   sampleCall,
   sampleSession,
+  scopeAt,
   success,
 } from './samples.ts'
 
 const SESSION = sampleSession('ses_1')
-const { run: RUN } = SESSION.place
+const { run: RUN } = SESSION.scope
 
 function callInSession(record: string, isOwn = false) {
   const session = { sessionId: isOwn ? `ses of ${record}` : 'ses_1', isOwn }
-  return sampleCall({ record, place: SESSION.place, session })
+  return sampleCall({ record, scope: SESSION.scope, session })
 }
 
 async function stateOf(store: Store, sessionId = 'ses_1') {
@@ -37,11 +37,11 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       const store = await open()
       await store.openSession({ ...SESSION, endsRun: true })
       await store.closeSession(SESSION, 'failed', 2_000)
-      assert.equal((await store.findRun(SESSION.place))?.endedAtMs, 2_000)
-      const other = sampleSession('ses_2', { place: { ...SESSION.place, run: 'other' } })
+      assert.equal((await store.findRun(SESSION.scope))?.endedAtMs, 2_000)
+      const other = sampleSession('ses_2', { scope: { ...SESSION.scope, run: 'other' } })
       await store.openSession(other)
       await store.closeSession(other, 'completed', 3_000)
-      assert.equal((await store.findRun(other.place))?.endedAtMs, undefined)
+      assert.equal((await store.findRun(other.scope))?.endedAtMs, undefined)
     },
   },
   {
@@ -88,7 +88,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.equal(await store.beginSessionClose(SESSION, 4_000), false)
       const { outcome } = (await store.findSession(SESSION)) ?? {}
       assert.deepEqual(await gistOfRun(store, RUN), ['opened ses_1', `closed ses_1 ${outcome}`])
-      assert.equal((await store.findRun(SESSION.place))?.open, 0)
+      assert.equal((await store.findRun(SESSION.scope))?.open, 0)
     },
   },
   {
@@ -220,7 +220,7 @@ export const SESSION_STORE_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       const many = Array.from({ length: 450 }, (_, index) =>
-        sampleSession(`ses_${index}`, { place: placeAt(`run-${index % 7}`) }),
+        sampleSession(`ses_${index}`, { scope: scopeAt(`run-${index % 7}`) }),
       )
       await Promise.all(many.map((session) => store.openSession(session)))
       await Promise.all(many.map((session) => store.closeSession(session, 'completed', 2_000)))

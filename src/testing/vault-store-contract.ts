@@ -10,10 +10,10 @@ import {
 import { RUN_IDLE_MS } from '#core/runs/runs'
 import { Secret } from '#core/secret'
 import type { ContractCase } from './index.ts'
-import { gistOfRun, POLICY, placeAt, sampleCall } from './samples.ts'
+import { gistOfRun, POLICY, sampleCall, scopeAt } from './samples.ts'
 
-const PLACE = placeAt('run-a')
-const { run: RUN } = PLACE
+const SCOPE = scopeAt('run-a')
+const { run: RUN } = SCOPE
 const NEED: ChallengeNeed = {
   tenant: 'default',
   principal: 'key:alice',
@@ -36,7 +36,7 @@ function asked(changes: Partial<AskedConsent> = {}): AskedConsent {
     toolId: 'openwop:Mail.Read',
     transport: 'native',
     argsHash: '0'.repeat(64),
-    place: PLACE,
+    scope: SCOPE,
     traceId: 'trace-1',
     userId: undefined,
     challenge: 'challenge-1',
@@ -57,7 +57,7 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-64, OWP-65: a run is told once per challenge and call, also when everybody asks at once',
     async run(open) {
       const store = await open()
-      const answers = await Promise.all(Array.from({ length: 8 }, () => store.consents.runs.tell(asked())))
+      const answers = await Promise.all(Array.from({ length: 8 }, () => store.consents.runs.ask(asked())))
       assert.deepEqual(new Set(answers), new Set([true]))
       assert.deepEqual(await gistOfRun(store, RUN), QUESTION)
       const journal = (await store.readJournal([], 1_000)).flatMap((group) => group.events)
@@ -73,13 +73,13 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       const { runs } = store.consents
-      await runs.tell(asked())
-      await runs.tell(asked({ record: 'record-2', callId: 'call-2', place: placeAt('run-b') }))
-      await runs.tell(asked({ record: 'record-3', challenge: 'other', need: { ...NEED, user: 'bob' } }))
+      await runs.ask(asked())
+      await runs.ask(asked({ record: 'record-2', callId: 'call-2', scope: scopeAt('run-b') }))
+      await runs.ask(asked({ record: 'record-3', challenge: 'other', need: { ...NEED, user: 'bob' } }))
       const answers = await runs.resolve(NEED, GIVEN)
-      assert.deepEqual([...answers].sort(), [RUN, placeAt('run-b').run].sort())
+      assert.deepEqual([...answers].sort(), [RUN, scopeAt('run-b').run].sort())
       assert.deepEqual(await runs.resolve(NEED, GIVEN), [])
-      assert.deepEqual((await gistOfRun(store, placeAt('run-b').run)).slice(2), [
+      assert.deepEqual((await gistOfRun(store, scopeAt('run-b').run)).slice(2), [
         'authorized mailer cred_1',
         'consent accept record-2',
       ])
@@ -91,10 +91,10 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       const { runs } = store.consents
-      await runs.tell(asked({ hasExpired: true }))
+      await runs.ask(asked({ hasExpired: true }))
       assert.deepEqual(await runs.expire(600_999), [])
       assert.deepEqual(await runs.expire(601_000), [RUN])
-      await runs.tell(asked({ challenge: 'challenge-2', atMs: 602_000, expiresAtMs: 700_000 }))
+      await runs.ask(asked({ challenge: 'challenge-2', atMs: 602_000, expiresAtMs: 700_000 }))
       await runs.resolve(NEED, { as: 'failed', reason: 'denied', atMs: 603_000 })
       assert.deepEqual(await gistOfRun(store, RUN), [
         'auth expired mailer',
@@ -109,7 +109,7 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     name: 'OWP-79: a token that its caller brought is no credential of ours to name',
     async run(open) {
       const store = await open()
-      await store.consents.runs.tell(asked())
+      await store.consents.runs.ask(asked())
       await store.consents.runs.resolve(NEED, { as: 'completed', atMs: 2_000 })
       assert.deepEqual(await gistOfRun(store, RUN), [...QUESTION, 'consent accept record-1'])
     },
@@ -119,9 +119,9 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       const { runs } = store.consents
-      await runs.tell(asked())
+      await runs.ask(asked())
       await store.endRun({ tenant: 'default', run: RUN }, 1_500)
-      assert.equal(await runs.tell(asked({ record: 'record-2', atMs: 1_600 })), false)
+      assert.equal(await runs.ask(asked({ record: 'record-2', atMs: 1_600 })), false)
       assert.deepEqual(await runs.resolve(NEED, GIVEN), [])
       assert.deepEqual(await gistOfRun(store, RUN), QUESTION)
     },
@@ -131,12 +131,12 @@ export const CONSENT_RUN_CONTRACT: readonly ContractCase<Store>[] = [
     async run(open) {
       const store = await open()
       const { runs } = store.consents
-      const place = placeAt('run_record-1', { run: 'record-1' })
-      assert.equal(await runs.tell(asked({ place })), true)
+      const scope = scopeAt('run_record-1', { run: 'record-1' })
+      assert.equal(await runs.ask(asked({ scope })), true)
       const atMs = 2_000 + RUN_IDLE_MS
       assert.equal((await store.claim(sampleCall({ atMs }))).kind, 'claimed')
       assert.deepEqual(await runs.resolve(NEED, { ...GIVEN, atMs }), [])
-      assert.equal(await runs.tell(asked({ place, challenge: 'challenge-2', atMs })), false)
+      assert.equal(await runs.ask(asked({ scope, challenge: 'challenge-2', atMs })), false)
       assert.deepEqual(await gistOfRun(store, 'record-1'), QUESTION)
     },
   },

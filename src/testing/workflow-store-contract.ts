@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import type { NewCall, Store } from '#core/ports/store'
 import type { ContractCase } from './index.ts'
-import { attemptAt, DAY_MS, eventsOf, mustFind, placeAt, purgeAll, sampleCall, success } from './samples.ts'
+import { attemptAt, DAY_MS, eventsOf, mustFind, purgeAll, sampleCall, scopeAt, success } from './samples.ts'
 
-const PLACE = placeAt('run-w')
+const SCOPE = scopeAt('run-w')
 
 function flow(changes: Partial<NewCall> = {}): NewCall {
-  return sampleCall({ place: PLACE, resumable: true, rerunUntilMs: 10_000, ...changes })
+  return sampleCall({ scope: SCOPE, resumable: true, rerunUntilMs: 10_000, ...changes })
 }
 
 function step(record: string, changes: Partial<NewCall> = {}): NewCall {
   const of = { parent: 'record-1', root: 'record-1' }
-  return sampleCall({ record, callId: `call-1/${record}`, place: PLACE, step: of, ...changes })
+  return sampleCall({ record, callId: `call-1/${record}`, scope: SCOPE, step: of, ...changes })
 }
 
 async function suspend(store: Store, waitsFor = 'step-1'): Promise<void> {
@@ -39,7 +39,7 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual([running.state, running.waitsFor, running.attempt], ['running', undefined, 1])
       const run = attemptAt(flow(), 1)
       await store.finish({ run, state: 'succeeded', outcome: success('1'), atMs: 4_000 })
-      const events = await eventsOf(store, PLACE.run)
+      const events = await eventsOf(store, SCOPE.run)
       assert.deepEqual(
         events.map(({ type }) => type),
         ['called', 'returned'],
@@ -69,12 +69,12 @@ export const WORKFLOW_STORE_CONTRACT: readonly ContractCase<Store>[] = [
       assert.deepEqual(await store.workflows.cancel({ ...address, tenant: 'other' }, 'key:alice', 3_000), [])
       assert.deepEqual(await store.workflows.expire(9_999), [])
       const [ended] = await store.workflows.expire(10_000)
-      assert.deepEqual(ended, { record: 'record-1', run: PLACE.run })
+      assert.deepEqual(ended, { record: 'record-1', run: SCOPE.run })
       assert.deepEqual(await store.workflows.cancel(address, 'key:alice', 11_000), [])
       const found = await mustFind(store)
       assert.equal(found.state, 'failed')
       assert.equal(found.outcome?.ok === false && found.outcome.error.code, 'cancelled')
-      assert.equal((await store.findRun(PLACE))?.open, 0)
+      assert.equal((await store.findRun(SCOPE))?.open, 0)
     },
   },
   {

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
+import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleParking } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 import { KEYS, startApprovalServer } from '../server/approval-stage.ts'
@@ -17,7 +17,7 @@ const YEAR_MS = 365 * 86_400_000
 
 describe('collet approvals on a real store', () => {
   let folder = ''
-  let store: SqlStore
+  let store: Store
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'collet-approvals-cli-'))

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
+import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleCall } from '#testing/samples'
 import { FakeIo } from './fake-io.ts'
 
@@ -13,7 +13,7 @@ const masterKey = Buffer.alloc(32, 7)
 
 describe('collet backup', () => {
   let folder = ''
-  let store: SqlStore
+  let store: Store
   const copy = () => join(folder, 'copy.db')
   const run = (io: FakeIo) => io.run('backup', 'copy.db', '--store', 'sqlite:collet.db')
   const here = (changes = {}) => new FakeIo(REAL_SERVICES, { workingFolder: folder, ...changes })

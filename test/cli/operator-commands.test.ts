@@ -2,10 +2,17 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { JournalVerification, Services } from '#cli/io'
+import type { Services } from '#cli/io'
 import { readEnvironment } from '#config/environment'
 import type { JournalGroup } from '#core/journal/events'
-import type { CallFilter, CallRecord, Settlement, SettleResult, Store } from '#core/ports/store'
+import type {
+  CallFilter,
+  CallRecord,
+  JournalVerification,
+  Settlement,
+  SettleResult,
+  Store,
+} from '#core/ports/store'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
 import { FakeIo } from './fake-io.ts'
 

@@ -5,8 +5,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { REAL_SERVICES } from '#cli/io'
 import { readEnvironment } from '#config/environment'
+import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleCall } from '#testing/samples'
 import { FakeIo } from './fake-io.ts'
 
@@ -15,7 +15,7 @@ const environment = readEnvironment({ COLLET_KEY: masterKey.toString('base64') }
 
 describe('collet calls settle on a real store', () => {
   let folder = ''
-  let store: SqlStore
+  let store: Store
   const call = sampleCall({ tool: 'Doorbell.Ring@0.1.0' })
 
   beforeEach(() => {

@@ -6,7 +6,7 @@ import {
   IDEMPOTENCY_KEY_HEADER,
   RUN_HEADER,
   SESSION_HEADER,
-} from '#protocols/call-headers'
+} from '#protocols/call-wire'
 import { API_KEY_HEADERS } from '#protocols/http-exchange'
 import { OXP_VERSION_HEADER } from '#protocols/otc/wire'
 import { OpenApiCheck } from './openapi-check.ts'

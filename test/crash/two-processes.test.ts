@@ -9,7 +9,6 @@ import { isRefusal, ToolError } from '#core/errors'
 import type { Store } from '#core/ports/store'
 import type { Tool, ToolContext, ToolPolicy } from '#core/tool'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleTool } from '#testing/samples'
 import { ALICE, callRequest, FakeClock, openTestGateway } from '#testing/test-gateway'
 
@@ -93,7 +92,7 @@ interface Asked {
 
 /** A gateway on its own connection. Cut off, it reaches the database no more, and its lock is free. */
 class Process {
-  readonly store: SqlStore
+  readonly store: Store
   readonly gateway: ReturnType<typeof openTestGateway>
   isCut = false
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Pins } from '#core/imports/pins'
 import type { OfferedTool } from '#core/ports/source'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
-import { openStore } from '#server/services'
+import { openStore } from '#store/stores'
 import { sampleOffer } from '#testing/source-contract'
 import { sampleDiscovery, sampleSource } from '../samples/sources.ts'
 import { readBlocks } from './markdown-blocks.ts'
@@ -47,7 +47,7 @@ beforeAll(async () => {
   const dataFolder = join(folder, '.collet')
   mkdirSync(dataFolder)
   writeFileSync(join(folder, 'collet.config.json'), '{}')
-  const store = openStore(`sqlite:${join(dataFolder, 'collet.db')}`, {
+  const store = await openStore(`sqlite:${join(dataFolder, 'collet.db')}`, {
     dataFolder,
     masterKey: undefined,
     mode: 'server',

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { backUpStore, openStore } from '#server/services'
+import { backUpStore, openStore } from '#store/stores'
 import { CLIENT_SECRET } from './authorization-server.ts'
 import { Browser } from './browser.ts'
 import { ADMIN, AGENT, OTHER, openStage, type Stage } from './oauth-stage.ts'
@@ -106,11 +106,11 @@ describe('the canary', () => {
     })
     const events = await runs.text()
     const { store: url, dataFolder, masterKey } = stage.settings
-    const reader = openStore(url, { dataFolder, masterKey, mode: 'operator' })
+    const reader = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
     const journal = JSON.stringify(await reader.readJournal([], 10_000))
     const calls = JSON.stringify(await reader.list({ limit: 100 }))
     await reader.close()
-    backUpStore(url, join(dataFolder, 'backup.db'))
+    await backUpStore(url, join(dataFolder, 'backup.db'))
     await stage.closeServer()
 
     const visited = browser.visited.map((each) => new URL(each).searchParams)

@@ -1,6 +1,6 @@
 import { packToken, unpackToken } from '#core/credentials/credentials'
 import { Secret } from '#core/secret'
-import { openStore } from '#server/services'
+import { openStore } from '#store/stores'
 import type { Stage } from './oauth-stage.ts'
 
 interface Hands {
@@ -11,7 +11,7 @@ interface Hands {
 /** The store of a stage, changed behind the server's back. */
 export async function tamperedStore<T>(stage: Stage, change: (hands: Hands) => Promise<T>): Promise<T> {
   const { store: url, dataFolder, masterKey } = stage.settings
-  const store = openStore(url, { dataFolder, masterKey, mode: 'operator' })
+  const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
   try {
     return await change({
       async expireTokens(refreshToken) {

@@ -12,6 +12,9 @@ export const TEXT = {
   required: ['text'],
 } as const
 
+/** What the definition of a tool or workflow needs besides its id and what it does. */
+export const PLAIN = { description: 'A sample.', input: TEXT, output: {} } as const
+
 /** A tool that notes each run, for tests. */
 export function noting(
   id: string,

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { SignJWT } from 'jose'
 import { describe, expect, it } from 'vitest'
 import { Secret } from '#core/secret'
-import { openStore } from '#server/services'
 import { startServer } from '#server/start-server'
 import { createLog } from '#server/telemetry/log'
+import { openStore } from '#store/stores'
 import { httpSend } from '../conformance/http-send.ts'
 import { sqliteSettings } from '../test-settings.ts'
 import { key, TOOLS } from './principals-server.ts'
@@ -86,7 +86,7 @@ describe('a credential', () => {
     }
     await server.close()
     const { store: url, dataFolder, masterKey } = settings
-    const store = openStore(url, { dataFolder, masterKey, mode: 'operator' })
+    const store = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
     const journal = JSON.stringify(await store.readJournal([], 10_000))
     const audit = JSON.stringify(await store.audit.readDenials({ after: 0, limit: 10_000 }))
     await store.close()

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openStore } from '#server/services'
 import { startServer } from '#server/start-server'
+import { openStore } from '#store/stores'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
 
 let server: PrincipalsServer
@@ -102,7 +102,7 @@ describe('/admin/keys', () => {
     const { json } = await make({ principal: 'bert', tenant: 'acme' })
     expect(await statusOf(json.key)).toBe(200)
     const { store: url, dataFolder, masterKey } = server.settings
-    const other = openStore(url, { dataFolder, masterKey, mode: 'operator' })
+    const other = await openStore(url, { dataFolder, masterKey, mode: 'operator' })
     await other.keys.revokeKey({ tenant: 'acme', keyId: json.key_id, by: 'cli:ann', atMs: Date.now() })
     await other.close()
     await expect.poll(() => statusOf(json.key), { interval: 20, timeout: 30_000 }).toBe(401)

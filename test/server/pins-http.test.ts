@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Pins } from '#core/imports/pins'
 import { SILENT_LOGGER, SYSTEM_CLOCK } from '#core/runtime'
-import { openStore } from '#server/services'
+import { openStore } from '#store/stores'
 import { sampleOffer } from '#testing/source-contract'
 import { sampleDiscovery, sampleSource } from '../samples/sources.ts'
 import { key, type PrincipalsServer, startPrincipalsServer } from './principals-server.ts'
@@ -28,7 +28,7 @@ afterAll(() => server.stop())
 
 describe('/admin/pins', () => {
   it('rule 32: shows what waits and what it changes, and takes decisions about exactly that', async () => {
-    const store = openStore(server.settings.store, { ...server.settings, mode: 'operator' })
+    const store = await openStore(server.settings.store, { ...server.settings, mode: 'operator' })
     const pins = new Pins({ store, clock: SYSTEM_CLOCK, log: SILENT_LOGGER })
     await pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a'), sampleOffer('b')]))
     await pins.observe(sampleSource(), sampleDiscovery([sampleOffer('a', { title: 'A' }), sampleOffer('b')]))

@@ -1,16 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { afterEach, describe, expect, it, vi } from 'vitest'
-import { type OpenedMcp, openMcp } from './open-mcp.ts'
-
-const opened: OpenedMcp[] = []
-const open: typeof openMcp = (...parts) => {
-  const upstream = openMcp(...parts)
-  opened.push(upstream)
-  return upstream
-}
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map(({ source }) => source.close()))
-})
+import { describe, expect, it, vi } from 'vitest'
+import { openTestMcp } from './test-mcp.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, message: Record<string, unknown>) => void
 
@@ -78,7 +68,7 @@ describe('an old server', () => {
   it('T-24: that is silent at the question for its era is connected to all the same', async () => {
     const server = await startFaulty((_request, response) => response.writeHead(500).end(), { isDeaf: true })
     // Half of the time is for the question that stays unanswered, half for the handshake after it.
-    const upstream = open({ url: server.url, connectTimeoutMs: 10_000 })
+    const upstream = openTestMcp({ url: server.url, connectTimeoutMs: 10_000 })
     expect((await upstream.discover()).tools.length).toBe(1)
     await server.close()
   }, 60_000)
@@ -128,7 +118,7 @@ describe('rule 9: what a failed call says about its effect', () => {
   ]
   it.each(rows)('%s', async (_name, onCall, expected) => {
     const server = await startFaulty(onCall)
-    const upstream = open({ url: server.url })
+    const upstream = openTestMcp({ url: server.url })
     await expect(upstream.call('t')).rejects.toMatchObject(expected)
     await server.close()
   })
@@ -142,7 +132,7 @@ describe('rule 9: what a failed call says about its effect', () => {
         hasEnded = true
       })
     })
-    const upstream = open({ url: server.url })
+    const upstream = openTestMcp({ url: server.url })
     await upstream.discover()
     const stop = new AbortController()
     const waiting = upstream.call('t', {}, { signal: stop.signal })
@@ -166,7 +156,7 @@ describe('rule 9: what a failed call says about its effect', () => {
         response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } }))
       }
     })
-    const upstream = open({ url: server.url })
+    const upstream = openTestMcp({ url: server.url })
     await upstream.discover()
     const slow = upstream.call('t')
     await vi.waitUntil(() => answer !== undefined)
@@ -187,7 +177,7 @@ describe('rule 9: what a failed call says about its effect', () => {
       response.writeHead(200, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { content: [] } }))
     })
-    const upstream = open({ url: server.url })
+    const upstream = openTestMcp({ url: server.url })
     expect(await upstream.call('t')).toEqual({ content: [] })
     expect(calls).toBe(2)
     await server.close()
@@ -210,7 +200,7 @@ describe('rule 9: what a failed call says about its effect', () => {
         },
         { isModern: true },
       )
-      const upstream = open({ url: server.url })
+      const upstream = openTestMcp({ url: server.url })
       const failure = await upstream.call('t').catch((error: unknown) => error)
       expect(failure).toMatchObject({ code: 'upstream_failed', canRetry: false })
       expect(calls).toBe(2)

@@ -3,23 +3,14 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { ProcessLimit } from '#sources/mcp/pool'
 import { faulty, isAlive, said } from './fault-mcp.ts'
-import { type OpenedMcp, openMcp } from './open-mcp.ts'
+import { openMcp } from './open-mcp.ts'
+import { openTestMcp } from './test-mcp.ts'
 
 const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
 const BOB = { id: 'key:bob', tenant: 'default', scopes: [] }
-
-const opened: OpenedMcp[] = []
-const open: typeof openMcp = (...parts) => {
-  const upstream = openMcp(...parts)
-  opened.push(upstream)
-  return upstream
-}
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map(({ source }) => source.close()))
-})
 
 describe('processes of MCP programs', () => {
   it('MCP-101: are ended with all they started, also when they resist', async () => {
@@ -49,7 +40,7 @@ describe('processes of MCP programs', () => {
   }, 20_000)
 
   it('go when their head dies', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     const pids = said(await upstream.call('fork'))
     if (!Array.isArray(pids)) throw new Error('no pids')
     await upstream.call('die').catch(() => undefined)
@@ -57,14 +48,14 @@ describe('processes of MCP programs', () => {
   })
 
   it('are reaped when idle', async () => {
-    const upstream = open({ ...faulty('plain'), idleMs: 200 })
+    const upstream = openTestMcp({ ...faulty('plain'), idleMs: 200 })
     const pid = Number(said(await upstream.call('pid')))
     await vi.waitUntil(() => !isAlive(pid), { timeout: 5000 })
     expect(upstream.source.health()).toEqual({ state: 'ready' })
   })
 
   it('are capped per source: an idle one gives way, a busy one does not', async () => {
-    const upstream = open({ ...faulty('plain'), maxConnections: 2 })
+    const upstream = openTestMcp({ ...faulty('plain'), maxConnections: 2 })
     await upstream.discover()
     const first = Number(said(await upstream.call('pid', {}, { principal: ALICE })))
     const second = Number(said(await upstream.call('pid', {}, { principal: BOB })))
@@ -87,8 +78,8 @@ describe('processes of MCP programs', () => {
 
   it('are capped in all', async () => {
     const processes = new ProcessLimit(1)
-    const left = open(faulty('plain'), { processes })
-    const right = open(faulty('plain'), { processes })
+    const left = openTestMcp(faulty('plain'), { processes })
+    const right = openTestMcp(faulty('plain'), { processes })
     await left.discover()
     await right.discover()
     expect(processes.taken).toBe(1)

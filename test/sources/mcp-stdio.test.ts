@@ -1,11 +1,11 @@
 import { mkdtempSync, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { Elicitation } from '#core/runtime'
 import { callContext } from './call-context.ts'
 import { faulty, isAlive, said } from './fault-mcp.ts'
-import { type OpenedMcp, openMcp } from './open-mcp.ts'
+import { openTestMcp } from './test-mcp.ts'
 
 const ALICE = { id: 'key:alice', tenant: 'default', scopes: [] }
 const IN_SESSION = {
@@ -20,52 +20,42 @@ class SetClock {
   monotonicMs = (): number => this.ms
 }
 
-const opened: OpenedMcp[] = []
-const open: typeof openMcp = (...parts) => {
-  const upstream = openMcp(...parts)
-  opened.push(upstream)
-  return upstream
-}
-afterEach(async () => {
-  await Promise.all(opened.splice(0).map(({ source }) => source.close()))
-})
-
 describe('a program that speaks MCP', () => {
   it('T-24: may leave, or stay silent, at the question for its era', async () => {
-    const quits = await open(faulty('quits')).discover()
+    const quits = await openTestMcp(faulty('quits')).discover()
     expect(quits.tools.length).toBe(16)
-    const deaf = open({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
+    const deaf = openTestMcp({ ...faulty('deaf'), connectTimeoutMs: 20_000 })
     expect((await deaf.discover()).tools.length).toBe(16)
   }, 30_000)
 
   it('MCP-99: may write other things than messages', async () => {
-    const upstream = open(faulty('garbage'))
+    const upstream = openTestMcp(faulty('garbage'))
     expect(said(await upstream.call('count'))).toBe(1)
   })
 
   it('T-29: may be of the first revision', async () => {
-    const upstream = open(faulty('ancient'))
+    const upstream = openTestMcp(faulty('ancient'))
     expect(said(await upstream.call('count'))).toBe(1)
   })
 
   it('T-12: is read to the last page, and not in circles', async () => {
-    const paged = await open(faulty('pages')).discover()
+    const paged = await openTestMcp(faulty('pages')).discover()
     expect(paged.tools.length).toBe(16)
     expect(paged.warnings).toEqual([])
-    const circle = await open(faulty('circle')).discover()
+    const circle = await openTestMcp(faulty('circle')).discover()
     expect(circle.tools.length).toBe(16)
     expect(circle.warnings.join()).toContain('run in a circle')
   })
 
   it('a list without end is cut', async () => {
-    const { tools, warnings } = await open(faulty('endless')).discover()
+    const { tools, warnings } = await openTestMcp(faulty('endless')).discover()
     expect(tools.length).toBe(10_000)
     expect(warnings).toContain('only the first 10000 tools are read')
   }, 30_000)
 
   it('gets the environment that was written for it and nothing else of ours', async () => {
     vi.stubEnv('COLLET_TEST_CANARY', 'canary')
-    const upstream = open({ ...faulty('plain'), env: { OWN: 'value' } })
+    const upstream = openTestMcp({ ...faulty('plain'), env: { OWN: 'value' } })
     const environment = said(await upstream.call('env'))
     expect(environment).toMatchObject({ OWN: 'value' })
     expect(JSON.stringify(environment)).not.toContain('canary')
@@ -73,12 +63,12 @@ describe('a program that speaks MCP', () => {
   })
 
   it('rule 27: gets the key of the effect in _meta', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     expect(said(await upstream.call('meta'))).toMatchObject({ 'collet/idempotencyKey': 'effect-key' })
   })
 
   it('MCP-82: tells its progress', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     const steps: unknown[] = []
     await upstream.call('steps', {}, { progress: (...step) => void steps.push(step) })
     expect(steps).toEqual([
@@ -88,7 +78,7 @@ describe('a program that speaks MCP', () => {
   })
 
   it('MCP-85, MCP-88: hears of a call that is cancelled or out of time', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     await upstream.call('count')
     const stop = new AbortController()
     const waiting = upstream.call('wait', {}, { signal: stop.signal })
@@ -99,18 +89,18 @@ describe('a program that speaks MCP', () => {
   })
 
   it('§7.3: keeps state per principal and per user', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     expect(said(await upstream.call('count', {}, { principal: ALICE }))).toBe(1)
     expect(said(await upstream.call('count', {}, { principal: ALICE }))).toBe(2)
     expect(said(await upstream.call('count', {}, { principal: BOB }))).toBe(1)
     expect(said(await upstream.call('count', {}, { principal: ALICE, userId: 'u1' }))).toBe(1)
-    const shared = open({ ...faulty('plain'), connection: 'shared' })
+    const shared = openTestMcp({ ...faulty('plain'), connection: 'shared' })
     expect(said(await shared.call('count', {}, { principal: ALICE }))).toBe(1)
     expect(said(await shared.call('count', {}, { principal: BOB }))).toBe(2)
   })
 
   it('§7.3: gives a session a process of its own, and ends both together', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     const { tools } = await upstream.discover()
     const [tool] = tools
     const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
@@ -125,7 +115,7 @@ describe('a program that speaks MCP', () => {
   })
 
   it('rule 30: a session whose process died is lost', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     const { tools } = await upstream.discover()
     const [tool] = tools
     const session = tool === undefined ? undefined : upstream.source.sessionOf?.(tool)
@@ -140,7 +130,7 @@ describe('a program that speaks MCP', () => {
   })
 
   it('asks the person behind the call, and gets the answer', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     const asked: Elicitation[] = []
     const elicit = async (question: Elicitation) => {
       asked.push(question)
@@ -162,7 +152,7 @@ describe('a program that speaks MCP', () => {
   })
 
   it('MCP-80: sends the person to a page first, and makes the call again when they are done', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     const asked: Elicitation[] = []
     const elicit = async (question: Elicitation) => {
       asked.push(question)
@@ -173,7 +163,7 @@ describe('a program that speaks MCP', () => {
     expect(asked).toEqual([
       { mode: 'url', message, url: 'https://up.example/sign-in', id: 'e1', untrusted: true },
     ])
-    const declined = open(faulty('plain'))
+    const declined = openTestMcp(faulty('plain'))
     await expect(declined.call('visit')).rejects.toMatchObject({
       code: 'upstream_failed',
       errorNumber: -32_042,
@@ -181,7 +171,7 @@ describe('a program that speaks MCP', () => {
   })
 
   it('ledger §3: a server that asks gets one call at a time, so that answers find their call', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     await upstream.call('ask', {})
     const names = Array.from({ length: 5 }, (_, index) => `name ${index}`)
     const answers = await Promise.all(
@@ -193,7 +183,7 @@ describe('a program that speaks MCP', () => {
   })
 
   it('ledger §3: a question that fits two calls is cancelled, not answered by the wrong person', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     await upstream.call('count')
     const elicit = vi.fn(async () => ({ action: 'accept', content: { name: 'Ann' } }) as const)
     const stop = new AbortController()
@@ -206,7 +196,7 @@ describe('a program that speaks MCP', () => {
 
   it('MCP-46: tells when its tools change', async () => {
     const clock = new SetClock()
-    const upstream = open(faulty('plain'), { services: { clock } })
+    const upstream = openTestMcp(faulty('plain'), { services: { clock } })
     const onChange = vi.fn()
     upstream.source.watch?.(onChange)
     await upstream.discover()
@@ -221,7 +211,7 @@ describe('a program that speaks MCP', () => {
 
 describe('a program that fails', () => {
   it('rule 9: death during a call is no reason to repeat it', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     await upstream.discover()
     const death = await upstream.call('die').catch((error: unknown) => error)
     expect(death).toMatchObject({ code: 'upstream_failed', canRetry: false })
@@ -230,7 +220,7 @@ describe('a program that fails', () => {
   })
 
   it('is started again after its death', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     await upstream.call('count')
     await upstream.call('die').catch(() => undefined)
     const refused = await upstream.call('count').catch((error: unknown) => error)
@@ -243,7 +233,7 @@ describe('a program that fails', () => {
   })
 
   it('that hangs costs its time once, then fails fast', async () => {
-    const upstream = open({ ...faulty('silent'), connectTimeoutMs: 500 })
+    const upstream = openTestMcp({ ...faulty('silent'), connectTimeoutMs: 500 })
     const failure = await upstream.discover().catch((error: unknown) => error)
     expect(failure).toMatchObject({ code: 'upstream_failed', canRetry: true })
     expect(upstream.source.health()).toMatchObject({ state: 'down' })
@@ -253,7 +243,7 @@ describe('a program that fails', () => {
     const log = join(mkdtempSync(join(tmpdir(), 'collet-mcp-')), 'starts')
     const hanging = faulty('silent', [log])
     const services = { clock: new SetClock() }
-    const upstream = open({ ...hanging, connectTimeoutMs: 2000, revision: 'legacy' }, { services })
+    const upstream = openTestMcp({ ...hanging, connectTimeoutMs: 2000, revision: 'legacy' }, { services })
     await upstream.discover().catch(() => undefined)
     const starts = readFileSync(log, 'utf8')
     const calling = upstream.source.invoke({
@@ -271,7 +261,7 @@ describe('a program that fails', () => {
   }, 20_000)
 
   it('that crashes in a loop is started ever more rarely', async () => {
-    const upstream = open(faulty('crashes'))
+    const upstream = openTestMcp(faulty('crashes'))
     const told: number[] = []
     const again = (): void => void upstream.discover().catch(() => undefined)
     upstream.source.watch?.(() => {
@@ -287,19 +277,19 @@ describe('a program that fails', () => {
   }, 40_000)
 
   it('a message longer than allowed ends the connection, not the server', async () => {
-    const upstream = open({ ...faulty('plain'), maxMessageBytes: 100_000 })
+    const upstream = openTestMcp({ ...faulty('plain'), maxMessageBytes: 100_000 })
     const huge = await upstream.call('huge', { bytes: 200_000 }).catch((error: unknown) => error)
     expect(huge).toMatchObject({ code: 'upstream_failed', canRetry: false })
     expect(upstream.source.health().reason).toContain('longer than 100000 bytes')
   })
 
   it('large results pass', async () => {
-    const upstream = open(faulty('plain'))
+    const upstream = openTestMcp(faulty('plain'))
     expect(String(said(await upstream.call('huge', { bytes: 5_000_000 }))).length).toBe(5_000_000)
   })
 
   it('that cannot be started says so', async () => {
-    const upstream = open({ command: '/nowhere/at/all' })
+    const upstream = openTestMcp({ command: '/nowhere/at/all' })
     await expect(upstream.discover()).rejects.toMatchObject({ code: 'upstream_failed' })
     expect(upstream.source.health().reason).toContain('ENOENT')
   })

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 
@@ -13,8 +13,8 @@ const resumption = { rerunUntilMs: 0, session: undefined, binding: 'binding-1' }
 
 describe('two writers on one file', () => {
   let folder = ''
-  let left: SqlStore
-  let right: SqlStore
+  let left: Store
+  let right: Store
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'collet-approval-race-'))

@@ -2,12 +2,12 @@ import fc from 'fast-check'
 import type { CallState, Outcome } from '#core/call'
 import type { SessionOutcome } from '#core/runs/events'
 import type { ReplayPolicy, SafetyTier } from '#core/tool'
-import { DAY_MS, failure, placeAt, success } from '#testing/samples'
+import { DAY_MS, failure, scopeAt, success } from '#testing/samples'
 
 export const RECORDS = ['record-0', 'record-1', 'record-2'] as const
 export const RUNS = ['run-a', 'run-b'] as const
 /** Every run there can be: the named ones, and the own ones of calls. */
-export const RUN_KEYS = [...RUNS.map((name) => placeAt(name).run), ...RECORDS]
+export const RUN_KEYS = [...RUNS.map((name) => scopeAt(name).run), ...RECORDS]
 const TENANTS = ['default', 'other'] as const
 const STATES = ['parked', 'running', 'succeeded', 'failed', 'released', 'ambiguous'] as const
 

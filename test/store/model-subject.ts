@@ -15,10 +15,10 @@ import {
   DAY_MS,
   failure,
   POLICY,
-  placeAt,
   sampleCall,
   sampleRefusal,
   sampleSession,
+  scopeAt,
 } from '#testing/samples'
 import { RECORDS, RUN_KEYS, type Step, type Where } from './model-step.ts'
 import { shown, shownEvents } from './model-view.ts'
@@ -26,7 +26,7 @@ import type { ModelledStore } from './reference-model/reference-store.ts'
 
 /** Run and session of a call, as whoever claimed it last knows them. */
 interface Held {
-  readonly place: RunScope | undefined
+  readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
 }
 
@@ -148,7 +148,7 @@ export class Subject {
         const sessionId = this.#newSession()
         this.#named.unshift(sessionId)
         this.#runOfSession.set(sessionId, taken.run)
-        return await store.openSession(sampleSession(sessionId, { place: placeAt(taken.run), atMs }))
+        return await store.openSession(sampleSession(sessionId, { scope: scopeAt(taken.run), atMs }))
       }
       case 'beginSessionClose':
         return await store.beginSessionClose(
@@ -160,12 +160,12 @@ export class Subject {
         return await store.closeSession(address, taken.outcome, atMs)
       }
       case 'endRun':
-        return await store.endRun({ tenant: taken.tenant, run: placeAt(taken.run).run }, atMs)
+        return await store.endRun({ tenant: taken.tenant, run: scopeAt(taken.run).run }, atMs)
       case 'noteRefusal': {
         const record = 'refused'
         this.#lives.set(record, [atMs, ...(this.#lives.get(record) ?? [])])
-        const place = { ...placeAt(taken.run), tenant: taken.tenant }
-        return await store.noteRefusal(sampleRefusal({ record, place, atMs }))
+        const scope = { ...scopeAt(taken.run), tenant: taken.tenant }
+        return await store.noteRefusal(sampleRefusal({ record, scope, atMs }))
       }
       case 'lease':
         return await store.budgets.lease(this.#window(taken.tenant), spending(taken.calls), spending(8))
@@ -228,7 +228,7 @@ export class Subject {
     const { record, sessionId } = seen
     const session = sessionId === undefined ? undefined : this.#nextSession(sessionId)
     const result = await this.store.reclaim(seen, { session, atMs: this.#clock.nowMs })
-    if (result.kind === 'claimed') this.#held.set(record, { place: this.#held.get(record)?.place, session })
+    if (result.kind === 'claimed') this.#held.set(record, { scope: this.#held.get(record)?.scope, session })
     return result
   }
 
@@ -246,12 +246,12 @@ export class Subject {
   #placeOf({ run, session }: Where): Held {
     const named = typeof session === 'number' ? this.#named[session] : undefined
     if (named !== undefined) {
-      const place = placeAt(this.#runOfSession.get(named) ?? '')
-      return { place, session: { sessionId: named, isOwn: false } }
+      const scope = scopeAt(this.#runOfSession.get(named) ?? '')
+      return { scope, session: { sessionId: named, isOwn: false } }
     }
-    const place = run === undefined ? undefined : placeAt(run)
+    const scope = run === undefined ? undefined : scopeAt(run)
     return {
-      place,
+      scope,
       session: session === 'own' ? { sessionId: this.#newSession(), isOwn: true } : undefined,
     }
   }
@@ -262,7 +262,7 @@ export class Subject {
       callId: `id of ${record} ✓`,
       fingerprint: 'one',
       atMs: this.#clock.nowMs,
-      place: held?.place,
+      scope: held?.scope,
       session: held?.session,
       ...changes,
     })

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import { openPostgresStore } from '#store/postgres/open'
-import type { SqlStore } from '#store/store'
 import { STORE_CONTRACT } from '#testing/store-contract'
 import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
 
 const masterKey = randomBytes(32)
-const open: SqlStore[] = []
+const open: Store[] = []
 let server: PostgresServer
 let url: string
 
@@ -20,7 +20,7 @@ afterEach(async () => {
   await emptyDatabase(url)
 })
 
-async function openStore(): Promise<SqlStore> {
+async function openStore(): Promise<Store> {
   const store = await openPostgresStore({ url, masterKey })
   open.push(store)
   return store

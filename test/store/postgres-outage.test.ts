@@ -4,13 +4,13 @@ import { createConnection, createServer, type Server, type Socket } from 'node:n
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { StoreError } from '#core/errors'
+import type { Store } from '#core/ports/store'
 import { openPostgresStore } from '#store/postgres/open'
-import type { SqlStore } from '#store/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { emptyDatabase, type PostgresServer, startPostgres } from './postgres-server.ts'
 
 const masterKey = randomBytes(32)
-const open: SqlStore[] = []
+const open: Store[] = []
 let server: PostgresServer
 let url: string
 let proxy: Proxy
@@ -30,7 +30,7 @@ afterEach(async () => {
   await emptyDatabase(url)
 })
 
-async function openStore(through = url): Promise<SqlStore> {
+async function openStore(through = url): Promise<Store> {
   const store = await openPostgresStore({ url: through, masterKey })
   open.push(store)
   return store

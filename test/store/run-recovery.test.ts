@@ -1,22 +1,22 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import type { SafetyTier } from '#core/tool'
-import type { SqlStore } from '#store/store'
 import {
   attemptAt,
   eventsOf,
   failure,
   gistOfRun,
-  placeAt,
   runThrough,
   sampleCall,
   sampleSession,
+  scopeAt,
   success,
 } from '#testing/samples'
 import { StoreFolder } from './store-folder.ts'
 
 const FAR = 9e12
-const PLACE = placeAt('run-a')
-const { run: RUN } = PLACE
+const SCOPE = scopeAt('run-a')
+const { run: RUN } = SCOPE
 
 let folder: StoreFolder
 beforeEach(() => {
@@ -25,14 +25,14 @@ beforeEach(() => {
 afterEach(() => folder.remove())
 
 /** What a writer did before it died, as the next process finds it. */
-async function afterDeath(act: (store: SqlStore) => unknown): Promise<SqlStore> {
+async function afterDeath(act: (store: Store) => unknown): Promise<Store> {
   const dead = folder.open()
   await act(dead)
   await folder.leaveBehind(dead)
   return folder.open()
 }
 
-async function journalOf(store: SqlStore, type: string) {
+async function journalOf(store: Store, type: string) {
   return (await store.readJournal([], 10_000))
     .flatMap(({ events }) => events)
     .filter((event) => event.type === type)
@@ -56,17 +56,17 @@ describe('recovery of what ran outside a session', () => {
   })
 
   it('rule 8: in a named run a cut write is ambiguous, a cut read ends, and what may run again waits', async () => {
-    const again = sampleCall({ record: 'again', place: PLACE, replay: 'idempotent', rerunUntilMs: FAR })
+    const again = sampleCall({ record: 'again', scope: SCOPE, replay: 'idempotent', rerunUntilMs: FAR })
     const store = await afterDeath(async (dead) => {
-      await dead.claim(sampleCall({ record: 'write', place: PLACE }))
-      await dead.claim(sampleCall({ record: 'read', place: PLACE, tier: 'read', rerunUntilMs: FAR }))
+      await dead.claim(sampleCall({ record: 'write', scope: SCOPE }))
+      await dead.claim(sampleCall({ record: 'read', scope: SCOPE, tier: 'read', rerunUntilMs: FAR }))
       await dead.claim(again)
     })
     await store.recover(5_000)
     const events = await gistOfRun(store, RUN)
     expect(events.slice(0, 3)).toEqual(['called write 1', 'called read 1', 'called again 1'])
     expect(events.slice(3).sort()).toEqual(['returned read 1 cancelled', 'returned write 1 ambiguous'])
-    expect((await store.findRun(PLACE))?.open).toBe(1)
+    expect((await store.findRun(SCOPE))?.open).toBe(1)
     const seen = await store.find(again)
     if (seen === undefined) throw new Error('no call')
     await store.reclaim(seen, { session: undefined, atMs: 6_000 })
@@ -77,7 +77,7 @@ describe('recovery of what ran outside a session', () => {
   it('rule 12: settling as not run removes the own run, and the key begins another', async () => {
     const store = await afterDeath(async (dead) => {
       await dead.claim(sampleCall())
-      await dead.claim(sampleCall({ record: 'named', place: PLACE }))
+      await dead.claim(sampleCall({ record: 'named', scope: SCOPE }))
     })
     await store.recover(5_000)
     const settlement = { as: 'not-run', valueJson: undefined, error: undefined, who: 'op', why: 'x' } as const
@@ -110,7 +110,7 @@ describe('recovery of what ran in a session', () => {
       const named = sampleCall({
         ...cut,
         record: 'named',
-        place: PLACE,
+        scope: SCOPE,
         session: { sessionId: 'ses_1', isOwn: false },
       })
       const own = sampleCall({ ...cut, record: 'own', session: { sessionId: 'ses_2', isOwn: true } })
@@ -153,7 +153,7 @@ describe('recovery of what ran in a session', () => {
       await dead.beginSessionClose({ tenant: 'default', sessionId: 'closing' }, 2_000)
       await dead.closeSession({ tenant: 'default', sessionId: 'closed' }, 'completed', 2_000)
       await dead.claim(
-        sampleCall({ record: 'own', place: PLACE, session: { sessionId: 'own', isOwn: true } }),
+        sampleCall({ record: 'own', scope: SCOPE, session: { sessionId: 'own', isOwn: true } }),
       )
     })
     const other = folder.open()
@@ -168,7 +168,7 @@ describe('recovery of what ran in a session', () => {
     ])
     expect(events.filter((event) => event.startsWith('returned'))).toEqual(['returned own 1 session_lost'])
     expect(await journalOf(store, 'session.closed')).toHaveLength(4)
-    expect((await store.findRun(PLACE))?.open).toBe(0)
+    expect((await store.findRun(SCOPE))?.open).toBe(0)
     expect((await store.verify()).ok).toBe(true)
   })
 
@@ -176,7 +176,7 @@ describe('recovery of what ran in a session', () => {
     const ids = Array.from({ length: count }, (_, index) => `s${String(index).padStart(5, '0')}`)
     // Calls and sessions are in opposite order, so no first page of one is the first page of the other.
     const calls = ids.map((sessionId, index) =>
-      sampleCall({ record: `r${ids.at(-1 - index)}`, place: PLACE, session: { sessionId, isOwn: false } }),
+      sampleCall({ record: `r${ids.at(-1 - index)}`, scope: SCOPE, session: { sessionId, isOwn: false } }),
     )
     const store = await afterDeath(async (dead) => {
       await Promise.all(ids.map((sessionId) => dead.openSession(sampleSession(sessionId))))
@@ -198,7 +198,7 @@ describe('recovery of what ran in a session', () => {
       expect(order).not.toContain(-1)
     }
     expect(await store.recover(6_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
-    expect((await store.findRun(PLACE))?.open).toBe(0)
+    expect((await store.findRun(SCOPE))?.open).toBe(0)
     expect((await store.verify()).ok).toBe(true)
   })
 
@@ -207,7 +207,7 @@ describe('recovery of what ran in a session', () => {
     await dead.openSession(sampleSession('ses_1'))
     await dead.claim(sampleCall({ record: 'alone' }))
     await dead.claim(
-      sampleCall({ record: 'in', place: PLACE, session: { sessionId: 'ses_1', isOwn: false } }),
+      sampleCall({ record: 'in', scope: SCOPE, session: { sessionId: 'ses_1', isOwn: false } }),
     )
     await folder.leaveBehind(dead)
     folder.tamper('UPDATE commit_groups SET callers = zeroblob(64), payload = zeroblob(64)')
@@ -233,9 +233,9 @@ describe('recovery of what ran in a session', () => {
 
 describe('a recovered run', () => {
   it('goes on: the next calls take the next sequences', async () => {
-    const store = await afterDeath((dead) => dead.claim(sampleCall({ record: 'cut', place: PLACE })))
+    const store = await afterDeath((dead) => dead.claim(sampleCall({ record: 'cut', scope: SCOPE })))
     await store.recover(5_000)
-    await runThrough(store, sampleCall({ record: 'next', place: PLACE, atMs: 6_000 }))
+    await runThrough(store, sampleCall({ record: 'next', scope: SCOPE, atMs: 6_000 }))
     expect(await gistOfRun(store, RUN)).toEqual([
       'called cut 1',
       'returned cut 1 ambiguous',
@@ -245,7 +245,7 @@ describe('a recovered run', () => {
   })
 
   it('rule 10: an attempt declared dead changes nothing when its process comes back', async () => {
-    const call = sampleCall({ place: PLACE, session: { sessionId: 'ses_1', isOwn: true } })
+    const call = sampleCall({ scope: SCOPE, session: { sessionId: 'ses_1', isOwn: true } })
     const store = await afterDeath((dead) => dead.claim(call))
     await store.recover(5_000)
     const told = await eventsOf(store, RUN)

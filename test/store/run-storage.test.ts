@@ -11,16 +11,16 @@ import {
   failure,
   gistOfRun,
   POLICY,
-  placeAt,
   purgeAll,
   runThrough,
   sampleCall,
   sampleSession,
+  scopeAt,
 } from '#testing/samples'
 import { StoreFolder } from './store-folder.ts'
 
-const PLACE = placeAt('run-a')
-const { run: RUN } = PLACE
+const SCOPE = scopeAt('run-a')
+const { run: RUN } = SCOPE
 
 let folder: StoreFolder
 beforeEach(() => {
@@ -40,7 +40,7 @@ describe('one run, several writers', () => {
     await Promise.all(
       stores.flatMap((store, index) =>
         Array.from({ length: 30 }, (_, nth) =>
-          runThrough(store, sampleCall({ record: `record-${index}-${nth}`, place: PLACE })),
+          runThrough(store, sampleCall({ record: `record-${index}-${nth}`, scope: SCOPE })),
         ),
       ),
     )
@@ -63,7 +63,7 @@ describe('one run, several writers', () => {
       return { child, ready: once(child.stdout, 'data') }
     })
     try {
-      await runThrough(store, sampleCall({ record: 'here', place: PLACE }))
+      await runThrough(store, sampleCall({ record: 'here', scope: SCOPE }))
       await Promise.all(children.map(({ ready }) => ready))
       expect(await store.recover(5_000)).toEqual({ deadWriters: 0, ambiguous: 0 })
     } finally {
@@ -80,7 +80,7 @@ describe('one run, several writers', () => {
         `closed ses_${name} failed`,
       ])
     }
-    expect((await store.findRun(PLACE))?.open).toBe(0)
+    expect((await store.findRun(SCOPE))?.open).toBe(0)
     expect(store.verify()).toMatchObject({ ok: true, chains: 3 })
   })
 })
@@ -89,22 +89,22 @@ describe('what lies in the files', () => {
   it('rule 15: neither call ids, run ids nor hashes of arguments are in the clear', async () => {
     const store = folder.open()
     const argsHash = 'c0ffee42'.repeat(8)
-    const place = store.digest('CLEAR-RUN')
+    const scope = store.digest('CLEAR-RUN')
     const secret = {
       callId: 'CLEAR-CALL',
       argsHash,
-      place: placeAt('CLEAR-RUN', { run: place }),
+      scope: scopeAt('CLEAR-RUN', { run: scope }),
       userId: 'CLEAR-USER',
     }
     const named = sampleCall({ ...secret, record: 'named' })
     const own = sampleCall({
       ...secret,
       record: 'own',
-      place: undefined,
+      scope: undefined,
       session: { sessionId: 'ses_1', isOwn: true },
     })
-    await store.openSession(sampleSession('ses_2', { place: secret.place }))
-    const alone = sampleCall({ ...secret, record: 'alone', place: undefined })
+    await store.openSession(sampleSession('ses_2', { scope: secret.scope }))
+    const alone = sampleCall({ ...secret, record: 'alone', scope: undefined })
     for (const call of [named, own, alone]) {
       await store.claim(call)
       const end = { state: 'released', outcome: failure(true), atMs: 2_000 } as const
@@ -114,7 +114,7 @@ describe('what lies in the files', () => {
       const session = call.session === undefined ? undefined : { sessionId: 'ses_3', isOwn: true }
       await store.reclaim(seen, { session, atMs: 3_000 })
     }
-    await store.endRun(secret.place, 4_000)
+    await store.endRun(secret.scope, 4_000)
     expect((await eventsOf(store, 'own'))[1]).toMatchObject({ call: { callId: 'CLEAR-CALL', argsHash } })
     await folder.leaveBehind(store)
     await folder.open().recover(5_000)
@@ -135,7 +135,7 @@ describe('forgetting', () => {
   it('rule 13: nothing of an ambiguous call is forgotten, and so not its run', async () => {
     const dead = folder.open()
     await dead.claim(sampleCall())
-    await dead.claim(sampleCall({ record: 'named', place: PLACE }))
+    await dead.claim(sampleCall({ record: 'named', scope: SCOPE }))
     await folder.leaveBehind(dead)
     const store = folder.open()
     await store.recover(5_000)
@@ -146,7 +146,7 @@ describe('forgetting', () => {
     const settlement = { as: 'failed', valueJson: undefined, error: undefined, who: 'op', why: 'x' } as const
     for (const record of ['record-1', 'named']) await store.settle({ ...settlement, record, atMs: late })
     await purgeAll(store, late)
-    expect(store.findRun(PLACE)).toBeUndefined()
+    expect(store.findRun(SCOPE)).toBeUndefined()
     expect(store.findRun({ tenant: 'default', run: 'record-1' })).toBeUndefined()
     expect((await store.verify()).ok).toBe(true)
   })
@@ -174,7 +174,7 @@ describe('forgetting', () => {
   it('rule 13: a run that outlives the journal still tells the calls whose text is gone', async () => {
     const store = folder.open()
     await store.openSession(sampleSession('ses_1'))
-    await runThrough(store, sampleCall({ tier: 'read', place: PLACE }))
+    await runThrough(store, sampleCall({ tier: 'read', scope: SCOPE }))
     await purgeAll(store, 1_001 + POLICY.journalMs)
     await purgeAll(store, 1_001 + POLICY.journalMs + DAY_MS)
     expect(await gistOfRun(store, RUN)).toEqual([

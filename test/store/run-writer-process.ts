@@ -1,18 +1,18 @@
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import { placeAt, runThrough, sampleCall, sampleSession } from '#testing/samples'
+import { runThrough, sampleCall, sampleSession, scopeAt } from '#testing/samples'
 
 /** Writes to a run from a process of its own, leaves a session and a call open in it, and waits to be killed. */
 const [path = '', masterKey = '', name = '', count = '0'] = process.argv.slice(2)
 const store = openSqliteStore({ path, masterKey: Buffer.from(masterKey, 'base64') })
-const place = placeAt('run-a')
+const scope = scopeAt('run-a')
 for (let index = 0; index < Number(count); index += 1) {
-  await runThrough(store, sampleCall({ record: `${name}-${index}`, place }))
+  await runThrough(store, sampleCall({ record: `${name}-${index}`, scope }))
 }
 await store.openSession(sampleSession(`ses_${name}`))
 await store.claim(
   sampleCall({
     record: name,
-    place,
+    scope,
     session: { sessionId: `ses_${name}`, isOwn: false },
     rerunUntilMs: 9e12,
   }),

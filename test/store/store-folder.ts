@@ -3,15 +3,15 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { Store } from '#core/ports/store'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 
 /** A folder with one database, and every store that was opened on it. */
 export class StoreFolder {
   readonly masterKey = randomBytes(32)
   readonly path: string
   readonly #folder: string
-  readonly #open = new Set<SqlStore>()
+  readonly #open = new Set<Store>()
   readonly #nowMs: () => number
 
   constructor(nowMs: () => number = () => 1_000) {
@@ -20,14 +20,14 @@ export class StoreFolder {
     this.path = join(this.#folder, 'collet.db')
   }
 
-  open(): SqlStore {
+  open(): Store {
     const store = openSqliteStore({ path: this.path, masterKey: this.masterKey, nowMs: this.#nowMs })
     this.#open.add(store)
     return store
   }
 
   /** Ends a store the way a process does that still had something running: to others it is dead. */
-  async leaveBehind(store: SqlStore): Promise<void> {
+  async leaveBehind(store: Store): Promise<void> {
     this.#open.delete(store)
     await store.close()
   }

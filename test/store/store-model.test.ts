@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import type { RunEvent } from '#core/runs/events'
 import { opens } from '#core/runs/events'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { DAY_MS, POLICY, success } from '#testing/samples'
 import { RUN_KEYS, step } from './model-step.ts'
 import { Subject } from './model-subject.ts'
@@ -110,11 +110,7 @@ function expectPairs(events: readonly RunEvent[]): void {
 }
 
 /** Rule 13: once everything has ended and all times are over, nothing but the note of the last purge is left. */
-async function expectAllForgotten(
-  sqlite: SqlStore,
-  subject: Subject,
-  clock: { nowMs: number },
-): Promise<void> {
+async function expectAllForgotten(sqlite: Store, subject: Subject, clock: { nowMs: number }): Promise<void> {
   for (const { record, attempt } of await sqlite.list({ state: 'running', limit: 100 })) {
     const run = subject.attempt(record, attempt)
     await sqlite.finish({ run, state: 'succeeded', outcome: success('1'), atMs: clock.nowMs })

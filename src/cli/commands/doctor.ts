@@ -14,7 +14,6 @@ import {
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
 import { type Command, type CommandContext, defineCommand, EXIT } from '#cli/command'
 import type { Output } from '#cli/output'
@@ -35,6 +34,7 @@ import { Secret } from '#core/secret'
 import type { Tool } from '#core/tool'
 import { checkExposure, type Exposure, needsCredential, StartRefused } from '#server/safety'
 import { type Governing, overridesOf } from '#server/sources'
+import { findStoreDamage, KEPT_STORE_FORMS } from '#store/stores'
 
 const PACKAGE_FILE = new URL('../../../package.json', import.meta.url)
 
@@ -164,12 +164,12 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
     return warn(
       'store',
       'The memory store forgets all calls when the server stops',
-      'Use sqlite:PATH to keep them.',
+      `Use ${KEPT_STORE_FORMS} to keep them.`,
     )
   }
   if (!existsSync(file)) return checkFolder(location.dataFolder, file)
   try {
-    const damage = quickCheck(file)
+    const damage = await findStoreDamage(location.store)
     if (damage !== undefined)
       return fail('store', `${file} is damaged: ${damage}`, 'Restore it from a backup.')
     await checkWritable()
@@ -180,16 +180,6 @@ async function checkStore(location: StoreLocation, checkWritable: () => Promise<
       `${file}: ${reasonOf(error)}`,
       'Check the path, its permissions, the free space and the key.',
     )
-  }
-}
-
-function quickCheck(file: string): string | undefined {
-  const database = new DatabaseSync(file, { readOnly: true })
-  try {
-    const answer = String(database.prepare('PRAGMA quick_check(1)').get()?.quick_check ?? 'no answer')
-    return answer === 'ok' ? undefined : answer
-  } finally {
-    database.close()
   }
 }
 

@@ -8,12 +8,11 @@ import {
   EXIT,
   UsageError,
 } from '#cli/command'
-import type { JournalVerification } from '#cli/io'
 import { STORE_OPTIONS, storeAccess, withStore } from '#cli/store-access'
 import { keyFileIn } from '#config/to-settings'
 import type { JournalEvent, JournalGroup, JournalHead } from '#core/journal/events'
 import { cleanText } from '#core/json'
-import type { Store } from '#core/ports/store'
+import type { JournalVerification, Store } from '#core/ports/store'
 
 const backup = defineCommand<'store' | 'config'>({
   name: 'backup',

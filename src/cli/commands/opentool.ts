@@ -19,6 +19,7 @@ import { DEFAULT_TENANT } from '#core/principal'
 import { Secret } from '#core/secret'
 import { DEFAULT_PORT } from '#protocols/opentool/wire'
 import { VERSION } from '#server/version'
+import { STORE_FORMS } from '#store/stores'
 import { exampleOpenToolCurl, serveUntilStopped } from './serve.ts'
 
 const INDENT = 2
@@ -175,7 +176,7 @@ Command: start
   -k, --apiKeys     API key, may be repeated: --apiKeys KEY_A --apiKeys KEY_B, Default: COLLET_OPENTOOL_KEYS, or none
       --host        Address to listen on, Default: as the config says, or 127.0.0.1
       --config      Config with the tools, Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here
-      --store       sqlite:PATH or memory:, Default: as the config says
+      --store       ${STORE_FORMS}, Default: as the config says
       --stream      Serve /streamCall too, Default: as the config says, or no
       --allowStop   Serve /stop too, if there are keys, Default: no
 

@@ -16,6 +16,7 @@ import { type SettingsFlags, toSettings } from '#config/to-settings'
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Tool } from '#core/tool'
 import type { RunningServer } from '#server/start-server'
+import { DEFAULT_STORE, describeStore, STORE_FORMS } from '#store/stores'
 import { keepRestarting, watchFolder } from './watch.ts'
 
 const mcp = defineCommand<'config' | 'store'>({
@@ -30,7 +31,7 @@ const mcp = defineCommand<'config' | 'store'>({
     config: CONFIG_OPTION,
     store: {
       value: 'URL',
-      help: 'sqlite:PATH or memory:. Default sqlite:.collet/collet.db next to the config.',
+      help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
     },
   },
   examples: ['collet mcp', 'collet mcp --config tools/collet.config.ts --store memory:'],
@@ -79,7 +80,7 @@ const serve = defineCommand<ServeOption>({
     port: { value: 'N', help: 'Port to listen on; 0 means any free port. Default 4100.' },
     store: {
       value: 'URL',
-      help: 'sqlite:PATH or memory:. Default sqlite:.collet/collet.db next to the config.',
+      help: `${STORE_FORMS}. Default ${DEFAULT_STORE} next to the config.`,
     },
     watch: { help: 'Restart when a file in the folder of the config, or below it, changes.' },
     'allow-anonymous': { help: 'Listen beyond this machine although the config has no auth.' },
@@ -243,7 +244,7 @@ function counted(count: number, what: string): string {
 }
 
 function whereDataLives({ store }: Settings): string {
-  return store === 'memory:' ? 'in memory: gone when the server stops' : store.slice('sqlite:'.length)
+  return describeStore(store)
 }
 
 /** Looking further costs start-up time: each look compiles a validator. */

@@ -313,7 +313,7 @@ export interface ApprovalFacts<Input = Readonly<Record<string, unknown>>> {
   readonly tool: string
   readonly tier: SafetyTier
   readonly principal: Principal
-  /** Proven (T-27). */
+  /** Proven. */
   readonly userId: string | undefined
   /** Whom the caller says it acts for, proven or not. */
   readonly claimedUserId: string | undefined

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
+import type { Store } from '#core/ports/store'
 import { Secret } from '#core/secret'
 import { Registry } from '#core/tools/catalog'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleTool } from '#testing/samples'
 import {
   ALICE,
@@ -25,7 +25,7 @@ beforeEach(() => {
 afterEach(() => folder.remove())
 
 const DO = 'Kit.Do@1.0.0'
-const journalOf = async (store: { readJournal: SqlStore['readJournal'] } | ReturnType<typeof folder.open>) =>
+const journalOf = async (store: { readJournal: Store['readJournal'] } | ReturnType<typeof folder.open>) =>
   (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
 
 describe('a call cut in another process', () => {

@@ -219,7 +219,7 @@ export function toNewCall(clock: Clock, { call, tool, scope }: CheckedCall): New
   const atMs = clock.nowMs()
   return {
     ...nameCall(call, tool),
-    place: scope.run,
+    scope: scope.run,
     session: scope.session,
     protocol: call.request.protocol,
     fingerprint: call.fingerprint,

@@ -5,7 +5,7 @@ import type { SessionDefinition } from '#core/tools/define'
 
 /** What a source gets when it is opened. */
 export interface SourceServices {
-  /** Guarded; may also reach the hosts that the source's options name, because the operator wrote them (rule 33). */
+  /** Guarded; may also reach the hosts that the source's options name, because the operator wrote them. */
   readonly fetch: typeof fetch
   /**
    * The same way out for what describes tools, which may be larger than what a call may bring back (64 MiB unless
@@ -31,17 +31,17 @@ export interface OfferedTool {
   /** `null` = no output, `{}` = any value. */
   readonly outputSchema: JsonObject | null
   readonly requirements?: ToolRequirements
-  /** Decided by us and the operator, never copied from what the upstream says of itself (OWP-33). */
+  /** Decided by us and the operator, never copied from what the upstream says of itself. */
   readonly policy: PolicyDefinition
   /**
-   * What else decides what is sent where: base URL, method, path, placement, security, token endpoints (rule 32).
+   * What else decides what is sent where: base URL, method, path, placement, security, token endpoints.
    * Kept with the pin and handed to `invoke`, so that a call uses the accepted one.
    */
   readonly binding: JsonObject
 }
 
 export interface Discovery {
-  /** Who the upstream is: origin, or argv and package version (rule 32). Part of every pin. */
+  /** Who the upstream is: origin, or argv and package version. Part of every pin. */
   readonly identity: JsonObject
   readonly tools: readonly OfferedTool[]
   /** What was left out and why, for the operator. */
@@ -90,7 +90,7 @@ export interface Source {
   /** Calls back when the upstream says that its tools changed. Called at most once, before `discover`. */
   watch?(onChange: () => void): void
   /**
-   * One call. Throws `ToolError`; `canRetry` only where the request provably was not processed (rule 9).
+   * One call. Throws `ToolError`; `canRetry` only where the request provably was not processed.
    * `context.signal` ends it; `context.token`/`secret` give what `requirements` declared.
    */
   invoke(invocation: Invocation): Promise<JsonValue | ShownValue | undefined>

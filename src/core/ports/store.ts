@@ -32,7 +32,7 @@ export interface CallSession {
 export interface NewCall extends CallAddress, CallLabel {
   readonly principal: string
   /** The run it was told to belong to; `undefined` = it is a run of its own. */
-  readonly place: RunScope | undefined
+  readonly scope: RunScope | undefined
   readonly session: CallSession | undefined
   /** What it was asked over; `undefined` = from code in this process. */
   readonly protocol: CallProtocol | undefined
@@ -279,6 +279,10 @@ export interface Store extends RunStore, SessionStore {
   foreignVersion(): MaybePromise<number>
   /** Rejects while writes do not work. */
   probe(): MaybePromise<void>
+  /** Throws when a change could not be written; unlike `probe` it writes nothing, not even to the journal. */
+  checkWritable(waitMs?: number): MaybePromise<void>
+  /** Checks the whole journal and the rows that decide against the key; `head` is one kept elsewhere (rule 15). */
+  verify(head?: JournalHead): MaybePromise<JournalVerification>
   close(): MaybePromise<void>
 }
 
@@ -324,7 +328,7 @@ export interface NewSession extends SessionAddress {
   readonly tool: string
   /** Catalog id. */
   readonly toolId: string
-  readonly place: RunScope
+  readonly scope: RunScope
   /** Its run was made for it, and ends with it. */
   readonly endsRun?: boolean
   readonly atMs: number
@@ -378,7 +382,7 @@ export interface RefusedCall extends CallLabel {
   readonly tenant: string
   readonly record: string
   readonly principal: string
-  readonly place: RunScope
+  readonly scope: RunScope
   readonly sessionId: string | undefined
   readonly userId: string | undefined
   /** Full id of the resolved version. */
@@ -396,4 +400,33 @@ export interface RunStore {
   endRun(address: RunAddress, atMs: number): MaybePromise<boolean>
   /** Appends that the call was made and refused; `false`, and nothing, when there is no such run or it has ended. */
   noteRefusal(refused: RefusedCall): MaybePromise<boolean>
+}
+
+/** The first group of a chain that is not as it was written. */
+export interface BadGroup {
+  readonly writer: string
+  readonly group: number
+  readonly reason: string
+}
+
+/** A row that decides and is not what it should be. */
+export interface BadRow {
+  /** Its table and what names it. */
+  readonly row: string
+  readonly reason: string
+}
+
+export interface JournalVerification {
+  readonly ok: boolean
+  /** How many rows that decide were checked: approvals, words of approvers, keys, their owners, pins. */
+  readonly rows: number
+  readonly badRows: readonly BadRow[]
+  readonly chains: number
+  readonly groups: number
+  readonly events: number
+  readonly firstBad?: BadGroup | undefined
+  /** The newest link of each chain: keep one elsewhere to see a cut tail later. */
+  readonly heads: readonly JournalHead[]
+  /** What this check cannot see, in words. */
+  readonly cannotSee: readonly string[]
 }

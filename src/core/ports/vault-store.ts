@@ -29,7 +29,7 @@ export interface AskedConsent extends CallLabel {
   readonly record: string
   readonly principal: string
   /** Where it is told; the run is made if it is new. */
-  readonly place: RunScope
+  readonly scope: RunScope
   readonly traceId: string
   readonly userId: string | undefined
   readonly challenge: string
@@ -53,9 +53,9 @@ export interface ConsentEnd {
 /** What runs tell of consents: each call that waits for one hears its end once. */
 export interface ConsentRunStore {
   /** Whether a run was told that the call waits for the challenge, and not yet how that ended. */
-  isTold(challenge: string, record: string): MaybePromise<boolean>
+  isAsked(challenge: string, record: string): MaybePromise<boolean>
   /** Tells once per challenge and call; `false`, and nothing, when its run takes nothing any more. */
-  tell(asked: AskedConsent): MaybePromise<boolean>
+  ask(asked: AskedConsent): MaybePromise<boolean>
   /** Tells the end to all that wait for this need; gives the runs that were told. */
   resolve(need: ChallengeNeed, end: ConsentEnd): MaybePromise<readonly string[]>
   /** The same for what nobody gave in time. */

@@ -108,14 +108,14 @@ export function ownSessionOutcome(outcome: Outcome): SessionOutcome {
 }
 
 /** What a call's own run is told from. */
-export type ToldCall = CallLabel &
+export type OwnRunCall = CallLabel &
   Pick<
     CallRecord,
     'record' | 'attempt' | 'principal' | 'state' | 'createdAtMs' | 'finishedAtMs' | 'outcome' | 'sessionId'
   >
 
 /** The run of a call that is alone in it and was tried once: its record says it all, so nothing else is stored. */
-export function ownRunEvents(call: ToldCall): readonly RunEvent[] {
+export function ownRunEvents(call: OwnRunCall): readonly RunEvent[] {
   const { record, attempt, sessionId } = call
   const attempted = { record, attempt, call: labelOf(call), sessionId }
   const called = { ...calledFact(attempted, call.principal), sequence: 0, atMs: call.createdAtMs }
@@ -143,7 +143,7 @@ export interface CallLabel {
   /** Catalog id of the tool. */
   readonly toolId: string
   readonly transport: Transport
-  /** Lower-case hex SHA-256 of the canonical input, with the call's own credentials cut out (OWP-52). */
+  /** Lower-case hex SHA-256 of the canonical input, with the call's own credentials cut out. */
   readonly argsHash: string
   /** The caller's trace, or the one of its request; `''` when nobody traces. */
   readonly traceId: string
@@ -166,7 +166,7 @@ export interface ToolReturned extends CallFact {
   readonly type: 'returned'
   /** Absent when the call gave a value. */
   readonly code?: ErrorCode
-  /** Absent when the call never started, or nobody saw its end (OWP-53). */
+  /** Absent when the call never started, or its end was not seen. */
   readonly durationMs?: number
 }
 
@@ -183,7 +183,7 @@ interface SessionClosed {
   readonly outcome: SessionOutcome
 }
 
-/** A call waits for a yes (OWP-64). */
+/** A call waits for a yes. */
 export interface InterruptRequested {
   readonly type: 'interrupt.requested'
   readonly record: string
@@ -203,12 +203,12 @@ export interface NodeSuspended {
   readonly approval: string
 }
 
-/** One approver's word (OWP-70). */
+/** One approver's word. */
 export interface ApprovalDecided {
   readonly type: 'approval.granted' | 'approval.rejected' | 'approval.overridden'
   readonly record: string
   readonly approval: string
-  /** Opaque (OWP-72). */
+  /** Opaque. */
   readonly by: string
   readonly reason?: string
   /** Only of a grant: how many of how many. */
@@ -227,7 +227,7 @@ export interface InterruptResolved {
   readonly reason?: string
 }
 
-/** A call waits for a person's consent at a provider (OWP-78). */
+/** A call waits for a person's consent at a provider. */
 interface ConsentRequested {
   readonly type: 'consent.requested'
   readonly record: string
@@ -254,7 +254,7 @@ interface ConsentResolved {
   readonly reason?: string
 }
 
-/** A consent was given; the reference alone tells which credential it made (OWP-79). */
+/** A consent was given; the reference alone tells which credential it made. */
 interface ConnectorAuthorized {
   readonly type: 'connector.authorized'
   readonly record: string
@@ -263,7 +263,7 @@ interface ConnectorAuthorized {
   readonly scopes: readonly string[]
 }
 
-/** A provider refused to renew an authorization: somebody has to consent again (OWP-78). */
+/** A provider refused to renew an authorization: somebody has to consent again. */
 interface ConnectorAuthExpired {
   readonly type: 'connector.auth_expired'
   readonly record: string
@@ -286,5 +286,5 @@ export type RunFact =
   | ConnectorAuthorized
   | ConnectorAuthExpired
 
-/** A fact at its place in its run: sequences count from 0 without gaps (rule 16). */
+/** A fact at its place in its run: sequences count from 0 without gaps. */
 export type RunEvent = RunFact & { readonly sequence: number; readonly atMs: number }

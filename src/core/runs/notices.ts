@@ -58,7 +58,7 @@ export class RefusalEvents {
     try {
       const isNoted = await store.noteRefusal({
         ...refused.name(),
-        place: run,
+        scope: run,
         sessionId,
         tool: tool.id,
         code: error.code,
@@ -95,11 +95,11 @@ export class ConsentEvents {
     if (run === undefined) return undefined
     const { store, clock, log, feed } = this.#services
     try {
-      if (await store.consents.runs.isTold(challenge.id, call.record)) return run.runId
+      if (await store.consents.runs.isAsked(challenge.id, call.record)) return run.runId
       if (!this.#rate.allows(call.principal)) return undefined
-      const isNoted = await store.consents.runs.tell({
+      const isNoted = await store.consents.runs.ask({
         ...call.name(),
-        place: run,
+        scope: run,
         challenge: challenge.id,
         need: challenge,
         url,

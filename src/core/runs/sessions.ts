@@ -79,7 +79,7 @@ export class Sessions {
       const { tenant, id } = principal
       const endsRun = request.runId === undefined
       const ids = { tenant, sessionId, principal: id, tool: tool.id, toolId: tool.catalogId, endsRun }
-      if ((await store.openSession({ ...ids, place: run, atMs: clock.nowMs() })) === 'run_ended')
+      if ((await store.openSession({ ...ids, scope: run, atMs: clock.nowMs() })) === 'run_ended')
         throw runEnded(runId)
     } catch (error) {
       this.#live.delete(sessionId)
@@ -90,7 +90,7 @@ export class Sessions {
     return { sessionId, runId }
   }
 
-  /** A session that takes calls of this principal and user (rule 30). */
+  /** A session that takes calls of this principal and user. */
   find(principal: Principal, userId: string | undefined, sessionId: string): LiveSession | undefined {
     const session = this.#ownedBy(principal, sessionId)
     if (session?.claimedUserId !== userId || !session?.isOpen || session.closing !== undefined)
@@ -263,7 +263,7 @@ export interface SessionRequest {
   readonly toolId: string
   /** The run to belong to, already checked by `checkRunId`; absent = a new one. */
   readonly runId?: string
-  /** Calls must come for the same user (rule 30). */
+  /** Calls must come for the same user. */
   readonly userId?: string
 }
 

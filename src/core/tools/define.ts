@@ -92,7 +92,7 @@ export interface WorkflowDefinition<
   readonly run: (input: InputOf<I>, context: WorkflowContext) => ResultOf<O> | Promise<ResultOf<O>>
 }
 
-/** Defines a tool that is made of other tools (rule 31). Checked, like every tool, when the server loads it. */
+/** Defines a tool that is made of other tools. Checked, like every tool, when the server loads it. */
 export function workflow<const I extends SchemaLike, const O extends SchemaLike | null>(
   definition: WorkflowDefinition<I, O>,
 ): WorkflowDefinition<I, O> & DefinedTool {

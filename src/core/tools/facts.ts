@@ -2,6 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import {
   type Approval,
   type Egress,
+  effectiveApproval,
   type Hint,
   needsCredential,
   POLICY_FIELDS,
@@ -10,7 +11,6 @@ import {
   SOURCE_KINDS,
   type SourceKind,
   type Tool,
-  toldApproval,
 } from '#core/tool'
 
 /**
@@ -46,7 +46,7 @@ export function factsOf(tool: Tool): ToolFacts {
     catalogId,
     source,
     safetyTier,
-    approval: toldApproval(tool),
+    approval: effectiveApproval(tool),
     replay,
     ...(egress === undefined ? {} : { egress }),
     scopes,
@@ -92,7 +92,7 @@ export function newsOf(tool: Tool): Pick<ToolFacts, 'catalogId' | 'safetyTier'> 
 }
 
 /** The same with id and needs, for protocols that list a tool under its name alone. */
-export function toldOf(tool: Tool): JsonObject {
+export function writeFacts(tool: Tool): JsonObject {
   const { authorization, secrets, userId } = needsOf(tool)
   const requirements: JsonObject = {
     ...(authorization.length === 0
@@ -112,15 +112,15 @@ export function toldOf(tool: Tool): JsonObject {
  * Facts as `newsOf` told them, from another server. `undefined` where a word is not known here: half-understood danger
  * would look like none.
  */
-export function readFacts(told: Readonly<Record<string, JsonValue | undefined>>): ToolFacts | undefined {
-  const { catalogId, scopes = [], credential = false } = told
-  const safetyTier = choice(POLICY_FIELDS.safetyTier.choices, told.safetyTier)
-  const replay = choice(POLICY_FIELDS.replay.choices, told.replay ?? 'non-deterministic')
-  const approval = choice(POLICY_FIELDS.approval.choices, told.approval ?? 'never')
-  const source = choice(SOURCE_KINDS, told.source ?? 'node-pack')
-  const egress = choice(POLICY_FIELDS.egress.choices, told.egress)
-  const costHint = choice(POLICY_FIELDS.costHint.choices, told.costHint)
-  const latencyHint = choice(POLICY_FIELDS.latencyHint.choices, told.latencyHint)
+export function readFacts(written: Readonly<Record<string, JsonValue | undefined>>): ToolFacts | undefined {
+  const { catalogId, scopes = [], credential = false } = written
+  const safetyTier = choice(POLICY_FIELDS.safetyTier.choices, written.safetyTier)
+  const replay = choice(POLICY_FIELDS.replay.choices, written.replay ?? 'non-deterministic')
+  const approval = choice(POLICY_FIELDS.approval.choices, written.approval ?? 'never')
+  const source = choice(SOURCE_KINDS, written.source ?? 'node-pack')
+  const egress = choice(POLICY_FIELDS.egress.choices, written.egress)
+  const costHint = choice(POLICY_FIELDS.costHint.choices, written.costHint)
+  const latencyHint = choice(POLICY_FIELDS.latencyHint.choices, written.latencyHint)
   if (typeof catalogId !== 'string' || safetyTier === undefined || replay === undefined) return undefined
   if (approval === undefined || source === undefined || !isTexts(scopes)) return undefined
   return {
@@ -131,9 +131,9 @@ export function readFacts(told: Readonly<Record<string, JsonValue | undefined>>)
   }
 }
 
-/** Needs as `toldOf` told them; what cannot be read is passed over. */
-export function readNeeds(told: JsonValue | undefined): ToolNeeds {
-  const { authorization, secrets, userId } = isJsonObject(told) ? told : {}
+/** Needs as `writeFacts` told them; what cannot be read is passed over. */
+export function readNeeds(written: JsonValue | undefined): ToolNeeds {
+  const { authorization, secrets, userId } = isJsonObject(written) ? written : {}
   const entries: readonly JsonValue[] = Array.isArray(authorization) ? authorization : []
   return {
     authorization: entries.flatMap((entry) => {

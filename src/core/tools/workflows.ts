@@ -4,11 +4,11 @@ import { compareVersions, LATEST, parseToolName, plainVersion } from '#core/ids'
 import { didYouMean } from '#core/nearest-name'
 import {
   type Egress,
+  effectiveApproval,
   needsCredential,
   type SafetyTier,
   type Tool,
   type ToolPolicy,
-  toldApproval,
   type WorkflowStep,
 } from '#core/tool'
 import { checkTogether } from './policy.ts'
@@ -179,7 +179,7 @@ function stepOf(step: Tool): WorkflowStep {
     id: step.id,
     names: [step.parts.base, step.name, step.catalogId],
     definitionHash: step.definitionHash,
-    asks: toldApproval(step) !== 'never',
+    asks: effectiveApproval(step) !== 'never',
     needsCredential: needsCredential(step),
   }
 }

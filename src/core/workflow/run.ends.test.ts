@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { tool, workflow } from '#core/tools/define'
 import { ALICE, gist } from '#testing/test-gateway'
-import { noting, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
+import { noting, PLAIN, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
 
 describe('the end of a workflow', () => {
   it('ends its steps when it is cancelled, running ones and those that wait', async () => {
@@ -10,10 +10,8 @@ describe('the end of a workflow', () => {
     const started = Promise.withResolvers<void>()
     const aborted = Promise.withResolvers<void>()
     const slow = tool({
+      ...PLAIN,
       id: 'Note.Slow@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       run: async (_, { signal }) => {
         signal.addEventListener('abort', () => aborted.resolve())
         started.resolve()
@@ -22,10 +20,8 @@ describe('the end of a workflow', () => {
       },
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Slow@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       uses: [asked, slow],
       run: (input, { call }) => Promise.all([call(asked, input), call(slow, input)]),
     })
@@ -45,18 +41,14 @@ describe('the end of a workflow', () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Ask@1.0.0',
-      description: 'Asks.',
-      input: TEXT,
-      output: {},
       uses: [asked],
       run: (input, { call }) => call(asked, input),
     })
     const outer = workflow({
+      ...PLAIN,
       id: 'Flow.Outer@1.0.0',
-      description: 'O.',
-      input: TEXT,
-      output: {},
       uses: [flow],
       run: (input, { call }) => call(flow, input),
     })
@@ -87,10 +79,8 @@ describe('the end of a workflow', () => {
       },
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Race@1.0.0',
-      description: 'R.',
-      input: TEXT,
-      output: {},
       uses: [asked, slow],
       run: async (input, { call }) => {
         const left = [call(asked, input), call(slow, input)]
@@ -123,10 +113,8 @@ describe('the end of a workflow', () => {
       },
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Early@1.0.0',
-      description: 'E.',
-      input: TEXT,
-      output: {},
       uses: [after, slow],
       run: (input, { call }) => {
         // Its answer is there long before the first step ends, which sets off another one.

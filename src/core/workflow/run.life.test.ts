@@ -5,17 +5,17 @@ import type { RunningGatewayOptions } from '#core/calls/gateway'
 import { ToolError } from '#core/errors'
 import { NO_LIMIT } from '#core/limits/budgets'
 import { type CallLimit, type LimitSettings, NO_LIMITS } from '#core/limits/settings'
+import type { Store } from '#core/ports/store'
 import { LiveRegistry } from '#core/tools/catalog'
 import { type DefinedTool, tool, workflow } from '#core/tools/define'
 import { requireTools } from '#core/tools/prepare-tools'
 import { openMemoryStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { ALICE, callRequest, errorOf, FakeClock, gist, openTestGateway } from '#testing/test-gateway'
-import { noting, TEXT } from '../../../test/samples/workflows.ts'
+import { noting, PLAIN } from '../../../test/samples/workflows.ts'
 
 const BOB: Approver = { id: 'key:bob', tenant: 'default', scopes: ['approvals:respond'] }
 
-function open(tools: readonly DefinedTool[], store: SqlStore, changes: Partial<RunningGatewayOptions> = {}) {
+function open(tools: readonly DefinedTool[], store: Store, changes: Partial<RunningGatewayOptions> = {}) {
   const gateway = openTestGateway(tools, { store, ...changes })
   const call = (id: string, key = 'k', input = { text: 'a' }) =>
     gateway.call(ALICE, callRequest(id, { key, input }))
@@ -35,10 +35,8 @@ describe('the life of a workflow', () => {
     const started = Promise.withResolvers<void>()
     const one = noting('Note.One@1.0.0', effects)
     const slow = tool({
+      ...PLAIN,
       id: 'Note.Slow@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       policy: { safetyTier: 'read' },
       run: async () => {
         started.resolve()
@@ -46,10 +44,8 @@ describe('the life of a workflow', () => {
       },
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Stop@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       uses: [one, slow],
       run: async (input, { call }) => {
         const first = await call(one, input)
@@ -77,10 +73,8 @@ describe('the life of a workflow', () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Ask@1.0.0',
-      description: 'A.',
-      input: TEXT,
-      output: {},
       uses: [asked],
       run: (input, { call }) => call(asked, input),
     })
@@ -103,10 +97,8 @@ describe('the life of a workflow', () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Fan@1.0.0',
-      description: 'F.',
-      input: TEXT,
-      output: {},
       uses: [one],
       run: (_, { call }) => Promise.all(['x', 'y', 'z'].map((text) => call(one, { text }, { step: text }))),
     })
@@ -123,10 +115,8 @@ describe('the life of a workflow', () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Two@1.0.0',
-      description: 'T.',
-      input: TEXT,
-      output: {},
       uses: [one],
       run: async (input, { call }) => [await call(one, input), await call(one, input)],
     })
@@ -145,10 +135,8 @@ describe('the life of a workflow', () => {
     const clock = new FakeClock()
     const one = noting('Note.One@1.0.0', effects)
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Two@1.0.0',
-      description: 'T.',
-      input: TEXT,
-      output: {},
       uses: [one],
       run: async (input, { call }) => [await call(one, input), await call(one, input, { step: 'again' })],
     })
@@ -168,10 +156,8 @@ describe('the life of a workflow', () => {
     const second = noting('Note.Second@1.0.0', effects)
     const changed = noting('Note.Second@1.0.0', effects, { safetyTier: 'read' })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Pinned@1.0.0',
-      description: 'P.',
-      input: TEXT,
-      output: {},
       uses: [first, second],
       run: async (input, { call }) => {
         await call(first, input)
@@ -189,10 +175,8 @@ describe('the life of a workflow', () => {
   it('ends after its time, with the steps that run', async () => {
     const aborted = Promise.withResolvers<void>()
     const slow = tool({
+      ...PLAIN,
       id: 'Note.Slow@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       run: async (_, { signal }) => {
         signal.addEventListener('abort', () => aborted.resolve())
         await aborted.promise
@@ -200,10 +184,8 @@ describe('the life of a workflow', () => {
       },
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Slow@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       uses: [slow],
       policy: { timeoutMs: 300 },
       run: (input, { call }) => call(slow, input),
@@ -217,10 +199,8 @@ describe('the life of a workflow', () => {
     const keys: string[] = []
     let fails = 1
     const send = tool({
+      ...PLAIN,
       id: 'Note.Send@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       run: (_, context) => {
         keys.push(context.effectKey(), context.effectKey(1))
         if (fails-- > 0) throw new ToolError('Not now.', { canRetry: true, retryAfterMs: 1 })
@@ -228,10 +208,8 @@ describe('the life of a workflow', () => {
       },
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Send@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       uses: [send],
       run: async (input, { call }) => [await call(send, input), await call(send, input)],
     })
@@ -252,10 +230,8 @@ describe('the life of a workflow', () => {
       run: () => 1,
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Endless@1.0.0',
-      description: 'E.',
-      input: TEXT,
-      output: {},
       uses: [pure],
       run: async (_, { call }) => {
         for (;;) await call(pure, {})
@@ -274,10 +250,8 @@ describe('the life of a workflow', () => {
         const plain = noting('Do.Plain@1.0.0', effects)
         const asked = noting('Do.Asked@1.0.0', effects, { approval: 'always' })
         const flaky = tool({
+          ...PLAIN,
           id: 'Do.Flaky@1.0.0',
-          description: 'F.',
-          input: TEXT,
-          output: {},
           run: ({ text }) => {
             if (!failed.has(text)) {
               failed.add(text)
@@ -288,10 +262,8 @@ describe('the life of a workflow', () => {
           },
         })
         const flow = workflow({
+          ...PLAIN,
           id: 'Flow.Any@1.0.0',
-          description: 'A.',
-          input: TEXT,
-          output: {},
           uses: [plain, asked, flaky],
           run: async (_, { call }) => {
             for (const [place, kind] of plan.entries()) {

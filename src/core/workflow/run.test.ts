@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ToolError } from '#core/errors'
 import { tool, workflow } from '#core/tools/define'
 import { ALICE, callRequest, errorOf, gist, openTestGateway } from '#testing/test-gateway'
-import { noting, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
+import { noting, PLAIN, workflowStage as stage, TEXT } from '../../../test/samples/workflows.ts'
 
 describe('a workflow', () => {
   it('rule 31: calls its steps as the same caller, tells them in its own run, and replays its outcome', async () => {
@@ -84,10 +84,8 @@ describe('a workflow', () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const only = workflow({
+      ...PLAIN,
       id: 'Flow.Only@1.0.0',
-      description: 'O.',
-      input: TEXT,
-      output: {},
       uses: [one],
       run: (input, { call }) => call(one, input),
     })
@@ -103,10 +101,8 @@ describe('a workflow', () => {
     const one = noting('Note.One@1.0.0', effects)
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Ask@1.0.0',
-      description: 'Asks.',
-      input: TEXT,
-      output: {},
       uses: [one, asked],
       run: async (input, { call }) => {
         try {
@@ -165,10 +161,8 @@ describe('a workflow', () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Ask@1.0.0',
-      description: 'Asks.',
-      input: TEXT,
-      output: {},
       uses: [asked],
       run: (input, { call }) => call(asked, input),
     })
@@ -187,10 +181,8 @@ describe('a workflow', () => {
     const one = noting('Note.One@1.0.0', effects)
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Ask@1.0.0',
-      description: 'Asks.',
-      input: TEXT,
-      output: {},
       uses: [one, asked],
       run: async (input, { call }) => {
         try {
@@ -210,18 +202,14 @@ describe('a workflow', () => {
     const effects: string[] = []
     const one = noting('Note.One@1.0.0', effects)
     const secret = tool({
+      ...PLAIN,
       id: 'Note.Secret@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       requirements: { secrets: [{ id: 'pin' }] },
       run: (_, context) => context.secret('pin').reveal().length,
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Secret@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       uses: [one, secret],
       run: async (input, { call }) => [await call(one, input), await call(secret, input)],
     })
@@ -243,10 +231,8 @@ describe('a workflow', () => {
     const one = noting('Note.One@1.0.0', effects)
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Random@1.0.0',
-      description: 'R.',
-      input: TEXT,
-      output: {},
       uses: [one, asked],
       run: async (input, { call }) => {
         round += 1
@@ -297,10 +283,8 @@ describe('a workflow', () => {
     const one = noting('Note.One@1.0.0', effects)
     const two = noting('Note.Two@1.0.0', effects)
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Sly@1.0.0',
-      description: 'S.',
-      input: TEXT,
-      output: {},
       uses: [one],
       run: (input, { call }) => call(two, input),
     })
@@ -317,10 +301,8 @@ describe('a workflow', () => {
       return text
     })
     const flow = workflow({
+      ...PLAIN,
       id: 'Flow.Flaky@1.0.0',
-      description: 'F.',
-      input: TEXT,
-      output: {},
       uses: [flaky],
       run: (input, { call }) => call(flaky, input),
     })
@@ -334,18 +316,14 @@ describe('a workflow', () => {
     const effects: string[] = []
     const asked = noting('Note.Asked@1.0.0', effects, { approval: 'always' })
     const inner = workflow({
+      ...PLAIN,
       id: 'Flow.Inner@1.0.0',
-      description: 'I.',
-      input: TEXT,
-      output: {},
       uses: [asked],
       run: (input, { call }) => call(asked, input),
     })
     const outer = workflow({
+      ...PLAIN,
       id: 'Flow.Outer@1.0.0',
-      description: 'O.',
-      input: TEXT,
-      output: {},
       uses: [inner],
       run: async (input, { call }) => [await call(inner, input)],
     })

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { ElicitationMode } from '#core/runtime'
-import { headerText } from '#protocols/call-headers'
+import { headerText } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import {
   type ClientCapabilities,

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue, setMember } from '#core/json'
 import { REFERENCES, SUBSCHEMAS } from '#core/schema/keywords'
 import { isContentBlocksSchema, type Tool, type ToolPolicy } from '#core/tool'
-import { toldOf } from '#core/tools/facts'
+import { writeFacts } from '#core/tools/facts'
 import { decodeHeaderValue, headerOf, type RequestHeaders } from './codec-message.ts'
 import { HEADERS, META, NEW_REVISION, type Revision } from './wire.ts'
 
@@ -17,7 +17,7 @@ export function toWireTool(tool: Tool, name: string, revision: Revision): JsonOb
     ...(output === undefined ? {} : { outputSchema: toOutputSchema(output, revision) }),
     annotations: toAnnotations(tool.policy),
     // What the hints cannot say: its other names, and what a call needs.
-    _meta: { [META.tool]: toldOf(tool) },
+    _meta: { [META.tool]: writeFacts(tool) },
   }
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Protocol, SectionSettings } from '#protocols/protocol'
+import type { Protocol, SectionSettings, ServedProtocol } from '#protocols/protocol'
 import { mcpServices } from './exchange.ts'
 import { MCP_PATH } from './wire.ts'
 
@@ -21,7 +21,7 @@ export const mcp = {
   settings: SETTINGS,
   root: MCP_PATH,
   headers: { sent: [], read: [] },
-  async serve({ mcp: settings }, services) {
+  async serve({ mcp: settings }, services): Promise<ServedProtocol> {
     if (!settings.enabled) return { routes: [] }
     const { serveMcp } = await import('./routes.ts')
     return serveMcp(mcpServices(settings, services))

@@ -3,7 +3,7 @@ import { type Challenge, type ErrorCode, issuePhrase, type MissingRequirements }
 import { isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import type { Principal } from '#core/principal'
 import type { Tool } from '#core/tool'
-import { callReplyHeaders } from '#protocols/call-headers'
+import { callReplyHeaders } from '#protocols/call-wire'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'
 import { type Answer, errorAnswer, resultAnswer } from './codec-message.ts'
 import { isObjectSchema, outputOf } from './codec-tool.ts'

@@ -1,6 +1,6 @@
 import { isToolError, type ToolError } from '#core/errors'
 import { isJsonObject, type JsonValue } from '#core/json'
-import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-headers'
+import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import type { ServedProtocol } from '#protocols/protocol'

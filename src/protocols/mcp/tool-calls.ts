@@ -13,7 +13,7 @@ import {
   readCallScope,
   readKeyHeader,
   readWait,
-} from '#protocols/call-headers'
+} from '#protocols/call-wire'
 import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import {
   type Answer,

@@ -18,7 +18,7 @@ import {
   readKeyHeader,
   readWait,
   unreadCallHeaders,
-} from '#protocols/call-headers'
+} from '#protocols/call-wire'
 import { FrameQueue } from '#protocols/frame-queue'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { JSON_RPC_CODES, type JsonRpcId } from '#protocols/json-rpc'

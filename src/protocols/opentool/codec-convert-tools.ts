@@ -2,7 +2,7 @@ import { shortHash } from '#core/hash'
 import { compareVersions } from '#core/ids'
 import type { JsonObject } from '#core/json'
 import type { Tool } from '#core/tool'
-import { factsOf, needsOf, toldOf } from '#core/tools/facts'
+import { factsOf, needsOf, writeFacts } from '#core/tools/facts'
 import {
   type AnyFallback,
   fromJsonSchema,
@@ -116,7 +116,7 @@ function functionOf(
     description: [tool.description, input.description ?? '', ...warningsOf(tool)].reduce(joinSentences),
     parameters: input.parameters,
     ...output.described,
-    [FACTS_EXTENSION]: toldOf(tool),
+    [FACTS_EXTENSION]: writeFacts(tool),
   }
 }
 

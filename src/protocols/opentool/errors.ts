@@ -6,9 +6,15 @@ import {
   isRefusal,
   type ToolError,
 } from '#core/errors'
-import { ERROR_CODE_HEADER, unreadCallHeaders } from '#protocols/call-headers'
+import {
+  ERROR_CODE_HEADER,
+  toChallenges,
+  toMissing,
+  toParameterErrors,
+  unreadCallHeaders,
+} from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
-import { JSON_RPC_CODES, toChallenges, toMissing, toParameterErrors } from '#protocols/json-rpc'
+import { JSON_RPC_CODES } from '#protocols/json-rpc'
 import { encodeError } from './codec-call.ts'
 import {
   CALL_PATH,

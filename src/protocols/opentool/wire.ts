@@ -1,4 +1,4 @@
-import type { WireChallenges, WireMissing } from '#protocols/json-rpc'
+import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
 /** OTS-30: everything of this protocol lives below it. */
 export const BASE_PATH = '/opentool'

@@ -9,7 +9,6 @@ import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { openMemoryStore, openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { ALICE, FakeClock, openTestGateway } from '#testing/test-gateway'
 import { jsonReply, refuse } from './errors.ts'
 import { KeyedRequests } from './keyed-requests.ts'
@@ -173,8 +172,8 @@ describe('keys of requests that change something', () => {
 
 describe('keys of requests in a database', () => {
   let folder: string
-  const stores: SqlStore[] = []
-  const open = (): SqlStore => {
+  const stores: Store[] = []
+  const open = (): Store => {
     const store = openSqliteStore({ path: join(folder, 'collet.db'), masterKey: Buffer.alloc(32, 7) })
     stores.push(store)
     return store

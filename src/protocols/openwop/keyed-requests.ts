@@ -6,7 +6,7 @@ import { type BegunRequest, type NewRequest, REPLY_KEPT_MS } from '#core/ports/p
 import type { Store } from '#core/ports/store'
 import type { Principal } from '#core/principal'
 import type { Clock } from '#core/runtime'
-import { readKeyHeader } from '#protocols/call-headers'
+import { readKeyHeader } from '#protocols/call-wire'
 import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { jsonReply, OPENWOP_ANSWERS, refuse } from './errors.ts'
 import { IDEMPOTENT_REPLAY_HEADER } from './wire.ts'

@@ -3,7 +3,7 @@ import { fault, type ToolError } from '#core/errors'
 import { checkCallKey, LATEST, parseToolName, type ToolRef } from '#core/ids'
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '#core/json'
 import { Secret } from '#core/secret'
-import { readCallScope, readKeyHeader } from '#protocols/call-headers'
+import { readCallScope, readKeyHeader } from '#protocols/call-wire'
 import type { HttpRequest } from '#protocols/http-exchange'
 import {
   ARCADE_SCHEMA_ID,

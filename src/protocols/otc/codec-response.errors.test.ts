@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { FAILURE_CODES, fault, REFUSAL_CODES } from '#core/errors'
-import { OTC_ANSWERS } from './codec-response.ts'
-import { refusalReply } from './reply.ts'
+import { OTC_ANSWERS, refusalReply } from './codec-response.ts'
 
 const FORM = { schemaId: 'urn:oxp:1.0', callId: undefined }
 const SHOWN = { hideDeveloperMessages: false }

@@ -1,14 +1,22 @@
 import type { CallReply, Outcome } from '#core/call'
 import { type ErrorCode, type ErrorDetails, ToolError } from '#core/errors'
 import { isJsonObject, type JsonObject } from '#core/json'
-import type { HttpRequest } from '#protocols/http-exchange'
-import { toChallenges, toMissing, toParameterErrors } from '#protocols/json-rpc'
+import {
+  CALL_ID_HEADER,
+  callIdToHeader,
+  ERROR_CODE_HEADER,
+  toChallenges,
+  toMissing,
+  toParameterErrors,
+} from '#protocols/call-wire'
+import type { HttpReply, HttpRequest, HttpRoute } from '#protocols/http-exchange'
 import { isExecutePath, readCallKey, withoutNulls } from './codec-request.ts'
 import {
   type CallPath,
   DEFAULT_SCHEMA_ID,
   type Dialect,
   OXP_VERSION_HEADER,
+  PROTOCOL_VERSION,
   schemaFamily,
   type WireErrorBody,
   type WireToolError,
@@ -128,7 +136,7 @@ function outcomeEnding(outcome: Outcome, options: EncodeOptions): string {
 }
 
 /** The part of `ToolError` and of a recorded `CallError` that this wire shows. */
-export interface ShownError {
+interface ShownError {
   readonly code: ErrorCode
   readonly message: string
   readonly developerMessage?: string | undefined
@@ -174,7 +182,7 @@ export function encodeToolError(error: ShownError, options: EncodeOptions): stri
 }
 
 /** A non-negative integer on this wire (OTC/C-30). */
-export function toWholeMs(ms: number): number {
+function toWholeMs(ms: number): number {
   return Number.isFinite(ms) ? Math.max(0, Math.ceil(ms)) : 0
 }
 
@@ -183,8 +191,57 @@ function developerMessage(error: ShownError, options: EncodeOptions): { develope
   return { developer_message: error.developerMessage }
 }
 
+const DEFAULT_RETRY_AFTER_MS = 1_000
+
+/** Statuses of HTTP itself, which the server decides and this protocol keeps (OTC/T-26). */
+const HTTP_STATUSES: ReadonlySet<number> = new Set([403, 404, 405, 413, 421, 431])
+
+export function jsonReply(status: number, body: string, headers: Record<string, string> = {}): HttpReply {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', [OXP_VERSION_HEADER]: PROTOCOL_VERSION, ...headers },
+    body,
+  }
+}
+
+/** A refusal in the standard's shape. `suggested` is the status the server would give. */
+export function refusalReply(
+  form: AnswerForm,
+  error: ShownError,
+  options: EncodeOptions & {
+    readonly suggested?: number
+    readonly headers?: Readonly<Record<string, string>>
+  },
+): HttpReply {
+  const { status, retry } = OTC_ANSWERS[error.code]
+  const isHttpLevel = options.suggested !== undefined && HTTP_STATUSES.has(options.suggested)
+  return jsonReply(
+    isHttpLevel ? options.suggested : status === 200 ? 400 : status,
+    encodeRefusal(form, error, options),
+    {
+      ...(form.callId === undefined ? {} : { [CALL_ID_HEADER]: callIdToHeader(form.callId) }),
+      [ERROR_CODE_HEADER]: error.code,
+      ...(status === 401 ? { 'www-authenticate': 'Bearer' } : {}),
+      ...(retry ? retryHeaders(error.retryAfterMs) : {}),
+      ...options.headers,
+    },
+  )
+}
+
+/** How every route of this protocol renders what failed before it was asked. */
+export function refuseWith(options: EncodeOptions & Answering): HttpRoute['refuse'] {
+  return (request, error, status) =>
+    refusalReply(unreadForm(request.headers, options), error, { ...options, suggested: status })
+}
+
+/** Generated SDKs obey both headers; sending again is safe because nothing ran (OTC/C-24). */
+function retryHeaders(retryAfterMs: number | undefined): Record<string, string> {
+  const seconds = Math.max(1, Math.ceil(toWholeMs(retryAfterMs ?? DEFAULT_RETRY_AFTER_MS) / 1_000))
+  return { 'retry-after': String(seconds), 'x-should-retry': 'true' }
+}
+
 /** What an answer repeats of its request. */
-export interface AnswerForm {
+interface AnswerForm {
   /** `undefined` in the header dialect, which has no `$schema` (OTC/C-18). */
   readonly schemaId: string | undefined
   /** `undefined` as long as no call id is known (rule 6). */
@@ -192,7 +249,7 @@ export interface AnswerForm {
 }
 
 /** What the operator chose about answers. */
-export interface Answering {
+interface Answering {
   /** `$schema` where the request names no version (OTC/C-16). */
   readonly defaultSchema?: string
 }

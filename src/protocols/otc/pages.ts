@@ -5,8 +5,8 @@ import type { ApprovalState } from '#core/ports/approval-store'
 import type { ChallengeRecord } from '#core/ports/store'
 import { type Html, html, pageReply } from '#protocols/html-page'
 import type { HttpReply, HttpRoute } from '#protocols/http-exchange'
-import { unreadForm } from './codec-response.ts'
-import { jsonReply, type OtcSettings, openGet, refusalReply } from './reply.ts'
+import { jsonReply, refusalReply, unreadForm } from './codec-response.ts'
+import { type OtcSettings, openGet } from './settings.ts'
 import { OXP_VERSION_HEADER, PROTOCOL_VERSION, type WireChallengeStatus } from './wire.ts'
 
 /** `url` and `check_url` of a challenge. Open: the id cannot be guessed, so its holder may ask how it stands. */

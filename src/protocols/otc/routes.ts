@@ -9,7 +9,7 @@ import {
   RUN_HEADER,
   readWait,
   trustHeader,
-} from '#protocols/call-headers'
+} from '#protocols/call-wire'
 import { API_KEY_HEADERS, type HttpReply, type HttpRequest, type HttpRoute } from '#protocols/http-exchange'
 import { PreparedViews, replyPrepared } from '#protocols/prepared'
 import { decodeListRequest, encodeList, type ListForm } from './codec-list.ts'
@@ -18,25 +18,20 @@ import {
   type EncodeOptions,
   encodePlainResult,
   encodeResult,
+  jsonReply,
   OTC_ANSWERS,
+  refusalReply,
   refusedForm,
+  refuseWith,
   unreadCallForm,
   unreadForm,
 } from './codec-response.ts'
 import openApi from './openapi.json' with { type: 'json' }
 import { approvalRoutes, challengeRoutes } from './pages.ts'
-import {
-  jsonReply,
-  type OtcOptions,
-  type OtcSettings,
-  openGet,
-  otcSettings,
-  refusalReply,
-  refuseWith,
-} from './reply.ts'
+import { type OtcOptions, type OtcSettings, openGet, otcSettings } from './settings.ts'
 import { CALL_PATHS, type CallPath, OXP_VERSION_HEADER, PROTOCOL_VERSION } from './wire.ts'
 
-export type { OtcOptions } from './reply.ts'
+export type { OtcOptions } from './settings.ts'
 
 /** Everything OTC 1.0, OXP 1.0, their drafts and universal-tool-server clients ask of a server. */
 export function otcRoutes(gateway: Gateway, options: OtcOptions): readonly HttpRoute[] {

@@ -1,12 +1,12 @@
 import type { Approval, Egress, Hint, ReplayPolicy, SafetyTier, SourceKind } from '#core/tool'
-import type { WireChallenges, WireMissing } from '#protocols/json-rpc'
+import type { WireChallenges, WireMissing } from '#protocols/call-wire'
 
 export {
   CALL_ID_HEADER,
   callIdToHeader,
   ERROR_CODE_HEADER,
   IDEMPOTENCY_KEY_HEADER,
-} from '#protocols/call-headers'
+} from '#protocols/call-wire'
 
 /** The one protocol version this code speaks (OTC/T-08: a newer minor is unsupported too). */
 export const PROTOCOL_VERSION = '1.0'

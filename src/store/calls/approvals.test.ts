@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Store } from '#core/ports/store'
 import { backUpDatabase } from '#store/sqlite/database'
 import { openSqliteStore } from '#store/sqlite/sqlite-store'
-import type { SqlStore } from '#store/store'
 import { sampleParking, yesOf } from '#testing/approval-store-contract'
 import { sampleCall } from '#testing/samples'
 
@@ -15,7 +15,7 @@ const masterKey = randomBytes(32)
 
 let folder: string
 let path: string
-let store: SqlStore
+let store: Store
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'collet-reasons-'))

@@ -1,7 +1,7 @@
 import type { Outcome } from '#core/call'
 import type { RunPosition } from '#core/journal/events'
 import type { Attempt, CallRecord, CallSession, NewCall } from '#core/ports/store'
-import { calledFact, ownRunEvents, ownSessionOutcome, returnedFact, type ToldCall } from '#core/runs/events'
+import { calledFact, type OwnRunCall, ownRunEvents, ownSessionOutcome, returnedFact } from '#core/runs/events'
 import type { CommitGroup } from '#store/engine'
 import { callerSlice, integer, optionalText, type Slice, subjectFromRow, text } from '#store/rows'
 import { get, type Row, type Steps, write } from '#store/steps'
@@ -28,8 +28,8 @@ interface CutAttempt {
 }
 
 /** The run that a new call's events go to; none when its record alone tells them. */
-export function runOf({ place, session, record }: NewCall): string | undefined {
-  return place?.run ?? (session === undefined ? undefined : record)
+export function runOf({ scope, session, record }: NewCall): string | undefined {
+  return scope?.run ?? (session === undefined ? undefined : record)
 }
 
 /** A pair of events per attempt, inside the brackets of its own session if it has one. */
@@ -37,8 +37,8 @@ export function* beginAttempt(group: CommitGroup, begun: BeginningAttempt): Step
   const { call, run, attempt, session, caller, atMs } = begun
   const { tenant, record, principal, tool, toolId } = call
   if (session?.isOwn === true) {
-    const place = { tenant, run, principal, runId: '' }
-    const own = { tenant, sessionId: session.sessionId, principal, tool, toolId, place, atMs }
+    const scope = { tenant, run, principal, runId: '' }
+    const own = { tenant, sessionId: session.sessionId, principal, tool, toolId, scope, atMs }
     yield* insertSession(group, own, 'closing')
   }
   const attempted = { record, attempt, call: IN_CALLER_TEXT, sessionId: session?.sessionId }
@@ -80,7 +80,7 @@ export function* cutAttempt(
 }
 
 /** Gives a call told by its record alone a run with events, because more will be told than a record can. */
-export function* keepInRun(row: Row, told: ToldCall): Steps<void> {
+export function* keepInRun(row: Row, told: OwnRunCall): Steps<void> {
   if (optionalText(row, 'run') !== undefined) return
   const { record, principal } = told
   yield* openRun({ tenant: text(row, 'tenant'), run: record, principal }, told.createdAtMs)
@@ -91,7 +91,7 @@ export function* keepInRun(row: Row, told: ToldCall): Steps<void> {
 }
 
 /** What is known of a cut call without opening anything sealed: damage must not keep a server from starting. */
-export function toldByRow(row: Row): ToldCall {
+export function labelledByRow(row: Row): OwnRunCall {
   return {
     ...subjectFromRow(row),
     ...IN_CALLER_TEXT,

@@ -11,7 +11,7 @@ import { BUDGETS_KEPT_MS } from '#store/protocol-state'
 import { boundText, integer, optionalText, outcomeToText, subjectFromRow, text } from '#store/rows'
 import { all, get, type Row, type Steps, write } from '#store/steps'
 import { endParkedIn } from './approval-changes.ts'
-import { cutAttempt, keepInRun, toldByRow } from './attempts.ts'
+import { cutAttempt, keepInRun, labelledByRow } from './attempts.ts'
 import { APPROVALS_OF_CALL, deleteApprovalsOf, deleteCall, dropReferences } from './call-changes.ts'
 import { forgetRun, removeRun } from './runs.ts'
 import { closeSession } from './sessions.ts'
@@ -179,7 +179,7 @@ function* makeAmbiguous(
   const subject = subjectFromRow(row)
   const { record, attempt } = subject
   if ((yield* write('makeAmbiguous', record, dead.no, attempt)) === 0) return false
-  yield* keepInRun(row, toldByRow(row))
+  yield* keepInRun(row, labelledByRow(row))
   const run = optionalText(row, 'run') ?? record
   const attempted = { row: { ...row, run }, record, attempt, sessionId: undefined, atMs: nowMs }
   group.append({ ...ambiguousEvent(subject, dead.id, nowMs), ...(yield* cutAttempt(attempted, 'cut')) })

@@ -114,13 +114,13 @@ export const IN_CALLER_TEXT: CallLabel = {
 
 /** The pair of a call that was refused; `false` when no such run takes it. */
 function* noteRefusal(group: CommitGroup, refused: RefusedCall): Steps<boolean> {
-  const { place, record, atMs } = refused
-  const run = yield* findRun(place)
+  const { scope, record, atMs } = refused
+  const run = yield* findRun(scope)
   if (run === undefined || isRunEnded(run, atMs)) return false
   const caller = group.addCaller(boundText(record, callerToText(refused)))
   const [called, returned] = refusedFacts(refused, IN_CALLER_TEXT)
-  const position = yield* appendFact(place.run, { fact: called, caller, atMs })
-  yield* appendFact(place.run, { fact: returned, caller, atMs })
+  const position = yield* appendFact(scope.run, { fact: called, caller, atMs })
+  yield* appendFact(scope.run, { fact: returned, caller, atMs })
   group.append({ ...refusedEvent(refused), ...position })
   return true
 }

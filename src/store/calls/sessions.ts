@@ -12,7 +12,7 @@ export function* findSession({ tenant, sessionId }: SessionAddress): Steps<Sessi
 }
 
 export function* openSession(group: CommitGroup, session: NewSession): Steps<'opened' | 'run_ended'> {
-  if (!(yield* openRun(session.place, session.atMs))) return 'run_ended'
+  if (!(yield* openRun(session.scope, session.atMs))) return 'run_ended'
   yield* insertSession(group, session, 'open')
   return 'opened'
 }
@@ -23,11 +23,11 @@ export function* insertSession(
   session: NewSession,
   state: 'open' | 'closing',
 ): Steps<void> {
-  const { sessionId, tenant, principal, tool, toolId, place, endsRun, atMs } = session
+  const { sessionId, tenant, principal, tool, toolId, scope, endsRun, atMs } = session
   const who = [sessionId, tenant, principal, tool, toolId] as const
-  yield* write('insertSession', ...who, place.run, endsRun === true ? 1 : 0, group.writer, state, atMs)
+  yield* write('insertSession', ...who, scope.run, endsRun === true ? 1 : 0, group.writer, state, atMs)
   const fact = { type: 'session.opened', sessionId, toolId } as const
-  const position = yield* appendFact(place.run, { fact, caller: undefined, atMs })
+  const position = yield* appendFact(scope.run, { fact, caller: undefined, atMs })
   group.append({
     type: 'session.opened',
     at: atMs,

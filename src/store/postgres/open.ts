@@ -1,10 +1,11 @@
+import type { Store } from '#core/ports/store'
 import { Chain } from '#store/chain'
 import { deriveStoreKeys, type StoreKeys } from '#store/encryption'
 import { type DecidingTable, RowGuard } from '#store/row-mac'
 import { text } from '#store/rows'
 import { MIGRATIONS, missingSteps } from '#store/schema'
 import { get, type Steps, write } from '#store/steps'
-import { createStore, type SqlStore } from '#store/store'
+import { createStore } from '#store/store'
 import { answerAll } from './batches.ts'
 import { Connection, storeErrorOf } from './connection.ts'
 import { postgresSchema, SCALAR_FUNCTIONS } from './dialect.ts'
@@ -21,7 +22,7 @@ interface PostgresStoreOptions {
 }
 
 /** A store in a PostgreSQL database; makes the tables on first use, and refuses a key other than theirs (rule 14). */
-export async function openPostgresStore(options: PostgresStoreOptions): Promise<SqlStore> {
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
   const { url, masterKey, nowMs = Date.now, onForeign, onCommit } = options
   const keys = deriveStoreKeys(masterKey)
   await prepareDatabase(url, keys)

@@ -37,6 +37,17 @@ export const IN_MEMORY = ':memory:'
 /** SQLite's own default, which nothing here changes. */
 const PAGE_BYTES = 4_096
 
+/** The first thing that is broken in a database file; `undefined` when it is whole. */
+export function findDamage(path: string): string | undefined {
+  const connection = new DatabaseSync(path, { readOnly: true })
+  try {
+    const answer = String(connection.prepare('PRAGMA quick_check(1)').get()?.quick_check ?? 'no answer')
+    return answer === 'ok' ? undefined : answer
+  } finally {
+    connection.close()
+  }
+}
+
 /** How long opening waits for another process that is opening or migrating too. */
 const OPEN_WAIT_MS = 5_000
 

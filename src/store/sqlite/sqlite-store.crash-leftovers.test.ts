@@ -4,23 +4,23 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { SqlStore } from '#store/store'
+import type { Store } from '#core/ports/store'
 import { attemptAt, failure, sampleCall, success } from '#testing/samples'
 import { openSqliteStore } from './sqlite-store.ts'
 
 const masterKey = randomBytes(32)
 let folder: string
 let path: string
-let open: SqlStore[]
+let open: Store[]
 
-function openStore(at = path): SqlStore {
+function openStore(at = path): Store {
   const store = openSqliteStore({ path: at, masterKey })
   open.push(store)
   return store
 }
 
 /** Ends a store the way a process does that still had calls running. */
-async function leaveBehind(store: SqlStore): Promise<void> {
+async function leaveBehind(store: Store): Promise<void> {
   open.splice(open.indexOf(store), 1)
   await store.close()
 }

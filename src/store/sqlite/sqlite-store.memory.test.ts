@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { DAY_MS, POLICY, placeAt, sampleCall, sampleSession, success } from '#testing/samples'
+import { DAY_MS, POLICY, sampleCall, sampleSession, scopeAt, success } from '#testing/samples'
 import { STORE_CONTRACT } from '#testing/store-contract'
 import { openMemoryStore } from './sqlite-store.ts'
 
@@ -40,11 +40,11 @@ describe('the store in memory', () => {
     expect(taken).toBeGreaterThan(10)
     expect(error).toMatchObject({ code: 'full', message: expect.stringContaining('takes no more') })
     expect(await store.list({ state: 'running', limit: MORE_THAN_FIT })).toHaveLength(taken)
-    const place = placeAt('run-b')
-    await expect(async () => store.claim(sampleCall({ record: 'one-more', place }))).rejects.toThrow(
+    const scope = scopeAt('run-b')
+    await expect(async () => store.claim(sampleCall({ record: 'one-more', scope }))).rejects.toThrow(
       /takes no more/,
     )
-    expect(await store.findRun(place)).toBeUndefined()
+    expect(await store.findRun(scope)).toBeUndefined()
     await store.close()
   })
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { JournalHead } from '#core/journal/events'
-import type { SqlStore } from '#store/store'
+import type { Store } from '#core/ports/store'
 import { attemptAt, sampleCall, success } from '#testing/samples'
 import { STORE_CONTRACT } from '#testing/store-contract'
 import { openSqliteStore } from './sqlite-store.ts'
@@ -13,17 +13,15 @@ import { openSqliteStore } from './sqlite-store.ts'
 const masterKey = randomBytes(32)
 let folder: string
 let path: string
-const open: SqlStore[] = []
+const open: Store[] = []
 
-function openStore(
-  changes: { readonly masterKey?: Uint8Array; readonly nowMs?: () => number } = {},
-): SqlStore {
+function openStore(changes: { readonly masterKey?: Uint8Array; readonly nowMs?: () => number } = {}): Store {
   const store = openSqliteStore({ path, masterKey, ...changes })
   open.push(store)
   return store
 }
 
-async function close(store: SqlStore): Promise<void> {
+async function close(store: Store): Promise<void> {
   open.splice(open.indexOf(store), 1)
   await store.close()
 }
@@ -136,7 +134,7 @@ describe('the SQLite store', () => {
 })
 
 describe('verifying the SQLite journal', () => {
-  async function writeCalls(store: SqlStore, count: number, atMs = 1_000): Promise<void> {
+  async function writeCalls(store: Store, count: number, atMs = 1_000): Promise<void> {
     for (let index = 0; index < count; index += 1) {
       await store.claim(sampleCall({ record: `record-${atMs}-${index}`, atMs }))
     }

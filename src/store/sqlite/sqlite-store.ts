@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import { getHeapStatistics } from 'node:v8'
+import type { Store } from '#core/ports/store'
 import { Chain } from '#store/chain'
 import { deriveStoreKeys } from '#store/encryption'
 import { RowGuard } from '#store/row-mac'
-import { createStore, type SqlStore } from '#store/store'
+import { createStore } from '#store/store'
 import { IN_MEMORY } from './database.ts'
 import { SqliteEngine } from './engine.ts'
 
@@ -14,13 +15,13 @@ interface SqliteStoreOptions {
   /** How large the database may become. */
   readonly mostBytes?: number
   /** Told after each commit: how many changes, how long. */
-  readonly onCommit?: (changes: number, durationMs: number) => void
+  readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
   /** Told once of each row that decides and was changed by someone without the key. */
-  readonly onForeign?: (row: string, table: string) => void
+  readonly onForeign?: ((row: string, table: string) => void) | undefined
 }
 
 /** Calls and journal in one SQLite file: every change fsynced before it is acknowledged, many per commit. */
-export function openSqliteStore(options: SqliteStoreOptions): SqlStore {
+export function openSqliteStore(options: SqliteStoreOptions): Store {
   const { path, masterKey, nowMs = Date.now, mostBytes, onCommit, onForeign } = options
   const keys = deriveStoreKeys(masterKey)
   const chain = new Chain(keys, nowMs)
@@ -33,7 +34,7 @@ export function openSqliteStore(options: SqliteStoreOptions): SqlStore {
  * A store that is gone with its process: the same rules, without a file, locks and checkpoints. It is for tests and for
  * tools without effects. When it holds `mostBytes` it refuses what is new and evicts nothing (rule 13).
  */
-export function openMemoryStore(options: Omit<SqliteStoreOptions, 'path' | 'masterKey'> = {}): SqlStore {
+export function openMemoryStore(options: Omit<SqliteStoreOptions, 'path' | 'masterKey'> = {}): Store {
   const mostBytes = options.mostBytes ?? Math.floor(getHeapStatistics().heap_size_limit / 2)
   return openSqliteStore({ ...options, mostBytes, path: IN_MEMORY, masterKey: randomBytes(32) })
 }

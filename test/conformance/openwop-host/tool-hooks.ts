@@ -141,7 +141,7 @@ async function tellForbidden(
     toolId: tool.catalogId,
     transport: transportOf(tool),
     argsHash: argsHash(identified),
-    place: namedScope(store, principal, runId),
+    scope: namedScope(store, principal, runId),
     sessionId: undefined,
     traceId: '',
     userId: undefined,

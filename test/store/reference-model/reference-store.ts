@@ -90,8 +90,8 @@ export class ReferenceStore implements ModelledStore {
   async claim(call: NewCall): Promise<ClaimResult> {
     const row = this.#rows.get(call.record)
     if (row !== undefined) return { kind: 'found', record: { ...row } }
-    const { place, session, tenant, principal, record, atMs } = call
-    const run = place?.run ?? (session === undefined ? undefined : record)
+    const { scope, session, tenant, principal, record, atMs } = call
+    const run = scope?.run ?? (session === undefined ? undefined : record)
     if (run !== undefined && !this.#runs.open({ tenant, run, principal }, atMs)) {
       return { kind: 'run_ended' }
     }
@@ -154,7 +154,7 @@ export class ReferenceStore implements ModelledStore {
     const row = this.#rows.get(call.record)
     if (row !== undefined) return { kind: 'found', record: { ...row } }
     const { state, outcome, atMs } = finished
-    const run = call.place?.run ?? (call.session === undefined ? undefined : call.record)
+    const run = call.scope?.run ?? (call.session === undefined ? undefined : call.record)
     this.#insert(call, { state, outcome, finishedAtMs: atMs, run })
     this.#journal.append(endedEvent(call, 1, finished))
     return { kind: 'recorded' }
@@ -211,7 +211,7 @@ export class ReferenceStore implements ModelledStore {
   }
 
   openSession(session: NewSession): 'opened' | 'run_ended' {
-    if (!this.#runs.open(session.place, session.atMs)) return 'run_ended'
+    if (!this.#runs.open(session.scope, session.atMs)) return 'run_ended'
     this.#openSession(session, 'open')
     return 'opened'
   }

@@ -52,8 +52,8 @@ export class ReferenceSessions {
   }
 
   open(session: NewSession, state: 'open' | 'closing'): SessionChanged {
-    const { tenant, sessionId, principal, tool, toolId, place, atMs } = session
-    const { run } = place
+    const { tenant, sessionId, principal, tool, toolId, scope, atMs } = session
+    const { run } = scope
     this.#sessions.set(sessionId, {
       tenant,
       sessionId,
@@ -120,8 +120,8 @@ export class ReferenceRunEvents {
     const { tenant, principal, tool, toolId, run } = row
     if (run === undefined) return undefined
     if (session?.isOwn === true) {
-      const place = { tenant, run, principal, runId: '' }
-      this.#openSession({ tenant, sessionId: session.sessionId, principal, tool, toolId, place, atMs })
+      const scope = { tenant, run, principal, runId: '' }
+      this.#openSession({ tenant, sessionId: session.sessionId, principal, tool, toolId, scope, atMs })
     }
     return this.#runs.append(run, calledFact(attempted(row), principal), atMs)
   }
@@ -133,12 +133,12 @@ export class ReferenceRunEvents {
 
   /** The pair of a call that was refused; where the first one is, or nothing when no such run takes it. */
   refuse(refused: RefusedCall): RunPosition | undefined {
-    const { place, atMs } = refused
-    const run = this.#runs.find(place)
+    const { scope, atMs } = refused
+    const run = this.#runs.find(scope)
     if (run === undefined || isRunEnded(run, atMs)) return undefined
     const [called, returned] = refusedFacts(refused, labelOf(refused))
-    const position = this.#runs.append(place.run, called, atMs)
-    this.#runs.append(place.run, returned, atMs)
+    const position = this.#runs.append(scope.run, called, atMs)
+    this.#runs.append(scope.run, returned, atMs)
     return position
   }
 
@@ -179,8 +179,8 @@ export class ReferenceRuns {
   }
 
   /** Makes the run if it is new; `false` when it takes nothing any more. */
-  open(place: RunAddress & { readonly principal: string }, atMs: number): boolean {
-    const { tenant, run, principal } = place
+  open(scope: RunAddress & { readonly principal: string }, atMs: number): boolean {
+    const { tenant, run, principal } = scope
     const found = this.#runs.get(run)
     if (found !== undefined) return !isRunEnded(found, atMs)
     const touchedAtMs = atMs
@@ -230,7 +230,7 @@ export function newRow(
     record: call.record,
     principal: call.principal,
     ...labelOf(call),
-    runId: call.place?.runId,
+    runId: call.scope?.runId,
     sessionId: call.session?.sessionId,
     protocol: call.protocol,
     userId: call.userId,

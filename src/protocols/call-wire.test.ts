@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decodeRequirements, encodeRequirements } from './call-headers.ts'
+import { decodeRequirements, encodeRequirements } from './call-wire.ts'
 
 const TEXT = fc.string({ unit: 'binary', minLength: 1 }).filter((text) => text.isWellFormed())
 const PAIRS = fc.dictionary(TEXT, TEXT).map((pairs) => ({ ...pairs }))

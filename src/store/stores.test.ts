@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { openSqlite } from './services.ts'
+import { openStore } from '#store/stores'
 
 let dataFolder: string
 
@@ -13,23 +13,23 @@ beforeEach(() => {
 afterEach(() => rmSync(dataFolder, { recursive: true }))
 
 const open = (mode: 'server' | 'operator') =>
-  openSqlite(`sqlite:${join(dataFolder, 'collet.db')}`, { dataFolder, masterKey: undefined, mode })
+  openStore(`sqlite:${join(dataFolder, 'collet.db')}`, { dataFolder, masterKey: undefined, mode })
 
 describe('the key file', () => {
   it('rule 14: is made with the first database, also when its file is there and empty', async () => {
     writeFileSync(join(dataFolder, 'collet.db'), '')
-    await open('server').close()
+    await (await open('server')).close()
     const key = readFileSync(join(dataFolder, 'key'), 'utf8')
-    await open('server').close()
+    await (await open('server')).close()
     expect(readFileSync(join(dataFolder, 'key'), 'utf8')).toBe(key)
   })
 
   it.each(['server', 'operator'] as const)(
     'rule 14: a lost one is named to a %s and never replaced, because a new one fits nothing stored',
     async (mode) => {
-      await open('server').close()
+      await (await open('server')).close()
       rmSync(join(dataFolder, 'key'))
-      expect(() => open(mode)).toThrow(
+      await expect(open(mode)).rejects.toThrow(
         `the key file ${join(dataFolder, 'key')} is missing; restore it from a backup or set COLLET_KEY`,
       )
       expect(existsSync(join(dataFolder, 'key'))).toBe(false)

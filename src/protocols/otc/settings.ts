@@ -1,0 +1,57 @@
+import { type Clock, SYSTEM_CLOCK } from '#core/runtime'
+import type { HttpRoute } from '#protocols/http-exchange'
+import type { AskForConsent } from '#protocols/protocol'
+import { refuseWith } from './codec-response.ts'
+import { DEFAULT_SCHEMA_ID } from './wire.ts'
+
+/** What an operator may choose about this protocol. */
+export interface OtcOptions {
+  /** Shown at `/uts/info` and in the OpenAPI document. */
+  readonly serverVersion: string
+  /** Keeps `developer_message` off the wire (OTC/T-20). */
+  readonly hideDeveloperMessages?: boolean
+  /** Refuses request members that no published shape has (OTC/T-23). */
+  readonly strictRequests?: boolean
+  /** Leaves one of the two list keys out of answers that would carry both (OTC/T-31). */
+  readonly omitListKey?: 'tools' | 'items' | undefined
+  /** `$schema` of answers to requests that name no version (OTC/C-16); default the newest. */
+  readonly defaultSchema?: string | undefined
+  readonly clock?: Clock
+  /** Sends the person behind a challenge's `url` to where it can be met. */
+  readonly askForConsent?: AskForConsent | undefined
+}
+
+/** The same with every default filled in. */
+export interface OtcSettings {
+  readonly serverVersion: string
+  readonly hideDeveloperMessages: boolean
+  readonly strict: boolean
+  readonly omitListKey: 'tools' | 'items' | undefined
+  readonly defaultSchema: string
+  readonly clock: Clock
+  readonly askForConsent: AskForConsent | undefined
+}
+
+export function otcSettings(options: OtcOptions): OtcSettings {
+  return {
+    serverVersion: options.serverVersion,
+    hideDeveloperMessages: options.hideDeveloperMessages ?? false,
+    strict: options.strictRequests ?? false,
+    omitListKey: options.omitListKey,
+    defaultSchema: options.defaultSchema ?? DEFAULT_SCHEMA_ID,
+    clock: options.clock ?? SYSTEM_CLOCK,
+    askForConsent: options.askForConsent,
+  }
+}
+
+/** A route that needs no credential and reads no body. */
+export function openGet(path: string, settings: OtcSettings, handle: HttpRoute['handle']): HttpRoute {
+  return {
+    method: 'GET',
+    path,
+    access: 'open',
+    body: 'never',
+    handle,
+    refuse: refuseWith(settings),
+  }
+}

@@ -1,0 +1,58 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { deriveStoreKeys } from '#store/encryption'
+import { CommitGroup, type PendingChange } from '#store/engine'
+import { get, type Steps } from '#store/steps'
+import { driveLanes } from './lanes.ts'
+
+const keys = deriveStoreKeys(randomBytes(32))
+
+/** Asks so many times, each time in its own name, and writes an event with each answer. */
+function change(name: string, lane: string, asks: number, gave: Map<string, unknown>): PendingChange {
+  function* begin(group: CommitGroup): Steps<string> {
+    for (let nth = 0; nth < asks; nth += 1) {
+      const row = yield* get('readMeta', `${name}${nth}`)
+      group.append({
+        type: 'writer.started',
+        at: nth,
+        heads: [{ writer: String(row?.value), group: 0, link: '' }],
+      })
+    }
+    return name
+  }
+  return { key: name, lane, begin, keep: (result) => gave.set(name, result) }
+}
+
+async function drive(changes: readonly PendingChange[]) {
+  const group = new CommitGroup({ id: 1, writer: 1, keys })
+  const trips: string[][] = []
+  await driveLanes(group, changes, async (asks) => {
+    trips.push(asks.map(({ values }) => String(values[0])))
+    for (const ask of asks) if (ask.way === 'get') ask.answer = { value: String(ask.values[0]) }
+  })
+  const events: readonly { readonly heads: readonly { readonly writer: string }[] }[] = JSON.parse(
+    group.eventsJson,
+  )
+  return { trips, events: events.map(({ heads }) => heads[0]?.writer) }
+}
+
+describe('lanes', () => {
+  it('take their steps together, and the changes of one lane after another', async () => {
+    const gave = new Map<string, unknown>()
+    const { trips } = await drive([
+      change('a', 'left', 2, gave),
+      change('b', 'right', 1, gave),
+      change('c', 'left', 1, gave),
+      change('d', 'right', 0, gave),
+    ])
+    expect(trips).toEqual([['a0', 'b0'], ['a1'], ['c0']])
+    expect([...gave.keys()].toSorted()).toEqual(['a', 'b', 'c', 'd'])
+  })
+
+  it('leave the events of each change together, in the order of the changes', async () => {
+    const gave = new Map<string, unknown>()
+    const changes = ['a', 'b', 'c'].map((name, index) => change(name, name, 3 - index, gave))
+    const { events } = await drive(changes)
+    expect(events).toEqual(['a0', 'a1', 'a2', 'b0', 'b1', 'c0'])
+  })
+})
