@@ -27,7 +27,7 @@ import {
 import { loadProjectConfig } from './project.ts'
 import { chosenStore, isStoreAlone, STORE_OPTIONS, withStore } from './store-access.ts'
 
-/** What every command that uses the routes for operators is told: which store, or which server and as whom. */
+/** The options of every command that uses the routes for operators: which store, or which server and as whom. */
 export type AdminOption = keyof ReturnType<typeof adminOptions>
 
 export function adminOptions(scope: string) {
@@ -140,7 +140,7 @@ export function isServerNamed(args: Arguments<'url' | 'key'>): boolean {
   return args.text('url') !== undefined || args.text('key') !== undefined
 }
 
-/** Our own answers are not checked member by member: a server of another version is told by a missing member. */
+/** Our own answers are not checked member by member: a missing member shows a server of another version. */
 function hasMember<Answer extends object>(answer: unknown, member: string): answer is Answer {
   return typeof answer === 'object' && answer !== null && Object.hasOwn(answer, member)
 }
@@ -209,7 +209,7 @@ async function readStartToken(
 
 const DEFAULT_URL = 'http://127.0.0.1:4100'
 
-/** How client commands are told which server, and as whom. */
+/** The options of client commands: which server, and as whom. */
 export const SERVER_OPTIONS = {
   url: { value: 'U', help: `Server to talk to. Default: COLLET_URL, or ${DEFAULT_URL}.` },
   key: {

@@ -13,7 +13,7 @@ export const CONFIG_OPTION = {
   help: 'Config file. Default: COLLET_CONFIG, or collet.config.{ts,js,mjs,json} here.',
 } as const
 
-/** How operators' commands are told which store; none of them needs a running server. */
+/** The options that choose a store; commands with these need no running server. */
 export const STORE_OPTIONS = {
   store: { value: 'URL', help: `${KEPT_STORE_FORMS}. Default: the store of the config.` },
   config: CONFIG_OPTION,

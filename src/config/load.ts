@@ -18,24 +18,22 @@ export function findConfig(folder: string, named?: string): string {
   if (named !== undefined) return existing(resolve(folder, named))
   const [first, second] = CONFIG_NAMES.filter((name) => existsSync(join(folder, name)))
   if (first === undefined) {
-    throw problemInFindConfig(
+    throw notFound(
       `There is no config in ${folder}. Create collet.config.ts there, or name a file with --config.`,
     )
   }
   if (second !== undefined) {
-    throw problemInFindConfig(
-      `There are both ${first} and ${second} in ${folder}. Keep one, or name one with --config.`,
-    )
+    throw notFound(`There are both ${first} and ${second} in ${folder}. Keep one, or name one with --config.`)
   }
   return join(folder, first)
 }
 
 function existing(file: string): string {
   if (existsSync(file)) return file
-  throw problemInFindConfig(`There is no config file ${file}.`)
+  throw notFound(`There is no config file ${file}.`)
 }
 
-function problemInFindConfig(message: string): ConfigError {
+function notFound(message: string): ConfigError {
   return new ConfigError([{ severity: 'error', message }])
 }
 
@@ -77,7 +75,7 @@ function problem(file: string, message: string, cause?: unknown): ConfigError {
 
 /** Checks a config and fills in its defaults; throws one `ConfigError` with every problem. */
 export function parseConfig(config: unknown, file: string): ParsedConfig {
-  const parsed = CONFIG_SCHEMA.safeParse(config, { error: explain })
+  const parsed = CONFIG_SCHEMA.safeParse(config, { error: issueText })
   if (parsed.success) return parsed.data
   throw new ConfigError(parsed.error.issues.flatMap((issue) => toProblems(issue, file)))
 }
@@ -97,7 +95,7 @@ function pathText(path: readonly PropertyKey[]): string {
 }
 
 /** Words for the issues that the schema itself does not explain. Values are never repeated: they may be secrets. */
-function explain(issue: z.core.$ZodRawIssue): string | undefined {
+function issueText(issue: z.core.$ZodRawIssue): string | undefined {
   switch (issue.code) {
     case 'invalid_type':
       return wrongType(issue.expected, issue.input)
@@ -162,7 +160,7 @@ export async function importFile(
           severity: 'error',
           file,
           ...(where === undefined ? {} : { where: `at ${where}` }),
-          message: explainInImportFile(error),
+          message: importProblem(error),
         },
       ],
       { cause: error },
@@ -180,7 +178,7 @@ const EXPLAINED: Readonly<Record<string, string>> = {
   ERR_UNSUPPORTED_DIR_IMPORT: 'Name the file in that folder, with its extension.',
 }
 
-function explainInImportFile(error: unknown): string {
+function importProblem(error: unknown): string {
   if (!(error instanceof Error))
     return `threw ${typeof error === 'string' ? error : 'something that is not an Error'} while loading.`
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''

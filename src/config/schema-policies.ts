@@ -6,16 +6,15 @@ import { didYouMean } from '#core/nearest-name'
 import { Secret } from '#core/secret'
 
 const TEXT = z.string().min(1)
-const LOOPBACK_IN_OAUTH_SCHEMA = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+/** Where plain http goes no further than this machine. */
+export const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Kept as written, because issuers are compared as text (OIDC Discovery §4.3). Plain http only to this machine. */
 const ENDPOINT = TEXT.refine(
   (text) => {
     const url = URL.parse(text)
     if (url === null || url.hash !== '' || url.username !== '' || url.password !== '') return false
-    return (
-      url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK_IN_OAUTH_SCHEMA.test(url.hostname))
-    )
+    return url.protocol === 'https:' || (url.protocol === 'http:' && LOOPBACK.test(url.hostname))
   },
   { error: 'expected an https URL, for example "https://accounts.example.com"; http only on loopback.' },
 )
@@ -129,8 +128,6 @@ interface Words {
   readonly scope: z.ZodType<string, string>
   readonly name: z.ZodType<string, string>
 }
-
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Whether nobody on the way can read what is sent there. */
 function isPrivate(text: string): boolean {

@@ -8,7 +8,7 @@ import { EGRESS_LIMITS, parseAllowEntry } from '#egress/policy'
 import { PROTOCOLS } from '#protocols/list'
 import { SOURCE_OPTIONS } from '#sources/source-types'
 import { DEFAULT_STORE, parseStoreUrl } from '#store/stores'
-import { approvalsSchema, BUDGETS, closed, LIMITS, OAUTH } from './schema-policies.ts'
+import { approvalsSchema, BUDGETS, closed, LIMITS, LOOPBACK, OAUTH } from './schema-policies.ts'
 import { ISSUER_ALGORITHMS } from './settings.ts'
 
 /** The key is the toolkit of the source's tools. */
@@ -126,8 +126,6 @@ const ALLOW_ENTRY = TEXT.superRefine((text, context) => {
 
 /** A member name, or the path of one. */
 const CLAIM = z.union([TEXT.transform((name) => [name]), z.array(TEXT).min(1)])
-
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Keys in the clear could be anybody's, except on this machine. */
 const ISSUER_URL = TEXT.refine(

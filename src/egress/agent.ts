@@ -34,7 +34,7 @@ export class EgressAgent {
 
   /** Sends one request, once. */
   async request(target: CheckedTarget, options: Parameters<Agent['request']>[0]) {
-    const key = keyOf(target.host, target.port)
+    const key = pinKey(target.host, target.port)
     const pin = this.#pins.get(key) ?? { target, users: 0 }
     pin.target = target
     pin.users += 1
@@ -54,7 +54,7 @@ export class EgressAgent {
   /** The second check: between the first and now, time has passed and listeners may have come. */
   #connect(options: buildConnector.Options, callback: buildConnector.Callback): void {
     const port = Number(options.port) || (options.protocol === 'https:' ? 443 : 80)
-    const pin = this.#pins.get(keyOf(hostNameOf(options.hostname), port))
+    const pin = this.#pins.get(pinKey(hostNameOf(options.hostname), port))
     if (pin === undefined) {
       callback(denied('A connection was asked for without a check.'), null)
       return
@@ -84,7 +84,7 @@ export class EgressAgent {
   }
 }
 
-function keyOf(host: string, port: number): string {
+function pinKey(host: string, port: number): string {
   return `${host} ${port}`
 }
 

@@ -34,7 +34,7 @@ interface BodyLimits {
 
 interface BodyEnd {
   /** What the reader gets for an error of the connection or of a decoder. */
-  explain(error: unknown): unknown
+  toFailure(error: unknown): unknown
   /** Called once, when there is nothing more to read. */
   settled(): void
 }
@@ -63,7 +63,7 @@ export function limitBody(source: Readable, limits: BodyLimits, end: BodyEnd): R
           if (done === true) controller.close()
           else controller.enqueue(value)
         } catch (error) {
-          controller.error(end.explain(failure ?? error))
+          controller.error(end.toFailure(failure ?? error))
         }
       },
       cancel() {

@@ -49,7 +49,7 @@ export function createGuardedFetch(policy: EgressPolicy): GuardedFetch {
       return await follow({ ...head, body }, exchange)
     } catch (error) {
       deadline.clear()
-      throw explain(error, head.signal, exchange)
+      throw toFailure(error, head.signal, exchange)
     }
   }
   const close = async (): Promise<void> => {
@@ -115,7 +115,7 @@ function toResponse(request: OutgoingRequest, answer: Answer, exchange: Exchange
     }
     const stream = hasBody
       ? limitBody(body, limits, {
-          explain: (error) => explain(error, request.signal, { ...exchange, hops: 1 }),
+          toFailure: (error) => toFailure(error, request.signal, { ...exchange, hops: 1 }),
           settled: deadline.clear,
         })
       : null
@@ -139,7 +139,7 @@ function withoutFragment(url: URL): string {
 }
 
 /** What the caller gets for an error: its own abort reason, our faults as they are, everything else as one. */
-function explain(error: unknown, caller: AbortSignal, { deadline, hops, rules }: Exchange): unknown {
+function toFailure(error: unknown, caller: AbortSignal, { deadline, hops, rules }: Exchange): unknown {
   if (isToolError(error)) return error
   if (caller.aborted) return caller.reason
   if (deadline.hasPassed)

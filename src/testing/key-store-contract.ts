@@ -7,6 +7,7 @@ import type { ContractCase } from './index.ts'
 import {
   DAY_MS,
   eventsOf,
+  it,
   POLICY,
   purgeAll,
   runThrough,
@@ -25,112 +26,82 @@ function spending(calls: number, milliseconds = 0, cost = 0): Spending {
 
 /** What every store promises about budgets, and about calls that a limit refused. */
 export const LIMIT_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  {
-    name: 'a lease takes what is left of each unit and no more',
-    async run(open) {
-      const { budgets } = await open()
-      assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(6, 4_000, 500))
-      assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(4, 1_000, 500))
-      assert.deepEqual(await budgets.lease(WINDOW, spending(1, 1, 1_000), LIMIT), spending(0, 0, 500))
-      assert.deepEqual(await budgets.read(WINDOW), LIMIT)
-    },
-  },
-  {
-    name: 'many leases at once hand out the limit once',
-    async run(open) {
-      const { budgets } = await open()
-      const granted = await Promise.all(
-        Array.from({ length: 40 }, async () => await budgets.lease(WINDOW, spending(3), LIMIT)),
-      )
-      assert.equal(
-        granted.reduce((sum, { calls }) => sum + calls, 0),
-        LIMIT.calls,
-      )
-    },
-  },
-  {
-    name: 'what is given back can be leased again',
-    async run(open) {
-      const { budgets } = await open()
-      await budgets.lease(WINDOW, LIMIT, LIMIT)
-      await budgets.giveBack(WINDOW, spending(2, 700, 0))
-      assert.deepEqual(await budgets.lease(WINDOW, LIMIT, LIMIT), spending(2, 700, 0))
-    },
-  },
-  {
-    name: 'tenants, principals, whole tenants, lengths and windows each have their own',
-    async run(open) {
-      const { budgets } = await open()
-      await budgets.lease(WINDOW, LIMIT, LIMIT)
-      for (const other of [
-        { tenant: 'globex' },
-        { principal: 'key:bob' },
-        { principal: undefined },
-        { lengthMs: 2 * HOUR_MS },
-        { startMs: HOUR_MS },
-      ]) {
-        assert.deepEqual(await budgets.lease({ ...WINDOW, ...other }, spending(1), LIMIT), spending(1))
-      }
-    },
-  },
-  {
-    name: 'a lowered limit counts what is handed out already, and a raised one grants more',
-    async run(open) {
-      const { budgets } = await open()
-      await budgets.lease(WINDOW, spending(8), LIMIT)
-      assert.deepEqual(await budgets.lease(WINDOW, spending(1), { ...LIMIT, calls: 5 }), spending(0))
-      assert.deepEqual(await budgets.lease(WINDOW, spending(20), { ...LIMIT, calls: 20 }), spending(12))
-      const endless = { calls: NO_LIMIT, milliseconds: NO_LIMIT, cost: NO_LIMIT }
-      assert.deepEqual(await budgets.lease(WINDOW, spending(1, 2, 3), endless), spending(1, 2, 3))
-    },
-  },
-  {
-    name: 'windows are forgotten a day after they end, and not before',
-    async run(open) {
-      const store = await open()
-      await store.budgets.lease(WINDOW, spending(1), LIMIT)
-      await purgeAll(store, HOUR_MS + DAY_MS)
-      assert.deepEqual(await store.budgets.read(WINDOW), spending(1))
-      await purgeAll(store, HOUR_MS + DAY_MS + 1)
-      assert.deepEqual(await store.budgets.read(WINDOW), spending(0))
-    },
-  },
-  {
-    name: 'a refused call is told to a run that is there, as a pair without a duration (C10, OWP-53)',
-    async run(open) {
-      const store = await open()
-      const scope = scopeAt('run-a')
-      assert.equal(await store.noteRefusal(sampleRefusal({ scope })), false)
-      assert.equal(await store.findRun(scope), undefined)
-      await runThrough(store, sampleCall({ record: 'record-0', scope }))
-      assert.equal(await store.noteRefusal(sampleRefusal({ scope })), true)
-      const [, , called, returned] = await eventsOf(store, scope.run)
-      const call = {
-        callId: 'call-1',
-        toolId: 'openwop:Doorbell.Ring',
-        transport: 'native',
-        argsHash: '0'.repeat(64),
-        traceId: sampleRefusal({ scope }).traceId,
-      }
-      const both = { record: 'record-1', attempt: 1, call, atMs: 1_000 }
-      assert.deepEqual(called, { type: 'called', ...both, principal: 'key:alice', sequence: 2 })
-      assert.deepEqual(returned, { type: 'returned', ...both, code: 'rate_limited', sequence: 3 })
-      assert.equal((await store.findRun(scope))?.open, 0)
-      assert.equal(await store.find({ tenant: 'default', record: 'record-1' }), undefined)
-    },
-  },
-  {
-    name: 'a refused call is told to no run that has ended or is another tenant’s',
-    async run(open) {
-      const store = await open()
-      const scope = scopeAt('run-a')
-      await runThrough(store, sampleCall({ record: 'record-0', scope }))
-      assert.equal(await store.noteRefusal(sampleRefusal({ scope: { ...scope, tenant: 'other' } })), false)
-      await store.endRun(scope, 2_000)
-      assert.equal(await store.noteRefusal(sampleRefusal({ scope, atMs: 2_001 })), false)
-      assert.equal((await eventsOf(store, scope.run)).length, 2)
-    },
-  },
+  it('a lease takes what is left of each unit and no more', async ({ budgets }) => {
+    assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(6, 4_000, 500))
+    assert.deepEqual(await budgets.lease(WINDOW, spending(6, 4_000, 500), LIMIT), spending(4, 1_000, 500))
+    assert.deepEqual(await budgets.lease(WINDOW, spending(1, 1, 1_000), LIMIT), spending(0, 0, 500))
+    assert.deepEqual(await budgets.read(WINDOW), LIMIT)
+  }),
+  it('many leases at once hand out the limit once', async ({ budgets }) => {
+    const granted = await Promise.all(
+      Array.from({ length: 40 }, async () => await budgets.lease(WINDOW, spending(3), LIMIT)),
+    )
+    assert.equal(
+      granted.reduce((sum, { calls }) => sum + calls, 0),
+      LIMIT.calls,
+    )
+  }),
+  it('what is given back can be leased again', async ({ budgets }) => {
+    await budgets.lease(WINDOW, LIMIT, LIMIT)
+    await budgets.giveBack(WINDOW, spending(2, 700, 0))
+    assert.deepEqual(await budgets.lease(WINDOW, LIMIT, LIMIT), spending(2, 700, 0))
+  }),
+  it('tenants, principals, whole tenants, lengths and windows each have their own', async ({ budgets }) => {
+    await budgets.lease(WINDOW, LIMIT, LIMIT)
+    for (const other of [
+      { tenant: 'globex' },
+      { principal: 'key:bob' },
+      { principal: undefined },
+      { lengthMs: 2 * HOUR_MS },
+      { startMs: HOUR_MS },
+    ]) {
+      assert.deepEqual(await budgets.lease({ ...WINDOW, ...other }, spending(1), LIMIT), spending(1))
+    }
+  }),
+  it('a lowered limit counts what is handed out already, and a raised one grants more', async ({
+    budgets,
+  }) => {
+    await budgets.lease(WINDOW, spending(8), LIMIT)
+    assert.deepEqual(await budgets.lease(WINDOW, spending(1), { ...LIMIT, calls: 5 }), spending(0))
+    assert.deepEqual(await budgets.lease(WINDOW, spending(20), { ...LIMIT, calls: 20 }), spending(12))
+    const endless = { calls: NO_LIMIT, milliseconds: NO_LIMIT, cost: NO_LIMIT }
+    assert.deepEqual(await budgets.lease(WINDOW, spending(1, 2, 3), endless), spending(1, 2, 3))
+  }),
+  it('windows are forgotten a day after they end, and not before', async (store) => {
+    await store.budgets.lease(WINDOW, spending(1), LIMIT)
+    await purgeAll(store, HOUR_MS + DAY_MS)
+    assert.deepEqual(await store.budgets.read(WINDOW), spending(1))
+    await purgeAll(store, HOUR_MS + DAY_MS + 1)
+    assert.deepEqual(await store.budgets.read(WINDOW), spending(0))
+  }),
+  it('a refused call is told to a run that is there, as a pair without a duration (C10, OWP-53)', async (store) => {
+    const scope = scopeAt('run-a')
+    assert.equal(await store.noteRefusal(sampleRefusal({ scope })), false)
+    assert.equal(await store.findRun(scope), undefined)
+    await runThrough(store, sampleCall({ record: 'record-0', scope }))
+    assert.equal(await store.noteRefusal(sampleRefusal({ scope })), true)
+    const [, , called, returned] = await eventsOf(store, scope.run)
+    const call = {
+      callId: 'call-1',
+      toolId: 'openwop:Doorbell.Ring',
+      transport: 'native',
+      argsHash: '0'.repeat(64),
+      traceId: sampleRefusal({ scope }).traceId,
+    }
+    const both = { record: 'record-1', attempt: 1, call, atMs: 1_000 }
+    assert.deepEqual(called, { type: 'called', ...both, principal: 'key:alice', sequence: 2 })
+    assert.deepEqual(returned, { type: 'returned', ...both, code: 'rate_limited', sequence: 3 })
+    assert.equal((await store.findRun(scope))?.open, 0)
+    assert.equal(await store.find({ tenant: 'default', record: 'record-1' }), undefined)
+  }),
+  it('a refused call is told to no run that has ended or is another tenant’s', async (store) => {
+    const scope = scopeAt('run-a')
+    await runThrough(store, sampleCall({ record: 'record-0', scope }))
+    assert.equal(await store.noteRefusal(sampleRefusal({ scope: { ...scope, tenant: 'other' } })), false)
+    await store.endRun(scope, 2_000)
+    assert.equal(await store.noteRefusal(sampleRefusal({ scope, atMs: 2_001 })), false)
+    assert.equal((await eventsOf(store, scope.run)).length, 2)
+  }),
 ]
 
 function newKey(changes: Partial<NewKey> = {}): NewKey {
@@ -185,173 +156,141 @@ async function keyEvents(store: Store): Promise<string[]> {
 
 /** What every store promises about API keys and the audit stream. */
 export const KEY_STORE_CONTRACT: readonly ContractCase<Store>[] = [
-  {
-    name: 'a key is found by its id with all it was made with, and lists never show its digest',
-    async run(open) {
-      const { keys } = await open()
-      assert.equal(await keys.createKey(newKey({ expiresAtMs: 9_000 })), 'created')
-      const { by: _by, atMs: _atMs, ...facts } = newKey({ expiresAtMs: 9_000 })
-      const rest = { createdAtMs: 1_000, revokedAtMs: undefined, lastUsedAtMs: undefined }
-      assert.deepEqual(await keys.findKey('key-1'), { ...facts, ...rest })
-      const { digest: _digest, ...shown } = { ...facts, ...rest }
-      assert.deepEqual(await keys.listKeys({ limit: 10 }), [shown])
-      assert.deepEqual(await keys.keysOf({ tenant: 'default', name: 'alice' }), [shown])
-      assert.deepEqual(await keys.keysOf({ tenant: 'other', name: 'alice' }), [])
-      assert.deepEqual(await keys.listKeys({ tenant: 'other', limit: 10 }), [])
-      assert.equal(await keys.findKey('nobody'), undefined)
-    },
-  },
-  {
-    name: 'an absent allow-list and an empty one stay different',
-    async run(open) {
-      const { keys } = await open()
-      await keys.createKey(newKey({ tools: undefined }))
-      await keys.createKey(newKey({ name: 'bob', keyId: 'key-2', tools: [] }))
-      assert.equal((await keys.findKey('key-1'))?.tools, undefined)
-      assert.deepEqual((await keys.findKey('key-2'))?.tools, [])
-    },
-  },
-  {
-    name: 'rule 3: a principal is made once, rotated to the same rights, and its name is never given again',
-    async run(open) {
-      const { keys } = await open()
-      const owner = { tenant: 'default', name: 'alice' }
-      assert.equal(await keys.rotateKey(rotation()), 'not_found')
-      await keys.createKey(newKey())
-      assert.equal(await keys.createKey(newKey({ keyId: 'key-9' })), 'exists')
-      assert.equal(await keys.createKey(newKey({ keyId: 'key-8', tenant: 'other' })), 'created')
-      assert.equal(await keys.rotateKey(rotation()), 'rotated')
-      const made = await keys.findKey('key-2')
-      assert.deepEqual(
-        [made?.scopes, made?.roles, made?.tools],
-        [['mail:*'], ['viewer'], ['openwop:Mail.Send']],
-      )
-      assert.equal((await keys.findKey('key-1'))?.expiresAtMs, undefined)
-      assert.equal(await keys.isEnded(owner), false)
-      assert.equal(await keys.endPrincipal({ ...owner, by: 'operator', atMs: 3_000 }), true)
-      assert.equal(await keys.endPrincipal({ ...owner, by: 'operator', atMs: 3_000 }), false)
-      assert.equal(await keys.isEnded(owner), true)
-      assert.equal(await keys.isEnded({ ...owner, tenant: 'other' }), false)
-      assert.equal(await keys.createKey(newKey({ keyId: 'key-9' })), 'ended')
-      assert.equal(await keys.rotateKey(rotation({ keyId: 'key-9' })), 'ended')
-      assert.deepEqual(
-        (await keys.keysOf(owner)).map(({ keyId, revokedAtMs }) => [keyId, revokedAtMs]),
-        [
-          ['key-2', 3_000],
-          ['key-1', 3_000],
-        ],
-      )
-    },
-  },
-  {
-    name: 'rotating ends older keys when told, never later than they would have',
-    async run(open) {
-      const { keys } = await open()
-      await keys.createKey(newKey({ expiresAtMs: 4_000 }))
-      await keys.rotateKey(rotation({ oldEndAtMs: 5_000, expiresAtMs: 9_000 }))
-      await keys.rotateKey(rotation({ keyId: 'key-3', oldEndAtMs: 5_000 }))
-      const ends = (await keys.keysOf({ tenant: 'default', name: 'alice' })).map(
-        ({ expiresAtMs }) => expiresAtMs,
-      )
-      assert.deepEqual(ends, [undefined, 5_000, 4_000])
-    },
-  },
-  {
-    name: 'a key is revoked once, and only with its own tenant',
-    async run(open) {
-      const { keys } = await open()
-      await keys.createKey(newKey())
-      const revocation = { keyId: 'key-1', by: 'operator', atMs: 2_000 }
-      assert.equal(await keys.revokeKey({ ...revocation, tenant: 'other' }), false)
-      assert.equal(await keys.revokeKey({ ...revocation, tenant: 'default' }), true)
-      assert.equal(await keys.revokeKey({ ...revocation, tenant: 'default' }), false)
-      assert.equal((await keys.findKey('key-1'))?.revokedAtMs, 2_000)
-      assert.equal(await keys.rotateKey(rotation()), 'rotated')
-      assert.deepEqual((await keys.findKey('key-2'))?.scopes, ['mail:*'])
-    },
-  },
-  {
-    name: 'rule 26: every change raises the epoch, and a refused one does not',
-    async run(open) {
-      const { keys } = await open()
-      const epochs = [await keys.epoch()]
-      await keys.createKey(newKey())
-      epochs.push(await keys.epoch())
-      await keys.rotateKey(rotation())
-      epochs.push(await keys.epoch())
-      await keys.revokeKey({ tenant: 'default', keyId: 'key-2', by: 'operator', atMs: 3_000 })
-      epochs.push(await keys.epoch())
-      await keys.endPrincipal({ tenant: 'default', name: 'alice', by: 'operator', atMs: 4_000 })
-      epochs.push(await keys.epoch())
-      assert.equal(epochs[0], 0)
-      assert.deepEqual(
-        epochs.map((epoch, index) => index === 0 || epoch > (epochs[index - 1] ?? 0)),
-        epochs.map(() => true),
-      )
-      await keys.createKey(newKey())
-      await keys.noteUses([{ keyId: 'key-1', atMs: 5_000 }])
-      assert.equal(await keys.epoch(), epochs.at(-1))
-    },
-  },
-  {
-    name: 'every change of a key is journaled, with who did it and without any digest',
-    async run(open) {
-      const store = await open()
-      const { keys } = store
-      await keys.createKey(newKey())
-      await keys.rotateKey(rotation())
-      await keys.revokeKey({ tenant: 'default', keyId: 'key-1', by: 'key:root', atMs: 3_000 })
-      await keys.endPrincipal({ tenant: 'default', name: 'alice', by: 'operator', atMs: 4_000 })
-      assert.deepEqual(await keyEvents(store), [
-        'key.created key:alice key-1 by operator',
-        'key.rotated key:alice key-2 by operator',
-        'key.revoked key:alice key-1 by key:root',
-        'key.revoked key:alice key-2 by operator',
-        'principal.ended key:alice by operator',
-      ])
-      assert.doesNotMatch(JSON.stringify(await store.readJournal([], 100)), /DIGEST/)
-    },
-  },
-  {
-    name: 'the last use of a key goes forward only, and is not journaled',
-    async run(open) {
-      const store = await open()
-      await store.keys.createKey(newKey())
-      const before = (await store.readJournal([], 100)).length
-      await store.keys.noteUses([
-        { keyId: 'key-1', atMs: 7_000 },
-        { keyId: 'nobody', atMs: 7_000 },
-      ])
-      await store.keys.noteUses([{ keyId: 'key-1', atMs: 6_000 }])
-      assert.equal((await store.keys.findKey('key-1'))?.lastUsedAtMs, 7_000)
-      assert.equal((await store.readJournal([], 100)).length, before)
-    },
-  },
-  {
-    name: 'rule 30a: denials are read in order, by tenant, journaled, and forgotten with the journal',
-    async run(open) {
-      const store = await open()
-      await store.audit.recordDenials([DENIAL, { ...DENIAL, tenant: 'other', count: 7 }])
-      await store.audit.recordDenials([{ ...DENIAL, resource: 'openwop:Mail.Read', reason: 'allowlist' }])
-      const all = await store.audit.readDenials({ after: 0, limit: 10 })
-      assert.deepEqual(
-        all.map(({ tenant, resource, reason, count }) => [tenant, resource, reason, count]),
-        [
-          ['default', 'openwop:Mail.Send', 'scope', 1],
-          ['other', 'openwop:Mail.Send', 'scope', 7],
-          ['default', 'openwop:Mail.Read', 'allowlist', 1],
-        ],
-      )
-      const mine = await store.audit.readDenials({ tenant: 'default', after: all[0]?.no ?? 0, limit: 10 })
-      assert.deepEqual(
-        mine.map(({ resource }) => resource),
-        ['openwop:Mail.Read'],
-      )
-      assert.equal((await store.audit.readDenials({ after: 0, limit: 1 })).length, 1)
-      const types = (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
-      assert.equal(types.filter((type) => type === 'authorization.decided').length, 3)
-      await purgeAll(store, 1_001 + POLICY.journalMs)
-      assert.deepEqual(await store.audit.readDenials({ after: 0, limit: 10 }), [])
-    },
-  },
+  it('a key is found by its id with all it was made with, and lists never show its digest', async ({
+    keys,
+  }) => {
+    assert.equal(await keys.createKey(newKey({ expiresAtMs: 9_000 })), 'created')
+    const { by: _by, atMs: _atMs, ...facts } = newKey({ expiresAtMs: 9_000 })
+    const rest = { createdAtMs: 1_000, revokedAtMs: undefined, lastUsedAtMs: undefined }
+    assert.deepEqual(await keys.findKey('key-1'), { ...facts, ...rest })
+    const { digest: _digest, ...shown } = { ...facts, ...rest }
+    assert.deepEqual(await keys.listKeys({ limit: 10 }), [shown])
+    assert.deepEqual(await keys.keysOf({ tenant: 'default', name: 'alice' }), [shown])
+    assert.deepEqual(await keys.keysOf({ tenant: 'other', name: 'alice' }), [])
+    assert.deepEqual(await keys.listKeys({ tenant: 'other', limit: 10 }), [])
+    assert.equal(await keys.findKey('nobody'), undefined)
+  }),
+  it('an absent allow-list and an empty one stay different', async ({ keys }) => {
+    await keys.createKey(newKey({ tools: undefined }))
+    await keys.createKey(newKey({ name: 'bob', keyId: 'key-2', tools: [] }))
+    assert.equal((await keys.findKey('key-1'))?.tools, undefined)
+    assert.deepEqual((await keys.findKey('key-2'))?.tools, [])
+  }),
+  it('rule 3: a principal is made once, rotated to the same rights, and its name is never given again', async ({
+    keys,
+  }) => {
+    const owner = { tenant: 'default', name: 'alice' }
+    assert.equal(await keys.rotateKey(rotation()), 'not_found')
+    await keys.createKey(newKey())
+    assert.equal(await keys.createKey(newKey({ keyId: 'key-9' })), 'exists')
+    assert.equal(await keys.createKey(newKey({ keyId: 'key-8', tenant: 'other' })), 'created')
+    assert.equal(await keys.rotateKey(rotation()), 'rotated')
+    const made = await keys.findKey('key-2')
+    assert.deepEqual(
+      [made?.scopes, made?.roles, made?.tools],
+      [['mail:*'], ['viewer'], ['openwop:Mail.Send']],
+    )
+    assert.equal((await keys.findKey('key-1'))?.expiresAtMs, undefined)
+    assert.equal(await keys.isEnded(owner), false)
+    assert.equal(await keys.endPrincipal({ ...owner, by: 'operator', atMs: 3_000 }), true)
+    assert.equal(await keys.endPrincipal({ ...owner, by: 'operator', atMs: 3_000 }), false)
+    assert.equal(await keys.isEnded(owner), true)
+    assert.equal(await keys.isEnded({ ...owner, tenant: 'other' }), false)
+    assert.equal(await keys.createKey(newKey({ keyId: 'key-9' })), 'ended')
+    assert.equal(await keys.rotateKey(rotation({ keyId: 'key-9' })), 'ended')
+    assert.deepEqual(
+      (await keys.keysOf(owner)).map(({ keyId, revokedAtMs }) => [keyId, revokedAtMs]),
+      [
+        ['key-2', 3_000],
+        ['key-1', 3_000],
+      ],
+    )
+  }),
+  it('rotating ends older keys when told, never later than they would have', async ({ keys }) => {
+    await keys.createKey(newKey({ expiresAtMs: 4_000 }))
+    await keys.rotateKey(rotation({ oldEndAtMs: 5_000, expiresAtMs: 9_000 }))
+    await keys.rotateKey(rotation({ keyId: 'key-3', oldEndAtMs: 5_000 }))
+    const ends = (await keys.keysOf({ tenant: 'default', name: 'alice' })).map(
+      ({ expiresAtMs }) => expiresAtMs,
+    )
+    assert.deepEqual(ends, [undefined, 5_000, 4_000])
+  }),
+  it('a key is revoked once, and only with its own tenant', async ({ keys }) => {
+    await keys.createKey(newKey())
+    const revocation = { keyId: 'key-1', by: 'operator', atMs: 2_000 }
+    assert.equal(await keys.revokeKey({ ...revocation, tenant: 'other' }), false)
+    assert.equal(await keys.revokeKey({ ...revocation, tenant: 'default' }), true)
+    assert.equal(await keys.revokeKey({ ...revocation, tenant: 'default' }), false)
+    assert.equal((await keys.findKey('key-1'))?.revokedAtMs, 2_000)
+    assert.equal(await keys.rotateKey(rotation()), 'rotated')
+    assert.deepEqual((await keys.findKey('key-2'))?.scopes, ['mail:*'])
+  }),
+  it('rule 26: every change raises the epoch, and a refused one does not', async ({ keys }) => {
+    const epochs = [await keys.epoch()]
+    await keys.createKey(newKey())
+    epochs.push(await keys.epoch())
+    await keys.rotateKey(rotation())
+    epochs.push(await keys.epoch())
+    await keys.revokeKey({ tenant: 'default', keyId: 'key-2', by: 'operator', atMs: 3_000 })
+    epochs.push(await keys.epoch())
+    await keys.endPrincipal({ tenant: 'default', name: 'alice', by: 'operator', atMs: 4_000 })
+    epochs.push(await keys.epoch())
+    assert.equal(epochs[0], 0)
+    assert.deepEqual(
+      epochs.map((epoch, index) => index === 0 || epoch > (epochs[index - 1] ?? 0)),
+      epochs.map(() => true),
+    )
+    await keys.createKey(newKey())
+    await keys.noteUses([{ keyId: 'key-1', atMs: 5_000 }])
+    assert.equal(await keys.epoch(), epochs.at(-1))
+  }),
+  it('every change of a key is journaled, with who did it and without any digest', async (store) => {
+    const { keys } = store
+    await keys.createKey(newKey())
+    await keys.rotateKey(rotation())
+    await keys.revokeKey({ tenant: 'default', keyId: 'key-1', by: 'key:root', atMs: 3_000 })
+    await keys.endPrincipal({ tenant: 'default', name: 'alice', by: 'operator', atMs: 4_000 })
+    assert.deepEqual(await keyEvents(store), [
+      'key.created key:alice key-1 by operator',
+      'key.rotated key:alice key-2 by operator',
+      'key.revoked key:alice key-1 by key:root',
+      'key.revoked key:alice key-2 by operator',
+      'principal.ended key:alice by operator',
+    ])
+    assert.doesNotMatch(JSON.stringify(await store.readJournal([], 100)), /DIGEST/)
+  }),
+  it('the last use of a key goes forward only, and is not journaled', async (store) => {
+    await store.keys.createKey(newKey())
+    const before = (await store.readJournal([], 100)).length
+    await store.keys.noteUses([
+      { keyId: 'key-1', atMs: 7_000 },
+      { keyId: 'nobody', atMs: 7_000 },
+    ])
+    await store.keys.noteUses([{ keyId: 'key-1', atMs: 6_000 }])
+    assert.equal((await store.keys.findKey('key-1'))?.lastUsedAtMs, 7_000)
+    assert.equal((await store.readJournal([], 100)).length, before)
+  }),
+  it('rule 30a: denials are read in order, by tenant, journaled, and forgotten with the journal', async (store) => {
+    await store.audit.recordDenials([DENIAL, { ...DENIAL, tenant: 'other', count: 7 }])
+    await store.audit.recordDenials([{ ...DENIAL, resource: 'openwop:Mail.Read', reason: 'allowlist' }])
+    const all = await store.audit.readDenials({ after: 0, limit: 10 })
+    assert.deepEqual(
+      all.map(({ tenant, resource, reason, count }) => [tenant, resource, reason, count]),
+      [
+        ['default', 'openwop:Mail.Send', 'scope', 1],
+        ['other', 'openwop:Mail.Send', 'scope', 7],
+        ['default', 'openwop:Mail.Read', 'allowlist', 1],
+      ],
+    )
+    const mine = await store.audit.readDenials({ tenant: 'default', after: all[0]?.no ?? 0, limit: 10 })
+    assert.deepEqual(
+      mine.map(({ resource }) => resource),
+      ['openwop:Mail.Read'],
+    )
+    assert.equal((await store.audit.readDenials({ after: 0, limit: 1 })).length, 1)
+    const types = (await store.readJournal([], 100)).flatMap(({ events }) => events.map(({ type }) => type))
+    assert.equal(types.filter((type) => type === 'authorization.decided').length, 3)
+    await purgeAll(store, 1_001 + POLICY.journalMs)
+    assert.deepEqual(await store.audit.readDenials({ after: 0, limit: 10 }), [])
+  }),
 ]

@@ -13,6 +13,7 @@ import type {
 } from '#core/ports/store'
 import type { RunEvent } from '#core/runs/events'
 import type { Tool, ToolPolicy } from '#core/tool'
+import type { ContractCase } from './index.ts'
 
 const SAMPLE_POLICY: ToolPolicy = {
   safetyTier: 'write',
@@ -46,6 +47,11 @@ export function sampleTool(id: string, run: Tool['run'], changes: SampleTool = {
     ...changes,
     policy: { ...SAMPLE_POLICY, ...changes.policy },
   }
+}
+
+/** One case of a store's contract, on a store of its own. */
+export function it(name: string, check: (store: Store) => Promise<void>): ContractCase<Store> {
+  return { name, run: async (open) => check(await open()) }
 }
 
 export const DAY_MS = 86_400_000

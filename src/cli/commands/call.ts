@@ -50,9 +50,9 @@ async function readRequirements(
 ): Promise<RequirementResolvers> {
   const given = { secret: readPairs(args, 'secret'), token: readPairs(args, 'token') }
   const hidden = [...given.secret.values(), ...given.token.values(), args.positionals[1]]
-  const places = hidden.filter((text) => text === FROM_STDIN).length
-  if (places > 1) throw new UsageError('Only one of the input, --secret and --token can come from stdin.')
-  const isHere = args.positionals[1] !== FROM_STDIN && places === 1
+  const readers = hidden.filter((text) => text === FROM_STDIN).length
+  if (readers > 1) throw new UsageError('Only one of the input, --secret and --token can come from stdin.')
+  const isHere = args.positionals[1] !== FROM_STDIN && readers === 1
   const typed = isHere ? (await readAll(stdin)).replace(/\r?\n$/, '') : ''
   const filledIn = (text: string | undefined): string | undefined => (text === FROM_STDIN ? typed : text)
   return {
@@ -173,7 +173,7 @@ const call = defineCommand<'url' | 'key' | 'call-id' | 'secret' | 'token' | 'use
 interface Failed {
   readonly ok: false
   readonly error: CallFailure
-  /** The name is wrong, not the server: a mistake of whoever typed it. */
+  /** The name is wrong, not the server: a mistake in what was typed. */
   readonly isUnknownTool: boolean
 }
 

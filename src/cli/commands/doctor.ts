@@ -307,19 +307,19 @@ async function checkSource(
 
 /** Whether the server could listen now. A port in use is only a warning: it may be our own server. */
 async function checkPort(host: string, port: number): Promise<Check> {
-  const place = `${host}:${port}`
+  const address = `${host}:${port}`
   const code = await tryToListen(host, port)
-  if (code === undefined) return ok('port', `${place} is free`)
+  if (code === undefined) return ok('port', `${address} is free`)
   if (code === 'EADDRINUSE') {
     return warn(
       'port',
-      `${place} is in use`,
+      `${address} is in use`,
       'That is fine if Collet runs there; otherwise choose another with --port.',
     )
   }
   return fail(
     'port',
-    `${place} cannot be used (${code})`,
+    `${address} cannot be used (${code})`,
     'Set server.host and server.port, or --host and --port.',
   )
 }

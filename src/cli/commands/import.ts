@@ -73,7 +73,7 @@ const importSource = defineCommand<ImportOption>({
   ],
   async run(args, context) {
     const target = readTarget(args.positionals, context)
-    const place: ImportPlace = {
+    const destination: Destination = {
       url: args.text('url'),
       credential: args.text('credential'),
       store: args.text('store'),
@@ -84,7 +84,7 @@ const importSource = defineCommand<ImportOption>({
     const { createImportFetch } = await import('#server/import/preview')
     const send = createImportFetch(target.kind === 'url' ? target.url : undefined)
     try {
-      return await importTarget(target, { args, place, send, signal: ending.signal }, context)
+      return await importTarget(target, { args, destination, send, signal: ending.signal }, context)
     } finally {
       stopListening()
       await send.close()
@@ -94,13 +94,13 @@ const importSource = defineCommand<ImportOption>({
 
 interface Import {
   readonly args: Arguments<ImportOption>
-  readonly place: ImportPlace
+  readonly destination: Destination
   readonly send: typeof fetch
   readonly signal: AbortSignal
 }
 
 async function importTarget(target: ImportTarget, work: Import, context: CommandContext): Promise<ExitCode> {
-  const { args, place, send } = work
+  const { args, destination, send } = work
   const { output } = context
   const apiKey = await readApiKey(target, args, context)
   const only = args.oneOf('type', IMPORT_TYPES)
@@ -109,7 +109,7 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   if (found === undefined) throw nothingFound(args.positionals, seen, context)
   const key = chooseKey(args.text('key'), found)
   const isPrinted = args.flag('print')
-  if (!isPrinted && (await configuredKeys(place, context)).has(key)) {
+  if (!isPrinted && (await configuredKeys(destination, context)).has(key)) {
     throw new UsageError(
       `"${key}" is a source in the config, which takes precedence: what you import under this key would never be used. Choose another --key.`,
     )
@@ -126,7 +126,7 @@ async function importTarget(target: ImportTarget, work: Import, context: Command
   if (!args.flag('yes') && !(await confirm(context, `Add it as "${key}"?`))) {
     throw new UsageError('Nothing was added. Use --yes to add it without being asked.')
   }
-  await saveSource({ key, options: found.options, replace: args.flag('replace') }, place, context)
+  await saveSource({ key, options: found.options, replace: args.flag('replace') }, destination, context)
   if (context.json) output.json({ key, ...factsOf(found, discovery) })
   else output.note(`${key} is added; "collet sources" shows its state.`)
   return EXIT.ok
@@ -212,7 +212,7 @@ function show(
     output.warn(cleanText(warning))
 }
 
-/** What somebody should look at before an agent reads it. */
+/** What a person should look at before an agent reads it. */
 function suspicious(tool: OfferedTool): readonly string[] {
   return suspicionsOf(tool).map(({ where, says }) => `Suspicious: ${tool.nativeName}, ${where}: ${says}`)
 }
@@ -300,7 +300,7 @@ async function findSource(
   }
 }
 
-interface ImportPlace {
+interface Destination {
   /** `--url`: a server that takes it. */
   readonly url: string | undefined
   readonly credential: string | undefined
@@ -317,7 +317,7 @@ interface NewImport {
 /** Adds a source through the server that `--url` names, else in the store, which running servers watch. */
 async function saveSource(
   { key, options, replace }: NewImport,
-  { url, credential, store, config }: ImportPlace,
+  { url, credential, store, config }: Destination,
   context: CommandContext,
 ): Promise<void> {
   // On `import`, `--key` is the source's; elsewhere it is the caller's.
@@ -336,7 +336,7 @@ async function saveSource(
 
 /** Keys of the configuration's own sources, which win; none when no configuration is in play. */
 async function configuredKeys(
-  { store, config }: ImportPlace,
+  { store, config }: Destination,
   context: CommandContext,
 ): Promise<ReadonlySet<string>> {
   if (store !== undefined && config === undefined) return new Set()

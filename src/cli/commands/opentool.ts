@@ -62,13 +62,13 @@ const opentoolExport = defineCommand<'config' | 'title' | 'version' | 'descripti
       },
       url === undefined ? {} : { server: { url } },
     )
-    const told = losses.filter(({ severity }) => WORTH_A_LINE.has(severity))
-    for (const { toolId, side, pointer, keyword, severity } of told) {
+    const worthALine = losses.filter(({ severity }) => WORTH_A_LINE.has(severity))
+    for (const { toolId, side, pointer, keyword, severity } of worthALine) {
       output.warn(cleanText(`${toolId}: ${side}${pointer}: ${keyword} is ${severity}`))
     }
     for (const { id } of skipped) output.warn(`${id} is left out: OpenTool cannot describe it.`)
     output.data(cleanJson(document, json ? 0 : INDENT))
-    return args.flag('strict') && (told.length > 0 || skipped.length > 0) ? EXIT.toolFailed : EXIT.ok
+    return args.flag('strict') && (worthALine.length > 0 || skipped.length > 0) ? EXIT.toolFailed : EXIT.ok
   },
 })
 

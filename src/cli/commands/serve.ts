@@ -135,11 +135,11 @@ interface ServeOptions {
   readonly allowAnonymous: boolean
   /** Lets callers with a key stop the server over OpenTool (OTS-53). */
   readonly allowStop?: boolean
-  /** A call to try; OTC's unless told. */
+  /** A call to try. Default: one over OTC. */
   readonly example?: typeof exampleCurl
 }
 
-/** Starts the server, says where it is, and stays until somebody asks it to stop. */
+/** Starts the server, says where it is, and stays until it is asked to stop. */
 export async function serveUntilStopped(
   settings: Settings,
   options: ServeOptions,

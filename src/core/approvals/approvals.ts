@@ -88,7 +88,7 @@ export class Approvals {
     this.#options = options
   }
 
-  /** For whoever knows the unguessable id; what is shown of it is for each surface to choose. */
+  /** For those who know the unguessable id; what is shown of it is for each surface to choose. */
   async look(id: string): Promise<ApprovalRecord | undefined> {
     return await this.#options.store.approvals.findById(id)
   }
@@ -340,7 +340,7 @@ export interface ApprovalTerms {
   readonly overrideBypassesQuorum: boolean
 }
 
-/** Somebody to tell about new questions. */
+/** A receiver of new questions. */
 export interface ApprovalWebhook {
   /** Names it in the store. */
   readonly target: string
@@ -362,7 +362,7 @@ export interface ApprovalRules extends ApprovalTerms {
   readonly mostParkedPerPrincipal: number
 }
 
-/** The scope that lets somebody decide at all (OWP-66). */
+/** The scope that lets an approver decide at all (OWP-66). */
 export const RESPOND_SCOPE = 'approvals:respond'
 export const OVERRIDE_SCOPE = 'approvals:override'
 

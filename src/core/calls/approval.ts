@@ -95,7 +95,7 @@ async function judgeParked(
   const approval = await store.approvals.findFor(call)
   if (approval === undefined || approval.attempt !== previous?.attempt) return { kind: 'changed' }
   if (approval.expiresAtMs <= clock.nowMs()) {
-    // Timeout is a refusal, also before whoever looks for such calls has come by (OWP-71).
+    // Timeout is a refusal, also before the timer that ends such calls has come by (OWP-71).
     noteEnded(needs, await store.approvals.expire(clock.nowMs()))
     return { kind: 'changed' }
   }

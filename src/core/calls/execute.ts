@@ -30,7 +30,7 @@ interface Ended {
   readonly late?: Promise<Outcome>
 }
 
-/** Runs the tool until it answers or somebody ends it. Never throws: from here on every end is a 200 (rule 11). */
+/** Runs the tool until it answers or is interrupted. Never throws: from here on every end is a 200 (rule 11). */
 export async function execute(needs: ExecuteNeeds, running: RunningCall, input: unknown): Promise<Ran> {
   const { tool, interruption } = running
   if (interruption !== undefined) {
@@ -95,7 +95,7 @@ function firstOf(answer: Promise<unknown>, running: RunningCall, context: RunCon
   })
 }
 
-/** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once somebody joined. */
+/** A caller whose leaving cancels (MCP-84): looked at only by runs that take time, and not heeded once another request joined. */
 function watchCaller(running: RunningCall): void {
   const left = running.call.request.leaving?.left
   if (left === undefined) return

@@ -50,7 +50,7 @@ export interface RunningGatewayOptions {
   /** Default none. */
   readonly limits?: LimitSettings
   readonly budgets?: readonly BudgetRule[]
-  /** How late the event loop has been for some time, if somebody looks. */
+  /** How late the event loop has been for some time, if that is measured. */
   readonly delayMs?: () => number
   /** Told of every call that a limit refused. */
   readonly onLimitRefused?: (name: LimitName) => void
@@ -64,7 +64,7 @@ export interface RunningGatewayOptions {
 export interface RunningGateway extends Gateway {
   readonly store: Store
   readonly running: RunningCalls
-  /** For whoever ends consents outside of calls. */
+  /** For consents that end outside of calls. */
   readonly consents: Pick<ConsentEvents, 'resolve'>
   /** Stops taking calls, lets running ones finish for `graceMs`, then cancels them; the first grace counts. */
   drain(graceMs: number): Promise<void>
@@ -176,7 +176,7 @@ export function openGateway(options: RunningGatewayOptions): RunningGateway {
 
   async function drain(graceMs: number): Promise<void> {
     health.drain()
-    // Whoever waits for a decision is told to come again.
+    // Callers that wait for a decision are told to come again.
     waits.close()
     if (!(await running.waitUntilIdle(graceMs))) {
       running.interruptAll('shutdown')

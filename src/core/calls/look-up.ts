@@ -169,7 +169,7 @@ export class StartingCalls {
   }
 }
 
-/** What a recorded call answers to whoever asks again. */
+/** What a recorded call answers to a request that comes again. */
 export function answerRecorded(record: CallRecord): Outcome {
   const { outcome } = record
   // Records of before: a last failure that still says so.
@@ -192,7 +192,7 @@ function ambiguous(record: CallRecord): Failure {
 /** Rule 13: the key outlives its result. */
 function expired(record: CallRecord): Failure {
   const at = new Date(record.finishedAtMs ?? record.createdAtMs).toISOString()
-  // One that failed may never have begun: somebody said no.
+  // One that failed may never have begun: an approver said no.
   const how = record.state === 'succeeded' ? 'ran and succeeded' : 'failed'
   return failure('result_expired', {
     message: `This call already ${how} at ${at}; its result has expired. It was not run again.`,

@@ -10,7 +10,7 @@ const SHORTEST_SECRET = 4
 const LONGEST_IN_PATTERN = 256
 const REDACTED = '[redacted]'
 const DEEPEST = 8
-/** Twice what a request may have; deeper answers would end the stack of whoever reads them. */
+/** Twice what a request may have; deeper answers would end the stack of their readers. */
 const DEEPEST_ANSWER = 200
 
 /** A tool's own error text without the credentials of its call (T-20), whether they were sent or lent by the vault. */
@@ -100,7 +100,7 @@ function cleanOutput(value: unknown, clean: Clean): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (value instanceof ShownValue) return cleanShownValue(value, clean)
   const copied = copyOf(value)
-  // Whoever writes it refuses it.
+  // Serializing it refuses it.
   return copied === undefined ? value : cleanJson(copied, clean)
 }
 

@@ -172,7 +172,7 @@ function needOf(
 }
 
 /**
- * Whoever polls a challenge learns that the token has arrived by another way. Of a tool that needs a user also who was
+ * Clients that poll a challenge learn that the token has arrived by another way. Of a tool that needs a user also who was
  * asked before the user was known; of any other that is the principal's own question, and stays open (rule 24).
  */
 async function completeChallenges(

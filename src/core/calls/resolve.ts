@@ -43,7 +43,7 @@ export function resolveTool(registry: ToolSet, call: IdentifiedCall, previous: C
   }
   if (tool?.definitionHash === previous.definitionHash) return tool
   if (tool === undefined) throw gone(previous.tool)
-  // A workflow that is put away is parked too, but its steps are not asked about in its name.
+  // A suspended workflow is parked too, but its steps are not asked about in its name.
   const isAsked = previous.state === 'parked' && previous.waitsFor === undefined
   throw isAsked ? changedSinceAsked(previous.tool) : changedSinceBegun(previous)
 }

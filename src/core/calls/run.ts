@@ -19,7 +19,7 @@ import { attemptOf, LOST, type RunningCall } from './running.ts'
 /** What claiming, running and recording takes. */
 export type RunNeeds = LookUpNeeds & ExecuteNeeds & RefusalNeeds & { readonly limits: CallLimits }
 
-/** A call when nobody has to be asked, or somebody said yes. */
+/** A call when nobody has to be asked, or an approver said yes. */
 export interface GrantedCall extends CheckedCall {
   readonly grant: Grant | undefined
 }
@@ -39,9 +39,9 @@ export type RunResult =
       readonly tool: string
       readonly joined: boolean
     }
-  /** Somebody else's record is under the key: look it up again. */
+  /** Another request's record is under the key: look it up again. */
   | { readonly kind: 'lost' }
-  /** A workflow that is put away until a step of it may go on. */
+  /** A workflow that is suspended until a step of it may go on. */
   | { readonly kind: 'waiting'; readonly waits: Blocked; readonly runId: string }
 
 /** Claim, run, record. The entry in `running` is made before the claim and lives until the outcome is durable. */
@@ -56,7 +56,7 @@ export async function runCall(needs: RunNeeds, checked: FundedCall): Promise<Run
       ...{ runId: runIdOf(checked.call, scope), tool: tool.id, toolId: tool.catalogId },
     }
   }
-  // Again, because checking took time: from here to the entry nothing waits, so whoever drains sees every run.
+  // Again, because checking took time: from here to the entry nothing waits, so that a drain sees every run.
   needs.health.checkReady()
   if (checked.call.step?.hasWorkflowEnded() === true)
     throw fault('cancelled', 'The workflow of this step has ended.')
@@ -126,7 +126,7 @@ interface Claiming {
   readonly checked: GrantedCall
 }
 
-/** The attempt we own, or `undefined` when somebody else has the key. A claim that fails ends the entry: nothing runs. */
+/** The attempt we own, or `undefined` when another request has the key. A claim that fails ends the entry: nothing runs. */
 async function claim(needs: RunNeeds, { running, newCall, checked }: Claiming): Promise<number | undefined> {
   if (!isClaimed(checked)) return 1
   try {
@@ -142,7 +142,7 @@ async function claim(needs: RunNeeds, { running, newCall, checked }: Claiming): 
   return undefined
 }
 
-/** A new call, the next attempt of one, or the attempt that somebody said yes to (rule 20). */
+/** A new call, the next attempt of one, or the attempt that an approver said yes to (rule 20). */
 async function takeAttempt(
   needs: RunNeeds,
   newCall: NewCall,
@@ -162,13 +162,13 @@ async function takeAttempt(
   return await store.approvals.resume(previous, { ...grant, session, atMs, rerunUntilMs })
 }
 
-/** `pure` and `read` skip the claim of a first attempt (rule 7), unless somebody may be watching the run they are in. */
+/** `pure` and `read` skip the claim of a first attempt (rule 7), unless a reader may be watching the run they are in. */
 function isClaimed({ tool, previous, scope }: CheckedCall): boolean {
   const isAlone = scope.run === undefined && scope.session === undefined
   return hasEffects(tool.policy) || previous !== undefined || !isAlone
 }
 
-/** Nothing ran: whoever joined gets the refusal, or looks at the record that won. */
+/** Nothing ran: requests that joined get the refusal, or look at the record that won. */
 function abandon(needs: RunNeeds, running: RunningCall, end: Outcome | typeof LOST): void {
   needs.running.end(running)
   running.settle(end)
@@ -184,7 +184,7 @@ interface RanCall {
 }
 
 /**
- * Makes the outcome and its journal events durable before anybody hears of it. `lost` when somebody else's
+ * Makes the outcome and its journal events durable before anybody hears of it. `lost` when another process's
  * attempt under the same key still runs: its outcome is the call's.
  */
 async function recordOutcome(needs: RunNeeds, ran: RanCall): Promise<Outcome | typeof LOST> {
@@ -251,7 +251,7 @@ function outcomeUnknown(running: RunningCall, { durationMs }: Outcome): Outcome 
   return durationMs === undefined ? { ok: false, error } : { ok: false, error, durationMs }
 }
 
-/** Puts a workflow away until one of its steps may go on (rule 31); whoever joined it looks at the record. */
+/** Suspends a workflow until one of its steps may go on (rule 31); requests that joined it look at the record. */
 async function suspend(
   needs: RunNeeds,
   {

@@ -19,7 +19,7 @@ import type { CallScope } from './resolve.ts'
 /** Why a run is ended from outside. */
 export type Interruption = 'timeout' | 'cancel' | 'shutdown'
 
-/** The claim went to somebody else's record: whoever joined looks there. */
+/** The claim went to another request's record: requests that joined look there. */
 export const LOST = 'lost'
 
 /** An outage longer than this many claims forgets the oldest: their rows, if any, wait for a restart. */
@@ -158,7 +158,7 @@ export class RunningCall {
     this.#done?.resolve(outcome)
   }
 
-  /** Called by whoever executes the run; the last one set is told. */
+  /** Heard by what executes the run; the last listener counts. */
   onInterrupt(listener: (why: Interruption) => void): void {
     this.#interrupt = listener
     if (this.interruption !== undefined) listener(this.interruption)

@@ -206,7 +206,7 @@ function refusal(why: string): Error {
   )
 }
 
-/** The wire check has let only objects through (T-13). */
+/** The wire check has let only objects through (OTC/T-13). */
 function asInput(input: unknown): JsonObject {
   return isInput(input) ? input : {}
 }

@@ -181,7 +181,7 @@ class BudgetAccount {
   }
 
   async #lease(monotonicMs: () => number): Promise<void> {
-    // Whoever asks in the same turn is in the same lease.
+    // All who ask in the same turn share one lease.
     await Promise.resolve()
     const { limit } = this.budget
     const wanted = perUnit((unit) =>

@@ -19,7 +19,7 @@ export interface ToolLimit extends CallLimit {
   readonly perPrincipal: CallLimit
 }
 
-/** Where a server stops taking new calls, whoever makes them. */
+/** Where a server stops taking new calls, of any caller. */
 interface TotalLimit extends CallLimit {
   /** Changes that wait for their commit. */
   readonly pendingWrites: number | undefined

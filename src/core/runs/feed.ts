@@ -27,7 +27,7 @@ export class ApprovalWaits {
     this.#changes = changes
   }
 
-  /** Somebody decided about this call, or it ended. */
+  /** An approver decided about this call, or it ended. */
   notify(record: string): void {
     for (const wake of this.#waiting.get(record) ?? []) wake()
   }
@@ -90,7 +90,7 @@ interface Watch {
 }
 
 /**
- * Lets any number of readers follow a run at the price of one: whoever is at the same place shares one page, and
+ * Lets any number of readers follow a run at the price of one: readers at the same sequence share one page, and
  * one look at the store's mark tells for all runs whether another process wrote. Nothing is held for a reader between
  * its questions.
  */
@@ -127,7 +127,7 @@ export class RunFeed {
     }
   }
 
-  /** Whoever waits is told to come back later; nobody waits from here on. */
+  /** Readers that wait are told to come back later; nobody waits from here on. */
   close(): void {
     this.#isClosed = true
     this.notifyAll()
@@ -155,7 +155,7 @@ export class RunFeed {
     }
   }
 
-  /** A page with nothing in it is no answer for somebody who can wait, but not here any more. */
+  /** A page with nothing in it is no answer for a reader that can wait, but not here any more. */
   #unlessWaiting(page: RunPage | undefined, waitMs: number): RunPage | undefined {
     const isNews = page === undefined || page.events.length > 0 || page.isComplete
     if (isNews || waitMs <= 0 || !this.#isClosed) return page
@@ -178,7 +178,7 @@ export class RunFeed {
   }
 }
 
-/** What was read is old now: whoever waits looks again. */
+/** What was read is old now: readers that wait look again. */
 function renew({ wake, pages }: Watch): void {
   pages.clear()
   const waiting = [...wake]
@@ -257,7 +257,7 @@ export class StoreChanges {
     for (const tell of [...this.#listeners]) tell(isChanged)
   }
 
-  /** A store that cannot say is asked for the things themselves: whoever waits for them learns what is wrong. */
+  /** A store that cannot say is asked for the things themselves: those who wait for them learn what is wrong. */
   async #hasMoved(): Promise<boolean> {
     try {
       const mark = await this.#foreignVersion()

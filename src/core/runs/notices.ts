@@ -71,7 +71,7 @@ export class RefusalEvents {
   }
 }
 
-/** What a call lacks: somebody has to consent first. */
+/** What a call lacks: a person has to consent first. */
 interface LackedConsent {
   readonly challenge: ChallengeRecord
   readonly url: string

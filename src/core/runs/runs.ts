@@ -63,7 +63,7 @@ export async function endOwnRun(needs: EndRunNeeds, principal: Principal, runId:
   const { tenant, id } = principal
   await needs.store.endRun({ tenant, run }, needs.clock.nowMs())
   noteEnded(needs, await needs.store.approvals.cancel({ tenant, run }, id, needs.clock.nowMs()))
-  // The run of a workflow's call ends with it, also while it is put away.
+  // The run of a workflow's call ends with it, also while it is suspended.
   noteEnded(needs, await needs.store.workflows.cancel({ tenant, record: run }, id, needs.clock.nowMs()))
   await needs.sessions.closeRun(run)
   needs.feed.notify(run)

@@ -12,7 +12,7 @@ import {
   isTooMuchWork,
   NOWHERE,
   needsDeadline,
-  type Place,
+  type Position,
   Seen,
   withinDeadline,
 } from './bounded-work.ts'
@@ -70,7 +70,7 @@ function uncheckedOr(error: unknown): readonly InputIssue[] {
 /** One look of a schema at a value. */
 interface Look {
   readonly work: BoundedWork
-  readonly place: Place
+  readonly place: Position
   readonly seen: Seen | undefined
 }
 
@@ -109,7 +109,7 @@ class SchemaReader {
     schema: JsonValue | undefined,
     value: JsonValue,
     work: BoundedWork,
-    place: Place,
+    place: Position,
     seen?: Seen,
   ): boolean {
     if (!isJsonObject(schema)) {

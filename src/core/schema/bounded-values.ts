@@ -1,7 +1,7 @@
 import { canonicalJson, isJsonObject, type JsonArray, type JsonObject, type JsonValue } from '#core/json'
-import type { BoundedPattern, BoundedWork, Place } from './bounded-work.ts'
+import type { BoundedPattern, BoundedWork, Position } from './bounded-work.ts'
 
-type Check = (value: JsonValue, look: { readonly work: BoundedWork; readonly place: Place }) => boolean
+type Check = (value: JsonValue, look: { readonly work: BoundedWork; readonly place: Position }) => boolean
 
 /** Keywords that look at a value itself and at no schema inside, and what reads them, in the order of the checks. */
 export const VALUE_READERS: readonly (readonly [keywords: readonly string[], read: ReadValueKeywords])[] = [
@@ -55,7 +55,7 @@ function equals(values: JsonArray, keyword: string, params: Readonly<Record<stri
   return (value, { work, place }) => {
     if (typeof value === 'string') work.spendText(value)
     const isEqual = isStructured(value)
-      ? structured.size > 0 && structured.has(keyOf(value, work))
+      ? structured.size > 0 && structured.has(equalityKey(value, work))
       : scalars.has(value)
     return isEqual || work.fail(keyword, params, place)
   }
@@ -66,13 +66,13 @@ function hasNoTwins(items: JsonArray, work: BoundedWork): boolean {
   const structured = new Set<string>()
   for (const item of items) {
     work.spendKept(item)
-    if (isStructured(item)) structured.add(keyOf(item, work))
+    if (isStructured(item)) structured.add(equalityKey(item, work))
     else scalars.add(item)
   }
   return scalars.size + structured.size === items.length
 }
 
-function keyOf(value: JsonValue, work: BoundedWork): string {
+function equalityKey(value: JsonValue, work: BoundedWork): string {
   work.spendWhole(value)
   return canonicalJson(value)
 }

@@ -106,7 +106,7 @@ export class BoundedWork {
   }
 
   /** Notes a problem where they are listed; always `false`, the verdict. */
-  fail(keyword: string, params: Readonly<Record<string, unknown>>, { at, by }: Place): false {
+  fail(keyword: string, params: Readonly<Record<string, unknown>>, { at, by }: Position): false {
     if (this.#problems === undefined) return false
     this.spend(STEPS_A_PROBLEM)
     if (this.#problems.length >= MOST_PROBLEMS) throw TOO_MUCH
@@ -183,16 +183,21 @@ export class BoundedPattern {
 }
 
 /** Where a check stands, in the value (`at`) and in the schema (`by`); both empty while no problem is listed. */
-export interface Place {
+export interface Position {
   readonly at: string
   readonly by: string
 }
 
-export const NOWHERE: Place = Object.freeze({ at: '', by: '' })
-export const BEGINNING: Place = Object.freeze({ at: '', by: '#' })
+export const NOWHERE: Position = Object.freeze({ at: '', by: '' })
+export const BEGINNING: Position = Object.freeze({ at: '', by: '#' })
 
 /** The same place of the value, further inside the schema. */
-export function deeper(work: BoundedWork, { at, by }: Place, keyword: string, step?: string | number): Place {
+export function deeper(
+  work: BoundedWork,
+  { at, by }: Position,
+  keyword: string,
+  step?: string | number,
+): Position {
   if (!work.isListing) return NOWHERE
   const path = childPointer(by, keyword)
   return { at, by: step === undefined ? path : childPointer(path, step) }
@@ -201,11 +206,11 @@ export function deeper(work: BoundedWork, { at, by }: Place, keyword: string, st
 /** A member or item of the value. */
 export function inside(
   work: BoundedWork,
-  place: Place,
+  place: Position,
   name: string | number,
   keyword: string,
   step?: string | number,
-): Place {
+): Position {
   if (!work.isListing) return NOWHERE
   return { at: childPointer(place.at, name), by: deeper(work, place, keyword, step).by }
 }

@@ -20,7 +20,7 @@ const FOREIGN: ReadonlyMap<string, string> = new Map([
   ['$recursiveAnchor', 'Write `$anchor`.'],
 ])
 
-/** Whether a schema is valid JSON Schema 2020-12 that compiles (OTC-32, T-18). */
+/** Whether a schema is valid JSON Schema 2020-12 that compiles (OTC-32, OTC/T-18). */
 export function checkSchema(
   schema: JsonObject,
   where: string,

@@ -17,7 +17,7 @@ export type EnforcedSchema = JsonObject | (() => JsonObject)
 
 export function createInputCheck(schema: EnforcedSchema): Tool['checkInput'] {
   const validate = validatorOf(schema)
-  // Also when the schema is `{}`: parameters have names (T-13).
+  // Also when the schema is `{}`: parameters have names (OTC/T-13).
   return (input) => (isJsonObject(input) ? validate(input) : NOT_AN_OBJECT)
 }
 
@@ -32,7 +32,7 @@ export function createInputParse(
   }
 }
 
-/** A tool without output has its value dropped, so there is nothing to check (T-14). */
+/** A tool without output has its value dropped, so there is nothing to check (OTC/T-14). */
 export function createOutputCheck(schema: EnforcedSchema | null): Tool['checkOutput'] {
   if (schema === null) return () => NO_PROBLEMS
   const validate = validatorOf(schema)
@@ -75,7 +75,7 @@ type SchemaValidator = (value: JsonValue) => readonly InputIssue[]
 
 /**
  * Checks values against a schema that `checkSchema` accepted: no coercion, no defaults, `format` is an
- * annotation (T-18), and nothing is read from a prototype. Compiled at the first use, because ten thousand
+ * annotation (OTC/T-18), and nothing is read from a prototype. Compiled at the first use, because ten thousand
  * tools must start in two seconds.
  */
 export function createSchemaValidator(

@@ -94,7 +94,7 @@ interface RegistryParts extends Pick<ResolvedWorkflows, 'tools' | 'waiting'> {
 /** All tools of the server as one frozen snapshot, and the part of it each principal may see. */
 export class Registry {
   readonly tools: readonly Tool[]
-  /** Descriptions by toolkit name, for dialects that publish them (C-11). */
+  /** Descriptions by toolkit name, for dialects that publish them (OTC/C-11). */
   readonly toolkits: ReadonlyMap<string, string>
   /** Whether a call of any tool may have to wait for a yes, or for a step of its own. */
   readonly hasWaiting: boolean
@@ -288,7 +288,7 @@ export class Catalog {
     this.#onListed = onListed
   }
 
-  /** In registration order, every version (T-22). */
+  /** In registration order, every version (OTC/T-22). */
   get tools(): readonly Tool[] {
     this.#noteListed()
     this.#tools ??= Object.freeze(this.#index.tools.filter((_, place) => this.#sees(place)))

@@ -313,7 +313,7 @@ function readAuthorization(
 }
 
 interface ParameterOptions {
-  /** `false` only for tools that somebody else wrote (C-10). */
+  /** `false` only for tools that somebody else wrote (OTC/C-10). */
   readonly describeParameters: boolean
 }
 
@@ -356,7 +356,7 @@ export function checkKeys(value: object, known: readonly string[], where: string
 const NAME = /^[A-Za-z0-9_-]{1,64}$/
 const NAME_RULE = 'Write 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`.'
 
-/** OTC-23, T-09. */
+/** OTC-23, OTC/T-09. */
 export function checkId(id: unknown, report: Report): ToolId | undefined {
   const parts = typeof id === 'string' ? parseToolId(id) : undefined
   if (parts !== undefined) return parts
@@ -407,7 +407,7 @@ export function checkTitle(title: unknown, report: Report): string | undefined {
   return undefined
 }
 
-/** OTC-28, and T-11: the id says the same version. */
+/** OTC-28, and OTC/T-11: the id says the same version. */
 export function checkVersion(version: unknown, parts: ToolId | undefined, report: Report): void {
   if (typeof version !== 'string' || !isToolVersion(version)) {
     report(

@@ -62,7 +62,7 @@ export function factsOf(tool: Tool): ToolFacts {
 export interface ToolNeeds {
   readonly authorization: readonly { readonly id: string; readonly scopes: readonly string[] }[]
   readonly secrets: readonly string[]
-  /** `true`: a proven one (T-27); `claimed`: the caller's word is enough. */
+  /** `true`: a proven one (OTC/T-27); `claimed`: the caller's word is enough. */
   readonly userId: boolean | 'claimed'
 }
 

@@ -39,7 +39,7 @@ export interface PrepareOptions {
   readonly defaultTimeoutMs?: number
   /** `node-pack`, a tool written as code, unless told. */
   readonly source?: SourceKind
-  /** Whether each parameter must have a description; `false` only for tools of others (C-10). */
+  /** Whether each parameter must have a description; `false` only for tools of others (OTC/C-10). */
   readonly describeParameters?: boolean
   /**
    * For a definition that somebody else wrote: hears what is odd but usable. Such a schema is cut where it has no end,
@@ -245,7 +245,7 @@ function withProperties(schema: JsonObject): JsonObject {
   return Object.freeze({ ...schema, properties: Object.freeze({}) })
 }
 
-/** Inputs are objects whether a schema says so or not (T-13), so one that says nothing loses nobody a tool. */
+/** Inputs are objects whether a schema says so or not (OTC/T-13), so one that says nothing loses nobody a tool. */
 function namedParameters(read: ImportedSchema | undefined): ImportedSchema | undefined {
   if (read === undefined || 'type' in read.schema || Object.keys(read.schema).length === 0) return read
   return { ...read, schema: Object.freeze({ type: 'object', ...read.schema }) }

@@ -96,7 +96,7 @@ function namesOf({ parts, name, catalogId }: ToolIdentity): readonly string[] {
   return [parts.base, name, catalogId]
 }
 
-/** Ids are unique, also when two spell one version differently (OTC-24, T-10). */
+/** Ids are unique, also when two spell one version differently (OTC-24, OTC/T-10). */
 function checkVersions(placed: readonly Placed[]): Finding[] {
   const findings: Finding[] = []
   for (const versions of Map.groupBy(placed, ({ identity }) => identity.parts.base).values()) {

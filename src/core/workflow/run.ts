@@ -18,7 +18,7 @@ type RunContext = Omit<WorkflowContext, 'call'> & { readonly isAborted: boolean 
 /**
  * One run of a workflow's function, from its beginning: steps that have finished answer with what is recorded, the
  * next one runs. What the function sees of a step is final; while a step waits, its promise does too, and once nothing
- * else moves the whole is put away (rule 31).
+ * else moves the whole is suspended (rule 31).
  */
 export class WorkflowRun {
   readonly #needs: WorkflowNeeds
@@ -114,7 +114,7 @@ export class WorkflowRun {
     return await this.#wait()
   }
 
-  /** Never settles by itself: no code can catch that its workflow is put away. */
+  /** Never settles by itself: no code can catch that its workflow is suspended. */
   #wait(): Promise<never> {
     return new Promise((_, reject) => {
       if (this.#context.isAborted) reject(this.#context.signal.reason)

@@ -91,7 +91,7 @@ export function workflowDiverged(
   )
 }
 
-/** How long a step waits for a limit, or between attempts, before its workflow is put away. */
+/** How long a step waits for a limit, or between attempts, before its workflow is suspended. */
 const LONGEST_WAIT_MS = 20_000
 const FIRST_WAIT_MS = 100
 

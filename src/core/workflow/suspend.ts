@@ -4,7 +4,7 @@ import { fault, type ToolError } from '#core/errors'
 import type { CallRecord, Store } from '#core/ports/store'
 import type { Clock } from '#core/runtime'
 
-/** How a workflow ends that was put away and will not go on: its finished steps stay what they are. */
+/** How a workflow ends that was suspended and will not go on: its finished steps stay what they are. */
 export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failure {
   const what = {
     cancelled: `The call of ${tool} was cancelled while one of its steps waited.`,
@@ -14,7 +14,7 @@ export function endSuspended(tool: string, why: 'cancelled' | 'expired'): Failur
   return { ok: false, error: { code: 'cancelled', message, canRetry: false } }
 }
 
-/** What a workflow that was put away waits for, and what its caller is told. */
+/** What a suspended workflow waits for, and what its caller is told. */
 export interface Blocked {
   readonly error: ToolError
   /** The parked call whose decision would let it go on. */
@@ -51,7 +51,7 @@ export async function isStillBlocked(
   }
 }
 
-/** A workflow cannot go on now: it is put away, and its caller is told why. */
+/** A workflow cannot go on now: it is suspended, and its caller is told why. */
 export class Suspension {
   /** What its caller is told; never a recorded outcome. */
   readonly error: ToolError

@@ -107,7 +107,7 @@ function notFound(): ToolError {
   )
 }
 
-/** A call whose server died can be told from a running one only when the next server recovers it (rule 8). */
+/** Only the next server, which recovers it, can tell a call whose server died from a running one (rule 8). */
 async function notAmbiguous(calls: AdminCalls, call?: CallRecord): Promise<ToolError> {
   if (call?.state !== 'running')
     return httpFault(

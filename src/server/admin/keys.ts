@@ -148,7 +148,7 @@ export class ApiKeys {
     checkTenant(owner.tenant, actor)
     this.#checkNames(grant, owner.tenant)
     this.#checkBounds(grant, actor)
-    // A second key of a configured principal would open its calls and its vault to whoever makes it (rule 3).
+    // A second key of a configured principal would open its calls and its vault to the one who makes it (rule 3).
     if (this.#options.isConfigured?.(owner) === true) throw configuredFault(owner)
     const made = this.#make()
     const { label, expiresAtMs } = request

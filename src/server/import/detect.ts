@@ -54,7 +54,7 @@ export async function detectFile(file: string): Promise<Detection> {
 
 export interface Detection {
   readonly found: FoundSource | undefined
-  /** What was seen on the way, for somebody who expected something else. */
+  /** What was seen on the way, for a person who expected something else. */
   readonly seen: readonly string[]
 }
 

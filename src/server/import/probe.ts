@@ -45,7 +45,7 @@ export async function probeOpenTool(url: string, probe: Probe): Promise<Look> {
   }
 }
 
-/** openwop lists tools and tells of runs, but has no operation by which somebody else calls a tool. */
+/** openwop lists tools and tells of runs, but has no operation by which others call a tool. */
 export async function probeOpenwop(url: string, probe: Probe): Promise<Look> {
   const document = await getDocument(new URL('/.well-known/openwop', url).href, probe)
   if (document === undefined || !Array.isArray(document.supportedEnvelopes)) return OTHER
@@ -278,7 +278,7 @@ async function readAnswer(response: Response): Promise<JsonValue | undefined> {
   }
 }
 
-/** The look opened one; whoever uses the source opens its own. */
+/** The look opened one; the source opens its own when it is used. */
 async function endSession(url: string, response: Response, { send, signal, apiKey }: Probe): Promise<void> {
   const session = response.headers.get('mcp-session-id')
   if (session === null) return

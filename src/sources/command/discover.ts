@@ -9,7 +9,7 @@ import { isWanted, policyOf } from '#sources/common/options'
 import { type Confinement, findProgram } from '#sources/common/process'
 import type { CommandOptions, CommandSourceOptions } from './options.ts'
 
-interface CommandPlace {
+interface CommandHost {
   readonly options: CommandSourceOptions
   readonly folder: string
   /** Where programs are looked for. */
@@ -18,15 +18,15 @@ interface CommandPlace {
 }
 
 /** The table of commands as tools; one whose program or cap this machine lacks is left out. */
-export async function discoverCommands(place: CommandPlace): Promise<Discovery> {
-  const { options } = place
+export async function discoverCommands(host: CommandHost): Promise<Discovery> {
+  const { options } = host
   const read = await Promise.all(
     Object.entries(options.commands)
       .filter(([name]) => isWanted(name, options))
-      .map(([name, command]) => offer(name, command, place)),
+      .map(([name, command]) => offer(name, command, host)),
   )
   const left = read.filter((each) => typeof each === 'string')
-  const open = isolationProblem(options, place.confinement)
+  const open = isolationProblem(options, host.confinement)
   return {
     identity: { type: 'command', vendor: options.vendor },
     tools: read.filter((each) => typeof each !== 'string'),
@@ -50,11 +50,11 @@ export function isolationProblem(
 async function offer(
   name: string,
   command: CommandOptions,
-  place: CommandPlace,
+  host: CommandHost,
 ): Promise<OfferedTool | string> {
-  const { options, confinement } = place
+  const { options, confinement } = host
   const [first] = command.argv
-  const program = typeof first === 'string' ? await findProgram(first, place) : undefined
+  const program = typeof first === 'string' ? await findProgram(first, host) : undefined
   if (program === undefined)
     return `${name} is left out: the program ${String(first)} is not found, or is no program.`
   const isCapped = command.cpuSeconds !== undefined || command.memoryMb !== undefined
@@ -70,7 +70,7 @@ async function offer(
     outputSchema: outputSchemaOf(command),
     ...(requirements === undefined ? {} : { requirements }),
     policy: commandPolicy(name, options),
-    binding: bindingOf(command, program, place),
+    binding: bindingOf(command, program, host),
   }
 }
 
@@ -84,8 +84,8 @@ export function commandPolicy(name: string, options: CommandSourceOptions): Poli
   return { ...policyOf(name, options, defaults), safetyTier: 'exec', egress: 'host-owned' }
 }
 
-function bindingOf(command: CommandOptions, program: string, place: CommandPlace): JsonObject {
-  const { options, folder } = place
+function bindingOf(command: CommandOptions, program: string, host: CommandHost): JsonObject {
+  const { options, folder } = host
   const binding: CommandBinding = {
     vendor: options.vendor,
     program,

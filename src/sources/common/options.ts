@@ -135,11 +135,11 @@ export function policyOf(
 ): PolicyDefinition {
   const said = Object.hasOwn(options.tools, nativeName) ? options.tools[nativeName] : undefined
   const policy = { ...defaults, ...given(options.policy), ...given(said) }
-  return options.tenants === undefined ? policy : { ...policy, tenants: within(options.tenants, policy) }
+  return options.tenants === undefined ? policy : { ...policy, tenants: onlyTenants(options.tenants, policy) }
 }
 
 /** A source's tools stay with its tenants, whatever is said of one of them. */
-function within(
+function onlyTenants(
   tenants: readonly string[],
   { tenants: said = tenants }: PolicyDefinition,
 ): readonly string[] {

@@ -6,7 +6,7 @@ import { cleanText, type JsonObject, type JsonValue } from '#core/json'
 import type { Elicitation, ElicitationAnswer } from '#core/runtime'
 import type { ToolContext } from '#core/tool'
 import { type CallScope, type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
-import { explain, isStale, StaleConnection } from './errors.ts'
+import { isStale, StaleConnection, toCallError } from './errors.ts'
 
 /** Rounds of questions in one call, and questions in one round. */
 const MOST_ROUNDS = 10
@@ -48,7 +48,7 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
       }
       if (isFirst && isStale(error, connection) && !scope.context.signal.aborted)
         throw new StaleConnection('the connection was refused', { cause: error })
-      throw explain(error, scope, !isFirst)
+      throw toCallError(error, scope, !isFirst)
     }
     if (result.resultType !== 'input_required') return result
     const questions = isWireObject(result.inputRequests) ? Object.entries(result.inputRequests) : []
@@ -58,7 +58,7 @@ export async function callTool(call: ToolCall): Promise<JsonObject> {
       if (waits > MOST_WAITS) throw tooManyRounds()
       const waitMs = Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(waits - 1, 8))
       await pause(waitMs, undefined, { signal: scope.context.signal }).catch((error: unknown) => {
-        throw explain(error, scope, true)
+        throw toCallError(error, scope, true)
       })
     } else {
       rounds += 1

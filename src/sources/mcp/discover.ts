@@ -162,7 +162,7 @@ interface ToolListing {
   readonly warnings: readonly string[]
 }
 
-/** Every page of `tools/list` (T-12), but no endless ones. */
+/** Every page of `tools/list` (MCP/T-12), but no endless ones. */
 export async function listTools(connection: Connection, signal: AbortSignal): Promise<ToolListing> {
   if (connection.client.getServerCapabilities()?.tools === undefined)
     return { tools: [], warnings: ['the server says that it has no tools'] }

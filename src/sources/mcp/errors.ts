@@ -11,7 +11,11 @@ const HEADER_MISMATCH = -32_020
 const REFUSALS: ReadonlySet<number> = new Set([429, 503])
 
 /** How a call that could not be carried out ends. `wasAnswered`: an earlier round of it was processed. */
-export function explain(error: unknown, { context, retryAfterMs }: CallScope, wasAnswered: boolean): unknown {
+export function toCallError(
+  error: unknown,
+  { context, retryAfterMs }: CallScope,
+  wasAnswered: boolean,
+): unknown {
   if (context.signal.aborted) return context.signal.reason
   const explained = explainFault(error, retryAfterMs)
   if (!wasAnswered || !explained.canRetry) return explained

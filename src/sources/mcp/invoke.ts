@@ -6,7 +6,7 @@ import { ShownValue, type ToolContext } from '#core/tool'
 import { callTool } from './call-tool.ts'
 import { checkProgram } from './check-program.ts'
 import { type CallScope, type Connection, isWireArray, isWireObject, textOf } from './connection.ts'
-import { explain, isOutdated, StaleConnection, unreachable } from './errors.ts'
+import { isOutdated, StaleConnection, toCallError, unreachable } from './errors.ts'
 import type { McpOptions } from './options.ts'
 import type { Lease } from './pool.ts'
 import { type HeaderParam, headersFor } from './read-tool.ts'
@@ -76,7 +76,7 @@ async function attempt(
     } catch (error) {
       if (!(error instanceof StaleConnection)) throw error
       upstream.refused(connection)
-      if (isAgain) throw explain(error.cause, scope, false)
+      if (isAgain) throw toCallError(error.cause, scope, false)
     } finally {
       release()
     }
@@ -87,7 +87,7 @@ async function lease(upstream: Upstream, { scope, credentials }: Attempt) {
   try {
     return await upstream.leaseFor(scope.context, credentials)
   } catch (error) {
-    throw isToolError(error) ? error : explain(error, scope, false)
+    throw isToolError(error) ? error : toCallError(error, scope, false)
   }
 }
 

@@ -16,7 +16,7 @@ import { StdioTransport } from './stdio-transport.ts'
 import type { Endpoint } from './upstream.ts'
 
 const CLIENT_INFO = { name: 'collet', version: '1' }
-/** T-24: silence on stdio is an old server; longer than this nobody needs to say no. */
+/** MCP/T-24: silence on stdio is an old server; longer than this nobody needs to say no. */
 const PROBE_MS = 5000
 /** On HTTP it says less: the old handshake is tried, but it may be silent too. */
 const HTTP_PROBE_MS = 10_000
@@ -48,7 +48,7 @@ export async function openConnection(setting: ConnectionSetting, request: OpenRe
   try {
     return await attempt(setting, request)
   } catch (error) {
-    // T-24: an old server may have left, or refused us, at the question for its era.
+    // MCP/T-24: an old server may have left, or refused us, at the question for its era.
     const mayBeOld = request.prior === undefined && setting.options.revision === 'auto' && isUndecided(error)
     if (!mayBeOld || request.signal.aborted) throw error
     return await attempt(setting, { ...request, prior: { kind: 'legacy' } })

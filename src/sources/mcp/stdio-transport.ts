@@ -109,20 +109,20 @@ export class StdioTransport implements Transport {
     this.#ending ??= 'it was closed by us'
     if (child.exitCode === null && child.signalCode === null) {
       child.stdin?.end()
-      await this.#within(GRACE_MS)
+      await this.#exitWithin(GRACE_MS)
       if (!this.#isOver) {
         signalGroup(child.pid, 'SIGTERM')
-        await this.#within(GRACE_MS)
+        await this.#exitWithin(GRACE_MS)
       }
       if (!this.#isOver) {
         signalGroup(child.pid, 'SIGKILL')
-        await this.#within(GRACE_MS)
+        await this.#exitWithin(GRACE_MS)
       }
     }
     this.#end('it was closed by us')
   }
 
-  async #within(waitMs: number): Promise<void> {
+  async #exitWithin(waitMs: number): Promise<void> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, waitMs)

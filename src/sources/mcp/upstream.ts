@@ -20,7 +20,7 @@ const COMMON = 'common'
 const SESSION = 'session '
 /** A server believed to be old is asked again after this long. */
 const VERDICT_MS = 24 * 3_600_000
-/** News right after the handshake are about it (T-25). */
+/** News right after the handshake are about it (MCP/T-25). */
 const SETTLING_MS = 1000
 const NO_CREDENTIALS: Credentials = { headers: {}, fingerprint: '' }
 

@@ -55,7 +55,7 @@ export function composeInput(operation: Operation, context: InputContext): Compo
   const parameters = all.map((parameter) => {
     const property = propertyFor(parameter, all)
     const schema = shelf.lower(parameter.schema, uses)
-    setMember(properties, property, describe(schema, parameter.description))
+    setMember(properties, property, withDescription(schema, parameter.description))
     if (parameter.required) required.push(property)
     return bind(parameter, property, schema, shelf)
   })
@@ -143,7 +143,7 @@ function plainName(name: string): string {
   return plain.length <= 64 ? plain : `${plain.slice(0, 55)}_${shortHash(name)}`
 }
 
-function describe(schema: JsonObject, description: string | undefined): JsonObject {
+function withDescription(schema: JsonObject, description: string | undefined): JsonObject {
   return description === undefined ? schema : { ...schema, description }
 }
 
@@ -207,14 +207,14 @@ function composeBody(
   const fields = form === 'multipart' || form === 'urlencoded' ? fieldsOf(body, context.documents) : new Map()
   const schema = SCHEMAS[form](body, fields, context)
   return {
-    schema: { ...schema, description: describeInComposeBody(body, schema, context.shelf) },
+    schema: { ...schema, description: bodyDescription(body, schema, context.shelf) },
     required: body.required,
     bound: { property, mediaType, form, fields: bindFields(body, fields, context.documents) },
   }
 }
 
 /** What the document says of it; how bytes and texts are written in any case. */
-function describeInComposeBody(
+function bodyDescription(
   { description, mediaType }: RequestBody,
   schema: JsonObject,
   shelf: SchemaDefinitions,

@@ -2,7 +2,7 @@ import { fault } from '#core/errors'
 import { shortHash } from '#core/hash'
 import { hasControlCharacter, isJsonObject } from '#core/json'
 import { type Documents, entriesOf, isLocatedObject, memberOf } from './documents.ts'
-import type { Dialect, Method, Operation, OperationPlace } from './operation.ts'
+import type { Dialect, Method, Operation, OperationNode } from './operation.ts'
 import { readOperation } from './read-operation.ts'
 import { readSwaggerOperation } from './swagger.ts'
 
@@ -85,10 +85,7 @@ export function dialectOf({ root }: Documents): Dialect {
 }
 
 /** Every operation in the order of the document. */
-export function listOperations(
-  documents: Documents,
-  warn: (text: string) => void,
-): readonly OperationPlace[] {
+export function listOperations(documents: Documents, warn: (text: string) => void): readonly OperationNode[] {
   const paths = memberOf(documents.root, 'paths')
   return entriesOf(paths?.value).flatMap(([path, value]) => {
     const pathItem = documents.resolve({ value, document: paths?.document ?? documents.root.document })
@@ -107,7 +104,7 @@ export function listOperations(
   })
 }
 
-export function readPlace(documents: Documents, dialect: Dialect, place: OperationPlace): Operation {
+export function readNode(documents: Documents, dialect: Dialect, place: OperationNode): Operation {
   return dialect === '2.0' ? readSwaggerOperation(documents, place) : readOperation(documents, place)
 }
 

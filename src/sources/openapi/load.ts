@@ -95,7 +95,7 @@ async function send(url: URL, init: RequestInit, { services }: ResourceReader): 
 }
 
 const MOST_DOCUMENTS = 200
-/** Of all that a document refers to. */
+/** Of one document, and of all that it refers to. */
 const MOST_CHARACTERS = 64 * 1_048_576
 
 /** A reference that leaves its document, in JSON or YAML; without one there is nothing more to read. */
@@ -232,13 +232,11 @@ function parseYaml(text: string): JsonValue {
 
 /** YAML can name a part many times over; a description needs few such names. */
 const MOST_ALIASES = 1_000
-const MOST_CHARACTERS_IN_YAML_TO_JSON = 64 * 1_048_576
 
 /** YAML as JSON text: what names itself or unfolds without end throws here and not in whoever walks the value. */
 function yamlToJson(text: string): string {
   const value: unknown = parse(text, { merge: true, maxAliasCount: MOST_ALIASES, logLevel: 'error' })
   const json = JSON.stringify(value ?? null)
-  if (json.length > MOST_CHARACTERS_IN_YAML_TO_JSON)
-    throw new RangeError(`more than ${MOST_CHARACTERS_IN_YAML_TO_JSON} characters`)
+  if (json.length > MOST_CHARACTERS) throw new RangeError(`more than ${MOST_CHARACTERS} characters`)
   return json
 }

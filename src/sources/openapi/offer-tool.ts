@@ -98,7 +98,7 @@ export function offerTool(nativeName: string, operation: Operation, context: Off
     tool: {
       nativeName,
       ...(title === undefined ? {} : { title }),
-      description: describe(operation),
+      description: descriptionOf(operation),
       inputSchema: input.schema,
       outputSchema: output.schema,
       ...(security.requirements === undefined ? {} : { requirements: security.requirements }),
@@ -112,7 +112,7 @@ function titleOf({ summary }: Operation): string | undefined {
   return summary === undefined || summary.length > LONGEST_TITLE ? undefined : summary
 }
 
-function describe({ method, path, summary, description, deprecated }: Operation): string {
+function descriptionOf({ method, path, summary, description, deprecated }: Operation): string {
   const texts = [
     deprecated ? 'Deprecated.' : undefined,
     summary,

@@ -55,7 +55,7 @@ export function concrete(mediaType: string): string {
 
 export type Method = 'get' | 'head' | 'options' | 'put' | 'post' | 'patch' | 'delete'
 export type Dialect = '2.0' | '3.0' | '3.1'
-export type Place = 'path' | 'query' | 'header' | 'cookie'
+export type ParameterIn = 'path' | 'query' | 'header' | 'cookie'
 
 export type Style = (typeof STYLES)[number]
 export const STYLES = [
@@ -81,7 +81,7 @@ export interface Encoding {
 
 export interface Parameter {
   readonly name: string
-  readonly in: Place
+  readonly in: ParameterIn
   readonly required: boolean
   readonly description: string | undefined
   readonly schema: DocumentNode | undefined
@@ -128,7 +128,7 @@ export interface Operation {
 }
 
 /** Where one operation stands, and what it shares with its neighbours. */
-export interface OperationPlace {
+export interface OperationNode {
   readonly method: Method
   readonly path: string
   readonly pathItem: DocumentNode

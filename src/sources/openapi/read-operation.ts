@@ -12,9 +12,9 @@ import {
 import {
   type Encoding,
   type Operation,
-  type OperationPlace,
+  type OperationNode,
   type Parameter,
-  type Place,
+  type ParameterIn,
   preferred,
   type RequestBody,
   type SecurityAlternative,
@@ -24,7 +24,7 @@ import {
 } from './operation.ts'
 
 /** Reads one operation of OpenAPI 3.0 or 3.1. */
-export function readOperation(documents: Documents, place: OperationPlace): Operation {
+export function readOperation(documents: Documents, place: OperationNode): Operation {
   const { pathItem, operation } = place
   return {
     ...commonParts(documents, place),
@@ -38,7 +38,7 @@ export function readOperation(documents: Documents, place: OperationPlace): Oper
 /** What all versions write alike. */
 export function commonParts(
   documents: Documents,
-  { method, path, pathItem, operation }: OperationPlace,
+  { method, path, pathItem, operation }: OperationNode,
 ): Omit<Operation, 'parameters' | 'body' | 'responses' | 'servers'> {
   const of = (name: string) => memberOf(operation, name)?.value
   return {
@@ -54,10 +54,10 @@ export function commonParts(
   }
 }
 
-function readParameters(documents: Documents, place: OperationPlace): readonly Parameter[] {
+function readParameters(documents: Documents, place: OperationNode): readonly Parameter[] {
   return declaredParameters(documents, place).flatMap((parameter) => {
     const { name, in: where, required } = parameter.value
-    if (typeof name !== 'string' || !isPlace(where)) return []
+    if (typeof name !== 'string' || !isParameterIn(where)) return []
     return {
       name,
       in: where,
@@ -149,14 +149,19 @@ function serversOf(owner: DocumentNode): readonly DocumentNode[] {
   return itemsOf(servers?.value).map((value) => ({ value, document: servers?.document ?? owner.document }))
 }
 
-const PLACES: ReadonlySet<string> = new Set(['path', 'query', 'header', 'cookie'] satisfies Place[])
+const PARAMETER_INS: ReadonlySet<string> = new Set([
+  'path',
+  'query',
+  'header',
+  'cookie',
+] satisfies ParameterIn[])
 const KNOWN_STYLES: ReadonlySet<string> = new Set(STYLES)
 const DEFAULT_STYLE = {
   path: 'simple',
   query: 'form',
   header: 'simple',
   cookie: 'form',
-} as const satisfies Record<Place, Style>
+} as const satisfies Record<ParameterIn, Style>
 
 /** The parameters of an operation: its own, then those of its path that it does not replace. */
 export function declaredParameters(
@@ -174,12 +179,12 @@ export function declaredParameters(
   return [...found.values()]
 }
 
-export function isPlace(value: unknown): value is Place {
-  return typeof value === 'string' && PLACES.has(value)
+export function isParameterIn(value: unknown): value is ParameterIn {
+  return typeof value === 'string' && PARAMETER_INS.has(value)
 }
 
 /** OpenAPI 3: style and explode, or a media type. */
-function parameterEncoding(parameter: LocatedObject, place: Place): Encoding {
+function parameterEncoding(parameter: LocatedObject, place: ParameterIn): Encoding {
   const [content] = entriesOf(memberOf(parameter, 'content')?.value)
   const { style, explode, allowReserved } = parameter.value
   return {

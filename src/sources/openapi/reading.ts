@@ -2,7 +2,7 @@ import type { JsonObject } from '#core/json'
 import type { OfferedTool } from '#core/ports/source'
 import { Breather } from '#core/runtime'
 import { isWanted } from '#sources/common/options'
-import { dialectOf, listOperations, nameOperations, readPlace } from './list-operations.ts'
+import { dialectOf, listOperations, nameOperations, readNode } from './list-operations.ts'
 import { type LoadWays, loadDocuments, type RootText } from './load.ts'
 import { type Offer, type OfferContext, offerTool, Warnings } from './offer-tool.ts'
 import type { Operation } from './operation.ts'
@@ -46,7 +46,7 @@ export async function readDocument(request: ReadingRequest, ways: ReadingWays): 
   const warn = (text: string): void => warnings.add(text)
   const { documents, isAlone } = await loadDocuments(request, { read: ways.read, warn })
   const dialect = dialectOf(documents)
-  const operations = listOperations(documents, warn).map((place) => readPlace(documents, dialect, place))
+  const operations = listOperations(documents, warn).map((place) => readNode(documents, dialect, place))
   const named = nameOperations(operations)
   const schemes = readSchemes(documents, dialect, options.security)
   warnOfStrangers(options, schemes, warn)

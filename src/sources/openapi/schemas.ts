@@ -386,7 +386,7 @@ function isPattern(pattern: JsonValue): pattern is string {
   }
 }
 
-const DEEPEST_IN_HIDDEN_MEMBERS = 10
+const DEEPEST_HIDDEN = 10
 const NOTHING: ReadonlySet<string> = new Set()
 
 /** What `readOnly` and `writeOnly` take away: a request has no read-only members, an answer need not have write-only ones. */
@@ -421,7 +421,7 @@ interface Collecting {
 
 function collect(schema: DocumentNode, lowering: Lowering, { found, seen, depth }: Collecting): void {
   const target = lowering.documents.resolve(schema)
-  if (target === undefined || depth > DEEPEST_IN_HIDDEN_MEMBERS || seen.has(target.value)) return
+  if (target === undefined || depth > DEEPEST_HIDDEN || seen.has(target.value)) return
   seen.add(target.value)
   const { document } = target
   for (const [name, value] of entriesOf(memberOf(target, 'properties')?.value)) {

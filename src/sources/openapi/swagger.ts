@@ -10,7 +10,7 @@ import {
 import {
   type Encoding,
   type Operation,
-  type OperationPlace,
+  type OperationNode,
   type Parameter,
   preferred,
   type RequestBody,
@@ -20,7 +20,7 @@ import {
   commonParts,
   declaredParameters,
   describeParameter,
-  isPlace,
+  isParameterIn,
   readResponses,
 } from './read-operation.ts'
 
@@ -37,7 +37,7 @@ const COLLECTIONS: ReadonlyMap<JsonValue | undefined, { readonly style: Style; r
   ])
 
 /** Reads one operation of Swagger 2.0 into the same parts. */
-export function readSwaggerOperation(documents: Documents, place: OperationPlace): Operation {
+export function readSwaggerOperation(documents: Documents, place: OperationNode): Operation {
   const { operation } = place
   const declared = declaredParameters(documents, place)
   const { root } = documents
@@ -65,7 +65,7 @@ function mediaTypes(written: DocumentNode | undefined): readonly string[] {
 
 function readParameter(parameter: LocatedObject): readonly Parameter[] {
   const { name, in: where, required } = parameter.value
-  if (typeof name !== 'string' || !isPlace(where)) return []
+  if (typeof name !== 'string' || !isParameterIn(where)) return []
   const encoding = collectionEncoding(parameter.value)
   return [
     {
@@ -155,7 +155,7 @@ function isJsonText(value: JsonValue | undefined): value is string {
 }
 
 /** `schemes`, `host` and `basePath`, each taken from the document's own address where it is missing. */
-function serverOf({ operation }: OperationPlace, root: DocumentNode): JsonObject {
+function serverOf({ operation }: OperationNode, root: DocumentNode): JsonObject {
   const own = URL.parse(root.document)
   const { host, basePath } = isJsonObject(root.value) ? root.value : {}
   const schemes = itemsOf((memberOf(operation, 'schemes') ?? memberOf(root, 'schemes'))?.value)

@@ -61,7 +61,7 @@ export function createOtcSource(key: string, options: OtcSourceOptions, services
 interface OtcWorld {
   readonly settings: ClientSettings
   readonly options: OtcSourceOptions
-  /** The call path that worked last (C-01). */
+  /** The call path that worked last (OTC/C-01). */
   readonly route: CallSession['route']
 }
 

@@ -135,14 +135,14 @@ export async function locatePack(options: PackOptions, folder: string): Promise<
   const place = await realpath(start).catch(() => undefined)
   if (place === undefined) throw missing(options)
   if (!(await stat(place)).isDirectory()) {
-    return { ...(await describe(dirname(place), place, {}, {})), own: place }
+    return { ...(await identify(dirname(place), place, {}, {})), own: place }
   }
   const pack = await readManifest(join(place, 'pack.json'), PACK_FILE)
   const packed = await readManifest(join(place, 'package.json'), PACKAGE_FILE)
   const said = pack?.runtime?.entry ?? packed?.collet?.entry
   const entry = await findEntry(place, said, packed)
   if (entry === undefined) throw missing(options)
-  return await describe(place, entry, pack ?? {}, packed ?? {})
+  return await identify(place, entry, pack ?? {}, packed ?? {})
 }
 
 /** Its folder: the entry of a package may be hidden behind `exports`, its folder is not. */
@@ -180,7 +180,7 @@ function resolveOwn(place: string, name: string): string | undefined {
   }
 }
 
-async function describe(
+async function identify(
   root: string,
   entry: string,
   pack: Partial<z.output<typeof PACK_FILE>>,

@@ -89,7 +89,7 @@ function splitChanges(at: number, column: string): Batch['split'] {
   }
 }
 
-/** Everybody who asks for a row gets it. */
+/** Every ask for a row gets it. */
 function splitFound(at: number, column: string): Batch['split'] {
   return (asked, rows) => {
     const found = new Map(rows.map((row) => [row[column], row]))

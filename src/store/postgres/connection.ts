@@ -20,7 +20,7 @@ export interface Result {
 /**
  * Everything is looked up by its key, so plans must not depend on how full a table was when they were made: with its
  * tables empty PostgreSQL would remember to read all of `runs` for one of them. A process that stops inside a transaction
- * gives its locks back soon, and nobody waits for a lock for ever.
+ * gives its locks back soon, and no process waits for a lock for ever.
  */
 const SETTINGS = {
   plan_cache_mode: 'force_generic_plan',
@@ -32,7 +32,7 @@ const SETTINGS = {
   lock_timeout: '5000',
 }
 
-/** The type of `BIGINT`, which `pg` gives as text unless told otherwise. Every number of ours is a safe integer. */
+/** The type of `BIGINT`, which `pg` gives as text by default. Every number of ours is a safe integer. */
 const INT8 = 20
 
 /** One connection. What is sent together goes out in one write and is answered in order. */

@@ -5,8 +5,6 @@ import { MIGRATIONS, QUERIES, type QueryName } from '#store/schema'
 import { type PostgresServer, startPostgres } from '../../../test/store/postgres-server.ts'
 import { numbered, postgresSchema, postgresText, SCALAR_FUNCTIONS } from './dialect.ts'
 
-/** What only SQLite is asked. */
-const SQLITE_ONLY = new Set<string>(['foreignVersion'])
 /** Statements that look at every row of a table, each with its reason. */
 const WALKS: Readonly<Record<string, string>> = {
   allWriters: 'one row per process that ever wrote',
@@ -17,7 +15,7 @@ const WALKS: Readonly<Record<string, string>> = {
   allKeys: 'a check of the whole store',
   allPins: 'a check of the whole store',
 }
-const NAMES = Object.keys(QUERIES).filter((name): name is QueryName => !SQLITE_ONLY.has(name))
+const NAMES = Object.keys(QUERIES).filter((name): name is QueryName => name in QUERIES)
 
 let server: PostgresServer
 let client: Client

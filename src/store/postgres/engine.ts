@@ -13,7 +13,7 @@ interface PostgresEngineOptions {
   readonly url: string
   readonly chain: Chain
   readonly guard: RowGuard
-  /** Told after each commit: how many changes, how long. */
+  /** Called after each commit: how many changes, how long. */
   readonly onCommit?: ((changes: number, durationMs: number) => void) | undefined
 }
 

@@ -16,7 +16,7 @@ interface PostgresStoreOptions {
   readonly url: string
   readonly masterKey: Uint8Array
   readonly nowMs?: () => number
-  /** Told about a row that decides something and was not written with the key. */
+  /** Called with a row that decides something and was not written with the key. */
   readonly onForeign?: (row: string, table: DecidingTable) => void
   readonly onCommit?: (changes: number, durationMs: number) => void
 }
@@ -32,7 +32,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
   return createStore({ engine, chain, guard, nowMs })
 }
 
-/** Held by whoever makes or changes the tables. */
+/** Held by the process that makes or changes the tables. */
 const SCHEMA_LOCK = 20_419
 
 /** From whatever is there to the tables of today, or to nothing at all when a step fails. */
