@@ -81,11 +81,11 @@ export class Sealer {
     this.#key = createSecretKey(key)
   }
 
-  seal(plain: string, place: string): Buffer {
+  seal(plain: string, context: string): Buffer {
     const nonce = Buffer.alloc(NONCE_BYTES)
     nonce.writeBigUInt64BE(this.#counter, NONCE_BYTES - 8)
     this.#counter += 1n
-    return encrypt({ key: this.#key, nonce, plain: Buffer.from(plain), place })
+    return encrypt({ key: this.#key, nonce, plain: Buffer.from(plain), context })
   }
 }
 
@@ -95,7 +95,12 @@ export function newDataKey(): Buffer {
 
 /** The data key as the store keeps it. The wrapping nonce is random: one key wraps few keys. */
 export function wrapDataKey(wrapKey: Buffer, dataKey: Buffer, writer: string): Buffer {
-  return encrypt({ key: wrapKey, nonce: randomBytes(NONCE_BYTES), plain: dataKey, place: `writer ${writer}` })
+  return encrypt({
+    key: wrapKey,
+    nonce: randomBytes(NONCE_BYTES),
+    plain: dataKey,
+    context: `writer ${writer}`,
+  })
 }
 
 export function unwrapDataKey(wrapKey: Buffer, wrapped: Uint8Array, writer: string): Buffer {
@@ -103,24 +108,24 @@ export function unwrapDataKey(wrapKey: Buffer, wrapped: Uint8Array, writer: stri
 }
 
 /** Under a random nonce: for keys that seal few things. */
-export function sealOnce(key: Buffer, plain: Buffer, place: string): Buffer {
-  return encrypt({ key, nonce: randomBytes(NONCE_BYTES), plain, place })
+export function sealOnce(key: Buffer, plain: Buffer, context: string): Buffer {
+  return encrypt({ key, nonce: randomBytes(NONCE_BYTES), plain, context })
 }
 
-/** Throws `unreadable` when the bytes, the key or the place do not fit together (rule 14). */
-export function unseal(key: Buffer, sealed: Uint8Array, place: string): Buffer {
+/** Throws `unreadable` when the bytes, the key or the context do not fit together (rule 14). */
+export function unseal(key: Buffer, sealed: Uint8Array, context: string): Buffer {
   try {
     const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
     const decipher = createDecipheriv(ALGORITHM, key, bytes.subarray(0, NONCE_BYTES), {
       authTagLength: TAG_BYTES,
     })
-    decipher.setAAD(Buffer.from(place))
+    decipher.setAAD(Buffer.from(context))
     decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
     return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()])
   } catch (cause) {
     throw new StoreError(
       'unreadable',
-      `stored data of ${place} cannot be decrypted: it was changed or the key is wrong`,
+      `stored data of ${context} cannot be decrypted: it was changed or the key is wrong`,
       {
         cause,
       },
@@ -132,10 +137,10 @@ function encrypt(sealing: {
   readonly key: Buffer | KeyObject
   readonly nonce: Buffer
   readonly plain: Buffer
-  readonly place: string
+  readonly context: string
 }): Buffer {
   const cipher = createCipheriv(ALGORITHM, sealing.key, sealing.nonce, { authTagLength: TAG_BYTES })
-  cipher.setAAD(Buffer.from(sealing.place))
+  cipher.setAAD(Buffer.from(sealing.context))
   return Buffer.concat([sealing.nonce, cipher.update(sealing.plain), cipher.final(), cipher.getAuthTag()])
 }
 

@@ -268,8 +268,8 @@ export function* endParked(group: CommitGroup, row: Row, end: PlannedEnd): Steps
   const { why, atMs, by, reason } = end
   const outcome = refusedOutcome(why, tool, reason)
   const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
-  const place = [slice.group, slice.at, slice.length]
-  if ((yield* write('refuseCall', atMs, ...place, record, attempt)) === 0) return undefined
+  const columns = [slice.group, slice.at, slice.length]
+  if ((yield* write('refuseCall', atMs, ...columns, record, attempt)) === 0) return undefined
   group.addReference()
   yield* write('changeApproval', ENDS[why].state, atMs, expiresAtMs, id, state)
   yield* sealRow(group.keys.rows, 'approvals', id)

@@ -158,7 +158,7 @@ function* beginNext(
   if (run !== record && !(yield* openRun({ tenant, run, principal }, atMs))) return RUN_ENDED
   const values = [as, group.writer, session?.sessionId ?? null, record, state, attempt, writer]
   if ((yield* write('reclaimCall', ...values)) === 0) return { kind: 'taken' }
-  yield* dropReplaced(before, 'outcome_group')
+  yield* dropOutcome(before)
   yield* keepInRun(before, previous)
   if (state === 'running') {
     const cut = { row: { ...before, run }, record, attempt, sessionId, atMs }
@@ -260,9 +260,9 @@ export function* settleCall(group: CommitGroup, settlement: Settlement): Steps<S
 }
 
 /** A group kept for a text that nothing points to any more would never be forgotten (rule 13). */
-function* dropReplaced(row: Row | undefined, slot: 'outcome_group' | 'late_group'): Steps<void> {
-  const replaced = row === undefined ? undefined : optionalInteger(row, slot)
-  if (replaced !== undefined) yield* write('dropReference', 1, 1, replaced)
+function* dropOutcome(row: Row): Steps<void> {
+  const group = optionalInteger(row, 'outcome_group')
+  if (group !== undefined) yield* write('dropReference', 1, 1, group)
 }
 
 /** Where the caller text went; `undefined` when the key is taken. */
@@ -311,7 +311,7 @@ function* insertCall(
   return caller
 }
 
-/** Whether the call waits for its next attempt and nobody took it since it was seen. */
+/** Whether the call waits for its next attempt and nobody took it since it was read. */
 function isStillFree(row: Row, { state, attempt, writer }: CallRecord): boolean {
   const isSame =
     text(row, 'state') === state && integer(row, 'attempt') === attempt && text(row, 'writer_id') === writer

@@ -196,8 +196,8 @@ function* endCut(
   const { record, attempt } = subject
   const state = outcome.error.canRetry ? 'released' : 'failed'
   const slice = group.addPayload(boundText(record, outcomeToText(outcome)))
-  const place = [slice.group, slice.at, slice.length]
-  if ((yield* write('endCut', state, nowMs, ...place, record, dead.no, attempt)) === 0) return
+  const columns = [slice.group, slice.at, slice.length]
+  if ((yield* write('endCut', state, nowMs, ...columns, record, dead.no, attempt)) === 0) return
   group.addReference()
   const ended = endedEvent(subject, attempt, { state, outcome, atMs: nowMs })
   const sessionId = optionalText(row, 'session')
