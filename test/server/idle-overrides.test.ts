@@ -140,7 +140,7 @@ describe('what an operator says about a tool that is not there', () => {
     expect(wrong.server.warnings.join()).toContain('Did you mean "Fs.write_file"?')
     const idle = await start({}, { approvals: approvals('Fs.write_file', () => true) })
     expect(await toolsOf(idle.server)).toEqual([])
-    expect(idle.server.warnings.join()).toContain('nobody asks it')
+    expect(idle.server.warnings.join()).toContain('it is never asked')
     const tools = { 'write-file': { approval: 'conditional' } }
     const right = await start({ tools }, { approvals: approvals('Fs.write_file', () => true) })
     expect(await toolsOf(right.server)).toHaveLength(3)

@@ -210,7 +210,7 @@ describe('what a file is', () => {
 
   it.each([
     ['an OpenTool document without one', '{"opentool":"1.1.0"}', 'does not say where its server is'],
-    ['other JSON', '{"a":1}', 'is no OpenAPI'],
+    ['other JSON', '{"a":1}', 'is not an OpenAPI'],
     ['a program', '#!/usr/bin/env node\nconst a = { b: [', 'collet import -- node'],
   ])('not %s', async (_title, text, expected) => {
     const { found, seen } = await detectFile(fileOf(text))

@@ -134,9 +134,9 @@ describe('what a caller can know before it calls', () => {
     const { functions } = await ask('/opentool/load')
     const [add, , pay, send] = functions
     expect(add.description).toBe('Adds two numbers together.')
-    expect(pay.description).toMatch(/\. Somebody has to approve each call\.$/)
+    expect(pay.description).toMatch(/\. A person has to approve each call\.$/)
     expect(send.description).toMatch(
-      /\. Somebody may have to approve the call\. Needs an authorization of google and the secret SMS_KEY and a user id\.$/,
+      /\. A person may have to approve the call\. Needs an authorization of google and the secret SMS_KEY and a user id\.$/,
     )
     expect(pay['x-collet']).toMatchObject({ id: 'Bank.Pay@1.0.0', safetyTier: 'write', approval: 'always' })
     expect(JSON.stringify(functions)).not.toContain('note of its author')
