@@ -86,136 +86,107 @@ async function offeredBy(subject: SourceUnderTest, nativeName: string): Promise<
   return found
 }
 
-async function withSource(
-  open: () => Promise<SourceUnderTest>,
-  work: (subject: SourceUnderTest) => Promise<void>,
-): Promise<void> {
-  const subject = await open()
-  try {
-    await work(subject)
-  } finally {
-    await subject.source.close()
-    await subject.close()
+/** One case of a source's contract, on a source of its own that is closed afterwards. */
+function it(name: string, check: (subject: SourceUnderTest) => Promise<void>): ContractCase<SourceUnderTest> {
+  return {
+    name,
+    async run(open) {
+      const subject = await open()
+      try {
+        await check(subject)
+      } finally {
+        await subject.source.close()
+        await subject.close()
+      }
+    },
   }
 }
 
 /** What every source promises the server. */
 export const SOURCE_CONTRACT: readonly ContractCase<SourceUnderTest>[] = [
-  {
-    name: 'rule 32: offers tools with unique names, usable schemas and bindings that are plain JSON',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        const { tools, identity } = await discover(subject)
-        assert.ok(tools.length > 0)
-        assert.equal(new Set(tools.map(({ nativeName }) => nativeName)).size, tools.length)
-        assert.deepEqual(JSON.parse(JSON.stringify(identity)), identity)
-        assert.notDeepEqual(identity, {})
-        for (const { description, inputSchema, outputSchema, binding } of tools) {
-          assert.ok(description.trim() !== '')
-          assert.deepEqual(JSON.parse(JSON.stringify({ inputSchema, outputSchema, binding })), {
-            inputSchema,
-            outputSchema,
-            binding,
-          })
-          const problems: string[] = []
-          checkSchema(inputSchema, 'input', (where, problem) => problems.push(`${where}: ${problem}`), {
-            references: 'allowed',
-          })
-          assert.deepEqual(problems, [])
-        }
+  it('rule 32: offers tools with unique names, usable schemas and bindings that are plain JSON', async (subject) => {
+    const { tools, identity } = await discover(subject)
+    assert.ok(tools.length > 0)
+    assert.equal(new Set(tools.map(({ nativeName }) => nativeName)).size, tools.length)
+    assert.deepEqual(JSON.parse(JSON.stringify(identity)), identity)
+    assert.notDeepEqual(identity, {})
+    for (const { description, inputSchema, outputSchema, binding } of tools) {
+      assert.ok(description.trim() !== '')
+      assert.deepEqual(JSON.parse(JSON.stringify({ inputSchema, outputSchema, binding })), {
+        inputSchema,
+        outputSchema,
+        binding,
+      })
+      const problems: string[] = []
+      checkSchema(inputSchema, 'input', (where, problem) => problems.push(`${where}: ${problem}`), {
+        references: 'allowed',
+      })
+      assert.deepEqual(problems, [])
+    }
+  }),
+  it('rule 32: offers the same when nothing changed upstream', async (subject) => {
+    const [first, second] = [await discover(subject), await discover(subject)]
+    assert.deepEqual(second.identity, first.identity)
+    assert.deepEqual(second.tools, first.tools)
+  }),
+  it('OWP-33: decides the tier of each tool, never more harmless than the operator said', async (subject) => {
+    for (const { policy } of (await discover(subject)).tools) {
+      assert.ok(policy.safetyTier !== undefined)
+      assert.ok(policy.egress !== undefined)
+      if (policy.safetyTier === 'exec') assert.equal(subject.source.kind, 'host-extension')
+    }
+  }),
+  it('wants what it offers, under the policy that it offers it with', async (subject) => {
+    const { source } = subject
+    for (const tool of (await discover(subject)).tools) {
+      if (source.policyFor !== undefined) assert.deepEqual(source.policyFor(tool), tool.policy)
+      if (source.wants !== undefined) assert.equal(source.wants(tool), true)
+    }
+  }),
+  it('carries a call out with the binding it was handed, as it comes back from a store', async (subject) => {
+    const { nativeName, input, check } = subject.good
+    const { binding } = await offeredBy(subject, nativeName)
+    const kept: JsonObject = JSON.parse(JSON.stringify(binding))
+    const context = contextFor(subject.credentials)
+    check(plainValue(await subject.source.invoke({ nativeName, binding: kept, input, context })))
+    assert.equal(subject.source.health().state, 'ready')
+  }),
+  it('rule 10: ends a call soon after its signal', async (subject) => {
+    if (subject.slow === undefined) return
+    const { nativeName, input } = subject.slow
+    const { binding } = await offeredBy(subject, nativeName)
+    const signal = AbortSignal.timeout(300)
+    const startedMs = performance.now()
+    await assert.rejects(
+      subject.source.invoke({
+        nativeName,
+        binding,
+        input,
+        context: contextFor(subject.credentials, { signal }),
       }),
-  },
-  {
-    name: 'rule 32: offers the same when nothing changed upstream',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        const [first, second] = [await discover(subject), await discover(subject)]
-        assert.deepEqual(second.identity, first.identity)
-        assert.deepEqual(second.tools, first.tools)
-      }),
-  },
-  {
-    name: 'OWP-33: decides the tier of each tool, never more harmless than the operator said',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        for (const { policy } of (await discover(subject)).tools) {
-          assert.ok(policy.safetyTier !== undefined)
-          assert.ok(policy.egress !== undefined)
-          if (policy.safetyTier === 'exec') assert.equal(subject.source.kind, 'host-extension')
-        }
-      }),
-  },
-  {
-    name: 'wants what it offers, under the policy that it offers it with',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        const { source } = subject
-        for (const tool of (await discover(subject)).tools) {
-          if (source.policyFor !== undefined) assert.deepEqual(source.policyFor(tool), tool.policy)
-          if (source.wants !== undefined) assert.equal(source.wants(tool), true)
-        }
-      }),
-  },
-  {
-    name: 'carries a call out with the binding it was handed, as it comes back from a store',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        const { nativeName, input, check } = subject.good
-        const { binding } = await offeredBy(subject, nativeName)
-        const kept: JsonObject = JSON.parse(JSON.stringify(binding))
-        const context = contextFor(subject.credentials)
-        check(plainValue(await subject.source.invoke({ nativeName, binding: kept, input, context })))
-        assert.equal(subject.source.health().state, 'ready')
-      }),
-  },
-  {
-    name: 'rule 10: ends a call soon after its signal',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        if (subject.slow === undefined) return
-        const { nativeName, input } = subject.slow
-        const { binding } = await offeredBy(subject, nativeName)
-        const signal = AbortSignal.timeout(300)
-        const startedMs = performance.now()
-        await assert.rejects(
-          subject.source.invoke({
-            nativeName,
-            binding,
-            input,
-            context: contextFor(subject.credentials, { signal }),
-          }),
-        )
-        assert.ok(performance.now() - startedMs < 4_000)
-      }),
-  },
-  {
-    name: 'rule 9: says so when nobody answers, and asks nobody to repeat what may have been done',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        if (subject.stop === undefined) return
-        const { nativeName, input } = subject.good
-        const { binding } = await offeredBy(subject, nativeName)
-        await subject.stop()
-        await assert.rejects(
-          subject.source.invoke({ nativeName, binding, input, context: contextFor(subject.credentials) }),
-          (error: unknown) => isToolError(error) && error.code === 'upstream_failed',
-        )
-        await assert.rejects(
-          discover(subject),
-          (error: unknown) => isToolError(error) && error.code === 'upstream_failed',
-        )
-      }),
-  },
-  {
-    name: 'closes twice without harm, and takes no calls after that',
-    run: (open) =>
-      withSource(open, async (subject) => {
-        const { nativeName, input } = subject.good
-        const { binding } = await offeredBy(subject, nativeName)
-        await subject.source.close()
-        await assert.rejects(
-          subject.source.invoke({ nativeName, binding, input, context: contextFor(subject.credentials) }),
-        )
-      }),
-  },
+    )
+    assert.ok(performance.now() - startedMs < 4_000)
+  }),
+  it('rule 9: says so when nobody answers, and asks nobody to repeat what may have been done', async (subject) => {
+    if (subject.stop === undefined) return
+    const { nativeName, input } = subject.good
+    const { binding } = await offeredBy(subject, nativeName)
+    await subject.stop()
+    await assert.rejects(
+      subject.source.invoke({ nativeName, binding, input, context: contextFor(subject.credentials) }),
+      (error: unknown) => isToolError(error) && error.code === 'upstream_failed',
+    )
+    await assert.rejects(
+      discover(subject),
+      (error: unknown) => isToolError(error) && error.code === 'upstream_failed',
+    )
+  }),
+  it('closes twice without harm, and takes no calls after that', async (subject) => {
+    const { nativeName, input } = subject.good
+    const { binding } = await offeredBy(subject, nativeName)
+    await subject.source.close()
+    await assert.rejects(
+      subject.source.invoke({ nativeName, binding, input, context: contextFor(subject.credentials) }),
+    )
+  }),
 ]
